@@ -1,0 +1,1 @@
+//! The heart: turn loop, executor, context.

@@ -1,0 +1,1 @@
+//! Print mode and the NDJSON protocol.

@@ -1,0 +1,409 @@
+//! Events: what the engine tells the faces.
+//!
+//! A conversation's content reaches a face as the very records that go into the transcript
+//! ([`Event::Record`]); everything else tells what is going on around them.
+
+use crate::display::Display;
+use crate::ids::{RecordId, RequestId, SessionId, TaskId, ToolUseId};
+use crate::permission::{PermissionDenial, PermissionMode, PermissionReply, PermissionRequest};
+use crate::record::MessageRecord;
+use crate::usage::Usage;
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The engine's word to the faces.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// What the session is doing as a whole.
+    StateChanged(SessionState),
+    /// A turn begins.
+    TurnStarted(Arc<SessionInit>),
+    /// A prompt was taken in: its record as it stands in the transcript.
+    PromptAccepted {
+        /// The record.
+        record: Arc<MessageRecord>,
+    },
+    /// A request goes to the model.
+    Requesting,
+    /// A raw event of the model's stream.
+    Stream {
+        /// The event's JSON as it came.
+        event: Arc<RawValue>,
+        /// The call of the sub-agent that it belongs to.
+        parent_tool_use_id: Option<ToolUseId>,
+    },
+    /// A record was added to the conversation.
+    Record {
+        /// The record.
+        record: Arc<MessageRecord>,
+        /// The call of the sub-agent that it belongs to.
+        parent_tool_use_id: Option<ToolUseId>,
+    },
+    /// What was shown is withdrawn: the model's answer is asked for again.
+    Retracted {
+        /// The records that no longer count. Deltas since the last request are withdrawn too.
+        records: Vec<RecordId>,
+        /// Why.
+        reason: String,
+    },
+    /// A call begins.
+    CallStarted {
+        /// The call.
+        tool_use_id: ToolUseId,
+        /// The tool.
+        tool_name: String,
+        /// What is being done, in a line.
+        activity: String,
+    },
+    /// A call goes on.
+    CallProgress {
+        /// The call.
+        tool_use_id: ToolUseId,
+        /// The tool.
+        tool_name: String,
+        /// What to show meanwhile.
+        display: Display,
+        /// How long it has run.
+        elapsed: Duration,
+    },
+    /// A call is over.
+    CallFinished {
+        /// The call.
+        tool_use_id: ToolUseId,
+        /// The tool.
+        tool_name: String,
+        /// What to show.
+        display: Display,
+        /// Whether it failed.
+        is_error: bool,
+        /// How long it ran.
+        elapsed: Duration,
+    },
+    /// Someone must answer.
+    PermissionRequested(Arc<PermissionRequest>),
+    /// A question needs no answer any more.
+    PermissionResolved {
+        /// The question.
+        request_id: RequestId,
+        /// The answer that won; `None` when the question was withdrawn.
+        reply: Option<PermissionReply>,
+    },
+    /// A call was refused without anyone being asked.
+    PermissionDenied {
+        /// The call.
+        denial: PermissionDenial,
+        /// What the model is told.
+        message: String,
+        /// Why, in words.
+        reason: String,
+    },
+    /// The permission mode changed.
+    ModeChanged(PermissionMode),
+    /// The model is asked again after trouble.
+    Retrying {
+        /// Which try comes next, from 1.
+        attempt: u32,
+        /// How many there may be.
+        max_retries: u32,
+        /// How long it waits before that.
+        delay: Duration,
+        /// The HTTP status, if there was one.
+        status: Option<u16>,
+        /// What went wrong.
+        error: String,
+    },
+    /// Another model took over.
+    ModelFellBack {
+        /// The model that failed.
+        from: String,
+        /// The model that answers from now on.
+        to: String,
+        /// Why.
+        reason: String,
+    },
+    /// Older conversation is being replaced by a summary.
+    Compacting,
+    /// Older conversation was replaced by a summary.
+    Compacted {
+        /// `manual` or `auto`.
+        trigger: String,
+        /// Tokens before.
+        pre_tokens: u64,
+        /// Tokens after.
+        post_tokens: Option<u64>,
+    },
+    /// A hook began or ended.
+    Hook(HookNotice),
+    /// A background task changed.
+    Task(TaskNotice),
+    /// Something the person should know.
+    Notice {
+        /// How much it matters.
+        level: NoticeLevel,
+        /// In words.
+        text: String,
+    },
+    /// The turn is over.
+    TurnFinished(Arc<TurnResult>),
+}
+
+/// What a session is doing as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionState {
+    /// A turn runs.
+    Running,
+    /// A question waits for an answer.
+    RequiresAction,
+    /// Nothing to do.
+    Idle,
+}
+
+/// How much a notice matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NoticeLevel {
+    /// Good to know.
+    Info,
+    /// Something is not as it should be.
+    Warning,
+    /// Something failed.
+    Error,
+}
+
+/// What a face is told at the start of every turn.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct SessionInit {
+    /// The working folder.
+    pub cwd: String,
+    /// The tools that the model is offered.
+    pub tools: Vec<String>,
+    /// MCP servers and their state.
+    pub mcp_servers: Vec<Value>,
+    /// The model.
+    pub model: String,
+    /// The permission mode.
+    #[serde(rename = "permissionMode")]
+    pub permission_mode: PermissionMode,
+    /// Slash commands.
+    pub slash_commands: Vec<String>,
+    /// Where the key comes from.
+    #[serde(rename = "apiKeySource")]
+    pub api_key_source: String,
+    /// The output style.
+    pub output_style: String,
+    /// Agent types.
+    pub agents: Vec<String>,
+    /// Skills.
+    pub skills: Vec<String>,
+    /// Plugins.
+    pub plugins: Vec<Value>,
+    /// Beta features asked of the API.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub betas: Vec<String>,
+}
+
+/// A hook began or ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum HookNotice {
+    /// It began.
+    Started {
+        /// Names this run.
+        hook_id: String,
+        /// The hook, as a person would recognise it.
+        hook_name: String,
+        /// The event.
+        hook_event: String,
+    },
+    /// It ended.
+    Finished {
+        /// Names this run.
+        hook_id: String,
+        /// The hook.
+        hook_name: String,
+        /// The event.
+        hook_event: String,
+        /// What it printed.
+        stdout: String,
+        /// What it printed as errors.
+        stderr: String,
+        /// Its exit code.
+        exit_code: Option<i32>,
+        /// `success`, `error` or `cancelled`.
+        outcome: String,
+    },
+}
+
+/// A background task changed.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TaskNotice {
+    /// It began.
+    Started {
+        /// The task.
+        task_id: TaskId,
+        /// What it does.
+        description: String,
+        /// The call that began it.
+        tool_use_id: Option<ToolUseId>,
+        /// `local_bash`, `local_agent`.
+        task_type: String,
+        /// Whether the turn goes on without it.
+        is_backgrounded: bool,
+        /// Further fields of the frame (`subagent_type`, `prompt`).
+        extra: crate::Extra,
+    },
+    /// It goes on.
+    Progress {
+        /// The task.
+        task_id: TaskId,
+        /// What it does.
+        description: String,
+        /// The call that began it.
+        tool_use_id: Option<ToolUseId>,
+        /// What it used so far.
+        usage: TaskUsage,
+        /// The tool it used last.
+        last_tool_name: Option<String>,
+    },
+    /// It ended.
+    Finished {
+        /// The task.
+        task_id: TaskId,
+        /// The call that began it.
+        tool_use_id: Option<ToolUseId>,
+        /// How it ended.
+        status: TaskStatus,
+        /// Where its output is.
+        output_file: String,
+        /// What became of it, in a line.
+        summary: String,
+        /// What it used.
+        usage: Option<TaskUsage>,
+    },
+}
+
+/// How a background task ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskStatus {
+    /// By itself, well.
+    Completed,
+    /// By itself, badly.
+    Failed,
+    /// It was stopped.
+    Stopped,
+}
+
+/// What a background task used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TaskUsage {
+    /// Tokens.
+    pub total_tokens: u64,
+    /// Tool calls.
+    pub tool_uses: u64,
+    /// Time.
+    pub duration_ms: u64,
+}
+
+/// How a turn ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TerminalReason {
+    /// The model said what it wanted to say.
+    Completed,
+    /// The limit of model calls was reached.
+    MaxTurns,
+    /// The dollars or tokens allowed are spent.
+    BudgetExhausted,
+    /// The model API failed for good.
+    ApiError,
+    /// Interrupted while the model wrote.
+    AbortedStreaming,
+    /// Interrupted while tools ran.
+    AbortedTools,
+    /// A stop hook ended it.
+    StopHookPrevented,
+    /// A hook stopped the turn.
+    HookStopped,
+    /// A hook put a call off; the host will run it.
+    ToolDeferred,
+    /// No valid structured output came in the allowed tries.
+    StructuredOutputRetryExhausted,
+    /// The conversation doesn't fit, even after recovery.
+    PromptTooLong,
+    /// An image or document was refused, even after recovery.
+    ImageError,
+    /// There is no room and automatic compaction is off.
+    BlockingLimit,
+    /// The same call was repeated without end.
+    RepeatedCalls,
+    /// A fault of our own.
+    InternalError,
+}
+
+/// The outcome of a turn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TurnResult {
+    /// The session.
+    pub session_id: SessionId,
+    /// Why it ended.
+    pub terminal_reason: TerminalReason,
+    /// Whether it counts as failed.
+    pub is_error: bool,
+    /// The last text of the model, or the API error in words.
+    pub text: String,
+    /// What went wrong, for endings that are errors without a text.
+    pub errors: Vec<String>,
+    /// The model's last stop reason.
+    pub stop_reason: Option<String>,
+    /// Model calls of this turn.
+    pub num_turns: u32,
+    /// Wall time.
+    pub duration: Duration,
+    /// Time spent waiting for the model API.
+    pub duration_api: Duration,
+    /// Tokens of this turn.
+    pub usage: Usage,
+    /// Dollars of the whole session so far.
+    pub total_cost_usd: f64,
+    /// The session's totals so far, per model.
+    pub model_usage: IndexMap<String, ModelUsage>,
+    /// Calls that were refused in this turn.
+    pub permission_denials: Vec<PermissionDenial>,
+    /// The HTTP status of a final API error.
+    pub api_error_status: Option<u16>,
+    /// The validated structured output.
+    pub structured_output: Option<Value>,
+    /// The call that a hook put off.
+    pub deferred_tool_use: Option<Value>,
+    /// Where the turn's prompt came from.
+    pub origin: Option<Value>,
+}
+
+/// A model's totals, in the shape that hosts read.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelUsage {
+    /// Uncached input.
+    pub input_tokens: u64,
+    /// Output.
+    pub output_tokens: u64,
+    /// Input read from the cache.
+    pub cache_read_input_tokens: u64,
+    /// Input written to the cache.
+    pub cache_creation_input_tokens: u64,
+    /// Web searches.
+    pub web_search_requests: u64,
+    /// Dollars; 0 where the model's price is unknown.
+    #[serde(rename = "costUSD")]
+    pub cost_usd: f64,
+    /// The model's window.
+    pub context_window: u64,
+    /// The model's output limit.
+    pub max_output_tokens: u64,
+}

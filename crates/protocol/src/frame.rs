@@ -1,0 +1,647 @@
+//! Frames: the NDJSON lines that an SDK host reads and writes.
+//!
+//! [`HostFrame`] is what comes in, read leniently: an unknown type is [`HostFrame::Unknown`], never
+//! an error. [`frames_of`] turns an engine event into the frames that go out.
+
+use crate::content::Content;
+use crate::event::{
+    Event, HookNotice, NoticeLevel, SessionInit, TaskNotice, TaskStatus, TerminalReason, TurnResult,
+};
+use crate::ids::{RecordId, RequestId, SessionId};
+use crate::record::{MessageRecord, RecordKind};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// The protocol's compatibility level that hosts check; not our own version.
+pub const COMPATIBILITY_VERSION: &str = "2.1.280";
+
+/// A line from the host.
+#[derive(Debug, Clone, PartialEq)]
+pub enum HostFrame {
+    /// The host asks for something.
+    ControlRequest {
+        /// Names the request.
+        request_id: RequestId,
+        /// What is asked: an object with a `subtype`.
+        request: Value,
+    },
+    /// The host answers one of our requests.
+    ControlResponse {
+        /// The request.
+        request_id: RequestId,
+        /// The answer, or the error in words.
+        response: Result<Value, String>,
+    },
+    /// The host no longer wants an answer.
+    ControlCancel {
+        /// The request.
+        request_id: RequestId,
+    },
+    /// A prompt.
+    User(Box<UserFrame>),
+    /// Keeps the connection alive.
+    KeepAlive,
+    /// Anything else.
+    Unknown {
+        /// The frame's `type`.
+        kind: String,
+    },
+}
+
+/// A prompt from the host.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct UserFrame {
+    /// The message.
+    pub message: UserFrameMessage,
+    /// The id of the record it becomes.
+    #[serde(default)]
+    pub uuid: Option<RecordId>,
+    /// Where it comes from.
+    #[serde(default)]
+    pub origin: Option<Value>,
+    /// Deliver as it is.
+    #[serde(default)]
+    pub client_composed: bool,
+    /// `false`: add to the conversation, run no turn.
+    #[serde(default, rename = "shouldQuery")]
+    pub should_query: Option<bool>,
+    /// Not typed by a person.
+    #[serde(default, rename = "isSynthetic")]
+    pub is_synthetic: bool,
+    /// `now`, `next` or `later`.
+    #[serde(default)]
+    pub priority: Option<String>,
+}
+
+/// The message in a [`UserFrame`].
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct UserFrameMessage {
+    /// What is said.
+    pub content: Content,
+}
+
+/// A host's line that is no frame.
+#[derive(Debug, thiserror::Error)]
+pub enum FrameError {
+    /// Not JSON.
+    #[error("not a JSON object: {0}")]
+    Json(#[from] serde_json::Error),
+    /// JSON, but a field is missing or wrong.
+    #[error("{kind} frame: {problem}")]
+    Shape {
+        /// The frame's type.
+        kind: String,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+impl HostFrame {
+    /// Reads one line.
+    ///
+    /// # Errors
+    /// When the line is not JSON, or a known frame lacks what it needs.
+    pub fn parse(line: &str) -> Result<Self, FrameError> {
+        let value: Value = serde_json::from_str(line)?;
+        let kind = value
+            .get("type")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned();
+        let shape = |problem: &str| FrameError::Shape {
+            kind: kind.clone(),
+            problem: problem.into(),
+        };
+        let id_in = |value: &Value| {
+            value
+                .get("request_id")
+                .and_then(Value::as_str)
+                .map(RequestId::from)
+        };
+        match kind.as_str() {
+            "control_request" => Ok(Self::ControlRequest {
+                request_id: id_in(&value).ok_or_else(|| shape("request_id is missing"))?,
+                request: value.get("request").cloned().unwrap_or(Value::Null),
+            }),
+            "control_response" => {
+                let response = value
+                    .get("response")
+                    .ok_or_else(|| shape("response is missing"))?;
+                let request_id =
+                    id_in(response).ok_or_else(|| shape("response.request_id is missing"))?;
+                let success = response.get("subtype").and_then(Value::as_str) != Some("error");
+                let response = if success {
+                    Ok(response
+                        .get("response")
+                        .cloned()
+                        .unwrap_or_else(|| json!({})))
+                } else {
+                    Err(response
+                        .get("error")
+                        .and_then(Value::as_str)
+                        .unwrap_or("the host reported an error without words")
+                        .to_owned())
+                };
+                Ok(Self::ControlResponse {
+                    request_id,
+                    response,
+                })
+            }
+            "control_cancel_request" => Ok(Self::ControlCancel {
+                request_id: id_in(&value).ok_or_else(|| shape("request_id is missing"))?,
+            }),
+            "user" => UserFrame::deserialize(&value)
+                .map(|frame| Self::User(Box::new(frame)))
+                .map_err(|error| shape(&error.to_string())),
+            "keep_alive" => Ok(Self::KeepAlive),
+            _ => Ok(Self::Unknown { kind }),
+        }
+    }
+}
+
+/// Which optional frames the host asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct FrameOptions {
+    /// `--include-partial-messages`.
+    pub partial_messages: bool,
+    /// `--include-hook-events`.
+    pub hook_events: bool,
+    /// `--replay-user-messages`.
+    pub replay_user_messages: bool,
+    /// How `session_state_changed` frames are sent.
+    pub session_state: SessionStateFrames,
+    /// Whether sub-agents' text and thinking is shown.
+    pub forward_subagent_text: bool,
+}
+
+/// How `session_state_changed` frames are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum SessionStateFrames {
+    /// Not at all.
+    #[default]
+    Off,
+    /// For the SDK itself, marked so.
+    HostOnly,
+    /// For the caller too.
+    Caller,
+}
+
+/// The frames that an event becomes, in order. Most become one, some none.
+#[must_use]
+pub fn frames_of(event: &Event, session_id: SessionId, options: FrameOptions) -> Vec<Value> {
+    let system = |subtype: &str, fields: Value| {
+        let mut frame = json!({"type": "system", "subtype": subtype});
+        merge(&mut frame, fields);
+        merge(
+            &mut frame,
+            json!({"uuid": RecordId::random(), "session_id": session_id}),
+        );
+        frame
+    };
+    match event {
+        Event::StateChanged(state) => match options.session_state {
+            SessionStateFrames::Off => Vec::new(),
+            SessionStateFrames::HostOnly => vec![system(
+                "session_state_changed",
+                json!({"state": state, "sdk_host_only": true}),
+            )],
+            SessionStateFrames::Caller => {
+                vec![system("session_state_changed", json!({"state": state}))]
+            }
+        },
+        Event::TurnStarted(init) => vec![init_frame(init, session_id)],
+        Event::PromptAccepted { record } => {
+            if options.replay_user_messages {
+                let mut frame = record_frame(record, None, session_id);
+                merge(&mut frame, json!({"isReplay": true}));
+                vec![frame]
+            } else {
+                Vec::new()
+            }
+        }
+        Event::Requesting => vec![system("status", json!({"status": "requesting"}))],
+        Event::Stream {
+            event,
+            parent_tool_use_id,
+        } => {
+            if options.partial_messages {
+                vec![json!({
+                    "type": "stream_event", "event": event,
+                    "parent_tool_use_id": parent_tool_use_id,
+                    "uuid": RecordId::random(), "session_id": session_id,
+                })]
+            } else {
+                Vec::new()
+            }
+        }
+        Event::Record {
+            record,
+            parent_tool_use_id,
+        } => {
+            if record.is_virtual || !is_shown(record) {
+                return Vec::new();
+            }
+            if parent_tool_use_id.is_some() && !options.forward_subagent_text && only_words(record)
+            {
+                return Vec::new();
+            }
+            vec![record_frame(
+                record,
+                parent_tool_use_id.as_ref().map(|id| id.0.as_str()),
+                session_id,
+            )]
+        }
+        Event::Retracted { records, reason } => {
+            vec![system(
+                "retracted",
+                json!({"retracted_uuids": records, "reason": reason}),
+            )]
+        }
+        Event::CallProgress {
+            tool_use_id,
+            tool_name,
+            elapsed,
+            ..
+        } => vec![json!({
+            "type": "tool_progress", "tool_use_id": tool_use_id, "tool_name": tool_name,
+            "parent_tool_use_id": null, "elapsed_time_seconds": elapsed.as_secs_f64(),
+            "uuid": RecordId::random(), "session_id": session_id,
+        })],
+        Event::PermissionDenied {
+            denial,
+            message,
+            reason,
+        } => vec![system(
+            "permission_denied",
+            json!({
+                "tool_name": denial.tool_name, "tool_use_id": denial.tool_use_id,
+                "message": message, "decision_reason": reason,
+            }),
+        )],
+        Event::ModeChanged(mode) => {
+            vec![system(
+                "status",
+                json!({"status": null, "permissionMode": mode}),
+            )]
+        }
+        Event::Retrying {
+            attempt,
+            max_retries,
+            delay,
+            status,
+            error,
+        } => vec![system(
+            "api_retry",
+            json!({
+                "attempt": attempt, "max_retries": max_retries,
+                "retry_delay_ms": u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
+                "error_status": status, "error": error,
+            }),
+        )],
+        Event::ModelFellBack { from, to, reason } => vec![system(
+            "model_fallback",
+            json!({"from_model": from, "to_model": to, "reason": reason}),
+        )],
+        Event::Compacting => vec![system("status", json!({"status": "compacting"}))],
+        Event::Compacted {
+            trigger,
+            pre_tokens,
+            post_tokens,
+        } => vec![
+            system("status", json!({"status": null})),
+            system(
+                "compact_boundary",
+                json!({"compact_metadata": {
+                    "trigger": trigger, "pre_tokens": pre_tokens, "post_tokens": post_tokens,
+                }}),
+            ),
+        ],
+        Event::Hook(notice) => hook_frames(notice, options, &system),
+        Event::Task(notice) => task_frames(notice, &system),
+        Event::Notice { level, text } => match level {
+            NoticeLevel::Info => Vec::new(),
+            NoticeLevel::Warning | NoticeLevel::Error => {
+                vec![system(
+                    "informational",
+                    json!({"level": level, "content": text}),
+                )]
+            }
+        },
+        Event::TurnFinished(result) => vec![result_frame(result)],
+        Event::CallStarted { .. }
+        | Event::CallFinished { .. }
+        | Event::PermissionRequested(_)
+        | Event::PermissionResolved { .. } => Vec::new(),
+    }
+}
+
+/// Whether a host sees the record: the conversation, not the harness's own additions.
+fn is_shown(record: &MessageRecord) -> bool {
+    matches!(record.kind, RecordKind::User | RecordKind::Assistant) && !record.is_meta
+}
+
+fn only_words(record: &MessageRecord) -> bool {
+    record.kind == RecordKind::Assistant
+        && record.message.as_ref().is_some_and(|message| {
+            message
+                .blocks()
+                .iter()
+                .all(|block| block.as_tool_use().is_none())
+        })
+}
+
+fn merge(into: &mut Value, fields: Value) {
+    if let (Some(into), Value::Object(fields)) = (into.as_object_mut(), fields) {
+        into.extend(fields);
+    }
+}
+
+fn init_frame(init: &SessionInit, session_id: SessionId) -> Value {
+    let mut frame = json!({"type": "system", "subtype": "init"});
+    merge(&mut frame, serde_json::to_value(init).unwrap_or_default());
+    merge(
+        &mut frame,
+        json!({
+            "session_id": session_id, "uuid": RecordId::random(),
+            "claude_code_version": COMPATIBILITY_VERSION,
+            "lathe_version": env!("CARGO_PKG_VERSION"),
+            "capabilities": ["interrupt_receipt_v1"],
+        }),
+    );
+    frame
+}
+
+fn record_frame(record: &MessageRecord, parent: Option<&str>, session_id: SessionId) -> Value {
+    let mut frame = json!({
+        "type": record.kind,
+        "message": record.message,
+        "parent_tool_use_id": parent,
+        "session_id": session_id,
+        "uuid": record.uuid,
+        "timestamp": record.timestamp,
+    });
+    let optional = [
+        ("tool_use_result", record.tool_use_result.clone()),
+        ("request_id", record.request_id.clone().map(Value::from)),
+        (
+            "agent_id",
+            record.agent_id.as_ref().map(|id| Value::from(id.0.clone())),
+        ),
+    ];
+    if let Some(object) = frame.as_object_mut() {
+        for (name, value) in optional {
+            if let Some(value) = value {
+                object.insert(name.to_owned(), value);
+            }
+        }
+        for name in [
+            "error",
+            "aborted",
+            "subagent_type",
+            "task_description",
+            "isReplay",
+            "origin",
+        ] {
+            if let Some(value) = record.extra.get(name) {
+                object.insert(name.to_owned(), value.clone());
+            }
+        }
+    }
+    frame
+}
+
+fn hook_frames(
+    notice: &HookNotice,
+    options: FrameOptions,
+    system: &impl Fn(&str, Value) -> Value,
+) -> Vec<Value> {
+    let always = |event: &str| matches!(event, "SessionStart" | "Setup");
+    match notice {
+        HookNotice::Started {
+            hook_id,
+            hook_name,
+            hook_event,
+        } => {
+            if !options.hook_events && !always(hook_event) {
+                return Vec::new();
+            }
+            vec![system(
+                "hook_started",
+                json!({"hook_id": hook_id, "hook_name": hook_name, "hook_event": hook_event}),
+            )]
+        }
+        HookNotice::Finished {
+            hook_id,
+            hook_name,
+            hook_event,
+            stdout,
+            stderr,
+            exit_code,
+            outcome,
+        } => {
+            if !options.hook_events && !always(hook_event) {
+                return Vec::new();
+            }
+            vec![system(
+                "hook_response",
+                json!({
+                    "hook_id": hook_id, "hook_name": hook_name, "hook_event": hook_event,
+                    "output": format!("{stdout}{stderr}"), "stdout": stdout, "stderr": stderr,
+                    "exit_code": exit_code, "outcome": outcome,
+                }),
+            )]
+        }
+    }
+}
+
+fn task_frames(notice: &TaskNotice, system: &impl Fn(&str, Value) -> Value) -> Vec<Value> {
+    match notice {
+        TaskNotice::Started {
+            task_id,
+            description,
+            tool_use_id,
+            task_type,
+            is_backgrounded,
+            extra,
+        } => {
+            let mut fields = json!({
+                "task_id": task_id, "tool_use_id": tool_use_id, "description": description,
+                "task_type": task_type, "is_backgrounded": is_backgrounded,
+            });
+            merge(&mut fields, Value::Object(extra.clone()));
+            vec![system("task_started", fields)]
+        }
+        TaskNotice::Progress {
+            task_id,
+            description,
+            tool_use_id,
+            usage,
+            last_tool_name,
+        } => {
+            vec![system(
+                "task_progress",
+                json!({
+                    "task_id": task_id, "tool_use_id": tool_use_id, "description": description,
+                    "usage": usage, "last_tool_name": last_tool_name,
+                }),
+            )]
+        }
+        TaskNotice::Finished {
+            task_id,
+            tool_use_id,
+            status,
+            output_file,
+            summary,
+            usage,
+        } => {
+            let patch_status = match status {
+                TaskStatus::Completed => "completed",
+                TaskStatus::Failed => "failed",
+                TaskStatus::Stopped => "killed",
+            };
+            vec![
+                system(
+                    "task_updated",
+                    json!({"task_id": task_id, "patch": {"status": patch_status}}),
+                ),
+                system(
+                    "task_notification",
+                    json!({
+                        "task_id": task_id, "tool_use_id": tool_use_id, "status": status,
+                        "output_file": output_file, "summary": summary, "usage": usage,
+                    }),
+                ),
+            ]
+        }
+    }
+}
+
+/// The `result` frame of a turn.
+#[must_use]
+pub fn result_frame(result: &TurnResult) -> Value {
+    let millis =
+        |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let subtype = result_subtype(result);
+    let mut frame = json!({
+        "type": "result", "subtype": subtype, "is_error": result.is_error,
+        "duration_ms": millis(result.duration), "duration_api_ms": millis(result.duration_api),
+        "num_turns": result.num_turns,
+    });
+    if subtype == "success" {
+        merge(&mut frame, json!({"result": result.text}));
+    } else {
+        merge(&mut frame, json!({"errors": result.errors}));
+    }
+    merge(
+        &mut frame,
+        json!({
+            "stop_reason": result.stop_reason, "session_id": result.session_id,
+            "total_cost_usd": result.total_cost_usd, "usage": result.usage,
+            "modelUsage": result.model_usage, "permission_denials": result.permission_denials,
+            "terminal_reason": result.terminal_reason,
+        }),
+    );
+    for (name, value) in [
+        ("api_error_status", result.api_error_status.map(Value::from)),
+        ("structured_output", result.structured_output.clone()),
+        ("deferred_tool_use", result.deferred_tool_use.clone()),
+        ("origin", result.origin.clone()),
+    ] {
+        if let Some(value) = value {
+            merge(&mut frame, json!({name: value}));
+        }
+    }
+    merge(&mut frame, json!({"uuid": RecordId::random()}));
+    frame
+}
+
+/// The `subtype` of a turn's `result` frame.
+#[must_use]
+pub fn result_subtype(result: &TurnResult) -> &'static str {
+    match result.terminal_reason {
+        TerminalReason::MaxTurns => "error_max_turns",
+        TerminalReason::BudgetExhausted => "error_max_budget_usd",
+        TerminalReason::AbortedStreaming
+        | TerminalReason::AbortedTools
+        | TerminalReason::InternalError
+        | TerminalReason::RepeatedCalls
+        | TerminalReason::BlockingLimit => "error_during_execution",
+        TerminalReason::StructuredOutputRetryExhausted => "error_max_structured_output_retries",
+        TerminalReason::Completed
+        | TerminalReason::ApiError
+        | TerminalReason::StopHookPrevented
+        | TerminalReason::HookStopped
+        | TerminalReason::ToolDeferred
+        | TerminalReason::PromptTooLong
+        | TerminalReason::ImageError => "success",
+    }
+}
+
+/// A line that answers a host's request.
+#[must_use]
+pub fn control_success(request_id: &RequestId, response: Value) -> Value {
+    json!({
+        "type": "control_response",
+        "response": {"subtype": "success", "request_id": request_id, "response": response},
+    })
+}
+
+/// A line that refuses a host's request.
+#[must_use]
+pub fn control_error(request_id: &RequestId, error: &str) -> Value {
+    json!({
+        "type": "control_response",
+        "response": {"subtype": "error", "request_id": request_id, "error": error},
+    })
+}
+
+/// A line that asks the host.
+#[must_use]
+pub fn control_request(request_id: &RequestId, request: Value) -> Value {
+    json!({"type": "control_request", "request_id": request_id, "request": request})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_frames_parse() {
+        let frame = HostFrame::parse(
+            r#"{"type":"control_request","request_id":"r1","request":{"subtype":"interrupt"}}"#,
+        )
+        .unwrap();
+        assert!(
+            matches!(frame, HostFrame::ControlRequest { request_id, .. } if request_id.0 == "r1")
+        );
+        let frame = HostFrame::parse(
+            r#"{"type":"user","message":{"role":"user","content":"hi"},"session_id":"","parent_tool_use_id":null}"#,
+        )
+        .unwrap();
+        assert!(
+            matches!(frame, HostFrame::User(user) if user.message.content == Content::from("hi"))
+        );
+        let frame = HostFrame::parse(
+            r#"{"type":"control_response","response":{"subtype":"error","request_id":"a","error":"no"}}"#,
+        )
+        .unwrap();
+        assert!(
+            matches!(frame, HostFrame::ControlResponse { response: Err(text), .. } if text == "no")
+        );
+        assert_eq!(
+            HostFrame::parse(r#"{"type":"keep_alive"}"#).unwrap(),
+            HostFrame::KeepAlive
+        );
+        assert!(matches!(
+            HostFrame::parse(r#"{"type":"new"}"#).unwrap(),
+            HostFrame::Unknown { .. }
+        ));
+        assert!(
+            HostFrame::parse(r#"{"type":"user"}"#)
+                .unwrap_err()
+                .to_string()
+                .contains("message")
+        );
+        assert!(HostFrame::parse("{").is_err());
+    }
+}

@@ -1,0 +1,30 @@
+//! The vocabulary of Lathe.
+//!
+//! Every word that two crates exchange is defined here once: what the model API takes and gives
+//! ([`content`], [`message`], [`stream`], [`usage`]), what a transcript line is ([`record`]), what a
+//! face tells the engine ([`op`]) and hears from it ([`event`]), what is asked of a person
+//! ([`permission`]) and of a hook ([`hook`]), how a call is shown ([`display`]) and what an SDK host
+//! reads and writes ([`frame`]).
+//!
+//! This crate is plain data and pure functions over it. It does no I/O, has no async code and no
+//! policy. Fields that a newer peer sends and this version doesn't know survive a round trip.
+//!
+//! Start with [`content::ContentBlock`] and [`record::Record`].
+#![forbid(unsafe_code)]
+
+pub mod content;
+pub mod display;
+pub mod encoded;
+pub mod event;
+pub mod frame;
+pub mod hook;
+pub mod ids;
+pub mod message;
+pub mod op;
+pub mod permission;
+pub mod record;
+pub mod stream;
+pub mod usage;
+
+/// Fields of a JSON object that this version doesn't know, kept so that they are written back.
+pub type Extra = serde_json::Map<String, serde_json::Value>;

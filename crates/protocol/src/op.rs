@@ -1,0 +1,94 @@
+//! Ops: what a face tells the engine.
+
+use crate::Extra;
+use crate::content::Content;
+use crate::ids::{RecordId, RequestId, TaskId, ToolUseId};
+use crate::permission::{PermissionMode, PermissionReply};
+
+/// A face's word to the session.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Op {
+    /// Words for the model. During a turn they are queued and delivered with the next tool results.
+    Prompt(Prompt),
+    /// Stop the turn. Also drops queued prompts when asked to.
+    Interrupt {
+        /// Whether prompts that wait are dropped too.
+        drop_queued: bool,
+    },
+    /// Stop one call; the turn goes on.
+    CancelCall {
+        /// The call.
+        tool_use_id: ToolUseId,
+    },
+    /// Stop all calls of the present step; the turn goes on.
+    CancelGroup,
+    /// Let a running foreground command go on in the background.
+    Background {
+        /// The call; `None` is every call that can.
+        tool_use_id: Option<ToolUseId>,
+    },
+    /// An answer to a permission question.
+    PermissionReply {
+        /// The question.
+        request_id: RequestId,
+        /// The answer.
+        reply: PermissionReply,
+    },
+    /// Change the permission mode.
+    SetPermissionMode(PermissionMode),
+    /// Change the model; `None` is the default.
+    SetModel(Option<String>),
+    /// Change the thinking budget: `None` resets, `Some(0)` switches thinking off.
+    SetMaxThinkingTokens(Option<u32>),
+    /// Drop a prompt that still waits.
+    CancelQueued {
+        /// The prompt.
+        uuid: RecordId,
+    },
+    /// Stop a background task.
+    StopTask {
+        /// The task.
+        task_id: TaskId,
+    },
+    /// Replace older conversation by a summary.
+    Compact {
+        /// What the summary should pay attention to.
+        instructions: Option<String>,
+    },
+    /// Flush everything and end. A running turn is finished first unless it was interrupted.
+    Shutdown,
+}
+
+/// Words for the model, with what the face knows about them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prompt {
+    /// The id of the record it becomes.
+    pub uuid: RecordId,
+    /// The words, images and documents.
+    pub content: Content,
+    /// Deliver as it is: no slash commands, no `@file` expansion.
+    pub verbatim: bool,
+    /// Add to the conversation without running a turn.
+    pub context_only: bool,
+    /// The model sees it, the person doesn't.
+    pub is_meta: bool,
+    /// Echoed on the result (`{"kind":"human"}`).
+    pub origin: Option<serde_json::Value>,
+    /// Unknown fields of the host's frame.
+    pub extra: Extra,
+}
+
+impl Prompt {
+    /// A person's words.
+    pub fn new(content: impl Into<Content>) -> Self {
+        Self {
+            uuid: RecordId::random(),
+            content: content.into(),
+            verbatim: false,
+            context_only: false,
+            is_meta: false,
+            origin: None,
+            extra: Extra::new(),
+        }
+    }
+}

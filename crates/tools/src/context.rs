@@ -1,0 +1,144 @@
+//! What a tool may use of the session it works for.
+
+use lathe_protocol::display::{Display, TodoItem};
+use lathe_protocol::ids::{RecordId, SessionId, ToolUseId};
+use parking_lot::{Mutex, RwLock};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// The session-wide part of a tool's surroundings. One per conversation: a sub-agent has its own.
+pub struct ToolContext {
+    /// The session.
+    pub session_id: SessionId,
+    /// The user's home folder, for `~`.
+    pub home: PathBuf,
+    /// Where results that are too large for the model are written. Created on first use.
+    pub results_folder: PathBuf,
+    /// The folders that may be worked in; the first is where the session started.
+    pub roots: RwLock<Vec<PathBuf>>,
+    /// The working folder; shell commands move it.
+    pub working_folder: RwLock<PathBuf>,
+    /// The task list.
+    pub todos: Mutex<Vec<TodoItem>>,
+    /// Told of every file before it is changed, so that the change can be undone.
+    pub change_observer: Arc<dyn ChangeObserver>,
+    /// Says which files' contents may not be read without a person's word.
+    pub secrets: Arc<dyn Fn(&Path) -> bool + Send + Sync>,
+    /// Looks up an environment variable.
+    pub environment: Arc<dyn Fn(&str) -> Option<String> + Send + Sync>,
+}
+
+/// Told of every file before a tool changes it.
+pub trait ChangeObserver: Send + Sync {
+    /// The file at `path` (which may not exist yet) is about to change in the given turn.
+    ///
+    /// # Errors
+    /// When its present content can't be kept; the change must then not be made.
+    fn before_change(&self, path: &Path, turn: RecordId) -> Result<(), String>;
+
+    /// The file at `path` was changed by this session; its new content is on disk.
+    fn after_change(&self, path: &Path, turn: RecordId);
+}
+
+/// Keeps nothing: for sessions without undo.
+pub struct NoChangeObserver;
+
+impl ChangeObserver for NoChangeObserver {
+    fn before_change(&self, _path: &Path, _turn: RecordId) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn after_change(&self, _path: &Path, _turn: RecordId) {}
+}
+
+/// One call's surroundings.
+#[derive(Clone)]
+pub struct CallContext {
+    /// The session-wide part.
+    pub session: Arc<ToolContext>,
+    /// The call.
+    pub tool_use_id: ToolUseId,
+    /// The user record whose turn it is.
+    pub turn: RecordId,
+    /// Cancelled when the call must stop.
+    pub cancel: CancellationToken,
+    /// Takes what to show meanwhile.
+    pub progress: ProgressSink,
+}
+
+/// Takes what to show while a call runs.
+#[derive(Clone)]
+pub struct ProgressSink(Arc<dyn Fn(Display) + Send + Sync>);
+
+impl ProgressSink {
+    /// A sink that calls a function.
+    pub fn new(function: impl Fn(Display) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(function))
+    }
+
+    /// A sink that shows nothing.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::new(|_| {})
+    }
+
+    /// Shows something.
+    pub fn show(&self, display: Display) {
+        (self.0)(display);
+    }
+}
+
+impl ToolContext {
+    /// Makes a path as a model writes it absolute: `~` is the home folder, anything relative hangs
+    /// off the working folder, `.` and `..` are folded. Symlinks are not followed here.
+    #[must_use]
+    pub fn resolve_path(&self, written: &str) -> PathBuf {
+        let written = written.trim();
+        let path = match written.strip_prefix('~') {
+            Some("") => self.home.clone(),
+            Some(rest) if rest.starts_with('/') => self.home.join(rest.trim_start_matches('/')),
+            _ => self.working_folder.read().join(written),
+        };
+        fold(&path)
+    }
+
+    /// The path as a person would write it: relative to the working folder where it lies inside.
+    #[must_use]
+    pub fn shown(&self, path: &Path) -> String {
+        let working_folder = self.working_folder.read();
+        match path.strip_prefix(&*working_folder) {
+            Ok(relative) if relative.as_os_str().is_empty() => ".".to_owned(),
+            Ok(relative) => relative.display().to_string(),
+            Err(_) => path.display().to_string(),
+        }
+    }
+}
+
+/// Folds `.` and `..` without asking the file system.
+fn fold(path: &Path) -> PathBuf {
+    let mut folded = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                if !folded.pop() {
+                    folded.push(component);
+                }
+            }
+            other => folded.push(other),
+        }
+    }
+    folded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_folded_without_the_file_system() {
+        assert_eq!(fold(Path::new("/a/./b/../c")), Path::new("/a/c"));
+        assert_eq!(fold(Path::new("/../a")), Path::new("/a"));
+    }
+}

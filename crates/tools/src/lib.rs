@@ -1,0 +1,23 @@
+//! The hands: the [`Tool`] trait and the built-in tools, one module each.
+//!
+//! A tool is code and a description text side by side (`read.rs`, `read.md`). It names its input
+//! type, from which the schema that the model sees is generated, and does its work in `call`;
+//! everything else has a default, and every default is the safe one. A tool never asks for
+//! permission and never runs hooks: the engine's executor does that around the call, from what the
+//! tool says about itself in `traits` and `subject`.
+//!
+//! What a tool needs of the session reaches it through [`ToolContext`]; this crate knows nothing of
+//! the engine.
+//!
+//! Start with [`tool::Tool`], then read [`todo_write`], the smallest one.
+#![forbid(unsafe_code)]
+
+pub mod context;
+pub mod input;
+pub mod registry;
+pub mod todo_write;
+pub mod tool;
+
+pub use context::{CallContext, ToolContext};
+pub use registry::{ToolDefinition, ToolRegistry};
+pub use tool::{CallTraits, DynTool, InterruptBehavior, PreparedCall, Tool, ToolError, ToolOutput};

@@ -1,0 +1,84 @@
+//! The tools that a session has, by name.
+
+use crate::tool::{DynTool, Erased, Tool};
+use serde::Serialize;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// What the model is told of a tool.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ToolDefinition {
+    /// The name that the model calls.
+    pub name: String,
+    /// What the model reads about it.
+    pub description: String,
+    /// The schema of its input.
+    pub input_schema: Value,
+}
+
+/// A list of tools, sorted by name: the same tools always serialise to the same bytes.
+#[derive(Clone, Default)]
+pub struct ToolRegistry {
+    tools: Vec<Arc<dyn DynTool>>,
+}
+
+impl ToolRegistry {
+    /// An empty list.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a tool. One with a name that is taken is not added: nothing can shadow a tool.
+    pub fn add<T: Tool>(&mut self, tool: T) {
+        self.add_dyn(Arc::new(Erased::new(tool)));
+    }
+
+    /// Adds a tool whose input type is hidden. Returns whether its name was free.
+    pub fn add_dyn(&mut self, tool: Arc<dyn DynTool>) -> bool {
+        if self.find(tool.name()).is_some() {
+            return false;
+        }
+        let place = self
+            .tools
+            .partition_point(|other| other.name() < tool.name());
+        self.tools.insert(place, tool);
+        true
+    }
+
+    /// The tool of that name or alias.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<&Arc<dyn DynTool>> {
+        self.tools
+            .iter()
+            .find(|tool| tool.name() == name)
+            .or_else(|| {
+                self.tools
+                    .iter()
+                    .find(|tool| tool.aliases().iter().any(|alias| alias == name))
+            })
+    }
+
+    /// Keeps the tools that a condition holds for.
+    pub fn retain(&mut self, keep: impl Fn(&dyn DynTool) -> bool) {
+        self.tools.retain(|tool| keep(tool.as_ref()));
+    }
+
+    /// The names, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.tools.iter().map(|tool| tool.name())
+    }
+
+    /// What the model is told, sorted by name.
+    #[must_use]
+    pub fn definitions(&self) -> Vec<ToolDefinition> {
+        self.tools
+            .iter()
+            .map(|tool| ToolDefinition {
+                name: tool.name().to_owned(),
+                description: tool.description().trim_end().to_owned(),
+                input_schema: tool.input_schema().clone(),
+            })
+            .collect()
+    }
+}
