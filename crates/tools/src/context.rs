@@ -122,7 +122,7 @@ fn fold(path: &Path) -> PathBuf {
         match component {
             Component::CurDir => {}
             Component::ParentDir => {
-                if !folded.pop() {
+                if !folded.pop() && !folded.has_root() {
                     folded.push(component);
                 }
             }
