@@ -1,0 +1,103 @@
+//! `lathe-scripted`: the scripted model server as a program of its own.
+#![forbid(unsafe_code)]
+
+use clap::{Parser, Subcommand};
+use lathe_scripted::{Scenario, ScriptedServer};
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// A model server that answers from a script and checks every request it gets.
+#[derive(Debug, Parser)]
+#[command(version, name = "lathe-scripted")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve a scenario until SIGINT or SIGTERM; the exit code is 1 if a request was bad.
+    Serve {
+        /// The scenario: a JSON file such as {"replies": [{"text": "Hello"}]}.
+        scenario: PathBuf,
+        /// The port on 127.0.0.1; any free one by default.
+        #[arg(long, default_value_t = 0)]
+        port: u16,
+        /// Write every request to this file, one JSON object a line.
+        #[arg(long, value_name = "FILE")]
+        record: Option<PathBuf>,
+    },
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let Command::Serve {
+        scenario,
+        port,
+        record,
+    } = Arguments::parse().command;
+    match serve(scenario, port, record).await {
+        Ok(code) => code,
+        Err(message) => {
+            // With stderr closed there is nobody left to tell.
+            let _ = writeln!(io::stderr(), "lathe-scripted: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+async fn serve(path: PathBuf, port: u16, record: Option<PathBuf>) -> Result<ExitCode, String> {
+    let scenario = Scenario::from_file(&path).map_err(|error| error.to_string())?;
+    let mut file = match &record {
+        Some(path) => Some(
+            File::create(path)
+                .map_err(|error| format!("can't write {}: {error}", path.display()))?,
+        ),
+        None => None,
+    };
+    let on_signal = |error: io::Error| format!("can't wait for signals: {error}");
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(on_signal)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(on_signal)?;
+    let server = ScriptedServer::start_on(scenario, port)
+        .await
+        .map_err(|error| format!("can't listen on port {port}: {error}"))?;
+    let mut output = io::stdout();
+    writeln!(output, "listening on {}", server.base_url())
+        .and_then(|()| output.flush())
+        .map_err(|error| format!("can't write to stdout: {error}"))?;
+
+    let mut written = 0;
+    loop {
+        let more = tokio::select! {
+            _ = interrupt.recv() => false,
+            _ = terminate.recv() => false,
+            () = server.wait_for_requests(written + 1) => true,
+        };
+        while let Some(request) = server.request(written) {
+            if let Some(file) = &mut file {
+                writeln!(file, "{}", request.to_json())
+                    .map_err(|error| format!("can't record a request: {error}"))?;
+            }
+            written += 1;
+        }
+        if !more {
+            break;
+        }
+    }
+    let problems = server.problems();
+    let notes = server
+        .unused_replies()
+        .into_iter()
+        .map(|reply| format!("unused reply: {reply}"));
+    for line in problems.iter().cloned().chain(notes) {
+        let _ = writeln!(io::stderr(), "{line}");
+    }
+    Ok(if problems.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
