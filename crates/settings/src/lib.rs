@@ -1,0 +1,33 @@
+//! Where configuration comes from.
+//!
+//! Settings lie in several files — a company's policy, the person's own, the project's, the
+//! project's for this person — and on the command line. This crate finds them ([`paths`]), reads
+//! them with the place of every key ([`document`]), holds them to the one declaration of all keys
+//! ([`schema`], [`validate`]), leaves out what an untrusted folder may not say ([`trust`]), and
+//! merges the rest by strength ([`merge`], [`load`]).
+//!
+//! What it deliberately doesn't do: it never prints, never asks, never stops a start, and reads the
+//! process's own environment in one place only ([`paths::Environment::of_process`]). A file that is
+//! broken is a [`source::Problem`] in the result and grants nothing.
+//!
+//! Start with [`load::load`] and [`load::Resolved`].
+#![forbid(unsafe_code)]
+
+pub mod document;
+pub mod environment;
+pub mod key;
+pub mod load;
+pub mod merge;
+pub mod nearest;
+pub mod paths;
+pub mod schema;
+pub mod source;
+pub mod trust;
+pub mod validate;
+
+pub use key::KeyPath;
+pub use load::{Layer, LoadOptions, Resolved, SourcedRule, load};
+pub use paths::{Environment, Places};
+pub use schema::Settings;
+pub use source::{Problem, Severity, Source};
+pub use trust::Trust;

@@ -1,0 +1,220 @@
+//! Where files are: the config home, the managed folder, the project's folders.
+//!
+//! Nothing here reads the process's own environment except [`Environment::of_process`]; everything
+//! else is told, so that a test never touches the machine's real configuration.
+
+use crate::source::Source;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The folder names that are read in a project, strongest first. Only the first is written.
+pub const PROJECT_FOLDERS: [&str; 2] = [".lathe", ".claude"];
+
+/// What a process is told by its surroundings.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Environment {
+    /// The environment variables.
+    pub variables: BTreeMap<String, String>,
+    /// The person's home folder, if there is one.
+    pub home: Option<PathBuf>,
+    /// The working folder.
+    pub cwd: PathBuf,
+}
+
+impl Environment {
+    /// The environment of this process. Variables that are not UTF-8 are left out.
+    ///
+    /// # Errors
+    /// When the working folder is gone or not readable.
+    pub fn of_process() -> std::io::Result<Self> {
+        let variables = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        Ok(Self {
+            variables,
+            home: dirs::home_dir(),
+            cwd: std::env::current_dir()?,
+        })
+    }
+
+    /// The value of a variable; an empty one counts as unset.
+    #[must_use]
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        self.variables
+            .get(name)
+            .map(String::as_str)
+            .filter(|value| !value.is_empty())
+    }
+
+    /// The first variable that is set.
+    #[must_use]
+    pub fn first_variable(&self, names: &[&str]) -> Option<&str> {
+        names.iter().find_map(|name| self.variable(name))
+    }
+
+    /// A path with a leading `~` replaced by the home folder and made absolute from the working folder.
+    #[must_use]
+    pub fn resolve(&self, path: &str) -> PathBuf {
+        self.resolve_from(path, &self.cwd)
+    }
+
+    /// A path with a leading `~` replaced by the home folder and made absolute from `base`.
+    #[must_use]
+    pub fn resolve_from(&self, path: &str, base: &Path) -> PathBuf {
+        match (&self.home, path.strip_prefix("~")) {
+            (Some(home), Some("")) => home.clone(),
+            (Some(home), Some(rest)) if rest.starts_with('/') => home.join(&rest[1..]),
+            _ => base.join(path),
+        }
+    }
+}
+
+/// Where configuration lies for one run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Places {
+    /// The surroundings.
+    pub environment: Environment,
+    /// The person's own folder.
+    pub config_home: PathBuf,
+    /// The folder of managed policy.
+    pub managed: PathBuf,
+    /// The project's folder: the one that holds `.lathe` or `.claude`.
+    pub project: PathBuf,
+}
+
+impl Places {
+    /// The places for this environment, with the system's managed folder.
+    #[must_use]
+    pub fn new(environment: Environment) -> Self {
+        Self::with_managed(environment, managed_folder())
+    }
+
+    /// The same with another managed folder. Deliberately not an environment variable: whoever is
+    /// managed could set that.
+    #[must_use]
+    pub fn with_managed(environment: Environment, managed: PathBuf) -> Self {
+        let config_home = config_home(&environment);
+        let project = project_folder(&environment, &config_home);
+        Self {
+            environment,
+            config_home,
+            managed,
+            project,
+        }
+    }
+
+    /// The same with a project folder that was named (`--project-config-root`).
+    #[must_use]
+    pub fn with_project(mut self, project: PathBuf) -> Self {
+        self.project = project;
+        self
+    }
+
+    /// The settings files of a source, weakest first. Files need not exist.
+    #[must_use]
+    pub fn settings_files(&self, source: Source) -> Vec<PathBuf> {
+        let in_project = |name: &str| {
+            PROJECT_FOLDERS
+                .iter()
+                .rev()
+                .map(|folder| self.project.join(folder).join(name))
+                .collect()
+        };
+        match source {
+            Source::User => vec![self.config_home.join("settings.json")],
+            Source::Project => in_project("settings.json"),
+            Source::Local => in_project("settings.local.json"),
+            Source::Flag => Vec::new(),
+            Source::Managed => {
+                let mut files = vec![self.managed.join("managed-settings.json")];
+                let mut dropped_in: Vec<PathBuf> =
+                    std::fs::read_dir(self.managed.join("managed-settings.d"))
+                        .map(|entries| {
+                            entries
+                                .filter_map(|entry| Some(entry.ok()?.path()))
+                                .collect()
+                        })
+                        .unwrap_or_default();
+                dropped_in.retain(|path| {
+                    path.extension()
+                        .is_some_and(|extension| extension == "json")
+                        && !path
+                            .file_name()
+                            .is_some_and(|name| name.to_string_lossy().starts_with('.'))
+                });
+                dropped_in.sort();
+                files.extend(dropped_in);
+                files
+            }
+        }
+    }
+
+    /// The file into which changes for a source go; `None` for sources that are never written.
+    #[must_use]
+    pub fn written_file(&self, source: Source) -> Option<PathBuf> {
+        match source {
+            Source::User => Some(self.config_home.join("settings.json")),
+            Source::Project => Some(self.project.join(PROJECT_FOLDERS[0]).join("settings.json")),
+            Source::Local => Some(
+                self.project
+                    .join(PROJECT_FOLDERS[0])
+                    .join("settings.local.json"),
+            ),
+            Source::Flag | Source::Managed => None,
+        }
+    }
+
+    /// The project's folders that exist for extensions of a kind (`agents`, `skills`, `commands`,
+    /// `output-styles`, `rules`), strongest first, then the person's own.
+    #[must_use]
+    pub fn extension_folders(&self, kind: &str) -> Vec<(Source, PathBuf)> {
+        PROJECT_FOLDERS
+            .iter()
+            .map(|folder| (Source::Project, self.project.join(folder).join(kind)))
+            .chain([(Source::User, self.config_home.join(kind))])
+            .filter(|(_, path)| path.is_dir())
+            .collect()
+    }
+}
+
+/// The person's own folder: `LATHE_CONFIG_DIR`, else `CLAUDE_CONFIG_DIR`, else `~/.lathe`.
+#[must_use]
+pub fn config_home(environment: &Environment) -> PathBuf {
+    if let Some(named) = environment.first_variable(&["LATHE_CONFIG_DIR", "CLAUDE_CONFIG_DIR"]) {
+        return environment.resolve(named);
+    }
+    environment.home.as_ref().map_or_else(
+        || environment.cwd.join(PROJECT_FOLDERS[0]),
+        |home| home.join(PROJECT_FOLDERS[0]),
+    )
+}
+
+/// The system's folder of managed policy.
+#[must_use]
+pub fn managed_folder() -> PathBuf {
+    if cfg!(target_os = "macos") {
+        PathBuf::from("/Library/Application Support/Lathe")
+    } else {
+        PathBuf::from("/etc/lathe")
+    }
+}
+
+/// The nearest folder that holds `.lathe` or `.claude`, from the working folder up to the root of
+/// its git repository; the working folder itself where there is none. Home is skipped: its `.lathe`
+/// and `.claude` are the person's, not a project's.
+fn project_folder(environment: &Environment, config_home: &Path) -> PathBuf {
+    let cwd = &environment.cwd;
+    let repository = cwd.ancestors().find(|folder| folder.join(".git").exists());
+    let top = repository.unwrap_or(cwd);
+    cwd.ancestors()
+        .take_while(|folder| folder.starts_with(top))
+        .filter(|folder| environment.home.as_deref() != Some(folder))
+        .find(|folder| {
+            PROJECT_FOLDERS.iter().any(|name| {
+                let candidate = folder.join(name);
+                candidate != config_home && candidate.is_dir()
+            })
+        })
+        .unwrap_or(cwd)
+        .to_path_buf()
+}
