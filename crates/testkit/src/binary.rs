@@ -1,0 +1,87 @@
+//! Finds the `lathe` that was built with the tests.
+
+use crate::workspace_root;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::SystemTime;
+
+/// The path of the `lathe` binary: the one that `CARGO_BIN_EXE_lathe` names, or the one in the
+/// target folder that this test was built into. It is built first if it is missing or older than
+/// the sources, so that a test never runs against yesterday's program.
+///
+/// # Panics
+/// If it can't be built.
+#[must_use]
+pub fn lathe() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(find)
+}
+
+fn find() -> PathBuf {
+    if let Some(path) = std::env::var_os("CARGO_BIN_EXE_lathe") {
+        return PathBuf::from(path);
+    }
+    let test = std::env::current_exe().expect("the test has a path");
+    // …/target/debug/deps/test-0123 → …/target/debug
+    let profile = test
+        .ancestors()
+        .find(|folder| folder.join("deps").is_dir() && folder.join(".fingerprint").is_dir())
+        .unwrap_or_else(|| panic!("{} lies in no target folder", test.display()));
+    let binary = profile.join("lathe");
+    let built = std::fs::metadata(&binary)
+        .and_then(|metadata| metadata.modified())
+        .ok();
+    if built.is_none_or(|built| newest_source() > built) {
+        build(profile);
+    }
+    assert!(
+        binary.is_file(),
+        "cargo build -p lathe made no {}",
+        binary.display()
+    );
+    binary
+}
+
+fn build(profile: &Path) {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo
+        .args(["build", "--quiet", "-p", "lathe"])
+        .current_dir(workspace_root());
+    match profile.file_name().and_then(|name| name.to_str()) {
+        Some("debug") | None => {}
+        Some(name) => {
+            cargo.args(["--profile", name]);
+        }
+    }
+    cargo.env(
+        "CARGO_TARGET_DIR",
+        profile.parent().expect("a profile lies in a target folder"),
+    );
+    let status = cargo.status().expect("cargo can be started");
+    assert!(status.success(), "cargo build -p lathe failed");
+}
+
+fn newest_source() -> SystemTime {
+    let root = workspace_root();
+    let mut newest = modified(&root.join("Cargo.lock"));
+    let mut folders = vec![root.join("crates")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            // Tests aren't part of the binary.
+            if path.is_dir() && entry.file_name() != "tests" && entry.file_name() != "testkit" {
+                folders.push(path);
+            } else if path.is_file() {
+                newest = newest.max(modified(&path));
+            }
+        }
+    }
+    newest
+}
+
+fn modified(path: &Path) -> SystemTime {
+    std::fs::metadata(path)
+        .and_then(|metadata| metadata.modified())
+        .unwrap_or(SystemTime::UNIX_EPOCH)
+}

@@ -1,0 +1,66 @@
+//! Fixtures and drivers for tests of the real binary. Test-only: no other crate depends on this one
+//! except as a dev-dependency.
+//!
+//! The model is the only fake. A test makes a [`TestHome`] (a home, a configuration folder and a
+//! project of its own, and an environment with nothing of the user's in it), points it at a
+//! [`lathe_scripted::BlockingServer`], and runs the real `lathe`:
+//!
+//! - [`TestHome::run`] runs it to its end and gives what it wrote ([`Output`]);
+//! - [`TestHome::spawn`] gives the process while it runs ([`Running`]), to be signalled or killed;
+//! - [`StreamJson`] drives a session over the NDJSON protocol, frame by frame;
+//! - [`processes`] finds what a run left behind, even if it changed its session or its parent;
+//! - [`disk`] has folders that are full, [`transcript`] reads what was written.
+//!
+//! Every wait has a limit that ends in a failed test with all output shown, never in a hang. The
+//! tests of this crate's `tests/` folder are about the workspace as a whole: its layers, its
+//! hygiene, and the binary under crashes and faults.
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "test-only: a helper that fails is a test that fails, and skips are reported on stderr"
+)]
+
+pub mod binary;
+pub mod disk;
+pub mod home;
+pub mod processes;
+pub mod run;
+pub mod stream_json;
+pub mod transcript;
+
+pub use home::TestHome;
+pub use run::{Output, Running};
+pub use stream_json::StreamJson;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long anything may take before it counts as hanging. Generous: machines differ.
+pub const HANG_LIMIT: Duration = Duration::from_secs(60);
+
+/// The root of the workspace.
+#[must_use]
+pub fn workspace_root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .expect("the crate lies two folders below the root")
+        .to_owned()
+}
+
+/// Says that a test can't run here and why. Where everything must run (`LATHE_TESTS_MUST_RUN` is
+/// set, as in continuous integration) that is a failure.
+///
+/// # Panics
+/// If everything must run.
+#[track_caller]
+pub fn report_skipped(test: &str, why: &str) {
+    assert!(
+        std::env::var_os("LATHE_TESTS_MUST_RUN").is_none(),
+        "{test} must run here but can't: {why}"
+    );
+    eprintln!("SKIPPED {test}: {why}");
+}

@@ -1,0 +1,171 @@
+//! The layers of the architecture, held against what `cargo metadata` says.
+//!
+//! A crate may use the crates of the layers above its own in the table, and `protocol` always;
+//! never one of its own layer or below. Only normal and build dependencies count: tests may use
+//! what they like.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "tests assert by panicking"
+)]
+
+use lathe_testkit::workspace_root;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::process::Command;
+
+/// From the top of the table to the bottom. Crates that aren't built yet have their place already.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("words", &["protocol"]),
+    ("ground", &["settings", "model", "shell", "sandbox"]),
+    (
+        "rules and connections",
+        &["permissions", "hooks", "mcp", "extensions", "session"],
+    ),
+    ("hands", &["tools"]),
+    ("heart", &["engine"]),
+    ("faces", &["headless", "tui", "acp", "bridge"]),
+    ("door", &["lathe"]),
+];
+
+/// The scripted model stands outside: it uses only `protocol`, and only the door uses it.
+const SCRIPTED: &str = "scripted";
+/// Used by nothing but tests.
+const TESTKIT: &str = "testkit";
+
+/// A crate and the workspace crates it uses, by folder name.
+type Graph = BTreeMap<String, Vec<String>>;
+
+fn layer_of(name: &str) -> Option<usize> {
+    LAYERS.iter().position(|(_, crates)| crates.contains(&name))
+}
+
+fn violations(graph: &Graph) -> Vec<String> {
+    let mut found = Vec::new();
+    for (name, uses) in graph {
+        let special = name == SCRIPTED || name == TESTKIT;
+        let layer = layer_of(name);
+        if layer.is_none() && !special {
+            found.push(format!("{name} has no place in the table of layers"));
+            continue;
+        }
+        for used in uses {
+            let fine = match (name.as_str(), used.as_str()) {
+                (TESTKIT, _) => true,
+                (_, TESTKIT) => false,
+                (SCRIPTED, used) => used == "protocol",
+                (name, SCRIPTED) => name == "lathe",
+                (_, used) => layer_of(used).is_some_and(|used| Some(used) < layer),
+            };
+            if !fine {
+                found.push(format!("{name} must not use {used}"));
+            }
+        }
+    }
+    found
+}
+
+/// The folder name of a workspace crate; the binary's package has no prefix.
+fn short(package: &str) -> &str {
+    package.strip_prefix("lathe-").unwrap_or(package)
+}
+
+fn workspace_graph() -> Graph {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--no-deps",
+            "--offline",
+        ])
+        .current_dir(workspace_root())
+        .output()
+        .expect("cargo can be started");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    packages
+        .iter()
+        .map(|package| {
+            let uses = package["dependencies"].as_array().unwrap();
+            let uses = uses
+                .iter()
+                .filter(|dependency| dependency["kind"] != "dev" && dependency["path"].is_string())
+                .map(|dependency| short(dependency["name"].as_str().unwrap()).to_owned())
+                .collect();
+            (short(package["name"].as_str().unwrap()).to_owned(), uses)
+        })
+        .collect()
+}
+
+#[test]
+fn every_crate_uses_only_the_layers_above_it() {
+    let graph = workspace_graph();
+    assert!(
+        graph.contains_key("protocol") && graph.contains_key("lathe"),
+        "{graph:?}"
+    );
+    let found = violations(&graph);
+    assert!(
+        found.is_empty(),
+        "the layers are broken:\n{}",
+        found.join("\n")
+    );
+}
+
+#[test]
+fn every_crate_lies_in_the_folder_of_its_name() {
+    let crates = workspace_root().join("crates");
+    for name in workspace_graph().keys() {
+        assert!(
+            crates.join(name).join("Cargo.toml").is_file(),
+            "there is no crates/{name}"
+        );
+    }
+}
+
+#[test]
+fn broken_layers_are_noticed() {
+    let graph = |name: &str, uses: &[&str]| -> Graph {
+        [(
+            name.to_owned(),
+            uses.iter().map(|&used| used.to_owned()).collect(),
+        )]
+        .into()
+    };
+    for (name, used) in [
+        ("protocol", "settings"),
+        ("settings", "model"),
+        ("tools", "engine"),
+        ("engine", "headless"),
+        ("headless", "tui"),
+        ("engine", "scripted"),
+        ("scripted", "model"),
+        ("lathe", "testkit"),
+        ("engine", "novelty"),
+    ] {
+        assert_eq!(
+            violations(&graph(name, &[used])),
+            [format!("{name} must not use {used}")]
+        );
+    }
+    assert_eq!(violations(&graph("novelty", &[])).len(), 1);
+    for (name, used) in [
+        ("model", "protocol"),
+        ("tools", "permissions"),
+        ("engine", "protocol"),
+        ("lathe", "scripted"),
+        ("testkit", "engine"),
+    ] {
+        assert!(
+            violations(&graph(name, &[used])).is_empty(),
+            "{name} may use {used}"
+        );
+    }
+}
