@@ -1,5 +1,6 @@
 //! What a tool may use of the session it works for.
 
+use crate::file_cache::FileCache;
 use lathe_protocol::display::{Display, TodoItem};
 use lathe_protocol::ids::{RecordId, SessionId, ToolUseId};
 use parking_lot::{Mutex, RwLock};
@@ -19,6 +20,8 @@ pub struct ToolContext {
     pub roots: RwLock<Vec<PathBuf>>,
     /// The working folder; shell commands move it.
     pub working_folder: RwLock<PathBuf>,
+    /// What has been read of which files.
+    pub file_cache: Arc<FileCache>,
     /// The task list.
     pub todos: Mutex<Vec<TodoItem>>,
     /// Told of every file before it is changed, so that the change can be undone.

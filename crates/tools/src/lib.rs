@@ -13,8 +13,13 @@
 #![forbid(unsafe_code)]
 
 pub mod context;
+pub mod file_cache;
+pub mod files;
 pub mod input;
+pub mod patch;
 pub mod registry;
+pub mod replacement;
+pub mod text_file;
 pub mod todo_write;
 pub mod tool;
 

@@ -1,0 +1,743 @@
+//! What this conversation knows of the files it has seen.
+//!
+//! A file may only be changed when the model has read it and it is still what was read; the same
+//! part of a file that hasn't changed need not be sent again; a file that someone else changed is
+//! reported with the difference. All three need to know which version of a file was seen and which
+//! lines of it: that is kept here, for at most [`MOST_FILES`] files and [`MOST_BYTES`] of text. When
+//! the text doesn't fit any more it is dropped first (only the diff is lost), then whole entries
+//! (the file must be read again before it is changed).
+//!
+//! What was put into the conversation without being asked for (an instruction file, a mentioned
+//! file) is noted as *injected*: it never counts as read.
+//!
+//! A file is known by its real path, so reading through a symlink and editing behind it agree.
+
+use crate::files::{ContentHash, Stamp, hash_of};
+use crate::{patch, text_file};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// How many files are remembered.
+pub const MOST_FILES: usize = 100;
+/// How many bytes of text are kept for diffs.
+pub const MOST_BYTES: usize = 25 * 1024 * 1024;
+/// The largest file that is read again to find out what changed in it.
+const LARGEST_DIFFED: u64 = 1024 * 1024;
+/// The longest diff that is reported.
+const LONGEST_DIFF: usize = 8 * 1024;
+
+/// What was asked of Read: the same question about the same version has the same answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadQuestion {
+    /// First line, as given.
+    pub offset: Option<usize>,
+    /// Number of lines, as given.
+    pub limit: Option<usize>,
+    /// Pages, as given.
+    pub pages: Option<String>,
+}
+
+/// Which lines of a file the model has seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Seen {
+    /// None that count: the content was injected, or has changed too much to be told in a diff.
+    Nothing,
+    /// These, first and last from 1, sorted and apart from one another.
+    Lines(Vec<(usize, usize)>),
+    /// All.
+    Whole,
+}
+
+impl Seen {
+    fn add(&mut self, first: usize, last: usize, total: Option<usize>) {
+        let mut ranges = match std::mem::replace(self, Self::Whole) {
+            Self::Whole => return,
+            Self::Nothing => Vec::new(),
+            Self::Lines(ranges) => ranges,
+        };
+        ranges.push((first, last));
+        ranges.sort_unstable();
+        let mut merged: Vec<(usize, usize)> = Vec::with_capacity(ranges.len());
+        for (first, last) in ranges {
+            match merged.last_mut() {
+                Some(previous) if first <= previous.1 + 1 => previous.1 = previous.1.max(last),
+                _ => merged.push((first, last)),
+            }
+        }
+        let whole =
+            matches!((merged.as_slice(), total), ([(1, last)], Some(total)) if *last >= total);
+        if !whole {
+            *self = Self::Lines(merged);
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Entry {
+    /// The path as it was last named.
+    named: PathBuf,
+    stamp: Stamp,
+    /// The version's hash; unknown for a file of which only a part was read from disk.
+    hash: Option<ContentHash>,
+    /// The whole text, line ends made `\n`.
+    text: Option<Arc<str>>,
+    seen: Seen,
+    /// The questions whose answers stand in the conversation.
+    answered: Vec<ReadQuestion>,
+    used: u64,
+}
+
+/// What Read found, to be remembered.
+#[derive(Debug)]
+pub struct ReadFact<'a> {
+    /// The version.
+    pub stamp: Stamp,
+    /// All bytes, when all were loaded.
+    pub bytes: Option<&'a [u8]>,
+    /// The text of all bytes.
+    pub text: Option<&'a str>,
+    /// First and last line that the model is shown, from 1. `None`: all there is.
+    pub lines: Option<(usize, usize)>,
+    /// How many lines there are, when that is known.
+    pub total_lines: Option<usize>,
+    /// What was asked.
+    pub question: ReadQuestion,
+}
+
+/// How much of a file must have been seen before it may be changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// Some of it: the change itself says what stands there.
+    Part,
+    /// All of it: the change replaces everything.
+    Whole,
+}
+
+/// Why a file may not be changed yet. The texts are for the model.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotFresh {
+    /// Never read, or forgotten since.
+    #[error("{0} has not been read yet. Read it first, then change it.")]
+    NotRead(String),
+    /// Not what was read.
+    #[error(
+        "{0} has changed since it was read (by the user, a formatter or another program). Read it again before changing it."
+    )]
+    Changed(String),
+    /// Only a part was read.
+    #[error(
+        "Only {seen} of {path} have been read, and Write would replace all of it. Read the rest first, or change the part with Edit."
+    )]
+    PartlyRead {
+        /// The path.
+        path: String,
+        /// The lines that were.
+        seen: String,
+    },
+}
+
+/// A file that someone else changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileChange {
+    /// The file, as it was named when it was read.
+    pub path: PathBuf,
+    /// The difference as a unified diff, or a sentence where there is none to show.
+    pub diff: String,
+}
+
+/// What this conversation knows of the files it has seen.
+#[derive(Default)]
+pub struct FileCache {
+    state: Mutex<State>,
+}
+
+#[derive(Default, Clone)]
+struct State {
+    entries: HashMap<PathBuf, Entry>,
+    clock: u64,
+}
+
+impl State {
+    fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    /// Puts an entry in and makes room for it.
+    fn put(&mut self, key: PathBuf, mut entry: Entry) {
+        entry.used = self.tick();
+        self.entries.insert(key, entry);
+        while self.entries.len() > MOST_FILES {
+            let oldest = self
+                .entries
+                .iter()
+                .min_by_key(|(_, entry)| entry.used)
+                .map(|(key, _)| key.clone());
+            let Some(oldest) = oldest else { break };
+            self.entries.remove(&oldest);
+        }
+        loop {
+            let kept: usize = self
+                .entries
+                .values()
+                .filter_map(|entry| entry.text.as_ref())
+                .map(|text| text.len())
+                .sum();
+            if kept <= MOST_BYTES {
+                break;
+            }
+            let oldest = self
+                .entries
+                .values_mut()
+                .filter(|entry| entry.text.is_some())
+                .min_by_key(|entry| entry.used);
+            match oldest {
+                Some(entry) => entry.text = None,
+                None => break,
+            }
+        }
+    }
+}
+
+/// The path that a file is known by.
+fn key_of(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+fn kept_text(text: &str) -> Option<Arc<str>> {
+    (text.len() <= MOST_BYTES).then(|| Arc::from(text_file::with_lf(text).as_ref()))
+}
+
+impl FileCache {
+    /// An empty cache.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Remembers what Read showed the model.
+    pub fn record_read(&self, path: &Path, fact: ReadFact<'_>) {
+        let key = key_of(path);
+        let hash = fact.bytes.map(hash_of);
+        let mut state = self.state.lock();
+        // Parts of the same version add up.
+        let earlier = state
+            .entries
+            .remove(&key)
+            .filter(|entry| entry.stamp == fact.stamp && (hash.is_none() || entry.hash == hash));
+        let (mut seen, mut answered) = earlier.map_or((Seen::Nothing, Vec::new()), |entry| {
+            (entry.seen, entry.answered)
+        });
+        match fact.lines {
+            None => seen = Seen::Whole,
+            Some((first, last)) => seen.add(first, last, fact.total_lines),
+        }
+        if !answered.contains(&fact.question) {
+            answered.push(fact.question);
+        }
+        state.put(
+            key,
+            Entry {
+                named: path.to_owned(),
+                stamp: fact.stamp,
+                hash,
+                text: fact.text.and_then(kept_text),
+                seen,
+                answered,
+                used: 0,
+            },
+        );
+    }
+
+    /// Remembers a version that this session wrote. `seen_whole`: the model gave all of its content.
+    pub fn record_change(
+        &self,
+        path: &Path,
+        stamp: Stamp,
+        hash: ContentHash,
+        text: Option<&str>,
+        seen_whole: bool,
+    ) {
+        let key = key_of(path);
+        let mut state = self.state.lock();
+        let seen = match state.entries.remove(&key) {
+            _ if seen_whole => Seen::Whole,
+            Some(entry) => entry.seen,
+            None => Seen::Nothing,
+        };
+        state.put(
+            key,
+            Entry {
+                named: path.to_owned(),
+                stamp,
+                hash: Some(hash),
+                text: text.and_then(kept_text),
+                seen,
+                answered: Vec::new(),
+                used: 0,
+            },
+        );
+    }
+
+    /// Notes that a file's content was put into the conversation without being read by the model.
+    /// A file that has been read stays read.
+    pub fn record_injected(&self, path: &Path, stamp: Stamp) {
+        let key = key_of(path);
+        let mut state = self.state.lock();
+        if !state.entries.contains_key(&key) {
+            state.put(
+                key,
+                Entry {
+                    named: path.to_owned(),
+                    stamp,
+                    hash: None,
+                    text: None,
+                    seen: Seen::Nothing,
+                    answered: Vec::new(),
+                    used: 0,
+                },
+            );
+        }
+    }
+
+    /// Counts a file as read whole, if it hasn't been written since `modified` (to the millisecond,
+    /// as hosts give it). Returns whether it is counted.
+    pub fn seed(&self, path: &Path, modified: SystemTime) -> bool {
+        let milliseconds = |time: SystemTime| {
+            time.duration_since(SystemTime::UNIX_EPOCH)
+                .map_or(0, |since| since.as_millis())
+        };
+        let Ok(metadata) = std::fs::metadata(path) else {
+            return false;
+        };
+        let stamp = Stamp::of(&metadata);
+        let is_newer = stamp
+            .modified
+            .is_none_or(|on_disk| milliseconds(on_disk) > milliseconds(modified));
+        if is_newer || !metadata.is_file() {
+            return false;
+        }
+        let bytes = (metadata.len() <= LARGEST_DIFFED)
+            .then(|| std::fs::read(path).ok())
+            .flatten();
+        let text = bytes
+            .as_deref()
+            .and_then(|bytes| text_file::decode(bytes).ok())
+            .and_then(|(text, _)| kept_text(&text));
+        let hash = bytes.as_deref().map(hash_of);
+        self.state.lock().put(
+            key_of(path),
+            Entry {
+                named: path.to_owned(),
+                stamp,
+                hash,
+                text,
+                seen: Seen::Whole,
+                answered: Vec::new(),
+                used: 0,
+            },
+        );
+        true
+    }
+
+    /// Whether the answer to this question about this version already stands in the conversation.
+    #[must_use]
+    pub fn is_answered(&self, path: &Path, stamp: Stamp, question: &ReadQuestion) -> bool {
+        let key = key_of(path);
+        let mut state = self.state.lock();
+        let now = state.tick();
+        match state.entries.get_mut(&key) {
+            Some(entry) if entry.stamp == stamp && entry.answered.contains(question) => {
+                entry.used = now;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a file whose present version has this stamp (and hash, where it was loaded) may be
+    /// changed.
+    ///
+    /// # Errors
+    /// When it hasn't been read, not enough of it, or in another version.
+    pub fn check(
+        &self,
+        path: &Path,
+        stamp: Stamp,
+        hash: Option<ContentHash>,
+        need: Need,
+    ) -> Result<(), NotFresh> {
+        let shown = || path.display().to_string();
+        let key = key_of(path);
+        let mut state = self.state.lock();
+        let now = state.tick();
+        let Some(entry) = state.entries.get_mut(&key) else {
+            return Err(NotFresh::NotRead(shown()));
+        };
+        entry.used = now;
+        if entry.seen == Seen::Nothing {
+            return Err(NotFresh::NotRead(shown()));
+        }
+        let same = match (hash, entry.hash) {
+            (Some(present), Some(read)) => present == read,
+            _ => entry.stamp == stamp,
+        };
+        if !same {
+            return Err(NotFresh::Changed(shown()));
+        }
+        match &entry.seen {
+            Seen::Lines(ranges) if need == Need::Whole => {
+                let ranges: Vec<String> = ranges
+                    .iter()
+                    .map(|(first, last)| format!("{first}-{last}"))
+                    .collect();
+                Err(NotFresh::PartlyRead {
+                    path: shown(),
+                    seen: format!("lines {}", ranges.join(", ")),
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The earlier results are no longer in the conversation (it was compacted): every question is
+    /// answered in full again. What was read stays read.
+    pub fn forget_answers(&self) {
+        for entry in self.state.lock().entries.values_mut() {
+            entry.answered.clear();
+        }
+    }
+
+    /// Forgets everything.
+    pub fn clear(&self) {
+        self.state.lock().entries.clear();
+    }
+
+    /// A cache for a sub-agent: it may change what its parent has read, but has been shown nothing.
+    #[must_use]
+    pub fn for_agent(&self) -> Self {
+        let copy = Self {
+            state: Mutex::new(self.state.lock().clone()),
+        };
+        copy.forget_answers();
+        copy
+    }
+
+    /// The files that were read or changed last, newest first.
+    #[must_use]
+    pub fn recent(&self, most: usize) -> Vec<PathBuf> {
+        let state = self.state.lock();
+        let mut entries: Vec<&Entry> = state
+            .entries
+            .values()
+            .filter(|entry| entry.seen != Seen::Nothing)
+            .collect();
+        entries.sort_unstable_by_key(|entry| std::cmp::Reverse(entry.used));
+        entries
+            .into_iter()
+            .take(most)
+            .map(|entry| entry.named.clone())
+            .collect()
+    }
+
+    /// The files that someone else changed since they were read, each told once. Looks at every
+    /// remembered file on disk (one `stat` each), so call it where blocking is allowed.
+    ///
+    /// A file whose whole difference is told counts as read in its new version; one whose difference
+    /// is too long to tell must be read again before it is changed.
+    #[must_use]
+    pub fn changed_on_disk(&self) -> Vec<FileChange> {
+        let mut remembered: Vec<(PathBuf, Entry)> = self
+            .state
+            .lock()
+            .entries
+            .iter()
+            .filter(|(_, entry)| entry.seen != Seen::Nothing)
+            .map(|(key, entry)| (key.clone(), entry.clone()))
+            .collect();
+        remembered.sort_by(|(one, _), (other, _)| one.cmp(other));
+        remembered
+            .into_iter()
+            .filter_map(|(key, entry)| self.change_of(key, entry))
+            .collect()
+    }
+
+    fn change_of(&self, key: PathBuf, entry: Entry) -> Option<FileChange> {
+        let metadata = match std::fs::metadata(&key) {
+            Ok(metadata) => Some(metadata),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            // Not readable at the moment: nothing is known, so nothing is told.
+            Err(_) => return None,
+        };
+        let Some(metadata) = metadata else {
+            self.update(&key, entry.stamp, None);
+            return Some(FileChange {
+                path: entry.named,
+                diff: "The file no longer exists.".to_owned(),
+            });
+        };
+        let stamp = Stamp::of(&metadata);
+        if stamp == entry.stamp {
+            return None;
+        }
+        let bytes = (metadata.is_file() && metadata.len() <= LARGEST_DIFFED)
+            .then(|| std::fs::read(&key).ok())
+            .flatten();
+        let hash = bytes.as_deref().map(hash_of);
+        let (old_stamp, path) = (entry.stamp, entry.named.clone());
+        if hash.is_some() && hash == entry.hash {
+            self.update(&key, old_stamp, Some(Entry { stamp, ..entry }));
+            return None;
+        }
+        let text = bytes
+            .as_deref()
+            .and_then(|bytes| text_file::decode(bytes).ok())
+            .and_then(|(text, _)| kept_text(&text));
+        let diff = match (&entry.text, &text) {
+            (Some(old), Some(new)) => Some(patch::unified(&path, old, new)),
+            _ => None,
+        }
+        .filter(|diff| diff.len() <= LONGEST_DIFF);
+        let seen = if diff.is_some() {
+            entry.seen
+        } else {
+            Seen::Nothing
+        };
+        self.update(
+            &key,
+            old_stamp,
+            Some(Entry {
+                named: path.clone(),
+                stamp,
+                hash,
+                text,
+                seen,
+                answered: Vec::new(),
+                used: entry.used,
+            }),
+        );
+        Some(FileChange {
+            path,
+            diff: diff.unwrap_or_else(|| {
+                "It changed too much to show here. Read it again before relying on it.".to_owned()
+            }),
+        })
+    }
+
+    /// Replaces an entry, unless a call has replaced it meanwhile.
+    fn update(&self, key: &Path, expected: Stamp, entry: Option<Entry>) {
+        let mut state = self.state.lock();
+        if state
+            .entries
+            .get(key)
+            .is_none_or(|entry| entry.stamp != expected)
+        {
+            return;
+        }
+        match entry {
+            Some(entry) => {
+                state.entries.insert(key.to_owned(), entry);
+            }
+            None => {
+                state.entries.remove(key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: ReadQuestion = ReadQuestion {
+        offset: None,
+        limit: None,
+        pages: None,
+    };
+
+    fn stamp(path: &Path) -> Stamp {
+        Stamp::of(&std::fs::metadata(path).unwrap())
+    }
+
+    fn read(cache: &FileCache, path: &Path, lines: Option<(usize, usize)>) {
+        let bytes = std::fs::read(path).unwrap();
+        let text = String::from_utf8(bytes.clone()).unwrap();
+        cache.record_read(
+            path,
+            ReadFact {
+                stamp: stamp(path),
+                bytes: Some(&bytes),
+                text: Some(&text),
+                lines,
+                total_lines: Some(text.lines().count()),
+                question: ALL,
+            },
+        );
+    }
+
+    fn check(cache: &FileCache, path: &Path, need: Need) -> Result<(), NotFresh> {
+        let hash = hash_of(&std::fs::read(path).unwrap());
+        cache.check(path, stamp(path), Some(hash), need)
+    }
+
+    fn file(folder: &tempfile::TempDir, name: &str, text: &str) -> PathBuf {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    #[test]
+    fn parts_that_were_read_add_up_to_the_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = file(&folder, "a", "1\n2\n3\n4\n5\n6\n");
+        let cache = FileCache::new();
+        assert!(matches!(
+            check(&cache, &path, Need::Part),
+            Err(NotFresh::NotRead(_))
+        ));
+        read(&cache, &path, Some((1, 2)));
+        assert!(check(&cache, &path, Need::Part).is_ok());
+        let error = check(&cache, &path, Need::Whole).unwrap_err().to_string();
+        assert!(error.contains("lines 1-2"), "{error}");
+        read(&cache, &path, Some((5, 6)));
+        assert!(check(&cache, &path, Need::Whole).is_err());
+        read(&cache, &path, Some((2, 4)));
+        assert!(check(&cache, &path, Need::Whole).is_ok());
+    }
+
+    #[test]
+    fn what_was_injected_is_not_read_and_does_not_unread() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = file(&folder, "a", "1\n");
+        let cache = FileCache::new();
+        cache.record_injected(&path, stamp(&path));
+        assert!(check(&cache, &path, Need::Part).is_err());
+        assert!(cache.recent(10).is_empty());
+        read(&cache, &path, None);
+        cache.record_injected(&path, stamp(&path));
+        assert!(check(&cache, &path, Need::Whole).is_ok());
+    }
+
+    #[test]
+    fn the_same_bytes_under_another_time_are_unchanged() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = file(&folder, "a", "1\n");
+        let cache = FileCache::new();
+        read(&cache, &path, None);
+        let later = SystemTime::now() + std::time::Duration::from_secs(60);
+        std::fs::File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_modified(later)
+            .unwrap();
+        assert!(check(&cache, &path, Need::Whole).is_ok());
+        assert!(cache.changed_on_disk().is_empty());
+    }
+
+    #[test]
+    fn a_change_by_someone_else_is_told_once_and_then_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = file(&folder, "a", "one\ntwo\n");
+        let cache = FileCache::new();
+        read(&cache, &path, None);
+        assert!(cache.changed_on_disk().is_empty());
+        std::fs::write(&path, "one\nthree\n").unwrap();
+        assert!(matches!(
+            check(&cache, &path, Need::Part),
+            Err(NotFresh::Changed(_))
+        ));
+        let changes = cache.changed_on_disk();
+        assert_eq!(changes.len(), 1);
+        assert!(
+            changes[0].diff.contains("-two\n+three"),
+            "{}",
+            changes[0].diff
+        );
+        assert!(cache.changed_on_disk().is_empty());
+        assert!(check(&cache, &path, Need::Whole).is_ok());
+
+        std::fs::remove_file(&path).unwrap();
+        assert!(cache.changed_on_disk()[0].diff.contains("no longer exists"));
+        assert!(cache.changed_on_disk().is_empty());
+    }
+
+    #[test]
+    fn a_change_too_long_to_tell_must_be_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = file(&folder, "a", "one\n");
+        let cache = FileCache::new();
+        read(&cache, &path, None);
+        std::fs::write(&path, "other line\n".repeat(2000)).unwrap();
+        assert!(cache.changed_on_disk()[0].diff.contains("Read it again"));
+        assert!(check(&cache, &path, Need::Part).is_err());
+        read(&cache, &path, None);
+        assert!(check(&cache, &path, Need::Part).is_ok());
+    }
+
+    #[test]
+    fn the_least_recently_used_file_is_forgotten_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = FileCache::new();
+        let first = file(&folder, "first", "x");
+        let second = file(&folder, "second", "x");
+        read(&cache, &first, None);
+        read(&cache, &second, None);
+        for number in 0..MOST_FILES - 1 {
+            assert!(check(&cache, &first, Need::Part).is_ok());
+            read(&cache, &file(&folder, &format!("{number}"), "x"), None);
+        }
+        assert!(check(&cache, &first, Need::Part).is_ok());
+        assert!(check(&cache, &second, Need::Part).is_err());
+        assert_eq!(cache.recent(1), [first]);
+    }
+
+    #[test]
+    fn text_is_dropped_before_entries_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = FileCache::new();
+        let big = "x".repeat(10 * 1024 * 1024);
+        let paths: Vec<PathBuf> = (0..3)
+            .map(|number| file(&folder, &format!("{number}"), &big))
+            .collect();
+        for path in &paths {
+            read(&cache, path, None);
+        }
+        let state = cache.state.lock();
+        let kept: Vec<bool> = paths
+            .iter()
+            .map(|path| state.entries[&key_of(path)].text.is_some())
+            .collect();
+        assert_eq!(kept, [false, true, true]);
+    }
+
+    #[test]
+    fn a_sub_agent_inherits_what_was_read_but_not_what_was_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = file(&folder, "a", "1\n");
+        let cache = FileCache::new();
+        read(&cache, &path, None);
+        assert!(cache.is_answered(&path, stamp(&path), &ALL));
+        let agent = cache.for_agent();
+        assert!(!agent.is_answered(&path, stamp(&path), &ALL));
+        assert!(check(&agent, &path, Need::Whole).is_ok());
+        cache.forget_answers();
+        assert!(!cache.is_answered(&path, stamp(&path), &ALL));
+    }
+
+    #[test]
+    fn seeding_counts_only_an_unchanged_file_as_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = file(&folder, "a", "1\n");
+        let cache = FileCache::new();
+        let modified = stamp(&path).modified.unwrap();
+        assert!(!cache.seed(&path, modified - std::time::Duration::from_secs(5)));
+        assert!(check(&cache, &path, Need::Part).is_err());
+        assert!(cache.seed(&path, modified));
+        assert!(check(&cache, &path, Need::Whole).is_ok());
+        assert!(!cache.seed(&folder.path().join("missing"), modified));
+    }
+}
