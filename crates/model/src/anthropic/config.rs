@@ -1,0 +1,245 @@
+//! What a connection to the Messages API needs to know.
+
+use super::credentials::KeyHelper;
+use crate::error::ModelError;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The address used unless another is set.
+pub const DEFAULT_BASE_URL: &str = "https://api.anthropic.com";
+
+/// How to reach the Messages API, and as whom. A plain value: nothing here has looked at the
+/// process's environment or the disk.
+#[derive(Clone)]
+pub struct AnthropicConfig {
+    /// The server's address; `/v1/messages` is added to it.
+    pub base_url: String,
+    /// Sent as `x-api-key`.
+    pub api_key: Option<String>,
+    /// Sent as `Authorization: Bearer`.
+    pub auth_token: Option<String>,
+    /// Asked for a key when neither of the two is set; its answer is sent both ways.
+    pub key_helper: Option<KeyHelper>,
+    /// How long the helper's answer is good.
+    pub key_helper_lifetime: Duration,
+    /// Beta features asked for with every request.
+    pub betas: Vec<String>,
+    /// Further headers.
+    pub headers: Vec<(String, String)>,
+    /// Added to the User-Agent: the program that Lathe works for.
+    pub client_app: Option<String>,
+    /// Proxies.
+    pub proxies: ProxySettings,
+    /// CA certificates (PEM files) that are trusted beside the system's.
+    pub extra_ca_files: Vec<PathBuf>,
+    /// CA certificates (a PEM file) that are trusted instead of the system's.
+    pub ca_file: Option<PathBuf>,
+    /// How long connecting may take.
+    pub connect_timeout: Duration,
+}
+
+/// Proxies, by the usual variables.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProxySettings {
+    /// For `https` addresses.
+    pub https: Option<String>,
+    /// For `http` addresses.
+    pub http: Option<String>,
+    /// For both, where nothing more specific is set.
+    pub all: Option<String>,
+    /// Hosts that are reached directly, separated by commas.
+    pub exceptions: Option<String>,
+}
+
+impl Default for AnthropicConfig {
+    fn default() -> Self {
+        Self {
+            base_url: DEFAULT_BASE_URL.to_owned(),
+            api_key: None,
+            auth_token: None,
+            key_helper: None,
+            key_helper_lifetime: Duration::from_secs(300),
+            betas: Vec::new(),
+            headers: Vec::new(),
+            client_app: None,
+            proxies: ProxySettings::default(),
+            extra_ca_files: Vec::new(),
+            ca_file: None,
+            connect_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+impl AnthropicConfig {
+    /// Reads the usual variables through `lookup`. An empty variable is an unset one.
+    ///
+    /// # Errors
+    /// When `ANTHROPIC_CUSTOM_HEADERS` or a number can't be read.
+    pub fn from_env(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ModelError> {
+        let get = |name: &str| {
+            lookup(name)
+                .map(|value| value.trim().to_owned())
+                .filter(|value| !value.is_empty())
+        };
+        // Proxy variables are traditionally written in either case; the lower one is the older.
+        let either = |name: &str| get(&name.to_lowercase()).or_else(|| get(name));
+        let mut config = Self::default();
+        if let Some(url) = get("ANTHROPIC_BASE_URL") {
+            config.base_url = url;
+        }
+        config.api_key = get("ANTHROPIC_API_KEY");
+        config.auth_token = get("ANTHROPIC_AUTH_TOKEN");
+        config.betas = list(get("ANTHROPIC_BETAS"));
+        config.client_app = get("CLAUDE_AGENT_SDK_CLIENT_APP");
+        if let Some(text) = get("ANTHROPIC_CUSTOM_HEADERS") {
+            config.headers = headers(&text)?;
+        }
+        if let Some(text) = get("CLAUDE_CODE_API_KEY_HELPER_TTL_MS") {
+            let milliseconds = text.parse().map_err(|_| ModelError::Configuration {
+                message: format!(
+                    "CLAUDE_CODE_API_KEY_HELPER_TTL_MS must be a whole number, not {text:?}"
+                ),
+            })?;
+            config.key_helper_lifetime = Duration::from_millis(milliseconds);
+        }
+        config.proxies = ProxySettings {
+            https: either("HTTPS_PROXY"),
+            http: either("HTTP_PROXY"),
+            all: either("ALL_PROXY"),
+            exceptions: either("NO_PROXY"),
+        };
+        config.ca_file = get("SSL_CERT_FILE").map(PathBuf::from);
+        config.extra_ca_files = ["NODE_EXTRA_CA_CERTS", "LATHE_EXTRA_CA_CERTS"]
+            .into_iter()
+            .filter_map(get)
+            .map(PathBuf::from)
+            .collect();
+        Ok(config)
+    }
+
+    /// Where the key comes from, in the words that SDK hosts know.
+    #[must_use]
+    pub fn key_source(&self) -> &'static str {
+        if self.api_key.is_some() {
+            "ANTHROPIC_API_KEY"
+        } else if self.auth_token.is_some() {
+            "ANTHROPIC_AUTH_TOKEN"
+        } else if self.key_helper.is_some() {
+            "apiKeyHelper"
+        } else {
+            "none"
+        }
+    }
+}
+
+impl fmt::Debug for AnthropicConfig {
+    /// Without secrets: a configuration ends up in debug logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let header_names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("AnthropicConfig")
+            .field("base_url", &self.base_url)
+            .field("key_source", &self.key_source())
+            .field("betas", &self.betas)
+            .field("header_names", &header_names)
+            .field("extra_ca_files", &self.extra_ca_files)
+            .field("ca_file", &self.ca_file)
+            .finish_non_exhaustive()
+    }
+}
+
+fn list(text: Option<String>) -> Vec<String> {
+    let text = text.unwrap_or_default();
+    text.split(',')
+        .map(str::trim)
+        .filter(|item| !item.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+fn headers(text: &str) -> Result<Vec<(String, String)>, ModelError> {
+    text.lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .map(|line| match line.split_once(':') {
+            Some((name, value)) if !name.trim().is_empty() => {
+                Ok((name.trim().to_owned(), value.trim().to_owned()))
+            }
+            // The line may hold a secret, so it isn't repeated.
+            _ => Err(ModelError::Configuration {
+                message: "ANTHROPIC_CUSTOM_HEADERS must hold one `Name: value` per line".to_owned(),
+            }),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from(pairs: &[(&str, &str)]) -> Result<AnthropicConfig, ModelError> {
+        AnthropicConfig::from_env(|name| {
+            pairs
+                .iter()
+                .find(|(key, _)| *key == name)
+                .map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn the_usual_variables_are_read() {
+        let config = from(&[
+            ("ANTHROPIC_BASE_URL", "http://localhost:1"),
+            ("ANTHROPIC_API_KEY", " key "),
+            ("ANTHROPIC_AUTH_TOKEN", ""),
+            ("ANTHROPIC_BETAS", "a, b,"),
+            ("ANTHROPIC_CUSTOM_HEADERS", "X-One: 1\n\nX-Two: a:b\n"),
+            ("https_proxy", "http://lower"),
+            ("HTTPS_PROXY", "http://upper"),
+            ("NO_PROXY", "localhost"),
+            ("NODE_EXTRA_CA_CERTS", "/ca.pem"),
+            ("LATHE_EXTRA_CA_CERTS", "/more.pem"),
+            ("SSL_CERT_FILE", "/only.pem"),
+        ])
+        .unwrap();
+        assert_eq!(config.base_url, "http://localhost:1");
+        assert_eq!(config.api_key.as_deref(), Some("key"));
+        assert_eq!(config.auth_token, None);
+        assert_eq!(config.betas, ["a", "b"]);
+        assert_eq!(
+            config.headers,
+            [
+                ("X-One".to_owned(), "1".to_owned()),
+                ("X-Two".to_owned(), "a:b".to_owned())
+            ]
+        );
+        assert_eq!(config.proxies.https.as_deref(), Some("http://lower"));
+        assert_eq!(config.proxies.exceptions.as_deref(), Some("localhost"));
+        assert_eq!(
+            config.extra_ca_files,
+            [PathBuf::from("/ca.pem"), PathBuf::from("/more.pem")]
+        );
+        assert_eq!(config.ca_file, Some(PathBuf::from("/only.pem")));
+        assert_eq!(config.key_source(), "ANTHROPIC_API_KEY");
+    }
+
+    #[test]
+    fn a_bad_header_line_is_named_but_not_repeated() {
+        let error = from(&[("ANTHROPIC_CUSTOM_HEADERS", "secret-without-name")]).unwrap_err();
+        assert!(
+            error.to_string().contains("ANTHROPIC_CUSTOM_HEADERS"),
+            "{error}"
+        );
+        assert!(!error.to_string().contains("secret"), "{error}");
+    }
+
+    #[test]
+    fn debug_output_holds_no_secret() {
+        let config = from(&[
+            ("ANTHROPIC_API_KEY", "sk-hidden"),
+            ("ANTHROPIC_CUSTOM_HEADERS", "X-One: hidden"),
+        ])
+        .unwrap();
+        assert!(!format!("{config:?}").contains("hidden"));
+    }
+}

@@ -1,0 +1,102 @@
+//! Keys: given ones, and those that a helper command prints.
+
+use super::config::AnthropicConfig;
+use crate::error::ModelError;
+use futures::future::BoxFuture;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Mutex;
+
+/// Runs the user's key command. The argument tells whether the last key was refused, so that a
+/// helper with a cache of its own can drop it. An error is the reason in words.
+pub type KeyHelper = Arc<dyn Fn(bool) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
+
+/// What a request shows to be let in.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(crate) struct Credentials {
+    pub(crate) api_key: Option<String>,
+    pub(crate) bearer: Option<String>,
+}
+
+/// Where a provider's credentials come from.
+pub(crate) struct CredentialSource {
+    given: Credentials,
+    helper: Option<KeyHelper>,
+    lifetime: Duration,
+    /// Held while the helper runs: two requests at once ask for one key, not for two.
+    cached: Mutex<Option<(String, Instant)>>,
+}
+
+impl CredentialSource {
+    pub(crate) fn new(config: &AnthropicConfig) -> Self {
+        let given = Credentials {
+            api_key: config.api_key.clone(),
+            bearer: config.auth_token.clone(),
+        };
+        let helper = if given == Credentials::default() {
+            config.key_helper.clone()
+        } else {
+            None
+        };
+        Self {
+            given,
+            helper,
+            lifetime: config.key_helper_lifetime,
+            cached: Mutex::new(None),
+        }
+    }
+
+    /// Whether there is anything to show.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.given == Credentials::default() && self.helper.is_none()
+    }
+
+    /// The credentials for the next request.
+    pub(crate) async fn current(&self) -> Result<Credentials, ModelError> {
+        let Some(helper) = &self.helper else {
+            return Ok(self.given.clone());
+        };
+        let mut cached = self.cached.lock().await;
+        if let Some((key, at)) = cached.as_ref()
+            && at.elapsed() < self.lifetime
+        {
+            return Ok(both_ways(key));
+        }
+        let key = ask(helper, false).await?;
+        *cached = Some((key.clone(), Instant::now()));
+        Ok(both_ways(&key))
+    }
+
+    /// Asks the helper again after a refusal; `false` without one.
+    pub(crate) async fn refresh(&self) -> Result<bool, ModelError> {
+        let Some(helper) = &self.helper else {
+            return Ok(false);
+        };
+        let mut cached = self.cached.lock().await;
+        *cached = None;
+        let key = ask(helper, true).await?;
+        *cached = Some((key, Instant::now()));
+        Ok(true)
+    }
+}
+
+async fn ask(helper: &KeyHelper, refresh: bool) -> Result<String, ModelError> {
+    let key = helper(refresh)
+        .await
+        .map_err(|message| ModelError::KeyHelper { message })?;
+    let key = key.trim();
+    if key.is_empty() {
+        return Err(ModelError::KeyHelper {
+            message: "it printed nothing".to_owned(),
+        });
+    }
+    Ok(key.to_owned())
+}
+
+/// A helper's key may be of either kind, and only its server knows which: it is sent both ways.
+fn both_ways(key: &str) -> Credentials {
+    Credentials {
+        api_key: Some(key.to_owned()),
+        bearer: Some(key.to_owned()),
+    }
+}

@@ -1,0 +1,222 @@
+//! Responses as events: decoded from a stream, or made from a whole message.
+
+use crate::classify;
+use crate::error::ModelError;
+use crate::provider::ProviderEvent;
+use crate::sse::SseEvent;
+use bytes::Bytes;
+use lathe_protocol::content::{ContentBlock, TextBlock, ThinkingBlock};
+use lathe_protocol::message::AssistantMessage;
+use lathe_protocol::stream::{Delta, MessageDelta, StreamEvent};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// Event types that this version knows. Any other is news from a newer API, and skipped.
+const KNOWN: [&str; 8] = [
+    "message_start",
+    "content_block_start",
+    "content_block_delta",
+    "content_block_stop",
+    "message_delta",
+    "message_stop",
+    "ping",
+    "error",
+];
+
+/// Why an event can't be used.
+pub(crate) enum Unusable {
+    /// It isn't what it claims to be.
+    Malformed(String),
+    /// It reports trouble.
+    Trouble(ModelError),
+}
+
+/// Reads one event of a stream; `None` for one that this version doesn't know.
+pub(crate) fn read(
+    event: SseEvent,
+    request_id: Option<&str>,
+) -> Result<Option<ProviderEvent>, Unusable> {
+    let parsed = match serde_json::from_slice::<StreamEvent>(&event.data) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            #[derive(Deserialize)]
+            struct Kind {
+                r#type: Option<String>,
+            }
+            // What gateways of another family end their streams with.
+            if event.data.as_ref() == b"[DONE]" {
+                return Ok(None);
+            }
+            return match serde_json::from_slice::<Kind>(&event.data) {
+                Ok(Kind { r#type: Some(kind) }) if !KNOWN.contains(&kind.as_str()) => {
+                    tracing::debug!(kind, "skipping an event of unknown type");
+                    Ok(None)
+                }
+                _ => Err(Unusable::Malformed(format!(
+                    "an event can't be read: {error}"
+                ))),
+            };
+        }
+    };
+    if let StreamEvent::Error { error } = &parsed {
+        let id = request_id.map(str::to_owned);
+        return Err(Unusable::Trouble(classify::stream_error(
+            &error.kind,
+            &error.message,
+            id,
+        )));
+    }
+    Ok(Some(ProviderEvent {
+        event: parsed,
+        raw: event.data,
+    }))
+}
+
+/// The events that a stream would have sent for a whole message.
+pub(crate) fn from_message(
+    message: AssistantMessage,
+) -> Result<Vec<ProviderEvent>, serde_json::Error> {
+    let mut events = Vec::with_capacity(message.content.len() * 3 + 3);
+    let mut start = message;
+    let content = std::mem::take(&mut start.content);
+    let delta = MessageDelta {
+        stop_reason: start.stop_reason.take(),
+        stop_sequence: start.stop_sequence.take(),
+        extra: Map::new(),
+    };
+    let usage = start.usage.clone();
+    events.push(StreamEvent::MessageStart { message: start });
+    for (index, block) in content.into_iter().enumerate() {
+        let (content_block, deltas) = taken_apart(block);
+        events.push(StreamEvent::ContentBlockStart {
+            index,
+            content_block,
+        });
+        events.extend(
+            deltas
+                .into_iter()
+                .map(|delta| StreamEvent::ContentBlockDelta { index, delta }),
+        );
+        events.push(StreamEvent::ContentBlockStop { index });
+    }
+    events.push(StreamEvent::MessageDelta {
+        delta,
+        usage,
+        extra: Map::new(),
+    });
+    events.push(StreamEvent::MessageStop);
+    events
+        .into_iter()
+        .map(|event| {
+            let raw = Bytes::from(serde_json::to_vec(&event)?);
+            Ok(ProviderEvent { event, raw })
+        })
+        .collect()
+}
+
+/// A block as it would begin in a stream, and what would be added to it.
+fn taken_apart(block: ContentBlock) -> (ContentBlock, Vec<Delta>) {
+    match block {
+        ContentBlock::Text(TextBlock { text, extra }) => (
+            ContentBlock::Text(TextBlock {
+                text: String::new(),
+                extra,
+            }),
+            vec![Delta::TextDelta { text }],
+        ),
+        ContentBlock::Thinking(ThinkingBlock {
+            thinking,
+            signature,
+            extra,
+        }) => (
+            ContentBlock::Thinking(ThinkingBlock {
+                thinking: String::new(),
+                signature: String::new(),
+                extra,
+            }),
+            vec![
+                Delta::ThinkingDelta { thinking },
+                Delta::SignatureDelta { signature },
+            ],
+        ),
+        ContentBlock::ToolUse(mut call) => {
+            let input = std::mem::replace(&mut call.input, Value::Object(Map::new()));
+            let delta = Delta::InputJsonDelta {
+                partial_json: input.to_string(),
+            };
+            (ContentBlock::ToolUse(call), vec![delta])
+        }
+        // Server tools, redacted reasoning and whatever else: whole from the start.
+        other => (other, Vec::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::assemble::MessageAssembler;
+    use serde_json::json;
+
+    fn event(data: &str) -> Result<Option<ProviderEvent>, Unusable> {
+        read(
+            SseEvent {
+                name: Bytes::new(),
+                data: Bytes::from(data.to_owned()),
+            },
+            Some("req_1"),
+        )
+    }
+
+    #[test]
+    fn a_whole_message_taken_apart_assembles_to_itself() {
+        let message: AssistantMessage = serde_json::from_value(json!({
+            "id": "msg_1", "type": "message", "role": "assistant", "model": "m",
+            "content": [
+                {"type": "thinking", "thinking": "hm", "signature": "s"},
+                {"type": "redacted_thinking", "data": "x"},
+                {"type": "text", "text": "words", "citations": [{"a": 1}]},
+                {"type": "tool_use", "id": "t1", "name": "Read", "input": {"b": [1, 2], "a": {}}},
+                {"type": "tool_use", "id": "t2", "name": "Now", "input": {}},
+                {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"q": "z"}},
+                {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}
+            ],
+            "stop_reason": "tool_use", "stop_sequence": null,
+            "usage": {"input_tokens": 5, "output_tokens": 7}
+        }))
+        .unwrap();
+        let mut assembler = MessageAssembler::default();
+        for event in from_message(message.clone()).unwrap() {
+            let reread: StreamEvent = serde_json::from_slice(&event.raw).unwrap();
+            assert_eq!(reread, event.event);
+            assembler.feed(&event.event).unwrap();
+        }
+        assert_eq!(assembler.finish().unwrap(), message);
+    }
+
+    #[test]
+    fn unknown_events_are_skipped_and_broken_ones_are_not() {
+        assert!(matches!(event(r#"{"type":"news","x":1}"#), Ok(None)));
+        assert!(matches!(event("[DONE]"), Ok(None)));
+        assert!(matches!(event(r#"{"type":"ping"}"#), Ok(Some(_))));
+        assert!(matches!(
+            event(r#"{"type":"content_block_stop"}"#),
+            Err(Unusable::Malformed(_))
+        ));
+        assert!(matches!(
+            event(r#"{"type":"pi"#),
+            Err(Unusable::Malformed(_))
+        ));
+        assert!(matches!(event(""), Err(Unusable::Malformed(_))));
+    }
+
+    #[test]
+    fn an_error_event_is_classified_with_the_requests_id() {
+        let outcome =
+            event(r#"{"type":"error","error":{"type":"overloaded_error","message":"busy"}}"#);
+        let Err(Unusable::Trouble(error)) = outcome else {
+            panic!("expected trouble")
+        };
+        assert!(matches!(error, ModelError::Overloaded(_)));
+        assert_eq!(error.request_id(), Some("req_1"));
+    }
+}

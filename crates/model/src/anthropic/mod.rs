@@ -1,0 +1,444 @@
+//! The Anthropic Messages API, and whatever speaks it.
+//!
+//! [`AnthropicConfig`] is a plain value, usually made by [`AnthropicConfig::from_env`];
+//! [`AnthropicProvider`] is a connection pool with credentials. [`transport`] builds the HTTP client
+//! and explains its errors, [`events`] turns responses into events.
+
+pub mod config;
+mod credentials;
+mod events;
+mod transport;
+
+pub use config::{AnthropicConfig, DEFAULT_BASE_URL, ProxySettings};
+pub use credentials::KeyHelper;
+
+use crate::body::{Purpose, RequestBody};
+use crate::classify::{self, Refusal};
+use crate::error::ModelError;
+use crate::provider::{Provider, ProviderEvent, ResponseStream, Transfer};
+use crate::request::ModelRequest;
+use crate::sse::SseDecoder;
+use bytes::Bytes;
+use credentials::{CredentialSource, Credentials};
+use events::Unusable;
+use futures::future::BoxFuture;
+use futures::stream::{self, BoxStream, StreamExt};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, USER_AGENT};
+use http::{HeaderName, HeaderValue};
+use lathe_protocol::message::AssistantMessage;
+use reqwest::{Client, Response};
+use serde_json::Value;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use url::Url;
+
+const API_VERSION: &str = "2023-06-01";
+/// The most of an error answer that is read.
+const MAX_ERROR_BYTES: usize = 64 * 1024;
+/// The most of a whole response that is read.
+const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
+
+/// A provider for the Messages API. Cheap to clone; clones share connections and credentials.
+#[derive(Clone)]
+pub struct AnthropicProvider {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    client: Client,
+    messages: Url,
+    count_tokens: Url,
+    headers: HeaderMap,
+    betas: Vec<String>,
+    credentials: CredentialSource,
+    needs_credentials: bool,
+}
+
+impl AnthropicProvider {
+    /// Sets up a provider. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// When an address, a header or a CA file is unusable; the message names it.
+    pub fn new(config: &AnthropicConfig) -> Result<Self, ModelError> {
+        let messages = transport::endpoint(&config.base_url, "messages")?;
+        let count_tokens = transport::endpoint(&config.base_url, "messages/count_tokens")?;
+        // A server of one's own may well let anybody in.
+        let needs_credentials = messages.host_str() == Some("api.anthropic.com");
+        let client = transport::client(config, &messages)?;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                client,
+                messages,
+                count_tokens,
+                headers: fixed_headers(config)?,
+                betas: config.betas.clone(),
+                credentials: CredentialSource::new(config),
+                needs_credentials,
+            }),
+        })
+    }
+
+    /// Whether a request could be sent at all; `NoCredentials` if the API would need a key and
+    /// there is none. For telling so before anything else is done.
+    ///
+    /// # Errors
+    /// [`ModelError::NoCredentials`].
+    pub fn check_credentials(&self) -> Result<(), ModelError> {
+        if self.inner.needs_credentials && self.inner.credentials.is_empty() {
+            return Err(ModelError::NoCredentials);
+        }
+        Ok(())
+    }
+}
+
+impl Provider for AnthropicProvider {
+    fn name(&self) -> &'static str {
+        "anthropic"
+    }
+
+    fn stream(
+        &self,
+        request: &ModelRequest,
+        transfer: Transfer,
+    ) -> BoxFuture<'static, Result<ResponseStream, ModelError>> {
+        let provider = self.clone();
+        let purpose = match transfer {
+            Transfer::Streaming => Purpose::Streaming,
+            Transfer::Whole => Purpose::Whole,
+        };
+        let body = RequestBody::messages_api(request, purpose);
+        let betas = request.betas.clone();
+        Box::pin(async move {
+            let url = &provider.inner.messages;
+            let response = provider.send(url, &body, &betas, transfer).await?;
+            let request_id = header(&response, "request-id").map(str::to_owned);
+            let events = match content_kind(&response) {
+                ContentKind::Events => decoded(response, url.clone(), request_id.clone()),
+                ContentKind::Json => whole(response, url.clone()),
+                ContentKind::Other(kind) => {
+                    return Err(ModelError::Protocol {
+                        url: transport::shown(url),
+                        message: format!("it sent {kind}"),
+                    });
+                }
+            };
+            Ok(ResponseStream { request_id, events })
+        })
+    }
+
+    fn count_tokens(&self, request: &ModelRequest) -> BoxFuture<'static, Result<u64, ModelError>> {
+        let provider = self.clone();
+        let body = RequestBody::messages_api(request, Purpose::CountTokens);
+        let betas = request.betas.clone();
+        Box::pin(async move {
+            let url = &provider.inner.count_tokens;
+            let response = provider.send(url, &body, &betas, Transfer::Whole).await?;
+            let bytes = read_all(response, url, MAX_ERROR_BYTES).await?;
+            let value: Option<Value> = serde_json::from_slice(&bytes).ok();
+            value
+                .as_ref()
+                .and_then(|value| value.get("input_tokens")?.as_u64())
+                .ok_or_else(|| ModelError::Protocol {
+                    url: transport::shown(url),
+                    message: "the answer has no input_tokens".to_owned(),
+                })
+        })
+    }
+
+    fn refresh_credentials(&self) -> BoxFuture<'static, Result<bool, ModelError>> {
+        let provider = self.clone();
+        Box::pin(async move { provider.inner.credentials.refresh().await })
+    }
+}
+
+impl AnthropicProvider {
+    /// Sends a body and gives back an accepted response, or the refusal as an error.
+    async fn send(
+        &self,
+        url: &Url,
+        body: &RequestBody,
+        betas: &[String],
+        transfer: Transfer,
+    ) -> Result<Response, ModelError> {
+        self.check_credentials()?;
+        let inner = &self.inner;
+        let mut headers = inner.headers.clone();
+        show(&inner.credentials.current().await?, &mut headers)?;
+        add_betas(&mut headers, inner.betas.iter().chain(betas))?;
+        let accept = match transfer {
+            Transfer::Streaming => "text/event-stream",
+            Transfer::Whole => "application/json",
+        };
+        headers.insert(ACCEPT, HeaderValue::from_static(accept));
+        // A length makes the body one piece for gateways that don't take chunked requests.
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(body.length()));
+        let chunks = body.chunks().map(Ok::<Bytes, std::convert::Infallible>);
+        let response = inner
+            .client
+            .post(url.clone())
+            .headers(headers)
+            .body(reqwest::Body::wrap_stream(stream::iter(chunks)))
+            .send()
+            .await
+            .map_err(|error| transport::network_error(&error, url))?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        if status.is_redirection() {
+            let target = header(&response, "location")
+                .unwrap_or("another address")
+                .to_owned();
+            return Err(ModelError::Protocol {
+                url: transport::shown(url),
+                message: format!("it redirects to {target}; set ANTHROPIC_BASE_URL to that server"),
+            });
+        }
+        Err(refusal(response).await)
+    }
+}
+
+async fn refusal(response: Response) -> ModelError {
+    let status = response.status().as_u16();
+    let headers = response.headers().clone();
+    let mut body = Vec::new();
+    let mut chunks = response.bytes_stream();
+    // What came before the connection broke is good enough for a message.
+    while let Some(Ok(chunk)) = chunks.next().await {
+        body.extend_from_slice(&chunk[..chunk.len().min(MAX_ERROR_BYTES - body.len())]);
+        if body.len() == MAX_ERROR_BYTES {
+            break;
+        }
+    }
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    classify::refusal(&Refusal {
+        status,
+        body: &body,
+        request_id: text("request-id").or_else(|| text("x-request-id")),
+        retry_after_ms: text("retry-after-ms"),
+        retry_after: text("retry-after"),
+        should_retry: text("x-should-retry"),
+    })
+}
+
+async fn read_all(response: Response, url: &Url, limit: usize) -> Result<Bytes, ModelError> {
+    let mut body = Vec::new();
+    let mut chunks = response.bytes_stream();
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|error| broken(&error))?;
+        if body.len() + chunk.len() > limit {
+            return Err(ModelError::Protocol {
+                url: transport::shown(url),
+                message: format!("the answer is larger than {limit} bytes"),
+            });
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(Bytes::from(body))
+}
+
+/// A response that breaks off after it was accepted.
+fn broken(error: &reqwest::Error) -> ModelError {
+    ModelError::Truncated {
+        message: transport::innermost(error),
+    }
+}
+
+enum ContentKind {
+    Events,
+    Json,
+    Other(String),
+}
+
+fn content_kind(response: &Response) -> ContentKind {
+    let kind = header(response, "content-type").unwrap_or_default();
+    let essence = kind
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase();
+    match essence.as_str() {
+        // A server that doesn't say is taken at its word that it speaks the API.
+        "text/event-stream" | "" => ContentKind::Events,
+        "application/json" => ContentKind::Json,
+        _ => ContentKind::Other(kind.to_owned()),
+    }
+}
+
+fn header<'a>(response: &'a Response, name: &str) -> Option<&'a str> {
+    response
+        .headers()
+        .get(name)
+        .and_then(|value| value.to_str().ok())
+}
+
+struct Decoding {
+    chunks: BoxStream<'static, reqwest::Result<Bytes>>,
+    decoder: SseDecoder,
+    url: Url,
+    request_id: Option<String>,
+    /// The connection gave its last byte.
+    drained: bool,
+    /// Nothing more is given out.
+    finished: bool,
+}
+
+/// A streamed response's events, as they come.
+fn decoded(
+    response: Response,
+    url: Url,
+    request_id: Option<String>,
+) -> BoxStream<'static, Result<ProviderEvent, ModelError>> {
+    let decoding = Decoding {
+        chunks: response.bytes_stream().boxed(),
+        decoder: SseDecoder::default(),
+        url,
+        request_id,
+        drained: false,
+        finished: false,
+    };
+    stream::unfold(decoding, |mut decoding| async move {
+        decoding.next().await.map(|item| (item, decoding))
+    })
+    .boxed()
+}
+
+impl Decoding {
+    async fn next(&mut self) -> Option<Result<ProviderEvent, ModelError>> {
+        while !self.finished {
+            let event = match self.decoder.next_event() {
+                Ok(Some(event)) => Some(event),
+                Ok(None) if self.drained => {
+                    self.finished = true;
+                    self.decoder.finish()
+                }
+                Ok(None) => {
+                    match self.chunks.next().await {
+                        Some(Ok(chunk)) => self.decoder.push(&chunk),
+                        Some(Err(error)) => return self.end(broken(&error)),
+                        None => self.drained = true,
+                    }
+                    continue;
+                }
+                Err(error) => return self.end(self.protocol(error.to_string())),
+            };
+            match event.map(|event| events::read(event, self.request_id.as_deref())) {
+                Some(Ok(Some(event))) => return Some(Ok(event)),
+                Some(Ok(None)) | None => {}
+                Some(Err(Unusable::Trouble(error))) => return self.end(error),
+                // An event that the end of the stream cut off is no event.
+                Some(Err(Unusable::Malformed(_))) if self.finished => {}
+                Some(Err(Unusable::Malformed(message))) => {
+                    return self.end(self.protocol(message));
+                }
+            }
+        }
+        None
+    }
+
+    fn protocol(&self, message: String) -> ModelError {
+        ModelError::Protocol {
+            url: transport::shown(&self.url),
+            message,
+        }
+    }
+
+    fn end(&mut self, error: ModelError) -> Option<Result<ProviderEvent, ModelError>> {
+        self.finished = true;
+        Some(Err(error))
+    }
+}
+
+/// A whole response as the events that a stream would have sent.
+fn whole(response: Response, url: Url) -> BoxStream<'static, Result<ProviderEvent, ModelError>> {
+    let events = async move {
+        let outcome = async {
+            let bytes = read_all(response, &url, MAX_RESPONSE_BYTES).await?;
+            let unreadable = |error: serde_json::Error| ModelError::Protocol {
+                url: transport::shown(&url),
+                message: format!("the message can't be read: {error}"),
+            };
+            let message: AssistantMessage = serde_json::from_slice(&bytes).map_err(unreadable)?;
+            events::from_message(message).map_err(unreadable)
+        };
+        let items: VecDeque<Result<ProviderEvent, ModelError>> = match outcome.await {
+            Ok(events) => events.into_iter().map(Ok).collect(),
+            Err(error) => VecDeque::from([Err(error)]),
+        };
+        stream::iter(items)
+    };
+    stream::once(events).flatten().boxed()
+}
+
+/// The headers that are the same for every request.
+fn fixed_headers(config: &AnthropicConfig) -> Result<HeaderMap, ModelError> {
+    let mut headers = HeaderMap::new();
+    headers.insert("anthropic-version", HeaderValue::from_static(API_VERSION));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(USER_AGENT, user_agent(config.client_app.as_deref()));
+    for (name, value) in &config.headers {
+        let wrong = |what: &str| ModelError::Configuration {
+            message: format!("ANTHROPIC_CUSTOM_HEADERS: {what} of {name:?} is not allowed in HTTP"),
+        };
+        let key = HeaderName::try_from(name.as_str()).map_err(|_| wrong("the name"))?;
+        let mut value = HeaderValue::try_from(value.as_str()).map_err(|_| wrong("the value"))?;
+        value.set_sensitive(true);
+        headers.insert(key, value);
+    }
+    Ok(headers)
+}
+
+fn user_agent(client_app: Option<&str>) -> HeaderValue {
+    const OWN: &str = concat!("lathe/", env!("CARGO_PKG_VERSION"));
+    client_app
+        .and_then(|app| HeaderValue::try_from(format!("{OWN} (client-app/{app})")).ok())
+        .unwrap_or_else(|| HeaderValue::from_static(OWN))
+}
+
+fn show(credentials: &Credentials, headers: &mut HeaderMap) -> Result<(), ModelError> {
+    // The value itself is never repeated in a message.
+    let secret = |text: String| {
+        let mut value = HeaderValue::try_from(text).map_err(|_| ModelError::Configuration {
+            message: "the API key holds characters that can't be sent (a line end or a non-ASCII character)".to_owned(),
+        })?;
+        value.set_sensitive(true);
+        Ok::<HeaderValue, ModelError>(value)
+    };
+    if let Some(key) = &credentials.api_key {
+        headers.insert("x-api-key", secret(key.clone())?);
+    }
+    if let Some(token) = &credentials.bearer {
+        headers.insert(AUTHORIZATION, secret(format!("Bearer {token}"))?);
+    }
+    Ok(())
+}
+
+fn add_betas<'a>(
+    headers: &mut HeaderMap,
+    betas: impl Iterator<Item = &'a String>,
+) -> Result<(), ModelError> {
+    // A beta header among the custom ones counts too.
+    let own = headers
+        .get("anthropic-beta")
+        .and_then(|value| value.to_str().ok())
+        .map(str::to_owned);
+    let mut names: Vec<&str> = own
+        .iter()
+        .flat_map(|text| text.split(','))
+        .map(str::trim)
+        .collect();
+    for beta in betas {
+        if !names.contains(&beta.as_str()) {
+            names.push(beta);
+        }
+    }
+    if names.is_empty() {
+        return Ok(());
+    }
+    let value = HeaderValue::try_from(names.join(",")).map_err(|_| ModelError::Configuration {
+        message: "a beta name holds characters that can't be sent".to_owned(),
+    })?;
+    headers.insert("anthropic-beta", value);
+    Ok(())
+}

@@ -1,0 +1,298 @@
+//! From events to blocks and the finished message. Pure: no clock, no I/O.
+
+use crate::error::ModelError;
+use lathe_protocol::content::ContentBlock;
+use lathe_protocol::message::AssistantMessage;
+use lathe_protocol::stream::{Delta, StreamEvent};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// Whether a call's arguments can be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ToolInput {
+    /// They are a JSON object, and in the block.
+    Valid,
+    /// They are not. The block holds `{}`, which the API takes back; the call must not run.
+    Broken {
+        /// What the model wrote.
+        text: String,
+        /// What is wrong with it.
+        error: String,
+    },
+}
+
+/// A block that will not change any more.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CompletedBlock {
+    /// Its place in the message.
+    pub index: usize,
+    /// The block.
+    pub block: ContentBlock,
+    /// For a tool call: whether its arguments can be used.
+    pub tool_input: Option<ToolInput>,
+}
+
+/// The events don't fit together.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AssembleError {
+    /// An event before the message began.
+    #[error("`{event}` came before `message_start`")]
+    NotStarted {
+        /// The event.
+        event: &'static str,
+    },
+    /// A second `message_start`.
+    #[error("`message_start` came twice")]
+    StartedTwice,
+    /// A block began twice.
+    #[error("block {index} began twice")]
+    BlockTwice {
+        /// The block.
+        index: usize,
+    },
+    /// An event for a block that isn't open.
+    #[error("`{event}` came for block {index}, which is not open")]
+    NotOpen {
+        /// The event.
+        event: &'static str,
+        /// The block.
+        index: usize,
+    },
+    /// The message isn't complete.
+    #[error("the message has not ended")]
+    Incomplete,
+}
+
+impl From<AssembleError> for ModelError {
+    fn from(error: AssembleError) -> Self {
+        Self::Protocol {
+            url: "the model API".to_owned(),
+            message: error.to_string(),
+        }
+    }
+}
+
+/// Folds the events of one response. One assembler per attempt: after a retraction take a new one.
+#[derive(Debug, Default)]
+pub struct MessageAssembler {
+    message: Option<AssistantMessage>,
+    open: BTreeMap<usize, OpenBlock>,
+    done: BTreeMap<usize, ContentBlock>,
+    ended: bool,
+}
+
+#[derive(Debug)]
+struct OpenBlock {
+    block: ContentBlock,
+    /// The arguments of a call so far, as JSON text.
+    json: String,
+}
+
+impl MessageAssembler {
+    /// Takes an event; gives the block that it completes, if it completes one.
+    ///
+    /// # Errors
+    /// When the event doesn't fit to those before it.
+    pub fn feed(&mut self, event: &StreamEvent) -> Result<Option<CompletedBlock>, AssembleError> {
+        match event {
+            StreamEvent::MessageStart { message } => {
+                if self.message.is_some() {
+                    return Err(AssembleError::StartedTwice);
+                }
+                let mut message = message.clone();
+                self.done = std::mem::take(&mut message.content)
+                    .into_iter()
+                    .enumerate()
+                    .collect();
+                self.message = Some(message);
+            }
+            StreamEvent::ContentBlockStart {
+                index,
+                content_block,
+            } => {
+                self.started("content_block_start")?;
+                if self.open.contains_key(index) || self.done.contains_key(index) {
+                    return Err(AssembleError::BlockTwice { index: *index });
+                }
+                let block = OpenBlock {
+                    block: content_block.clone(),
+                    json: String::new(),
+                };
+                self.open.insert(*index, block);
+            }
+            StreamEvent::ContentBlockDelta { index, delta } => {
+                self.started("content_block_delta")?;
+                let open = self.open.get_mut(index).ok_or(AssembleError::NotOpen {
+                    event: "content_block_delta",
+                    index: *index,
+                })?;
+                open.grow(delta);
+            }
+            StreamEvent::ContentBlockStop { index } => {
+                self.started("content_block_stop")?;
+                let open = self.open.remove(index).ok_or(AssembleError::NotOpen {
+                    event: "content_block_stop",
+                    index: *index,
+                })?;
+                let (block, tool_input) = open.close();
+                self.done.insert(*index, block.clone());
+                return Ok(Some(CompletedBlock {
+                    index: *index,
+                    block,
+                    tool_input,
+                }));
+            }
+            StreamEvent::MessageDelta {
+                delta,
+                usage,
+                extra,
+            } => {
+                let message = self.started("message_delta")?;
+                if delta.stop_reason.is_some() {
+                    message.stop_reason.clone_from(&delta.stop_reason);
+                }
+                if delta.stop_sequence.is_some() {
+                    message.stop_sequence.clone_from(&delta.stop_sequence);
+                }
+                message.usage.update(usage);
+                for (name, value) in delta.extra.iter().chain(extra) {
+                    message.extra.insert(name.clone(), value.clone());
+                }
+            }
+            StreamEvent::MessageStop => {
+                self.started("message_stop")?;
+                self.ended = true;
+            }
+            StreamEvent::Ping | StreamEvent::Error { .. } => {}
+        }
+        Ok(None)
+    }
+
+    fn started(&mut self, event: &'static str) -> Result<&mut AssistantMessage, AssembleError> {
+        self.message
+            .as_mut()
+            .ok_or(AssembleError::NotStarted { event })
+    }
+
+    /// Id, model, usage and stop reason so far; its content is empty.
+    #[must_use]
+    pub fn header(&self) -> Option<&AssistantMessage> {
+        self.message.as_ref()
+    }
+
+    /// Whether the message is complete.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.ended
+    }
+
+    /// The finished message.
+    ///
+    /// # Errors
+    /// When it has not ended.
+    pub fn finish(self) -> Result<AssistantMessage, AssembleError> {
+        if !self.ended || !self.open.is_empty() {
+            return Err(AssembleError::Incomplete);
+        }
+        let mut message = self.message.ok_or(AssembleError::Incomplete)?;
+        message.content = self.done.into_values().collect();
+        Ok(message)
+    }
+
+    /// What there is when a response is interrupted: the completed blocks, and the words of a text
+    /// that was being written. Reasoning without its signature and calls without all of their
+    /// arguments are left out, since the API would not take them back. `None` before the first event.
+    #[must_use]
+    pub fn partial(&self) -> Option<AssistantMessage> {
+        let mut message = self.message.clone()?;
+        let mut blocks = self.done.clone();
+        for (index, open) in &self.open {
+            if matches!(&open.block, ContentBlock::Text(_)) && !open.block.is_blank() {
+                blocks.insert(*index, open.block.clone());
+            }
+        }
+        message.content = blocks.into_values().collect();
+        Some(message)
+    }
+
+    /// The words so far, over all text blocks.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut blocks: Vec<(usize, &ContentBlock)> = self
+            .done
+            .iter()
+            .map(|(index, block)| (*index, block))
+            .chain(self.open.iter().map(|(index, open)| (*index, &open.block)))
+            .collect();
+        blocks.sort_by_key(|(index, _)| *index);
+        let texts = blocks.iter().filter_map(|(_, block)| match block {
+            ContentBlock::Text(text) => Some(text.text.as_str()),
+            _ => None,
+        });
+        texts.collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl OpenBlock {
+    fn grow(&mut self, delta: &Delta) {
+        match (&mut self.block, delta) {
+            (ContentBlock::Text(block), Delta::TextDelta { text }) => block.text.push_str(text),
+            (ContentBlock::Text(block), Delta::CitationsDelta { citation }) => {
+                let citations = block
+                    .extra
+                    .entry("citations")
+                    .or_insert_with(|| Value::Array(Vec::new()));
+                if citations.is_null() {
+                    *citations = Value::Array(Vec::new());
+                }
+                if let Some(list) = citations.as_array_mut() {
+                    list.push(citation.clone());
+                }
+            }
+            (ContentBlock::Thinking(block), Delta::ThinkingDelta { thinking }) => {
+                block.thinking.push_str(thinking);
+            }
+            (ContentBlock::Thinking(block), Delta::SignatureDelta { signature }) => {
+                block.signature.push_str(signature);
+            }
+            (_, Delta::InputJsonDelta { partial_json }) => self.json.push_str(partial_json),
+            // A delta of a kind that this version doesn't know, or that doesn't fit the block:
+            // what is known of the block stands.
+            _ => {}
+        }
+    }
+
+    fn close(self) -> (ContentBlock, Option<ToolInput>) {
+        let Self { mut block, json } = self;
+        let outcome = match &mut block {
+            ContentBlock::ToolUse(call) => Some(fill(&mut call.input, json)),
+            ContentBlock::Other(Value::Object(object)) if !json.trim().is_empty() => {
+                // A server tool: its provider ran it, nobody here will.
+                fill(object.entry("input").or_insert(Value::Null), json);
+                None
+            }
+            _ => None,
+        };
+        (block, outcome)
+    }
+}
+
+/// Puts streamed arguments into a call. Without any, what the block began with stands.
+fn fill(input: &mut Value, json: String) -> ToolInput {
+    if json.trim().is_empty() {
+        if !input.is_object() {
+            *input = Value::Object(Map::new());
+        }
+        return ToolInput::Valid;
+    }
+    let error = match serde_json::from_str::<Value>(&json) {
+        Ok(value) if value.is_object() => {
+            *input = value;
+            return ToolInput::Valid;
+        }
+        Ok(_) => "the arguments are not a JSON object".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    *input = Value::Object(Map::new());
+    ToolInput::Broken { text: json, error }
+}

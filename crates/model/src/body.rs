@@ -1,0 +1,355 @@
+//! The body of a request as a list of byte slices.
+//!
+//! A conversation is sent again and again, each time a little longer. So a message is serialised
+//! once, and a body is only a list of references to those bytes with a small fresh head (model,
+//! limits) and a few bytes of punctuation and cache markers between them. Nothing is copied when a
+//! body is built, cloned for a retry, or dropped.
+
+use crate::request::{CacheMarkers, ModelRequest};
+use bytes::{Bytes, BytesMut};
+use lathe_protocol::encoded::{CACHE_MARKER, CACHE_MARKER_ONE_HOUR, EncodedMessage};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// Pieces up to this size are joined on their way to the socket; larger ones are passed on as they
+/// are. Joining happens in one buffer of [`CHUNK`] bytes, whatever the body's size.
+const SMALL: usize = 2 * 1024;
+/// The size that joined pieces aim for.
+const CHUNK: usize = 16 * 1024;
+
+/// A request body. Cheap to clone, and the same bytes every time it is read.
+#[derive(Debug, Clone)]
+pub struct RequestBody {
+    parts: Arc<[Bytes]>,
+    length: u64,
+}
+
+/// What a body is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// A response, streamed.
+    Streaming,
+    /// A response, all at once.
+    Whole,
+    /// A token count.
+    CountTokens,
+}
+
+/// Fields with a place of their own in [`ModelRequest`].
+const OWN_FIELDS: [&str; 8] = [
+    "model",
+    "max_tokens",
+    "stream",
+    "thinking",
+    "stop_sequences",
+    "system",
+    "tools",
+    "messages",
+];
+
+impl RequestBody {
+    /// Lays out the body of a Messages API request.
+    #[must_use]
+    pub fn messages_api(request: &ModelRequest, purpose: Purpose) -> Self {
+        let mut parts = Vec::with_capacity(request.messages.len() * 2 + 12);
+        parts.push(head(request, purpose));
+        if !request.system.is_empty() {
+            parts.push(Bytes::from_static(b",\"system\":"));
+            parts.push(request.system.clone());
+        }
+        if !request.tools.is_empty() && request.tools.as_ref() != b"[]" {
+            parts.push(Bytes::from_static(b",\"tools\":"));
+            parts.push(request.tools.clone());
+        }
+        parts.push(Bytes::from_static(b",\"messages\":["));
+        let marked = marked_messages(&request.messages, request.cache_markers);
+        for (index, message) in request.messages.iter().enumerate() {
+            if index > 0 {
+                parts.push(Bytes::from_static(b","));
+            }
+            match marked
+                .contains(&Some(index))
+                .then(|| message.split_for_marker())
+                .flatten()
+            {
+                Some((before, after)) => {
+                    parts.push(before);
+                    parts.push(marker(request.cache_markers));
+                    parts.push(after);
+                }
+                None => parts.push(message.bytes.clone()),
+            }
+        }
+        parts.push(Bytes::from_static(b"]}"));
+        let length = parts.iter().map(|part| part.len() as u64).sum();
+        Self {
+            parts: parts.into(),
+            length,
+        }
+    }
+
+    /// The pieces, in order.
+    #[must_use]
+    pub fn parts(&self) -> &[Bytes] {
+        &self.parts
+    }
+
+    /// The body's size in bytes.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// The body in chunks of a size that suits a socket.
+    #[must_use]
+    pub fn chunks(&self) -> Chunks {
+        Chunks {
+            parts: Arc::clone(&self.parts),
+            next: 0,
+        }
+    }
+}
+
+/// See [`RequestBody::chunks`].
+#[derive(Debug)]
+pub struct Chunks {
+    parts: Arc<[Bytes]>,
+    next: usize,
+}
+
+impl Iterator for Chunks {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        let first = self.parts.get(self.next)?.clone();
+        self.next += 1;
+        let joinable = |part: &Bytes| part.len() <= SMALL;
+        if !joinable(&first) || !self.parts.get(self.next).is_some_and(joinable) {
+            return Some(first);
+        }
+        let mut joined = BytesMut::with_capacity(CHUNK);
+        joined.extend_from_slice(&first);
+        while let Some(part) = self.parts.get(self.next)
+            && joinable(part)
+            && joined.len() + part.len() <= CHUNK
+        {
+            joined.extend_from_slice(part);
+            self.next += 1;
+        }
+        Some(joined.freeze())
+    }
+}
+
+/// Everything before the system prompt: `{"model":…,"max_tokens":…`, without the closing brace.
+fn head(request: &ModelRequest, purpose: Purpose) -> Bytes {
+    let mut object = Map::new();
+    object.insert("model".to_owned(), request.model.as_str().into());
+    if purpose != Purpose::CountTokens {
+        object.insert("max_tokens".to_owned(), request.max_tokens.into());
+        if purpose == Purpose::Streaming {
+            object.insert("stream".to_owned(), true.into());
+        }
+        if !request.stop_sequences.is_empty() {
+            object.insert(
+                "stop_sequences".to_owned(),
+                request.stop_sequences.clone().into(),
+            );
+        }
+    }
+    if let Some(thinking) = request.thinking {
+        object.insert("thinking".to_owned(), thinking.to_value());
+    }
+    for (name, value) in &request.extra {
+        let counted = purpose != Purpose::CountTokens || name == "tool_choice";
+        if counted && !OWN_FIELDS.contains(&name.as_str()) {
+            object.insert(name.clone(), value.clone());
+        }
+    }
+    let mut text = Value::Object(object).to_string();
+    text.pop();
+    Bytes::from(text)
+}
+
+fn marker(markers: CacheMarkers) -> Bytes {
+    match markers {
+        CacheMarkers::None => Bytes::new(),
+        CacheMarkers::FiveMinutes => Bytes::from_static(CACHE_MARKER.as_bytes()),
+        CacheMarkers::OneHour => Bytes::from_static(CACHE_MARKER_ONE_HOUR.as_bytes()),
+    }
+}
+
+/// The messages that carry a marker; see [`CacheMarkers`].
+fn marked_messages(messages: &[EncodedMessage], markers: CacheMarkers) -> [Option<usize>; 2] {
+    if markers == CacheMarkers::None {
+        return [None, None];
+    }
+    let mut candidates = messages
+        .iter()
+        .enumerate()
+        .rev()
+        .filter(|(_, message)| message.markable);
+    let Some((last, message)) = candidates.next() else {
+        return [None, None];
+    };
+    let role = message.role;
+    [
+        Some(last),
+        candidates
+            .find(|(_, earlier)| earlier.role == role)
+            .map(|(index, _)| index),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::Thinking;
+    use lathe_protocol::content::ContentBlock;
+    use lathe_protocol::message::Role;
+    use serde_json::json;
+
+    fn message(role: Role, text: &str) -> EncodedMessage {
+        EncodedMessage::new(role, &[ContentBlock::text(text)]).unwrap()
+    }
+
+    fn conversation(length: usize) -> ModelRequest {
+        let mut request = ModelRequest::new("claude-test", 8192);
+        request.system = Bytes::from_static(br#"[{"type":"text","text":"be brief"}]"#);
+        request.tools = Bytes::from_static(br#"[{"name":"Read"}]"#);
+        request.messages = (0..length)
+            .map(|index| {
+                let role = if index % 2 == 0 {
+                    Role::User
+                } else {
+                    Role::Assistant
+                };
+                message(
+                    role,
+                    &format!("message {index} {}", "x".repeat(index * 37 % 5000)),
+                )
+            })
+            .collect();
+        request
+    }
+
+    fn joined(body: &RequestBody) -> Vec<u8> {
+        body.parts().concat()
+    }
+
+    #[test]
+    fn the_body_is_the_request_as_json() {
+        let mut request = conversation(3);
+        request.cache_markers = CacheMarkers::OneHour;
+        request.thinking = Some(Thinking::budget(1024));
+        request.stop_sequences = vec!["END".into()];
+        request
+            .extra
+            .insert("metadata".into(), json!({"user_id": "u"}));
+        request.extra.insert("model".into(), json!("not this one"));
+        let body = RequestBody::messages_api(&request, Purpose::Streaming);
+        let value: Value = serde_json::from_slice(&joined(&body)).unwrap();
+        assert_eq!(value["model"], "claude-test");
+        assert_eq!(value["stream"], true);
+        assert_eq!(value["max_tokens"], 8192);
+        assert_eq!(
+            value["thinking"],
+            json!({"type": "enabled", "budget_tokens": 1024})
+        );
+        assert_eq!(value["stop_sequences"], json!(["END"]));
+        assert_eq!(value["metadata"]["user_id"], "u");
+        assert_eq!(value["system"][0]["text"], "be brief");
+        assert_eq!(value["tools"][0]["name"], "Read");
+        assert_eq!(value["messages"].as_array().unwrap().len(), 3);
+        assert_eq!(body.length(), joined(&body).len() as u64);
+    }
+
+    #[test]
+    fn the_last_message_and_the_earlier_one_of_its_role_are_marked() {
+        let mut request = conversation(5);
+        request.cache_markers = CacheMarkers::FiveMinutes;
+        let body = RequestBody::messages_api(&request, Purpose::Streaming);
+        let value: Value = serde_json::from_slice(&joined(&body)).unwrap();
+        let marked: Vec<usize> = (0..5)
+            .filter(|index| {
+                value["messages"][*index]["content"][0]
+                    .get("cache_control")
+                    .is_some()
+            })
+            .collect();
+        assert_eq!(marked, [2, 4]);
+    }
+
+    #[test]
+    fn without_tools_and_system_those_fields_are_absent() {
+        let mut request = ModelRequest::new("m", 1);
+        request.tools = Bytes::from_static(b"[]");
+        request.messages = vec![message(Role::User, "hi")];
+        let body = RequestBody::messages_api(&request, Purpose::Whole);
+        let value: Value = serde_json::from_slice(&joined(&body)).unwrap();
+        assert_eq!(
+            value.as_object().unwrap().keys().collect::<Vec<_>>(),
+            ["model", "max_tokens", "messages"]
+        );
+    }
+
+    #[test]
+    fn a_count_asks_for_no_output() {
+        let mut request = conversation(1);
+        request.extra.insert("temperature".into(), json!(1));
+        let body = RequestBody::messages_api(&request, Purpose::CountTokens);
+        let value: Value = serde_json::from_slice(&joined(&body)).unwrap();
+        assert_eq!(
+            value.as_object().unwrap().keys().collect::<Vec<_>>(),
+            ["model", "system", "tools", "messages"]
+        );
+    }
+
+    #[test]
+    fn building_a_long_conversation_copies_only_what_is_new() {
+        let mut request = conversation(1000);
+        request.cache_markers = CacheMarkers::FiveMinutes;
+        let body = RequestBody::messages_api(&request, Purpose::Streaming);
+        let shared: Vec<std::ops::Range<usize>> = request
+            .messages
+            .iter()
+            .map(|message| &message.bytes)
+            .chain([&request.system, &request.tools])
+            .map(|bytes| {
+                let start = bytes.as_ptr() as usize;
+                start..start + bytes.len()
+            })
+            .collect();
+        let fresh: usize = body
+            .parts()
+            .iter()
+            .filter(|part| {
+                let start = part.as_ptr() as usize;
+                !shared.iter().any(|range| range.contains(&start))
+            })
+            .map(Bytes::len)
+            .sum();
+        // Head, punctuation (a comma each) and two markers; two million bytes of messages are not in it.
+        assert!(fresh < 1000 + 400, "{fresh} bytes are new");
+        assert!(body.length() > 2_000_000);
+    }
+
+    #[test]
+    fn chunks_are_the_same_bytes_in_few_pieces_and_can_be_read_again() {
+        let request = conversation(1000);
+        let body = RequestBody::messages_api(&request, Purpose::Streaming);
+        for _ in 0..2 {
+            let chunks: Vec<Bytes> = body.chunks().collect();
+            assert_eq!(chunks.concat(), joined(&body));
+            assert!(chunks.len() < body.parts().len());
+        }
+        let large = request
+            .messages
+            .iter()
+            .find(|message| message.bytes.len() > SMALL)
+            .unwrap();
+        assert!(
+            body.chunks()
+                .any(|chunk| chunk.as_ptr() == large.bytes.as_ptr())
+        );
+    }
+}

@@ -1,0 +1,515 @@
+//! Models: limits, prices and short names.
+//!
+//! The table is data (`data/models.json`), read once; a user's settings extend it in the same shape.
+//! A model that isn't in it works all the same, with careful limits and without a price.
+
+use crate::request::{Thinking, ThinkingMode};
+use lathe_protocol::usage::Usage;
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+const BUILT_IN: &str = include_str!("../data/models.json");
+
+/// The output limit that a turn begins with: most answers are short, and a small limit gets through
+/// rate limits that count what might be written.
+pub const SMALL_OUTPUT: u32 = 8_192;
+/// The output limit after the small one was hit, where the model allows it.
+pub const LARGE_OUTPUT: u32 = 64_000;
+
+/// What is known of a model.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelInfo {
+    /// Its name for people.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// How many tokens a conversation may have.
+    #[serde(default = "default_context")]
+    pub context_window: u64,
+    /// How many tokens a response may have.
+    #[serde(default = "default_output")]
+    pub max_output: u32,
+    /// What it costs; absent when nobody said.
+    #[serde(default)]
+    pub prices: Option<Prices>,
+    /// Up to when its knowledge is reliable (`2026-06`).
+    #[serde(default)]
+    pub knowledge: Option<String>,
+    /// The ways of reasoning that it takes, by name; absent when nobody knows.
+    #[serde(default)]
+    pub thinking: Option<Vec<ThinkingKind>>,
+    /// A longer context window that has to be asked for (`model[1m]`).
+    #[serde(default)]
+    pub long_context: Option<LongContext>,
+}
+
+/// A way of reasoning, as the table names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ThinkingKind {
+    /// See [`ThinkingMode::Adaptive`].
+    Adaptive,
+    /// See [`ThinkingMode::Budget`].
+    Budget,
+    /// See [`ThinkingMode::BetweenTools`].
+    BetweenTools,
+    /// See [`ThinkingMode::Disabled`].
+    Disabled,
+}
+
+/// A longer context window that has to be asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LongContext {
+    /// How many tokens it has.
+    pub context_window: u64,
+    /// The beta feature that unlocks it.
+    #[serde(default)]
+    pub beta: Option<String>,
+}
+
+/// Dollars per million tokens; searches per thousand.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prices {
+    /// Input that was not cached.
+    pub input: f64,
+    /// Output.
+    pub output: f64,
+    /// Input read from the cache; by default a tenth of the input.
+    #[serde(default)]
+    pub cache_read: Option<f64>,
+    /// Input written to the cache for five minutes; by default 1.25 times the input.
+    #[serde(default)]
+    pub cache_write_5m: Option<f64>,
+    /// Input written to the cache for one hour; by default twice the input.
+    #[serde(default)]
+    pub cache_write_1h: Option<f64>,
+    /// A thousand web searches.
+    #[serde(default)]
+    pub web_search: f64,
+    /// Other prices for long prompts.
+    #[serde(default)]
+    pub above: Option<LongPromptPrices>,
+}
+
+/// Prices of a request whose input, cached or not, is longer than a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LongPromptPrices {
+    /// The limit.
+    pub input_tokens: u64,
+    /// As in [`Prices`].
+    pub input: f64,
+    /// As in [`Prices`].
+    pub output: f64,
+    /// As in [`Prices`].
+    #[serde(default)]
+    pub cache_read: Option<f64>,
+    /// As in [`Prices`].
+    #[serde(default)]
+    pub cache_write_5m: Option<f64>,
+    /// As in [`Prices`].
+    #[serde(default)]
+    pub cache_write_1h: Option<f64>,
+}
+
+fn default_context() -> u64 {
+    200_000
+}
+
+fn default_output() -> u32 {
+    32_000
+}
+
+impl Default for ModelInfo {
+    /// What is assumed of a model that isn't in the table.
+    fn default() -> Self {
+        Self {
+            name: None,
+            context_window: default_context(),
+            max_output: default_output(),
+            prices: None,
+            knowledge: None,
+            thinking: None,
+            long_context: None,
+        }
+    }
+}
+
+impl ModelInfo {
+    /// The output limit that a turn begins with.
+    #[must_use]
+    pub fn small_output(&self) -> u32 {
+        self.max_output.min(SMALL_OUTPUT)
+    }
+
+    /// The output limit after the small one was hit.
+    #[must_use]
+    pub fn large_output(&self) -> u32 {
+        self.max_output.min(LARGE_OUTPUT)
+    }
+
+    /// The nearest to `wanted` that the model takes: a request with a way of reasoning that it
+    /// doesn't know is refused. `None`: leave the field out.
+    #[must_use]
+    pub fn fit_thinking(&self, wanted: Thinking) -> Option<Thinking> {
+        let Some(known) = &self.thinking else {
+            return Some(wanted);
+        };
+        let takes = |kind: ThinkingKind| known.contains(&kind);
+        let mode = match wanted.mode {
+            ThinkingMode::Adaptive | ThinkingMode::Budget(_) if known.is_empty() => return None,
+            ThinkingMode::Adaptive if takes(ThinkingKind::Adaptive) => ThinkingMode::Adaptive,
+            // An older model: as much as it may, within what a response may have.
+            ThinkingMode::Adaptive => ThinkingMode::Budget(self.max_output.min(32_000) - 1),
+            ThinkingMode::Budget(tokens) if takes(ThinkingKind::Budget) => {
+                ThinkingMode::Budget(tokens)
+            }
+            ThinkingMode::Budget(_) => ThinkingMode::Adaptive,
+            ThinkingMode::Disabled | ThinkingMode::BetweenTools => {
+                if takes(ThinkingKind::Disabled) && wanted.mode == ThinkingMode::Disabled {
+                    ThinkingMode::Disabled
+                } else if takes(ThinkingKind::BetweenTools) {
+                    ThinkingMode::BetweenTools
+                } else if takes(ThinkingKind::Disabled) {
+                    ThinkingMode::Disabled
+                } else {
+                    return None;
+                }
+            }
+        };
+        Some(Thinking {
+            mode,
+            display: wanted.display,
+        })
+    }
+}
+
+/// A model as it is asked for, after short names are resolved.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResolvedModel {
+    /// The id that goes into the request.
+    pub id: String,
+    /// Beta features that the request needs for it.
+    pub betas: Vec<String>,
+    /// What is known of it.
+    pub info: ModelInfo,
+    /// Whether it is in the table.
+    pub known: bool,
+}
+
+#[derive(Debug, Deserialize)]
+struct Table {
+    aliases: BTreeMap<String, String>,
+    models: BTreeMap<String, ModelInfo>,
+}
+
+/// All known models.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Catalog {
+    models: BTreeMap<String, ModelInfo>,
+    aliases: BTreeMap<String, String>,
+    small_fast: Option<String>,
+}
+
+impl Catalog {
+    /// The table that comes with this version.
+    #[must_use]
+    pub fn built_in() -> Self {
+        #[allow(
+            clippy::expect_used,
+            reason = "the text is part of this crate, and a test reads it"
+        )]
+        let table: Table = serde_json::from_str(BUILT_IN).expect("data/models.json is valid");
+        Self {
+            models: table.models,
+            aliases: table.aliases,
+            small_fast: None,
+        }
+    }
+
+    /// Takes over what the environment says: `ANTHROPIC_MODEL` (the default),
+    /// `ANTHROPIC_DEFAULT_{FABLE,OPUS,SONNET,HAIKU}_MODEL` (the short names) and
+    /// `ANTHROPIC_SMALL_FAST_MODEL`.
+    #[must_use]
+    pub fn with_env(mut self, lookup: impl Fn(&str) -> Option<String>) -> Self {
+        let get = |name: &str| {
+            lookup(name)
+                .map(|value| value.trim().to_owned())
+                .filter(|value| !value.is_empty())
+        };
+        for alias in ["fable", "opus", "sonnet", "haiku"] {
+            if let Some(model) = get(&format!("ANTHROPIC_DEFAULT_{}_MODEL", alias.to_uppercase())) {
+                self.aliases.insert(alias.to_owned(), model);
+            }
+        }
+        if let Some(model) = get("ANTHROPIC_MODEL")
+            && model != "default"
+        {
+            self.aliases.insert("default".to_owned(), model);
+        }
+        self.small_fast = get("ANTHROPIC_SMALL_FAST_MODEL");
+        self
+    }
+
+    /// Adds models and short names from settings, in the shape of the built-in table:
+    /// `{"models": {"my-model": {"context_window": …, "prices": {…}}}, "aliases": {…}}`. An entry
+    /// replaces the built-in fields it names. What can't be read is reported and left out; the rest
+    /// counts.
+    ///
+    /// # Errors
+    /// One line for each thing that can't be read.
+    pub fn extend(&mut self, settings: &Value) -> Result<(), Vec<String>> {
+        let mut wrong = Vec::new();
+        let Some(object) = settings.as_object() else {
+            return Err(vec![
+                "models: must be an object with `models` and `aliases`".to_owned(),
+            ]);
+        };
+        for (name, value) in object {
+            match (name.as_str(), value.as_object()) {
+                ("models", Some(models)) => {
+                    for (id, entry) in models {
+                        match self.merged(id, entry) {
+                            Ok(info) => {
+                                self.models.insert(id.clone(), info);
+                            }
+                            Err(reason) => wrong.push(format!("models.{id}: {reason}")),
+                        }
+                    }
+                }
+                ("aliases", Some(aliases)) => {
+                    for (alias, target) in aliases {
+                        match target.as_str().filter(|target| !target.is_empty()) {
+                            Some(target) => {
+                                self.aliases.insert(alias.clone(), target.to_owned());
+                            }
+                            None => wrong.push(format!("aliases.{alias}: must be a model's name")),
+                        }
+                    }
+                }
+                ("models" | "aliases", None) => wrong.push(format!("{name}: must be an object")),
+                _ => wrong.push(format!("{name}: unknown; expected `models` or `aliases`")),
+            }
+        }
+        if wrong.is_empty() { Ok(()) } else { Err(wrong) }
+    }
+
+    fn merged(&self, id: &str, entry: &Value) -> Result<ModelInfo, String> {
+        let update: ModelInfo = ModelInfo::deserialize(entry).map_err(|error| error.to_string())?;
+        if let Some(prices) = &update.prices
+            && [prices.input, prices.output]
+                .iter()
+                .any(|price| *price < 0.0)
+        {
+            return Err("prices must not be negative".to_owned());
+        }
+        if update.context_window == 0 || update.max_output == 0 {
+            return Err("context_window and max_output must be more than 0".to_owned());
+        }
+        let Some(known) = self.models.get(id) else {
+            return Ok(update);
+        };
+        let named = |field: &str| entry.get(field).is_some();
+        let mut info = known.clone();
+        if named("name") {
+            info.name = update.name;
+        }
+        if named("context_window") {
+            info.context_window = update.context_window;
+        }
+        if named("max_output") {
+            info.max_output = update.max_output;
+        }
+        if named("prices") {
+            info.prices = update.prices;
+        }
+        if named("knowledge") {
+            info.knowledge = update.knowledge;
+        }
+        if named("thinking") {
+            info.thinking = update.thinking;
+        }
+        if named("long_context") {
+            info.long_context = update.long_context;
+        }
+        Ok(info)
+    }
+
+    /// The model behind a name: a short name, an id, or anything else, taken as it is. A `[1m]` at
+    /// the end asks for the long context window.
+    #[must_use]
+    pub fn resolve(&self, name: &str) -> ResolvedModel {
+        let mut name = name.trim().to_owned();
+        let mut long = false;
+        // Short names may point to short names; a circle ends where it began.
+        for _ in 0..=self.aliases.len() {
+            if let Some(plain) = strip_long(&name) {
+                long = true;
+                name = plain.to_owned();
+            }
+            match self.aliases.get(&name.to_lowercase()) {
+                Some(target) if *target != name => name.clone_from(target),
+                _ => break,
+            }
+        }
+        if let Some(plain) = strip_long(&name) {
+            long = true;
+            name = plain.to_owned();
+        }
+        let found = self.find(&name);
+        let known = found.is_some();
+        let mut info = found.cloned().unwrap_or_default();
+        let mut betas = Vec::new();
+        if long && let Some(extension) = &info.long_context {
+            info.context_window = extension.context_window;
+            betas.extend(extension.beta.clone());
+        } else if long && !known {
+            info.context_window = 1_000_000;
+        }
+        ResolvedModel {
+            id: name,
+            betas,
+            info,
+            known,
+        }
+    }
+
+    /// The model used when none is named.
+    #[must_use]
+    pub fn default_model(&self) -> ResolvedModel {
+        self.resolve("default")
+    }
+
+    /// The model for small side tasks.
+    #[must_use]
+    pub fn small_fast_model(&self) -> ResolvedModel {
+        self.resolve(self.small_fast.as_deref().unwrap_or("haiku"))
+    }
+
+    /// What is known of the model with this id, if anything.
+    #[must_use]
+    pub fn find(&self, id: &str) -> Option<&ModelInfo> {
+        let id = canonical(id);
+        let exact = self.models.get(id);
+        exact.or_else(|| {
+            self.models
+                .iter()
+                .filter(|(prefix, _)| is_version_of(id, prefix))
+                .max_by_key(|(prefix, _)| prefix.len())
+                .map(|(_, info)| info)
+        })
+    }
+
+    /// The ids in the table.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        self.models.keys().map(String::as_str)
+    }
+
+    /// The short names and what they stand for.
+    pub fn aliases(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.aliases
+            .iter()
+            .map(|(alias, model)| (alias.as_str(), model.as_str()))
+    }
+
+    /// What one response cost, in dollars; `None` when the model's prices are unknown. Call it per
+    /// response and add up the dollars: prices may depend on a request's length.
+    #[must_use]
+    pub fn cost(&self, model: &str, usage: &Usage) -> Option<f64> {
+        let prices = self.find(model)?.prices?;
+        Some(prices.cost(usage))
+    }
+}
+
+impl Prices {
+    /// What one response cost, in dollars.
+    #[must_use]
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "token counts are far below 2^52"
+    )]
+    pub fn cost(&self, usage: &Usage) -> f64 {
+        let prices = match &self.above {
+            Some(long) if usage.total_input() > long.input_tokens => Self {
+                input: long.input,
+                output: long.output,
+                cache_read: long.cache_read,
+                cache_write_5m: long.cache_write_5m,
+                cache_write_1h: long.cache_write_1h,
+                ..*self
+            },
+            _ => *self,
+        };
+        let one_hour = usage.cache_creation.ephemeral_1h_input_tokens;
+        // Writes that nobody said a lifetime of have the usual one.
+        let five_minutes = usage.cache_creation_input_tokens.saturating_sub(one_hour);
+        let million = [
+            (usage.input_tokens, prices.input),
+            (usage.output_tokens, prices.output),
+            (
+                usage.cache_read_input_tokens,
+                prices.cache_read.unwrap_or(prices.input * 0.1),
+            ),
+            (
+                five_minutes,
+                prices.cache_write_5m.unwrap_or(prices.input * 1.25),
+            ),
+            (
+                one_hour,
+                prices.cache_write_1h.unwrap_or(prices.input * 2.0),
+            ),
+        ];
+        let tokens: f64 = million
+            .iter()
+            .map(|(count, price)| *count as f64 * price)
+            .sum();
+        let searches = usage.server_tool_use.web_search_requests as f64 * prices.web_search;
+        tokens / 1_000_000.0 + searches / 1_000.0
+    }
+}
+
+fn strip_long(name: &str) -> Option<&str> {
+    let at = name.len().checked_sub("[1m]".len())?;
+    let tail = name.get(at..)?;
+    tail.eq_ignore_ascii_case("[1m]")
+        .then(|| name[..at].trim_end())
+}
+
+/// The id without what clouds and gateways put around it: `us.anthropic.claude-x-v1:0`,
+/// `anthropic/claude-x`, `claude-x@20250101`.
+fn canonical(id: &str) -> &str {
+    let id = id.rsplit('/').next().unwrap_or(id);
+    let id = id.find("claude-").map_or(id, |at| &id[at..]);
+    let id = id.split('@').next().unwrap_or(id);
+    match id.rfind("-v") {
+        Some(at)
+            if id[at + 2..].split_once(':').is_some_and(|(major, minor)| {
+                !major.is_empty()
+                    && (major.to_owned() + minor)
+                        .bytes()
+                        .all(|byte| byte.is_ascii_digit())
+            }) =>
+        {
+            &id[..at]
+        }
+        _ => id,
+    }
+}
+
+/// Whether an id is a dated or moving version of a table entry. `claude-opus-4-9` is no version of
+/// `claude-opus-4`: it is another model, with other limits and prices.
+fn is_version_of(id: &str, prefix: &str) -> bool {
+    let Some(rest) = id.strip_prefix(prefix) else {
+        return false;
+    };
+    let Some(rest) = rest.strip_prefix('-') else {
+        return false;
+    };
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    rest == "latest"
+        || rest == "0"
+        || (digits == 8 && matches!(rest.as_bytes().get(8), None | Some(b'-')))
+}

@@ -1,0 +1,36 @@
+//! Talking to language models.
+//!
+//! A [`Provider`] sends one [`ModelRequest`] and gives back one stream of events; it knows a wire
+//! format and nothing about trying again. [`recovery::run`] stands above any provider and turns
+//! "send this" into one stream of [`Delivery`]s in which retries, withdrawn partial output and a
+//! switch of model are visible, and which ends in success or in one final [`ModelError`].
+//! [`MessageAssembler`] is the pure fold from events to blocks and the finished message;
+//! [`Catalog`] knows models, limits and prices; [`estimate`] guesses tokens where nothing counted them.
+//!
+//! Two rules shape the crate. A request body is a list of byte slices that were serialised once
+//! ([`body`]), so a turn costs what it adds and not what the conversation weighs. And nothing here
+//! reads the process environment: whoever starts a session hands over a lookup function, so that a
+//! test or an embedding host decides what is seen.
+//!
+//! Start with [`request::ModelRequest`], then [`recovery`], then [`anthropic`].
+#![forbid(unsafe_code)]
+
+pub mod anthropic;
+pub mod assemble;
+pub mod body;
+pub mod catalog;
+mod classify;
+pub mod error;
+pub mod estimate;
+pub mod provider;
+pub mod recovery;
+pub mod request;
+pub mod sse;
+
+pub use anthropic::{AnthropicConfig, AnthropicProvider, KeyHelper};
+pub use assemble::{CompletedBlock, MessageAssembler, ToolInput};
+pub use catalog::{Catalog, ModelInfo, ResolvedModel};
+pub use error::{ApiFailure, BlockPosition, ModelError, NetworkTrouble};
+pub use provider::{Provider, ProviderEvent, ResponseStream, Transfer};
+pub use recovery::{Deliveries, Delivery, FallbackModel, RecoveryPolicy, run};
+pub use request::{CacheMarkers, ModelRequest, Thinking, ThinkingDisplay, ThinkingMode};

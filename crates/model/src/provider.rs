@@ -1,0 +1,86 @@
+//! The seam between Lathe and a model API.
+
+use crate::error::ModelError;
+use crate::request::ModelRequest;
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::stream::{BoxStream, Stream};
+use lathe_protocol::stream::StreamEvent;
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// Whether the response comes piece by piece or all at once. Both give the same events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Transfer {
+    /// Piece by piece.
+    #[default]
+    Streaming,
+    /// All at once: for networks that break long streams.
+    Whole,
+}
+
+/// One event of a response.
+#[derive(Debug, Clone)]
+pub struct ProviderEvent {
+    /// What it says.
+    pub event: StreamEvent,
+    /// The event as JSON, as the API sent it (hosts of the SDK get it verbatim).
+    pub raw: Bytes,
+}
+
+impl ProviderEvent {
+    /// Whether the model got any further by it. Keep-alives don't count.
+    #[must_use]
+    pub fn is_progress(&self) -> bool {
+        !matches!(self.event, StreamEvent::Ping)
+    }
+}
+
+/// An accepted request's response.
+pub struct ResponseStream {
+    /// The provider's id of the request, for support.
+    pub request_id: Option<String>,
+    /// The events. An error is the last item; so is the message's end.
+    pub events: BoxStream<'static, Result<ProviderEvent, ModelError>>,
+}
+
+impl Stream for ResponseStream {
+    type Item = Result<ProviderEvent, ModelError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.events.as_mut().poll_next(context)
+    }
+}
+
+impl fmt::Debug for ResponseStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResponseStream")
+            .field("request_id", &self.request_id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A model API. One call is one attempt: trying again is [`crate::recovery`]'s work.
+///
+/// Dropping a future or a stream that a provider gave out closes the connection it uses.
+pub trait Provider: Send + Sync {
+    /// A short name for logs and `/status`.
+    fn name(&self) -> &str;
+
+    /// Sends the request and waits until the provider accepts or refuses it.
+    fn stream(
+        &self,
+        request: &ModelRequest,
+        transfer: Transfer,
+    ) -> BoxFuture<'static, Result<ResponseStream, ModelError>>;
+
+    /// How many tokens the request's input is, by the provider's own count.
+    fn count_tokens(&self, request: &ModelRequest) -> BoxFuture<'static, Result<u64, ModelError>>;
+
+    /// Fetches fresh credentials after a refusal. `Ok(false)`: there is nothing to refresh, and
+    /// asking again would be refused again.
+    fn refresh_credentials(&self) -> BoxFuture<'static, Result<bool, ModelError>> {
+        Box::pin(std::future::ready(Ok(false)))
+    }
+}
