@@ -1,0 +1,417 @@
+//! From the tree that a transcript is to the one conversation that goes on.
+//!
+//! Records point to their parent. The newest leaf of the main conversation is its tip (unless a
+//! [`Fact::Rewound`] moved it), and walking up from there gives the conversation. Calls that ran in
+//! parallel branch off: each result hangs off its own call's record, so those that the walk misses
+//! are recovered by the id of the message that their calls belong to.
+
+use crate::error::SessionError;
+use crate::load::Loaded;
+use lathe_protocol::content::{ContentBlock, ToolResultBlock, ToolUseBlock};
+use lathe_protocol::ids::{RecordId, ToolUseId};
+use lathe_protocol::record::{Fact, MessageRecord, Record, RecordKind, RecordMessage};
+use serde_json::Value;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// How the last turn of a conversation ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Interruption {
+    /// As it should, or the person stopped it, or there was none.
+    None,
+    /// The prompt is the last thing there is: the model never answered.
+    DuringPrompt {
+        /// The prompt.
+        prompt: RecordId,
+    },
+    /// The model was cut off before it said anything to keep.
+    DuringReply,
+    /// Calls are without a result.
+    DuringTools {
+        /// Those calls.
+        unanswered: Vec<ToolUseId>,
+    },
+    /// All calls have results, and the model hasn't seen them.
+    AfterTools,
+}
+
+/// How a user message starts that records an interruption by the person.
+pub const INTERRUPTED_BY_USER: &str = "[Request interrupted by user";
+
+/// A record that is part of a conversation.
+pub(crate) fn as_message(record: &Record) -> Option<&MessageRecord> {
+    match record {
+        Record::Message(message) => Some(message),
+        Record::Fact(_) | Record::Other(_) => None,
+    }
+}
+
+/// Whether a sub-agent's records count: only in a file that has no others, which is its own.
+fn sidechain_counts(records: &[Arc<Record>]) -> bool {
+    let mut messages = records
+        .iter()
+        .filter_map(|record| as_message(record))
+        .peekable();
+    messages.peek().is_some() && messages.all(|record| record.is_sidechain)
+}
+
+pub(crate) fn tip(records: &[Arc<Record>]) -> Option<RecordId> {
+    let sidechain = sidechain_counts(records);
+    let mut tip = None;
+    for record in records {
+        match &**record {
+            Record::Message(message) => {
+                let counts =
+                    message.kind != RecordKind::Progress && (sidechain || !message.is_sidechain);
+                if counts {
+                    tip = Some(message.uuid);
+                }
+            }
+            Record::Fact(Fact::Rewound { to, .. }) => tip = *to,
+            Record::Fact(_) | Record::Other(_) => {}
+        }
+    }
+    tip
+}
+
+/// Whether the walk from the tip ends within these records (newest first).
+pub(crate) fn is_complete(newest_first: &[Arc<Record>]) -> bool {
+    let records: Vec<Arc<Record>> = newest_first.iter().rev().cloned().collect();
+    let Some(tip) = tip(&records) else {
+        return false;
+    };
+    let walk = Walk::new(&records);
+    let mut seen = HashSet::new();
+    let mut at = tip;
+    while let Some(position) = walk.positions.get(&at) {
+        let Some(message) = as_message(&records[*position]) else {
+            return false;
+        };
+        if message.is_compact_boundary() {
+            return true;
+        }
+        match message.parent_uuid {
+            Some(parent) if seen.insert(at) => at = parent,
+            _ => return true,
+        }
+    }
+    false
+}
+
+struct Walk<'a> {
+    records: &'a [Arc<Record>],
+    positions: HashMap<RecordId, usize>,
+    sidechain: bool,
+}
+
+impl<'a> Walk<'a> {
+    fn new(records: &'a [Arc<Record>]) -> Self {
+        let mut positions = HashMap::with_capacity(records.len());
+        for (position, record) in records.iter().enumerate() {
+            if let Some(id) = record.uuid() {
+                positions.entry(id).or_insert(position);
+            }
+        }
+        Self {
+            records,
+            positions,
+            sidechain: sidechain_counts(records),
+        }
+    }
+
+    fn message(&self, position: usize) -> Option<&'a MessageRecord> {
+        as_message(&self.records[position])
+    }
+
+    fn counts(&self, position: usize) -> bool {
+        self.message(position)
+            .is_some_and(|message| self.sidechain || !message.is_sidechain)
+    }
+
+    /// Positions from the tip up, oldest first.
+    fn up_from(&self, tip: RecordId) -> Vec<usize> {
+        let mut chain = Vec::new();
+        let mut seen = HashSet::new();
+        let mut next = self.positions.get(&tip).copied();
+        while let Some(position) = next {
+            if !seen.insert(position) {
+                break;
+            }
+            chain.push(position);
+            let Some(message) = self.message(position) else {
+                break;
+            };
+            if message.is_compact_boundary() {
+                break;
+            }
+            let Some(parent) = message.parent_uuid else {
+                break;
+            };
+            next = match self.positions.get(&parent) {
+                Some(parent) if !seen.contains(parent) => Some(*parent),
+                // The parent's line is lost, or points back here: what stood before it in the file
+                // is what it most likely followed.
+                _ => (0..position)
+                    .rev()
+                    .find(|at| self.counts(*at) && !seen.contains(at)),
+            };
+        }
+        chain.reverse();
+        chain
+    }
+
+    /// Adds calls and results that ran beside those of the chain, right after them.
+    fn with_parallel(&self, chain: &[usize]) -> Vec<usize> {
+        let on_chain: HashSet<usize> = chain.iter().copied().collect();
+        let first = chain.first().copied().unwrap_or(0);
+        let mut by_message: HashMap<&str, Vec<usize>> = HashMap::new();
+        let mut results: HashMap<RecordId, Vec<usize>> = HashMap::new();
+        for position in first..self.records.len() {
+            let Some(message) = self.message(position) else {
+                continue;
+            };
+            if let Some(id) = model_message_id(message) {
+                by_message.entry(id).or_default().push(position);
+            } else if tool_results(message).next().is_some() {
+                let call = message.source_tool_assistant_uuid.or(message.parent_uuid);
+                if let Some(call) = call {
+                    results.entry(call).or_default().push(position);
+                }
+            }
+        }
+        let mut last_of_message: HashMap<&str, usize> = HashMap::new();
+        for (index, position) in chain.iter().enumerate() {
+            if let Some(id) = self.message(*position).and_then(model_message_id) {
+                last_of_message.insert(id, index);
+            }
+        }
+        let mut whole = Vec::with_capacity(chain.len());
+        let mut done: HashSet<usize> = HashSet::new();
+        for (index, position) in chain.iter().enumerate() {
+            if done.insert(*position) {
+                whole.push(*position);
+            }
+            let Some(id) = self.message(*position).and_then(model_message_id) else {
+                continue;
+            };
+            if last_of_message.get(id) != Some(&index) {
+                continue;
+            }
+            let members = by_message.get(id).map(Vec::as_slice).unwrap_or_default();
+            let missed: Vec<usize> = members
+                .iter()
+                .copied()
+                .filter(|member| !on_chain.contains(member))
+                .collect();
+            whole.extend(missed.into_iter().filter(|member| done.insert(*member)));
+            for member in members {
+                let Some(call) = self.message(*member) else {
+                    continue;
+                };
+                for result in results
+                    .get(&call.uuid)
+                    .map(Vec::as_slice)
+                    .unwrap_or_default()
+                {
+                    if !on_chain.contains(result) && done.insert(*result) {
+                        whole.push(*result);
+                    }
+                }
+            }
+        }
+        whole
+    }
+}
+
+pub(crate) fn chain(records: &[Arc<Record>], tip: Option<RecordId>) -> Vec<Arc<Record>> {
+    let Some(tip) = tip else { return Vec::new() };
+    let walk = Walk::new(records);
+    let chain = walk.with_parallel(&walk.up_from(tip));
+    with_replacements(records, &chain)
+}
+
+/// Puts each decision about a result behind the records that came before it.
+fn with_replacements(records: &[Arc<Record>], chain: &[usize]) -> Vec<Arc<Record>> {
+    let mut decisions = records
+        .iter()
+        .enumerate()
+        .filter_map(|(position, record)| match &**record {
+            Record::Fact(Fact::Replacement { tool_use_id, .. }) => Some((position, tool_use_id)),
+            _ => None,
+        })
+        .peekable();
+    let mut whole = Vec::with_capacity(chain.len());
+    let mut answered: HashSet<&ToolUseId> = HashSet::new();
+    for position in chain {
+        while let Some((at, call)) = decisions.next_if(|(at, _)| *at < *position) {
+            if answered.contains(call) {
+                whole.push(Arc::clone(&records[at]));
+            }
+        }
+        let record = &records[*position];
+        if let Some(message) = as_message(record) {
+            answered.extend(tool_results(message).map(|result| &result.tool_use_id));
+        }
+        whole.push(Arc::clone(record));
+    }
+    for (at, call) in decisions {
+        if answered.contains(call) {
+            whole.push(Arc::clone(&records[at]));
+        }
+    }
+    whole
+}
+
+/// The API's id of the message that a record is a part of.
+fn model_message_id(record: &MessageRecord) -> Option<&str> {
+    match &record.message {
+        Some(RecordMessage::Assistant(message)) if record.kind == RecordKind::Assistant => {
+            Some(&message.id)
+        }
+        _ => None,
+    }
+}
+
+/// The blocks of a record's message, where it has a list of them.
+pub(crate) fn blocks(record: &MessageRecord) -> &[ContentBlock] {
+    match &record.message {
+        Some(RecordMessage::Assistant(message)) => &message.content,
+        Some(RecordMessage::Plain(message)) => match &message.content {
+            lathe_protocol::content::Content::Blocks(blocks) => blocks,
+            lathe_protocol::content::Content::Text(_) => &[],
+        },
+        None => &[],
+    }
+}
+
+/// The results that a record carries.
+pub(crate) fn tool_results(record: &MessageRecord) -> impl Iterator<Item = &ToolResultBlock> {
+    blocks(record)
+        .iter()
+        .filter_map(ContentBlock::as_tool_result)
+}
+
+/// The calls that a record asks for.
+pub(crate) fn tool_calls(record: &MessageRecord) -> impl Iterator<Item = &ToolUseBlock> {
+    blocks(record).iter().filter_map(ContentBlock::as_tool_use)
+}
+
+pub(crate) fn interruption(chain: &[Arc<Record>]) -> Interruption {
+    let mut answered: HashSet<&ToolUseId> = HashSet::new();
+    for message in chain.iter().rev().filter_map(|record| as_message(record)) {
+        if message.is_virtual || message.is_meta {
+            answered.extend(tool_results(message).map(|result| &result.tool_use_id));
+            continue;
+        }
+        match message.kind {
+            RecordKind::User if tool_results(message).next().is_some() => {
+                answered.extend(tool_results(message).map(|result| &result.tool_use_id));
+            }
+            RecordKind::User if message.is_compact_summary => return Interruption::None,
+            RecordKind::User => {
+                let text = message
+                    .message
+                    .as_ref()
+                    .map(RecordMessage::text)
+                    .unwrap_or_default();
+                return if text.starts_with(INTERRUPTED_BY_USER) {
+                    Interruption::None
+                } else if answered.is_empty() {
+                    Interruption::DuringPrompt {
+                        prompt: message.uuid,
+                    }
+                } else {
+                    Interruption::AfterTools
+                };
+            }
+            RecordKind::Assistant => return after_assistant(chain, message, &answered),
+            RecordKind::System if message.is_compact_boundary() => return Interruption::None,
+            RecordKind::System | RecordKind::Attachment | RecordKind::Progress => {}
+        }
+    }
+    Interruption::None
+}
+
+fn after_assistant(
+    chain: &[Arc<Record>],
+    last: &MessageRecord,
+    answered: &HashSet<&ToolUseId>,
+) -> Interruption {
+    if last.is_api_error_message {
+        return Interruption::None;
+    }
+    let same_message: Vec<&MessageRecord> = chain
+        .iter()
+        .filter_map(|record| as_message(record))
+        .filter(|message| {
+            message.uuid == last.uuid
+                || (model_message_id(last).is_some()
+                    && model_message_id(message) == model_message_id(last))
+        })
+        .collect();
+    let all_answered: HashSet<&ToolUseId> = chain
+        .iter()
+        .filter_map(|record| as_message(record))
+        .flat_map(tool_results)
+        .map(|result| &result.tool_use_id)
+        .collect();
+    let calls: Vec<&ToolUseId> = same_message
+        .iter()
+        .flat_map(|message| tool_calls(message))
+        .map(|call| &call.id)
+        .collect();
+    let unanswered: Vec<ToolUseId> = calls
+        .iter()
+        .filter(|id| !all_answered.contains(*id))
+        .map(|id| (*id).clone())
+        .collect();
+    let says_nothing = same_message
+        .iter()
+        .flat_map(|message| blocks(message))
+        .all(|block| block.is_thinking() || block.is_blank());
+    if !unanswered.is_empty() {
+        Interruption::DuringTools { unanswered }
+    } else if !calls.is_empty() || !answered.is_empty() {
+        Interruption::AfterTools
+    } else if says_nothing {
+        Interruption::DuringReply
+    } else {
+        Interruption::None
+    }
+}
+
+/// The last task list that the model wrote, for files without a fact about it.
+pub(crate) fn last_todo_list(loaded: &Loaded) -> Option<Value> {
+    loaded
+        .messages()
+        .rev()
+        .filter(|record| !record.is_sidechain)
+        .flat_map(|record| tool_calls(record).collect::<Vec<_>>().into_iter().rev())
+        .find(|call| call.name == "TodoWrite")
+        .and_then(|call| call.input.get("todos").cloned())
+}
+
+pub(crate) fn check_dropped_turn(
+    whole: &[Arc<Record>],
+    kept: &[Arc<Record>],
+    turn: RecordId,
+) -> Result<(), SessionError> {
+    let kept: HashSet<RecordId> = kept.iter().filter_map(|record| record.uuid()).collect();
+    let mut current = None;
+    for message in whole.iter().filter_map(|record| as_message(record)) {
+        if message.is_prompt() && !message.is_virtual {
+            current = Some(message.uuid);
+        }
+        if !kept.contains(&message.uuid) && current != Some(turn) {
+            let reason = match current {
+                Some(other) => format!(
+                    "message {} belongs to the turn of prompt {other}, not to that of {turn}",
+                    message.uuid
+                ),
+                None => format!("message {} comes before the first prompt", message.uuid),
+            };
+            return Err(SessionError::DropsOtherTurns { reason });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,744 @@
+//! What the model is sent, derived from the transcript.
+//!
+//! [`Conversation`] is a fold over records: each record is pushed once, live as it is appended and on
+//! resume in the order of the chain, by the same code, so that both give the same bytes. Whatever
+//! the records are (cut off, interrupted, damaged, from another program),
+//! [`Conversation::request_messages`] gives a sequence that the API accepts:
+//!
+//! - it starts with a user message, alternates, and ends with a user message; none is empty;
+//! - every call is followed by its result, first thing in the next user message and in the order of
+//!   the calls (a stand-in where there is none); a result without a call is left out;
+//! - ids of calls are unique and legal; a repeated id is renamed together with its result;
+//! - reasoning goes only to the model that signed it, never stands last and never alone;
+//! - what only the person sees (virtual records, progress, API errors) is left out.
+//!
+//! How: a *group* is what the model said and everything that came in before it spoke again. Only
+//! the last group changes, so earlier messages keep their bytes (the very same buffers) from one
+//! request to the next, which is what the provider's prompt cache needs and what makes the cost of a
+//! request that of the turn. Blocks are serialised when they arrive ([`piece`]); a message's buffer
+//! is its pieces joined, and the pieces then become slices of that buffer, so content is held once.
+//!
+//! An `attachment` record reaches the model by the `content` of its attachment (text or a list of
+//! blocks); with a `toolUseId` it is placed right after the results, otherwise where it came in.
+
+mod piece;
+
+use bytes::{Bytes, BytesMut};
+use lathe_protocol::content::{Content, ContentBlock};
+use lathe_protocol::encoded::EncodedMessage;
+use lathe_protocol::ids::{RecordId, ToolUseId};
+use lathe_protocol::message::{Message, Role};
+use lathe_protocol::record::{Fact, MessageRecord, Record, RecordKind, RecordMessage};
+use piece::{Piece, PieceKind, legal_name, same_model};
+use serde::Deserialize as _;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// What the model is told when nothing else stands between its words and its next turn.
+pub const CONTINUE_TEXT: &str = "Continue.";
+/// What stands for a beginning that is lost.
+const LOST_BEGINNING: &str = "(The beginning of this conversation is not available.)";
+
+/// How a request may end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tail {
+    /// With a user message; [`CONTINUE_TEXT`] is added where the conversation has none.
+    User,
+    /// With the model's own words, to be continued by it (a paused turn). Falls back to
+    /// [`Tail::User`] when the model didn't speak last.
+    Assistant,
+}
+
+/// A call that has no result yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnansweredCall {
+    /// The call, as the record names it.
+    pub id: ToolUseId,
+    /// The tool.
+    pub name: String,
+}
+
+/// A tool result as it stands in the conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResultView {
+    /// The call that it answers, as the records name it.
+    pub tool_use_id: ToolUseId,
+    /// The tool that was called.
+    pub tool_name: String,
+    /// Its size in the request.
+    pub bytes: usize,
+    /// Which round of calls it belongs to, counted from the start; the newest is the greatest.
+    pub round: usize,
+    /// Whether a replacement stands there already.
+    pub replaced: bool,
+}
+
+/// What the model said, and what came in before it spoke again.
+#[derive(Debug, Default)]
+struct Group {
+    /// The API's ids of the messages merged here.
+    message_ids: Vec<String>,
+    assistant: Vec<Piece>,
+    user: Vec<Piece>,
+    /// Where this group's messages start in `rendered`.
+    first_message: usize,
+}
+
+/// What the conversation was before a record came in, so that it can be taken back.
+#[derive(Debug, Clone, Copy)]
+struct Mark {
+    record: RecordId,
+    groups: usize,
+    message_ids: usize,
+    assistant: usize,
+    user: usize,
+}
+
+/// The conversation as the model sees it. See the module's text.
+#[derive(Debug)]
+pub struct Conversation {
+    model: String,
+    groups: Vec<Group>,
+    rendered: Vec<EncodedMessage>,
+    /// The first group whose messages are out of date.
+    dirty: Option<usize>,
+    /// The state after each record.
+    marks: Vec<Mark>,
+    seen: HashSet<RecordId>,
+    call_ids: HashSet<String>,
+    text_bytes: usize,
+    media: usize,
+}
+
+/// The API messages of a list of records, in the order of the chain.
+#[must_use]
+pub fn normalize<'a>(records: impl IntoIterator<Item = &'a Record>, model: &str) -> Vec<Message> {
+    let mut conversation = Conversation::new(model);
+    for record in records {
+        conversation.push(record);
+    }
+    conversation.messages()
+}
+
+impl Conversation {
+    /// An empty conversation with a model.
+    #[must_use]
+    pub fn new(model: &str) -> Self {
+        Self {
+            model: model.to_owned(),
+            groups: Vec::new(),
+            rendered: Vec::new(),
+            dirty: None,
+            marks: Vec::new(),
+            seen: HashSet::new(),
+            call_ids: HashSet::new(),
+            text_bytes: 0,
+            media: 0,
+        }
+    }
+
+    /// Takes in a record. One that was taken in before (by its id) changes nothing.
+    pub fn push(&mut self, record: &Record) {
+        match record {
+            Record::Message(record) => self.push_message(record),
+            Record::Fact(Fact::Replacement {
+                tool_use_id,
+                replacement,
+                ..
+            }) => {
+                self.replace_result(tool_use_id, replacement);
+            }
+            Record::Fact(Fact::Rewound { to, .. }) => {
+                self.rewind_to(*to);
+            }
+            Record::Fact(_) | Record::Other(_) => {}
+        }
+    }
+
+    fn push_message(&mut self, record: &MessageRecord) {
+        if record.is_compact_boundary() {
+            self.clear();
+        }
+        if !self.seen.insert(record.uuid) {
+            return;
+        }
+        let hidden = record.is_virtual || record.is_api_error_message;
+        match record.kind {
+            RecordKind::User if !hidden => self.push_user(record),
+            RecordKind::Assistant if !hidden => self.push_assistant(record),
+            RecordKind::Attachment if !hidden => self.push_attachment(record),
+            _ => {}
+        }
+        let last = self.groups.last();
+        self.marks.push(Mark {
+            record: record.uuid,
+            groups: self.groups.len(),
+            message_ids: last.map_or(0, |group| group.message_ids.len()),
+            assistant: last.map_or(0, |group| group.assistant.len()),
+            user: last.map_or(0, |group| group.user.len()),
+        });
+    }
+
+    fn push_assistant(&mut self, record: &MessageRecord) {
+        let Some(message) = &record.message else {
+            return;
+        };
+        let (id, model) = match message {
+            RecordMessage::Assistant(message) => (message.id.clone(), message.model.as_str()),
+            RecordMessage::Plain(_) => (record.uuid.to_string(), ""),
+        };
+        let blocks = message.blocks();
+        self.open_group(&id);
+        let model: Arc<str> = model.into();
+        for block in blocks {
+            let piece = match block {
+                ContentBlock::ToolUse(call) => {
+                    let wire = self.free_call_id(call.id.as_str());
+                    Piece::call(call, wire)
+                }
+                other => Piece::of_assistant(other, &model),
+            };
+            let Some(piece) = piece else { continue };
+            if let PieceKind::Call { wire, .. } = &piece.kind {
+                self.call_ids.insert(wire.clone());
+            }
+            self.count(&piece);
+            if let Some(group) = self.groups.last_mut() {
+                group.assistant.push(piece);
+            }
+        }
+        self.touch_last();
+    }
+
+    /// Makes the last group the one that a message of the model's belongs to.
+    fn open_group(&mut self, id: &str) {
+        let joins = self.groups.last().is_some_and(|group| {
+            // The next block of the same message (results of its first calls may lie between), or
+            // words that follow words with nothing in between.
+            group.message_ids.iter().any(|known| known == id)
+                || (!group.message_ids.is_empty() && group.user.is_empty() && !group.has_calls())
+        });
+        if !joins {
+            self.groups.push(Group::default());
+        }
+        if let Some(group) = self.groups.last_mut()
+            && group.message_ids.last().is_none_or(|known| known != id)
+        {
+            group.message_ids.push(id.to_owned());
+        }
+    }
+
+    fn free_call_id(&self, id: &str) -> String {
+        let legal = legal_name(id);
+        let mut free = legal.clone();
+        let mut number = 2;
+        while self.call_ids.contains(&free) {
+            free = format!("{legal}_{number}");
+            number += 1;
+        }
+        free
+    }
+
+    fn push_user(&mut self, record: &MessageRecord) {
+        let Some(message) = &record.message else {
+            return;
+        };
+        for block in message.blocks() {
+            match block {
+                ContentBlock::ToolResult(result) => self.push_result(result),
+                other => self.add_to_user(Piece::of_user(other, false)),
+            }
+        }
+    }
+
+    fn push_result(&mut self, result: lathe_protocol::content::ToolResultBlock) {
+        let Some(wire) = self
+            .groups
+            .last()
+            .and_then(|group| group.open_call(&result.tool_use_id))
+        else {
+            return;
+        };
+        let (piece, moved) = Piece::result(result, &wire);
+        self.add_to_user(piece);
+        for piece in moved {
+            self.add_to_user(Some(piece));
+        }
+    }
+
+    fn push_attachment(&mut self, record: &MessageRecord) {
+        let Some(attachment) = &record.attachment else {
+            return;
+        };
+        let Some(content) = attachment
+            .get("content")
+            .and_then(|it| Content::deserialize(it).ok())
+        else {
+            return;
+        };
+        let attached = attachment
+            .get("toolUseId")
+            .is_some_and(serde_json::Value::is_string);
+        for block in content.into_blocks() {
+            self.add_to_user(Piece::of_user(block, attached));
+        }
+    }
+
+    fn add_to_user(&mut self, piece: Option<Piece>) {
+        let Some(piece) = piece else { return };
+        if self.groups.is_empty() {
+            self.groups.push(Group::default());
+        }
+        self.count(&piece);
+        if let Some(group) = self.groups.last_mut() {
+            group.user.push(piece);
+        }
+        self.touch_last();
+    }
+
+    /// Replaces the words of the newest result with this id.
+    fn replace_result(&mut self, id: &ToolUseId, replacement: &str) {
+        for (index, group) in self.groups.iter_mut().enumerate().rev() {
+            let found = group.user.iter_mut().find(
+                |piece| matches!(&piece.kind, PieceKind::Result { original, .. } if original == id),
+            );
+            if let Some(piece) = found {
+                if let Some(replaced) = piece.replaced(replacement) {
+                    self.text_bytes = self.text_bytes + replaced.text_bytes - piece.text_bytes;
+                    self.media = self.media + replaced.media - piece.media;
+                    *piece = replaced;
+                    self.touch(index);
+                }
+                return;
+            }
+        }
+    }
+
+    /// Takes everything after a record back; `None` takes back everything. Gives `false`, and
+    /// changes nothing, when the record isn't here (it lies before a compaction: load it again).
+    pub fn rewind_to(&mut self, record: Option<RecordId>) -> bool {
+        let Some(record) = record else {
+            self.clear();
+            return true;
+        };
+        let Some(index) = self.marks.iter().rposition(|mark| mark.record == record) else {
+            return false;
+        };
+        let mark = self.marks[index];
+        for gone in self.marks.drain(index + 1..) {
+            self.seen.remove(&gone.record);
+        }
+        self.groups.truncate(mark.groups);
+        if let Some(group) = self.groups.last_mut() {
+            group.message_ids.truncate(mark.message_ids);
+            group.assistant.truncate(mark.assistant);
+            group.user.truncate(mark.user);
+        }
+        self.recount();
+        self.touch_last();
+        if self.groups.is_empty() {
+            self.rendered.clear();
+        }
+        true
+    }
+
+    /// Starts afresh, as after a compaction.
+    fn clear(&mut self) {
+        self.groups.clear();
+        self.rendered.clear();
+        self.marks.clear();
+        self.seen.clear();
+        self.dirty = None;
+        self.recount();
+    }
+
+    /// Goes on with another model: reasoning that it didn't sign is left out from now on.
+    pub fn set_model(&mut self, model: &str) {
+        if self.model != model {
+            model.clone_into(&mut self.model);
+            self.touch(0);
+        }
+    }
+
+    /// The model whose reasoning is kept.
+    #[must_use]
+    pub fn model(&self) -> &str {
+        &self.model
+    }
+
+    /// Whether nothing has been said that the model could see.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.groups
+            .iter()
+            .all(|group| group.assistant.is_empty() && group.user.is_empty())
+    }
+
+    /// The messages of the next request, always acceptable to the API. Messages that were sent before
+    /// are the same buffers as before.
+    pub fn request_messages(&mut self) -> Vec<EncodedMessage> {
+        self.request_messages_with(Tail::User)
+    }
+
+    /// As [`Conversation::request_messages`], choosing how the request may end.
+    pub fn request_messages_with(&mut self, tail: Tail) -> Vec<EncodedMessage> {
+        self.render(tail);
+        let mut messages = self.rendered.clone();
+        let spoke_last = messages
+            .last()
+            .is_some_and(|last| last.role == Role::Assistant);
+        if messages.is_empty() || (spoke_last && tail == Tail::User) {
+            messages.push(single_text(CONTINUE_TEXT));
+        }
+        messages
+    }
+
+    /// Whether a request now would need [`CONTINUE_TEXT`] at its end. An engine that means to go on
+    /// appends a record that says so instead: that way it is part of the history.
+    pub fn lacks_user_message(&mut self) -> bool {
+        self.render(Tail::User);
+        self.rendered
+            .last()
+            .is_none_or(|last| last.role == Role::Assistant)
+    }
+
+    /// The messages as values, for views, compaction and exports.
+    pub fn messages(&mut self) -> Vec<Message> {
+        self.request_messages()
+            .iter()
+            .filter_map(|message| serde_json::from_slice(&message.bytes).ok())
+            .collect()
+    }
+
+    /// Every block that the model sees, with who said it, in order.
+    pub fn blocks(&mut self) -> impl Iterator<Item = (Role, ContentBlock)> + use<> {
+        self.messages().into_iter().flat_map(|message| {
+            let role = message.role;
+            message
+                .content
+                .into_blocks()
+                .into_iter()
+                .map(move |block| (role, block))
+        })
+    }
+
+    /// The calls of the last round that have no result yet.
+    #[must_use]
+    pub fn unanswered_calls(&self) -> Vec<UnansweredCall> {
+        let Some(group) = self.groups.last() else {
+            return Vec::new();
+        };
+        group
+            .calls()
+            .filter(|(_, wire, _)| !group.has_result(wire))
+            .map(|(id, _, name)| UnansweredCall {
+                id: id.clone(),
+                name: name.to_owned(),
+            })
+            .collect()
+    }
+
+    /// The results that stand in the conversation, oldest first.
+    #[must_use]
+    pub fn results(&self) -> Vec<ResultView> {
+        let mut views = Vec::new();
+        for (round, group) in self.groups.iter().enumerate() {
+            for (id, wire, name) in group.calls() {
+                if let Some(piece) = group.result(wire) {
+                    views.push(ResultView {
+                        tool_use_id: id.clone(),
+                        tool_name: name.to_owned(),
+                        bytes: piece.raw.len(),
+                        round,
+                        replaced: matches!(piece.kind, PieceKind::Result { replaced: true, .. }),
+                    });
+                }
+            }
+        }
+        views
+    }
+
+    /// The ids of the records taken in since the last compaction, oldest first.
+    pub fn record_ids(&self) -> impl Iterator<Item = RecordId> + '_ {
+        self.marks.iter().map(|mark| mark.record)
+    }
+
+    /// The size of the messages in bytes of JSON, without images and documents.
+    #[must_use]
+    pub fn estimated_bytes(&self) -> usize {
+        self.text_bytes
+    }
+
+    /// How many images and documents the messages hold.
+    #[must_use]
+    pub fn media_blocks(&self) -> usize {
+        self.media
+    }
+
+    fn count(&mut self, piece: &Piece) {
+        self.media += piece.media;
+        self.text_bytes += piece.text_bytes;
+    }
+
+    fn recount(&mut self) {
+        self.text_bytes = 0;
+        self.media = 0;
+        self.call_ids.clear();
+        for piece in self
+            .groups
+            .iter()
+            .flat_map(|group| group.assistant.iter().chain(&group.user))
+        {
+            self.media += piece.media;
+            self.text_bytes += piece.text_bytes;
+            if let PieceKind::Call { wire, .. } = &piece.kind {
+                self.call_ids.insert(wire.clone());
+            }
+        }
+    }
+
+    fn touch(&mut self, group: usize) {
+        self.dirty = Some(self.dirty.map_or(group, |dirty| dirty.min(group)));
+    }
+
+    fn touch_last(&mut self) {
+        if let Some(last) = self.groups.len().checked_sub(1) {
+            self.touch(last);
+        }
+    }
+
+    /// Brings `rendered` up to date, from the first group that changed.
+    fn render(&mut self, tail: Tail) {
+        let Some(last) = self.groups.len().checked_sub(1) else {
+            return;
+        };
+        if tail == Tail::Assistant {
+            // A paused call of a server tool stays only in a request that continues it.
+            self.touch(last);
+        }
+        let Some(dirty) = self.dirty.take() else {
+            return;
+        };
+        let mut from = dirty.min(last);
+        // What follows words that aren't shown belongs to the user message before them.
+        while from > 0 && self.groups[from].spoken(&self.model, false).is_empty() {
+            from -= 1;
+        }
+        self.rendered.truncate(self.groups[from].first_message);
+        let mut run: Vec<Slot> = Vec::new();
+        for index in from..=last {
+            let open_end = tail == Tail::Assistant && index == last;
+            let spoken = self.groups[index].spoken(&self.model, open_end);
+            self.groups[index].first_message = self.rendered.len();
+            if !spoken.is_empty() {
+                self.compose(Role::User, &mut run);
+                if self.rendered.is_empty() {
+                    self.rendered.push(single_text(LOST_BEGINNING));
+                }
+                let mut slots = spoken
+                    .into_iter()
+                    .map(|piece| Slot::Assistant(index, piece))
+                    .collect();
+                self.compose(Role::Assistant, &mut slots);
+            }
+            run.extend(
+                self.groups[index]
+                    .heard()
+                    .into_iter()
+                    .map(|heard| match heard {
+                        Heard::Piece(piece) => Slot::User(index, piece),
+                        Heard::StandIn(piece) => Slot::StandIn(piece),
+                    }),
+            );
+        }
+        self.compose(Role::User, &mut run);
+        if tail == Tail::Assistant {
+            self.touch(last);
+        }
+    }
+
+    /// Joins pieces into a message and lets them share its buffer.
+    fn compose(&mut self, role: Role, slots: &mut Vec<Slot>) {
+        let slots = std::mem::take(slots);
+        let Some(markable) = slots
+            .last()
+            .and_then(|slot| self.piece(slot))
+            .map(Piece::markable)
+        else {
+            return;
+        };
+        let mut buffer = BytesMut::new();
+        buffer.extend_from_slice(match role {
+            Role::User => br#"{"role":"user","content":["#,
+            Role::Assistant => br#"{"role":"assistant","content":["#,
+        });
+        let mut places = Vec::with_capacity(slots.len());
+        for (number, slot) in slots.iter().enumerate() {
+            if number > 0 {
+                buffer.extend_from_slice(b",");
+            }
+            let start = buffer.len();
+            if let Some(piece) = self.piece(slot) {
+                buffer.extend_from_slice(&piece.raw);
+            }
+            places.push(start..buffer.len());
+        }
+        buffer.extend_from_slice(b"]}");
+        let bytes = buffer.freeze();
+        for (slot, place) in slots.iter().zip(places) {
+            let piece = match slot {
+                Slot::Assistant(group, piece) => self.groups[*group].assistant.get_mut(*piece),
+                Slot::User(group, piece) => self.groups[*group].user.get_mut(*piece),
+                Slot::StandIn(_) => None,
+            };
+            if let Some(piece) = piece {
+                piece.raw = bytes.slice(place);
+            }
+        }
+        self.rendered.push(EncodedMessage {
+            role,
+            bytes,
+            markable,
+        });
+    }
+
+    fn piece<'a>(&'a self, slot: &'a Slot) -> Option<&'a Piece> {
+        match slot {
+            Slot::Assistant(group, piece) => self.groups[*group].assistant.get(*piece),
+            Slot::User(group, piece) => self.groups[*group].user.get(*piece),
+            Slot::StandIn(piece) => Some(piece),
+        }
+    }
+}
+
+/// Where a block of a message comes from.
+enum Slot {
+    Assistant(usize, usize),
+    User(usize, usize),
+    StandIn(Piece),
+}
+
+/// A block of what follows the model's words.
+enum Heard {
+    Piece(usize),
+    StandIn(Piece),
+}
+
+impl Group {
+    /// The calls: id in the records, id on the wire, tool.
+    fn calls(&self) -> impl Iterator<Item = (&ToolUseId, &str, &str)> {
+        self.assistant.iter().filter_map(|piece| match &piece.kind {
+            PieceKind::Call {
+                original,
+                wire,
+                name,
+            } => Some((original, wire.as_str(), name.as_str())),
+            _ => None,
+        })
+    }
+
+    fn has_calls(&self) -> bool {
+        self.calls().next().is_some()
+    }
+
+    fn result(&self, wire: &str) -> Option<&Piece> {
+        self.result_index(wire).map(|index| &self.user[index])
+    }
+
+    fn result_index(&self, wire: &str) -> Option<usize> {
+        self.user
+            .iter()
+            .position(|piece| matches!(&piece.kind, PieceKind::Result { wire: answered, .. } if answered == wire))
+    }
+
+    fn has_result(&self, wire: &str) -> bool {
+        self.result_index(wire).is_some()
+    }
+
+    /// The first call with this id that waits for a result: its id on the wire.
+    fn open_call(&self, id: &ToolUseId) -> Option<String> {
+        self.calls()
+            .find(|(original, wire, _)| *original == id && !self.has_result(wire))
+            .map(|(_, wire, _)| wire.to_owned())
+    }
+
+    /// Which pieces of the model's words a request shows. `open_end`: the request lets the model go on
+    /// from exactly here, so a server call may wait for its answer.
+    fn spoken(&self, model: &str, open_end: bool) -> Vec<usize> {
+        let answered = |id: &str, from: usize| {
+            self.assistant[from..].iter().any(
+                |piece| matches!(&piece.kind, PieceKind::ServerResult { id: answered } if answered == id),
+            )
+        };
+        let asked = |id: &str, until: usize| {
+            self.assistant[..until].iter().any(
+                |piece| matches!(&piece.kind, PieceKind::ServerCall { id: asked } if asked == id),
+            )
+        };
+        let open_end = open_end && self.user.is_empty();
+        let mut shown: Vec<usize> = Vec::new();
+        for (index, piece) in self.assistant.iter().enumerate() {
+            let show = match &piece.kind {
+                PieceKind::Thinking { model: signer } => same_model(signer, model),
+                PieceKind::ServerCall { id } => {
+                    (open_end || answered(id, index)) && !asked(id, index)
+                }
+                PieceKind::ServerResult { id } => {
+                    asked(id, index) && !self.assistant[..index].iter().any(
+                        |piece| matches!(&piece.kind, PieceKind::ServerResult { id: earlier } if earlier == id),
+                    )
+                }
+                _ => true,
+            };
+            if show {
+                shown.push(index);
+            }
+        }
+        // Reasoning that leads to nothing was cut off; the API takes none at the end.
+        while shown
+            .last()
+            .is_some_and(|index| self.assistant[*index].is_thinking())
+        {
+            shown.pop();
+        }
+        shown
+    }
+
+    /// What follows the model's words: results in the order of the calls, what is attached to them,
+    /// then the rest as it came in.
+    fn heard(&self) -> Vec<Heard> {
+        let mut heard = Vec::with_capacity(self.user.len());
+        for (_, wire, _) in self.calls() {
+            match self.result_index(wire) {
+                Some(index) => heard.push(Heard::Piece(index)),
+                None => heard.extend(Piece::unanswered(wire).map(Heard::StandIn)),
+            }
+        }
+        let of_kind = |attached: bool| {
+            self.user
+                .iter()
+                .enumerate()
+                .filter_map(move |(index, piece)| match piece.kind {
+                    PieceKind::Result { .. } => None,
+                    PieceKind::Attached => attached.then_some(Heard::Piece(index)),
+                    _ => (!attached).then_some(Heard::Piece(index)),
+                })
+        };
+        heard.extend(of_kind(true));
+        heard.extend(of_kind(false));
+        heard
+    }
+}
+
+/// A user message of a few fixed words.
+fn single_text(text: &'static str) -> EncodedMessage {
+    // Fixed words without a character that JSON would escape.
+    let bytes = Bytes::from(format!(
+        r#"{{"role":"user","content":[{{"type":"text","text":"{text}"}}]}}"#
+    ));
+    EncodedMessage {
+        role: Role::User,
+        bytes,
+        markable: true,
+    }
+}

@@ -1,0 +1,414 @@
+//! One content block, made acceptable to the API and serialised once.
+//!
+//! A [`Piece`] knows just enough about its block to be put in the right place later (which call it
+//! is, which call it answers, which model's reasoning it is). Its JSON is made when the record
+//! arrives and never again; a message is its pieces' bytes joined.
+
+use bytes::Bytes;
+use lathe_protocol::content::{
+    Content, ContentBlock, Source, SourceBlock, ToolResultBlock, ToolUseBlock,
+};
+use lathe_protocol::ids::ToolUseId;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// What the model is told when a call has no result.
+pub(crate) const UNANSWERED: &str =
+    "No result was recorded for this call: the session was interrupted before it finished.";
+const NO_OUTPUT: &str = "(no output)";
+const SILENT_FAILURE: &str = "The tool failed without a message.";
+
+/// A block in its final bytes.
+#[derive(Debug, Clone)]
+pub(crate) struct Piece {
+    pub(crate) kind: PieceKind,
+    pub(crate) raw: Bytes,
+    /// Its size without the bytes of images and documents.
+    pub(crate) text_bytes: usize,
+    /// How many images and documents it holds.
+    pub(crate) media: usize,
+}
+
+/// What a piece is to the message that it goes into.
+#[derive(Debug, Clone)]
+pub(crate) enum PieceKind {
+    Text,
+    /// An image or a document.
+    Media,
+    /// Reasoning, good only for the model that wrote it.
+    Thinking {
+        model: Arc<str>,
+    },
+    /// A call. `wire` is the id that goes to the API: `original`, unless that is taken or illegal.
+    Call {
+        original: ToolUseId,
+        wire: String,
+        name: String,
+    },
+    /// The result of a call of the same group.
+    Result {
+        original: ToolUseId,
+        wire: String,
+        replaced: bool,
+    },
+    /// A call of a tool that the provider runs, answered within the same message.
+    ServerCall {
+        id: String,
+    },
+    /// The answer to such a call.
+    ServerResult {
+        id: String,
+    },
+    /// What was attached to a result.
+    Attached,
+    /// Verbatim.
+    Other,
+}
+
+impl Piece {
+    fn new(kind: PieceKind, block: &ContentBlock) -> Option<Self> {
+        // Blocks come from JSON, so writing them as JSON works; if it ever didn't, leaving the
+        // block out keeps the conversation going.
+        let raw = Bytes::from(serde_json::to_vec(block).ok()?);
+        let (media, media_bytes) = media_of(block);
+        Some(Self {
+            kind,
+            text_bytes: raw.len().saturating_sub(media_bytes),
+            media,
+            raw,
+        })
+    }
+
+    /// Whether a cache marker may stand in this block.
+    pub(crate) fn markable(&self) -> bool {
+        match self.kind {
+            PieceKind::Text
+            | PieceKind::Media
+            | PieceKind::Attached
+            | PieceKind::Call { .. }
+            | PieceKind::Result { .. } => true,
+            PieceKind::Thinking { .. }
+            | PieceKind::ServerCall { .. }
+            | PieceKind::ServerResult { .. }
+            | PieceKind::Other => false,
+        }
+    }
+
+    pub(crate) fn is_thinking(&self) -> bool {
+        matches!(self.kind, PieceKind::Thinking { .. })
+    }
+
+    /// A block of the model's, except a call (see [`Piece::call`]).
+    pub(crate) fn of_assistant(block: ContentBlock, model: &Arc<str>) -> Option<Self> {
+        let kind = match &block {
+            ContentBlock::Text(text) if text.text.trim().is_empty() => return None,
+            ContentBlock::Text(_) => PieceKind::Text,
+            // The API refuses reasoning whose signature is gone.
+            ContentBlock::Thinking(thinking) if thinking.signature.is_empty() => return None,
+            ContentBlock::RedactedThinking(thinking) if thinking.data.is_empty() => return None,
+            ContentBlock::Thinking(_) | ContentBlock::RedactedThinking(_) => PieceKind::Thinking {
+                model: Arc::clone(model),
+            },
+            ContentBlock::ToolUse(_)
+            | ContentBlock::ToolResult(_)
+            | ContentBlock::Image(_)
+            | ContentBlock::Document(_) => return None,
+            ContentBlock::Other(value) => server_kind(value)?,
+        };
+        Self::new(kind, &without_marker(block))
+    }
+
+    /// A call, under the id that goes to the API.
+    pub(crate) fn call(mut call: ToolUseBlock, wire: String) -> Option<Self> {
+        let original = std::mem::replace(&mut call.id, ToolUseId(wire.clone()));
+        if !call.input.is_object() {
+            call.input = match call.input {
+                Value::Null => json!({}),
+                other => json!({ "value": other }),
+            };
+        }
+        call.name = legal_name(&call.name);
+        let kind = PieceKind::Call {
+            original,
+            wire,
+            name: call.name.clone(),
+        };
+        Self::new(kind, &without_marker(ContentBlock::ToolUse(call)))
+    }
+
+    /// A block of a user message, except a result (see [`Piece::result`]).
+    pub(crate) fn of_user(block: ContentBlock, attached: bool) -> Option<Self> {
+        let block = match block {
+            ContentBlock::Image(source) | ContentBlock::Document(source)
+                if !is_known_source(&source) =>
+            {
+                ContentBlock::text("[content that is not available any more]")
+            }
+            other => other,
+        };
+        let kind = match &block {
+            ContentBlock::Text(text) if text.text.trim().is_empty() => return None,
+            _ if attached => PieceKind::Attached,
+            ContentBlock::Text(_) => PieceKind::Text,
+            ContentBlock::Image(_) | ContentBlock::Document(_) => PieceKind::Media,
+            ContentBlock::Other(_) => PieceKind::Other,
+            ContentBlock::Thinking(_)
+            | ContentBlock::RedactedThinking(_)
+            | ContentBlock::ToolUse(_)
+            | ContentBlock::ToolResult(_) => return None,
+        };
+        let allowed = match &block {
+            ContentBlock::Text(_) | ContentBlock::Image(_) | ContentBlock::Document(_) => true,
+            other => matches!(other.kind(), "search_result" | "container_upload"),
+        };
+        allowed
+            .then(|| Self::new(kind, &without_marker(block)))
+            .flatten()
+    }
+
+    /// A result, and what it holds that may not stand in a result and comes after it.
+    pub(crate) fn result(mut result: ToolResultBlock, wire: &str) -> (Option<Self>, Vec<Self>) {
+        let original = std::mem::replace(&mut result.tool_use_id, ToolUseId(wire.to_owned()));
+        let failed = result.is_error == Some(true);
+        let mut moved = Vec::new();
+        let content = match result.content.take() {
+            Some(Content::Text(text)) if !text.trim().is_empty() => Some(Content::Text(text)),
+            Some(Content::Blocks(blocks)) => {
+                let mut kept = Vec::new();
+                for block in blocks {
+                    match inside_result(block) {
+                        // An error may hold text only.
+                        Some(block) if failed && !matches!(block, ContentBlock::Text(_)) => {
+                            moved.extend(Self::of_user(block, true));
+                        }
+                        Some(block) => kept.push(block),
+                        None => {}
+                    }
+                }
+                (!kept.is_empty()).then_some(Content::Blocks(kept))
+            }
+            _ => None,
+        };
+        let blank = if failed { SILENT_FAILURE } else { NO_OUTPUT };
+        result.content = Some(content.unwrap_or_else(|| Content::from(blank)));
+        let kind = PieceKind::Result {
+            original,
+            wire: wire.to_owned(),
+            replaced: false,
+        };
+        (
+            Self::new(kind, &without_marker(ContentBlock::ToolResult(result))),
+            moved,
+        )
+    }
+
+    /// The same result with other words in it.
+    pub(crate) fn replaced(&self, replacement: &str) -> Option<Self> {
+        let block = ContentBlock::from_value(serde_json::from_slice(&self.raw).ok()?).ok()?;
+        let ContentBlock::ToolResult(mut result) = block else {
+            return None;
+        };
+        result.content = Some(Content::from(replacement));
+        let mut kind = self.kind.clone();
+        if let PieceKind::Result { replaced, .. } = &mut kind {
+            *replaced = true;
+        }
+        Self::new(kind, &ContentBlock::ToolResult(result))
+    }
+
+    /// What stands for the result of a call that has none.
+    pub(crate) fn unanswered(wire: &str) -> Option<Self> {
+        let id = ToolUseId(wire.to_owned());
+        let kind = PieceKind::Result {
+            original: id.clone(),
+            wire: wire.to_owned(),
+            replaced: false,
+        };
+        Self::new(kind, &ContentBlock::tool_result(id, UNANSWERED, true))
+    }
+}
+
+/// How many images and documents a block holds, and the size of their bytes.
+fn media_of(block: &ContentBlock) -> (usize, usize) {
+    match block {
+        ContentBlock::Image(block) | ContentBlock::Document(block) => match &block.source {
+            Source::Base64 { data, .. } => (1, data.len()),
+            Source::Other(_) => (1, 0),
+        },
+        ContentBlock::ToolResult(ToolResultBlock {
+            content: Some(Content::Blocks(blocks)),
+            ..
+        }) => blocks
+            .iter()
+            .map(media_of)
+            .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1)),
+        _ => (0, 0),
+    }
+}
+
+/// Keeps what the API takes inside a result.
+fn inside_result(block: ContentBlock) -> Option<ContentBlock> {
+    match block {
+        ContentBlock::Text(text) if text.text.trim().is_empty() => None,
+        ContentBlock::Image(source) | ContentBlock::Document(source)
+            if !is_known_source(&source) =>
+        {
+            Some(ContentBlock::text(
+                "[content that is not available any more]",
+            ))
+        }
+        ContentBlock::Text(_) | ContentBlock::Image(_) | ContentBlock::Document(_) => {
+            Some(without_marker(block))
+        }
+        ContentBlock::Other(_) if matches!(block.kind(), "search_result" | "tool_reference") => {
+            Some(without_marker(block))
+        }
+        other => Some(ContentBlock::text(format!(
+            "[left out: a block of kind {:?}]",
+            other.kind()
+        ))),
+    }
+}
+
+fn is_known_source(block: &SourceBlock) -> bool {
+    match &block.source {
+        Source::Base64 { data, .. } => !data.is_empty(),
+        Source::Other(value) => matches!(
+            value.get("type").and_then(Value::as_str),
+            Some("base64" | "url" | "file" | "text" | "content")
+        ),
+    }
+}
+
+fn server_kind(value: &Value) -> Option<PieceKind> {
+    let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+    let kind = text("type")?;
+    Some(
+        if matches!(kind.as_str(), "server_tool_use" | "mcp_tool_use") {
+            PieceKind::ServerCall { id: text("id")? }
+        } else if kind.ends_with("_tool_result") {
+            PieceKind::ServerResult {
+                id: text("tool_use_id")?,
+            }
+        } else {
+            PieceKind::Other
+        },
+    )
+}
+
+/// Cache markers are set anew for each request; a stored one would count against the four allowed.
+fn without_marker(mut block: ContentBlock) -> ContentBlock {
+    const MARKER: &str = "cache_control";
+    match &mut block {
+        ContentBlock::Text(block) => drop(block.extra.shift_remove(MARKER)),
+        ContentBlock::ToolUse(block) => drop(block.extra.shift_remove(MARKER)),
+        ContentBlock::ToolResult(block) => drop(block.extra.shift_remove(MARKER)),
+        ContentBlock::Image(block) | ContentBlock::Document(block) => {
+            drop(block.extra.shift_remove(MARKER));
+        }
+        ContentBlock::Other(value) => {
+            if let Some(fields) = value.as_object_mut() {
+                fields.shift_remove(MARKER);
+            }
+        }
+        ContentBlock::Thinking(_) | ContentBlock::RedactedThinking(_) => {}
+    }
+    block
+}
+
+/// Letters, digits, `_` and `-`, which is what the API takes in names and ids.
+pub(crate) fn legal_name(name: &str) -> String {
+    let legal: String = name
+        .chars()
+        .take(128)
+        .map(|letter| {
+            if letter.is_ascii_alphanumeric() || "_-".contains(letter) {
+                letter
+            } else {
+                '_'
+            }
+        })
+        .collect();
+    if legal.is_empty() {
+        "unknown".to_owned()
+    } else {
+        legal
+    }
+}
+
+/// Whether two names mean the same model: a dated name and its alias do, and so does a name with
+/// the provider's prefix or a window suffix.
+pub(crate) fn same_model(one: &str, other: &str) -> bool {
+    fn plain(name: &str) -> &str {
+        let name = name.split_once('[').map_or(name, |(name, _)| name);
+        let name = name.rsplit_once('/').map_or(name, |(_, name)| name);
+        let name = name
+            .rsplit_once("anthropic.")
+            .map_or(name, |(_, name)| name);
+        let name = name.split_once("-v1:").map_or(name, |(name, _)| name);
+        let name = name.strip_suffix("-latest").unwrap_or(name);
+        match name.rsplit_once(['-', '@']) {
+            Some((rest, date))
+                if date.len() == 8 && date.bytes().all(|byte| byte.is_ascii_digit()) =>
+            {
+                rest
+            }
+            _ => name,
+        }
+    }
+    one == other || plain(one) == plain(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dated_name_and_its_alias_are_the_same_model() {
+        assert!(same_model(
+            "claude-sonnet-4-5",
+            "claude-sonnet-4-5-20250929"
+        ));
+        assert!(same_model(
+            "claude-sonnet-4-5[1m]",
+            "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
+        ));
+        assert!(same_model(
+            "claude-opus-4-1@20250805",
+            "anthropic/claude-opus-4-1"
+        ));
+        assert!(!same_model("claude-opus-4-1", "claude-opus-4"));
+        assert!(!same_model("a", "b"));
+    }
+
+    #[test]
+    fn an_error_holds_text_only_and_its_pictures_follow() {
+        let picture = ContentBlock::image("image/png", "AAAA");
+        let block = ContentBlock::tool_result(
+            "t".into(),
+            vec![ContentBlock::text("bad"), picture, ContentBlock::text("  ")],
+            true,
+        );
+        let ContentBlock::ToolResult(result) = block else {
+            unreachable!()
+        };
+        let (piece, moved) = Piece::result(result, "t");
+        assert_eq!(
+            piece.unwrap().raw,
+            r#"{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"bad"}],"is_error":true}"#
+        );
+        assert_eq!(moved.len(), 1);
+    }
+
+    #[test]
+    fn stored_cache_markers_are_removed() {
+        let block: ContentBlock = serde_json::from_value(
+            json!({"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}),
+        )
+        .unwrap();
+        assert_eq!(
+            Piece::of_user(block, false).unwrap().raw,
+            r#"{"type":"text","text":"a"}"#
+        );
+    }
+}

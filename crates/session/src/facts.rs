@@ -1,0 +1,104 @@
+//! What a session is called, how it is set, what it has cost: the newest of each fact.
+
+use lathe_protocol::record::{Fact, Record};
+use serde_json::Value;
+
+/// The newest value of each fact of a session.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Facts {
+    /// The title that a person gave.
+    pub custom_title: Option<String>,
+    /// The title that a model made.
+    pub ai_title: Option<String>,
+    /// The tag.
+    pub tag: Option<String>,
+    /// The last prompt.
+    pub last_prompt: Option<String>,
+    /// A summary.
+    pub summary: Option<String>,
+    /// The permission mode.
+    pub mode: Option<String>,
+    /// Usage and cost totals.
+    pub cost: Option<Value>,
+    /// The task list.
+    pub todos: Option<Value>,
+}
+
+impl Facts {
+    /// Takes in a record that is later than those before.
+    pub fn apply(&mut self, record: &Record) {
+        match record {
+            Record::Fact(fact) => self.apply_fact(fact),
+            Record::Message(message) => {
+                if let Some(mode) = &message.permission_mode {
+                    self.mode = Some(mode.clone());
+                }
+            }
+            Record::Other(_) => {}
+        }
+    }
+
+    fn apply_fact(&mut self, fact: &Fact) {
+        let named = |text: &String| (!text.is_empty()).then(|| text.clone());
+        match fact {
+            Fact::CustomTitle { custom_title, .. } => self.custom_title = named(custom_title),
+            Fact::AiTitle { ai_title, .. } => self.ai_title = named(ai_title),
+            Fact::Tag { tag, .. } => self.tag = named(tag),
+            Fact::LastPrompt { last_prompt, .. } => self.last_prompt = named(last_prompt),
+            Fact::Summary { summary, .. } => self.summary = named(summary),
+            Fact::Mode { mode, .. } => self.mode = Some(mode.clone()),
+            Fact::Cost { totals, .. } => self.cost = Some(totals.clone()),
+            Fact::TodoList { todos, .. } => self.todos = Some(todos.clone()),
+            Fact::FileHistorySnapshot { .. } | Fact::Replacement { .. } | Fact::Rewound { .. } => {}
+        }
+    }
+
+    /// Fills what is unknown from facts that are older.
+    pub(crate) fn fill_from(&mut self, older: Facts) {
+        let Facts {
+            custom_title,
+            ai_title,
+            tag,
+            last_prompt,
+            summary,
+            mode,
+            cost,
+            todos,
+        } = older;
+        self.custom_title = self.custom_title.take().or(custom_title);
+        self.ai_title = self.ai_title.take().or(ai_title);
+        self.tag = self.tag.take().or(tag);
+        self.last_prompt = self.last_prompt.take().or(last_prompt);
+        self.summary = self.summary.take().or(summary);
+        self.mode = self.mode.take().or(mode);
+        self.cost = self.cost.take().or(cost);
+        self.todos = self.todos.take().or(todos);
+    }
+
+    /// What the session is called, if anything calls it so: the person's title, else the model's.
+    #[must_use]
+    pub fn title(&self) -> Option<&str> {
+        self.custom_title.as_deref().or(self.ai_title.as_deref())
+    }
+}
+
+/// Facts that the end of a long file must repeat, since readers look at its two ends only. Gives a
+/// number for each kind; `None` for facts that matter where they stand.
+pub(crate) fn repeated_kind(record: &Record) -> Option<u8> {
+    let Record::Fact(fact) = record else {
+        return None;
+    };
+    match fact {
+        Fact::CustomTitle { .. } => Some(0),
+        Fact::AiTitle { .. } => Some(1),
+        Fact::Tag { .. } => Some(2),
+        Fact::LastPrompt { .. } => Some(3),
+        Fact::Mode { .. } => Some(4),
+        Fact::Cost { .. } => Some(5),
+        Fact::TodoList { .. } => Some(6),
+        Fact::Summary { .. }
+        | Fact::FileHistorySnapshot { .. }
+        | Fact::Replacement { .. }
+        | Fact::Rewound { .. } => None,
+    }
+}

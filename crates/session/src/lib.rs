@@ -1,0 +1,36 @@
+//! The transcript store.
+//!
+//! A session is a file of JSON lines, one record each, and a folder of what doesn't fit in lines
+//! ([`paths`]). This crate appends to it ([`writer`]), reads it back whatever happened to it
+//! ([`load`]), derives from it what the model is sent ([`conversation`]), finds, forks, names and
+//! deletes sessions ([`store`]), and undoes what a session did to files ([`checkpoint`], [`scan`]).
+//! [`cli`] is what the `lathe sessions` commands say.
+//!
+//! The transcript is the truth: what the model sees, what the person sees and what a resume restores
+//! are functions of it. So nothing here keeps state that isn't in the file or derived from it, and
+//! nothing here talks to a model, runs a tool or prints.
+//!
+//! Start with [`conversation::Conversation`], which is the heart of it, then [`load::Loaded`].
+#![forbid(unsafe_code)]
+
+pub mod blob;
+pub mod chain;
+pub mod conversation;
+pub mod error;
+pub mod facts;
+pub mod line;
+pub mod load;
+pub mod paths;
+mod peek;
+pub mod template;
+pub mod writer;
+
+pub use chain::Interruption;
+pub use conversation::{Conversation, normalize};
+pub use error::SessionError;
+pub use facts::Facts;
+pub use line::DamagedLine;
+pub use load::{Loaded, load, load_tail};
+pub use paths::SessionPaths;
+pub use template::RecordTemplate;
+pub use writer::{TranscriptWriter, WriteProblem, WriterOptions};

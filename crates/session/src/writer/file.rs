@@ -1,0 +1,341 @@
+//! The file behind a writer: creation, lock, repair, appending all or nothing.
+
+use crate::blob::{BlobStore, LINE_LIMIT, take_out};
+use crate::error::SessionError;
+use crate::facts::repeated_kind;
+use crate::line::blob_store_of;
+use crate::paths::create_private_folder;
+use crate::peek::Edges;
+use lathe_protocol::record::Record;
+use serde_json::Value;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Facts are repeated when they would otherwise lie further from the end than this. Less than the
+/// 64 KB that readers look at, so that a long line after them doesn't hide them at once.
+const REPEAT_AFTER: u64 = 48 * 1024;
+
+/// A fact that must be found near the end of the file.
+struct Repeated {
+    line: Vec<u8>,
+    /// Where it was written last.
+    at: u64,
+}
+
+pub(super) struct TranscriptFile {
+    path: PathBuf,
+    store: BlobStore,
+    /// `None` until the first record.
+    file: Option<File>,
+    /// Whether the file's entry in its folder has yet to be made durable.
+    new_entry: bool,
+    /// Where our last append ended; another end means that somebody else appended.
+    expected_end: u64,
+    repeated: BTreeMap<u8, Repeated>,
+}
+
+impl TranscriptFile {
+    /// A file that is created with the first record.
+    pub(super) fn new(path: &Path) -> Result<Self, SessionError> {
+        // An empty file is what a crash right after creation leaves; it holds nobody's words.
+        match fs::metadata(path) {
+            Ok(found) if found.len() > 0 => Err(already_exists(path)),
+            _ => Ok(Self {
+                path: path.to_owned(),
+                store: blob_store_of(path),
+                file: None,
+                new_entry: true,
+                expected_end: 0,
+                repeated: BTreeMap::new(),
+            }),
+        }
+    }
+
+    /// A file that is there.
+    pub(super) fn open(path: &Path) -> Result<Self, SessionError> {
+        let failed = |error: io::Error| SessionError::io("open", path)(error);
+        let file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .open(path)
+            .map_err(failed)?;
+        lock(&file, path)?;
+        repair_tail(&file).map_err(SessionError::io("repair", path))?;
+        let end = file.metadata().map_err(failed)?.len();
+        let edges = Edges::read(&file).map_err(SessionError::io("read", path))?;
+        let mut repeated = BTreeMap::new();
+        for (record, in_tail) in edges
+            .head
+            .iter()
+            .map(|it| (it, edges.whole))
+            .chain(edges.tail.iter().map(|it| (it, true)))
+        {
+            if let (Some(kind), Ok(line)) = (repeated_kind(record), line_of(record)) {
+                // Where exactly it stands isn't known; the near edge of what was read is the
+                // cautious guess.
+                let at = if in_tail {
+                    end.saturating_sub(REPEAT_AFTER / 2)
+                } else {
+                    0
+                };
+                repeated.insert(kind, Repeated { line, at });
+            }
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            store: blob_store_of(path),
+            file: Some(file),
+            new_entry: false,
+            expected_end: end,
+            repeated,
+        })
+    }
+
+    fn create(&self) -> Result<File, SessionError> {
+        if let Some(folder) = self.path.parent() {
+            create_private_folder(folder)?;
+        }
+        let file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(&self.path)
+            .map_err(SessionError::io("create", &self.path))?;
+        lock(&file, &self.path)?;
+        let found = file
+            .metadata()
+            .map_err(SessionError::io("create", &self.path))?;
+        if found.len() > 0 {
+            return Err(already_exists(&self.path));
+        }
+        Ok(file)
+    }
+
+    /// Appends lines with one write, or leaves the file as it was.
+    pub(super) fn append<'a>(
+        &mut self,
+        lines: impl Iterator<Item = (&'a Record, &'a [u8])>,
+    ) -> Result<(), SessionError> {
+        if self.file.is_none() {
+            self.file = Some(self.create()?);
+        }
+        let Some(file) = &self.file else {
+            return Ok(());
+        };
+        let failed = |error: io::Error| SessionError::io("write", &self.path)(error);
+        let start = file.metadata().map_err(failed)?.len();
+        let mut batch = Vec::new();
+        if start != self.expected_end
+            && start > 0
+            && !ends_with_newline(file, start).map_err(failed)?
+        {
+            batch.push(b'\n');
+        }
+        let mut facts = Vec::new();
+        for (record, line) in lines {
+            if let Some(kind) = repeated_kind(record) {
+                facts.push((kind, line.to_vec(), start + batch.len() as u64));
+            }
+            batch.extend_from_slice(&shortened(line, &self.store)?);
+        }
+        // The newest of each kind, where it will stand.
+        let mut repeated: BTreeMap<u8, (Cow<'_, [u8]>, u64)> = self
+            .repeated
+            .iter()
+            .map(|(kind, fact)| (*kind, (Cow::Borrowed(fact.line.as_slice()), fact.at)))
+            .collect();
+        repeated.extend(
+            facts
+                .into_iter()
+                .map(|(kind, line, at)| (kind, (Cow::Owned(line), at))),
+        );
+        for (line, at) in repeated.values_mut() {
+            let end = start + batch.len() as u64;
+            if end.saturating_sub(*at) > REPEAT_AFTER {
+                *at = end;
+                batch.extend_from_slice(line);
+            }
+        }
+        let repeated = repeated
+            .into_iter()
+            .map(|(kind, (line, at))| {
+                (
+                    kind,
+                    Repeated {
+                        line: line.into_owned(),
+                        at,
+                    },
+                )
+            })
+            .collect();
+        append_whole(file, start, &batch).map_err(failed)?;
+        self.repeated = repeated;
+        self.expected_end = start + batch.len() as u64;
+        Ok(())
+    }
+
+    /// Makes what was appended durable, with the file's entry in its folder when it is new.
+    pub(super) fn sync(&mut self) -> Result<(), SessionError> {
+        let Some(file) = &self.file else {
+            return Ok(());
+        };
+        file.sync_data()
+            .map_err(SessionError::io("sync", &self.path))?;
+        if self.new_entry {
+            // The project's folder may be new as well, and so its entry.
+            for folder in self.path.ancestors().skip(1).take(2) {
+                File::open(folder)
+                    .and_then(|folder| folder.sync_all())
+                    .map_err(SessionError::io("sync", folder))?;
+            }
+            self.new_entry = false;
+        }
+        Ok(())
+    }
+}
+
+fn already_exists(path: &Path) -> SessionError {
+    let id = path
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    SessionError::AlreadyExists {
+        id,
+        path: path.to_owned(),
+    }
+}
+
+fn line_of(record: &Record) -> Result<Vec<u8>, serde_json::Error> {
+    let mut line = serde_json::to_vec(record)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// The line with large content moved to the store.
+fn shortened<'a>(line: &'a [u8], store: &BlobStore) -> Result<Cow<'a, [u8]>, SessionError> {
+    if line.len() <= LINE_LIMIT {
+        return Ok(Cow::Borrowed(line));
+    }
+    let Ok(mut value) = serde_json::from_slice::<Value>(line) else {
+        return Ok(Cow::Borrowed(line));
+    };
+    if !take_out(&mut value, store)? {
+        return Ok(Cow::Borrowed(line));
+    }
+    let mut shorter = value.to_string().into_bytes();
+    shorter.push(b'\n');
+    Ok(Cow::Owned(shorter))
+}
+
+/// Appends all bytes, or takes back what was written of them.
+fn append_whole(mut file: &File, start: u64, bytes: &[u8]) -> io::Result<()> {
+    let mut written = 0;
+    while written < bytes.len() {
+        match file.write(&bytes[written..]) {
+            Ok(0) => {
+                take_back(file, start, written);
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            Ok(count) => written += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => {
+                take_back(file, start, written);
+                return Err(error);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Cuts a half-written batch off. Left alone when somebody else appended meanwhile: readers get over
+/// a torn line, but not over a lost one.
+fn take_back(file: &File, start: u64, written: usize) {
+    let ours = start + written as u64;
+    if written > 0 && file.metadata().is_ok_and(|found| found.len() == ours) {
+        // If this fails too, the next append finds no line end and starts a line of its own.
+        let _ = file.set_len(start);
+    }
+}
+
+fn ends_with_newline(file: &File, length: u64) -> io::Result<bool> {
+    let mut last = [0];
+    file.read_exact_at(&mut last, length - 1)?;
+    Ok(last == *b"\n")
+}
+
+/// Completes a last line that holds a whole record, and cuts off one that doesn't.
+fn repair_tail(file: &File) -> io::Result<()> {
+    let length = file.metadata()?.len();
+    if length == 0 || ends_with_newline(file, length)? {
+        return Ok(());
+    }
+    let mut lines = crate::line::BackwardLines::new(file, length);
+    let Some((start, line)) = lines.next_line()? else {
+        return Ok(());
+    };
+    let whole = serde_json::from_slice::<Value>(&line).is_ok_and(|value| value.is_object());
+    if whole {
+        let mut file = file;
+        file.write_all(b"\n")
+    } else {
+        file.set_len(start)
+    }
+}
+
+fn lock(file: &File, path: &Path) -> Result<(), SessionError> {
+    let mut tries = 0;
+    let locked = loop {
+        match file.try_lock() {
+            // Somebody may only be looking whether the session is in use ([`holder`]).
+            Err(TryLockError::WouldBlock) if tries < 5 => {
+                tries += 1;
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+            other => break other,
+        }
+    };
+    match locked {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(SessionError::InUse {
+            path: path.to_owned(),
+            pid: lock_owner(file),
+        }),
+        Err(TryLockError::Error(error)) => {
+            // Some network file systems have no locks; a session there is better than none.
+            tracing::warn!(path = %path.display(), %error, "the transcript can't be locked");
+            Ok(())
+        }
+    }
+}
+
+/// The process that holds a lock on a file, as Linux lists it.
+fn lock_owner(file: &File) -> Option<u32> {
+    let inode = file.metadata().ok()?.ino().to_string();
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    locks.lines().find_map(|line| {
+        // `1: FLOCK  ADVISORY  WRITE 4711 08:01:262146 0 EOF`
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [_, "FLOCK", _, _, pid, place, ..] = fields.as_slice() else {
+            return None;
+        };
+        let found = place.rsplit(':').next() == Some(inode.as_str());
+        found
+            .then(|| pid.parse().ok())
+            .flatten()
+            .filter(|pid| *pid > 0)
+    })
+}
+
+pub(super) fn holder(path: &Path) -> io::Result<Option<Option<u32>>> {
+    let file = File::open(path)?;
+    match file.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => Ok(Some(lock_owner(&file))),
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(None),
+    }
+}
