@@ -251,6 +251,13 @@ pub enum Fact {
         /// The session.
         session_id: SessionId,
     },
+    /// The task list changed.
+    TodoList {
+        /// The whole list, as the tool that keeps it writes it.
+        todos: Value,
+        /// The session.
+        session_id: SessionId,
+    },
     /// Usage and cost so far, so that totals survive a resume.
     Cost {
         /// The totals, per model.
