@@ -20,7 +20,30 @@
 //! a mistake in those must not be able to hide itself here.
 //!
 //! Start with [`Scenario`], [`Reply`] and [`ScriptedServer::start`]; a plain `#[test]` uses
-//! [`BlockingServer`].
+//! [`BlockingServer`]:
+//!
+//! ```
+//! use lathe_scripted::{BlockingServer, Ending, Position, Reply, Scenario, When};
+//! use serde_json::json;
+//!
+//! # fn main() -> std::io::Result<()> {
+//! let server = BlockingServer::start(
+//!     Scenario::new()
+//!         .reply(Reply::error(529).header("retry-after", "1"))
+//!         .reply(Reply::text("Let me look.").with_tool_use("Bash", json!({"command": "ls"})))
+//!         .reply(Reply::text("It has {{last_tool_result}}.").when(When::tool_result_for("Bash")))
+//!         .reply(Reply::text("cut off").cut(Position::MidBlock(0), Ending::Drop).optional()),
+//! )?;
+//! // Point the client at it, let it work …
+//! let address = server.base_url();
+//! # assert!(address.starts_with("http://127.0.0.1:"));
+//! // … and assert on what the model was sent.
+//! assert_eq!(server.requests().len(), 0);
+//! assert_eq!(server.problems(), Vec::<String>::new());
+//! assert_eq!(server.unused_replies().len(), 3, "`finish` would fail here");
+//! # Ok(())
+//! # }
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod blocking;

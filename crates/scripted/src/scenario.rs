@@ -1,5 +1,28 @@
 //! A scenario: the replies, in the order or under the conditions they are given, and the rules
 //! that requests are held to.
+//!
+//! As a file it is JSON with the same names as the Rust fields; what is left out has its default:
+//!
+//! ```
+//! # let text = r#"
+//! {
+//!   "replies": [
+//!     {"text": "Let me look.", "content": [{"type": "tool_use", "name": "Bash", "input": {"command": "ls"}}]},
+//!     {"text": "Done.", "when": {"tool_result_for": "Bash"}, "usage": {"output_tokens": 7}},
+//!     {"fault": {"error": {"status": 429}}, "headers": {"retry-after": "1"}, "repeat": 2},
+//!     {"text": "slow", "chunks": {"bytes": 3}, "chunk_delay_ms": 5},
+//!     {"text": "held", "pauses": [{"at": {"mid_block": 0}, "wait": {"gate": "go"}}]},
+//!     {"text": "dropped", "cut": {"at": {"byte": 200}, "how": "drop"}},
+//!     {"text": "busy", "cut": {"at": {"before_event": "message_delta"},
+//!       "how": {"error_event": {"kind": "overloaded_error", "message": "Overloaded"}}}},
+//!     {"text": "title", "when": {"system_contains": "title"}, "repeat": "forever", "optional": true}
+//!   ],
+//!   "accepted_keys": ["secret"]
+//! }
+//! # "#;
+//! # let scenario: lathe_scripted::Scenario = serde_json::from_str(text).unwrap();
+//! # assert_eq!(scenario.replies.len(), 8);
+//! ```
 
 use crate::reply::{Repeat, Reply};
 use crate::request::RecordedRequest;

@@ -233,7 +233,11 @@ async fn handle(
 ) -> Result<Response<Body>, io::Error> {
     let (head, body) = request.into_parts();
     let raw_body = body.collect().await.map_err(io::Error::other)?.to_bytes();
-    let outline = validate::Body::parse(&raw_body);
+    let keep = match shared.scenario.validation {
+        Validation::Full => usize::MAX,
+        Validation::Light => 2,
+    };
+    let outline = validate::Body::parse(&raw_body, keep);
     let recorded = RecordedRequest {
         method: head.method.to_string(),
         path: head.uri.path().to_owned(),
@@ -270,12 +274,8 @@ impl Shared {
             (Validation::Full, Some(_)) => serde_json::from_slice(raw).unwrap_or_default(),
             (Validation::Light, Some(outline)) => {
                 let mut fields = outline.fields.clone();
-                let messages = outline.messages.as_deref().unwrap_or_default();
-                let last = messages
-                    .get(messages.len().saturating_sub(2)..)
-                    .unwrap_or_default();
-                let last: Vec<Value> = last
-                    .iter()
+                let messages = outline.messages.iter().flatten();
+                let last: Vec<Value> = messages
                     .filter_map(|raw| serde_json::from_str(raw.get()).ok())
                     .collect();
                 fields.insert("messages".into(), Value::Array(last));

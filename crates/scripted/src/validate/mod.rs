@@ -6,17 +6,19 @@
 //! conversation costs what it adds), [`conversation`] what must hold between messages, and this
 //! module what must hold for the request as a whole.
 
+mod body;
 pub(crate) mod conversation;
 pub(crate) mod facts;
 pub(crate) mod issued;
 mod media;
 
+pub(crate) use body::Body;
+
 use crate::cache::{Prefix, PrefixBlock};
 use conversation::Reasoning;
 use facts::{Lifetime, MessageFacts, collect_markers, hash_of, without_markers};
 use issued::Issued;
-use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -45,43 +47,6 @@ pub const KNOWN_FIELDS: &[&str] = &[
     "speed",
     "cache_control",
 ];
-
-/// A request body, its messages not parsed yet.
-#[derive(Debug)]
-pub(crate) struct Body<'a> {
-    /// Everything but the messages.
-    pub(crate) fields: Map<String, Value>,
-    /// The messages as they came.
-    pub(crate) messages: Option<Vec<&'a RawValue>>,
-}
-
-impl<'a> Body<'a> {
-    /// Reads the body's outline.
-    pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, String> {
-        let raw: HashMap<String, &'a RawValue> = serde_json::from_slice(bytes)
-            .map_err(|error| format!("the body is not a JSON object: {error}"))?;
-        let mut fields = Map::new();
-        let mut messages = None;
-        for (name, value) in raw {
-            if name == "messages" {
-                messages = Some(
-                    serde_json::from_str(value.get())
-                        .map_err(|error| format!("messages: must be a list: {error}"))?,
-                );
-            } else {
-                let value = serde_json::from_str(value.get())
-                    .map_err(|error| format!("{name}: {error}"))?;
-                fields.insert(name, value);
-            }
-        }
-        Ok(Self { fields, messages })
-    }
-
-    /// A field; `null` if it isn't there.
-    pub(crate) fn field(&self, name: &str) -> &Value {
-        self.fields.get(name).unwrap_or(&Value::Null)
-    }
-}
 
 /// What is asked of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
