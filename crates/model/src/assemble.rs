@@ -296,3 +296,250 @@ fn fill(input: &mut Value, json: String) -> ToolInput {
     *input = Value::Object(Map::new());
     ToolInput::Broken { text: json, error }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lathe_protocol::message::StopReason;
+    use serde_json::json;
+
+    fn event(value: Value) -> StreamEvent {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn started() -> MessageAssembler {
+        let mut assembler = MessageAssembler::default();
+        let start = json!({"type": "message_start", "message": {
+            "id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [],
+            "stop_reason": null, "stop_sequence": null,
+            "usage": {"input_tokens": 12, "cache_read_input_tokens": 3, "output_tokens": 1}}});
+        assembler.feed(&event(start)).unwrap();
+        assembler
+    }
+
+    fn start(assembler: &mut MessageAssembler, index: usize, block: &Value) {
+        let begin = json!({"type": "content_block_start", "index": index, "content_block": block});
+        assert_eq!(assembler.feed(&event(begin)).unwrap(), None);
+    }
+
+    fn delta(assembler: &mut MessageAssembler, index: usize, delta: &Value) {
+        let grow = json!({"type": "content_block_delta", "index": index, "delta": delta});
+        assert_eq!(assembler.feed(&event(grow)).unwrap(), None);
+    }
+
+    fn stop(assembler: &mut MessageAssembler, index: usize) -> CompletedBlock {
+        let end = json!({"type": "content_block_stop", "index": index});
+        assembler.feed(&event(end)).unwrap().unwrap()
+    }
+
+    fn call(assembler: &mut MessageAssembler, index: usize, pieces: &[&str]) -> CompletedBlock {
+        let block =
+            json!({"type": "tool_use", "id": format!("t{index}"), "name": "Read", "input": {}});
+        start(assembler, index, &block);
+        for piece in pieces {
+            delta(
+                assembler,
+                index,
+                &json!({"type": "input_json_delta", "partial_json": piece}),
+            );
+        }
+        stop(assembler, index)
+    }
+
+    fn end(assembler: &mut MessageAssembler) {
+        let change = json!({"type": "message_delta",
+            "delta": {"stop_reason": "tool_use", "stop_sequence": null, "container": {"id": "c"}},
+            "usage": {"output_tokens": 40}, "context_management": {"x": 1}});
+        assembler.feed(&event(change)).unwrap();
+        assembler.feed(&StreamEvent::MessageStop).unwrap();
+    }
+
+    #[test]
+    fn every_kind_of_block_is_put_together() {
+        let mut assembler = started();
+        start(
+            &mut assembler,
+            0,
+            &json!({"type": "thinking", "thinking": "", "signature": ""}),
+        );
+        delta(
+            &mut assembler,
+            0,
+            &json!({"type": "thinking_delta", "thinking": "let me "}),
+        );
+        delta(
+            &mut assembler,
+            0,
+            &json!({"type": "thinking_delta", "thinking": "see"}),
+        );
+        delta(
+            &mut assembler,
+            0,
+            &json!({"type": "signature_delta", "signature": "sig"}),
+        );
+        stop(&mut assembler, 0);
+        start(&mut assembler, 1, &json!({"type": "text", "text": ""}));
+        delta(
+            &mut assembler,
+            1,
+            &json!({"type": "text_delta", "text": "Hello"}),
+        );
+        delta(
+            &mut assembler,
+            1,
+            &json!({"type": "citations_delta", "citation": {"n": 1}}),
+        );
+        delta(
+            &mut assembler,
+            1,
+            &json!({"type": "text_delta", "text": ", you"}),
+        );
+        assert_eq!(stop(&mut assembler, 1).tool_input, None);
+        let search =
+            json!({"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}});
+        start(&mut assembler, 2, &search);
+        delta(
+            &mut assembler,
+            2,
+            &json!({"type": "input_json_delta", "partial_json": "{\"q\":"}),
+        );
+        delta(
+            &mut assembler,
+            2,
+            &json!({"type": "input_json_delta", "partial_json": "1}"}),
+        );
+        assert_eq!(stop(&mut assembler, 2).tool_input, None);
+        let completed = call(&mut assembler, 3, &["{\"path\"", ": \"a", ".rs\"}"]);
+        assert_eq!(completed.tool_input, Some(ToolInput::Valid));
+        assert_eq!(
+            completed.block.as_tool_use().unwrap().input,
+            json!({"path": "a.rs"})
+        );
+        end(&mut assembler);
+        let message = assembler.finish().unwrap();
+        assert_eq!(
+            serde_json::to_value(&message.content).unwrap(),
+            json!([
+                {"type": "thinking", "thinking": "let me see", "signature": "sig"},
+                {"type": "text", "text": "Hello, you", "citations": [{"n": 1}]},
+                {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"q": 1}},
+                {"type": "tool_use", "id": "t3", "name": "Read", "input": {"path": "a.rs"}}
+            ])
+        );
+        assert_eq!(message.stop_reason, Some(StopReason::ToolUse));
+        assert_eq!(
+            (message.usage.input_tokens, message.usage.output_tokens),
+            (12, 40)
+        );
+        assert_eq!(message.extra["container"], json!({"id": "c"}));
+        assert_eq!(message.extra["context_management"], json!({"x": 1}));
+    }
+
+    #[test]
+    fn arguments_that_are_no_object_are_told_apart_from_none() {
+        let mut assembler = started();
+        assert_eq!(
+            call(&mut assembler, 0, &[]).tool_input,
+            Some(ToolInput::Valid)
+        );
+        assert_eq!(
+            call(&mut assembler, 1, &["", " "]).tool_input,
+            Some(ToolInput::Valid)
+        );
+        for (index, text) in [(2, "{\"path\": \"a"), (3, "[1]"), (4, "nonsense")] {
+            let completed = call(&mut assembler, index, &[text]);
+            assert!(
+                matches!(&completed.tool_input, Some(ToolInput::Broken { text: kept, error })
+                    if kept == text && !error.is_empty()),
+                "{completed:?}"
+            );
+            assert_eq!(completed.block.as_tool_use().unwrap().input, json!({}));
+        }
+    }
+
+    #[test]
+    fn blocks_that_finish_out_of_order_keep_their_places() {
+        let mut assembler = started();
+        start(&mut assembler, 0, &json!({"type": "text", "text": "first"}));
+        start(
+            &mut assembler,
+            1,
+            &json!({"type": "text", "text": "second"}),
+        );
+        stop(&mut assembler, 1);
+        stop(&mut assembler, 0);
+        end(&mut assembler);
+        let texts: Vec<String> = assembler
+            .finish()
+            .unwrap()
+            .content
+            .iter()
+            .map(|block| lathe_protocol::content::joined_text(std::slice::from_ref(block)))
+            .collect();
+        assert_eq!(texts, ["first", "second"]);
+    }
+
+    #[test]
+    fn an_interrupted_message_keeps_its_words_and_drops_what_cannot_go_back() {
+        let mut assembler = started();
+        start(&mut assembler, 0, &json!({"type": "text", "text": "done"}));
+        stop(&mut assembler, 0);
+        start(
+            &mut assembler,
+            1,
+            &json!({"type": "thinking", "thinking": "hm", "signature": ""}),
+        );
+        start(
+            &mut assembler,
+            2,
+            &json!({"type": "text", "text": "half a sen"}),
+        );
+        start(
+            &mut assembler,
+            3,
+            &json!({"type": "tool_use", "id": "t", "name": "N", "input": {}}),
+        );
+        start(&mut assembler, 4, &json!({"type": "text", "text": " "}));
+        let partial = assembler.partial().unwrap();
+        assert_eq!(partial.content.len(), 2);
+        assert_eq!(assembler.text(), "done\nhalf a sen\n ");
+        assert_eq!(assembler.finish(), Err(AssembleError::Incomplete));
+        assert_eq!(MessageAssembler::default().partial(), None);
+    }
+
+    #[test]
+    fn events_that_do_not_fit_are_refused() {
+        let mut assembler = MessageAssembler::default();
+        let refused = assembler.feed(&event(json!({"type": "content_block_stop", "index": 0})));
+        assert_eq!(
+            refused,
+            Err(AssembleError::NotStarted {
+                event: "content_block_stop"
+            })
+        );
+        let mut assembler = started();
+        let refused = assembler.feed(&event(json!({"type": "content_block_stop", "index": 5})));
+        assert_eq!(
+            refused,
+            Err(AssembleError::NotOpen {
+                event: "content_block_stop",
+                index: 5
+            })
+        );
+        start(&mut assembler, 0, &json!({"type": "text", "text": ""}));
+        let again = json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}});
+        assert_eq!(
+            assembler.feed(&event(again)),
+            Err(AssembleError::BlockTwice { index: 0 })
+        );
+        assert_eq!(assembler.feed(&StreamEvent::Ping), Ok(None));
+    }
+
+    #[test]
+    fn a_delta_of_an_unknown_kind_leaves_the_block_as_it_is() {
+        let mut assembler = started();
+        start(&mut assembler, 0, &json!({"type": "text", "text": "a"}));
+        delta(&mut assembler, 0, &json!({"type": "sparkle_delta", "x": 1}));
+        assert_eq!(stop(&mut assembler, 0).block, ContentBlock::text("a"));
+    }
+}

@@ -33,4 +33,6 @@ pub use catalog::{Catalog, ModelInfo, ResolvedModel};
 pub use error::{ApiFailure, BlockPosition, ModelError, NetworkTrouble};
 pub use provider::{Provider, ProviderEvent, ResponseStream, Transfer};
 pub use recovery::{Deliveries, Delivery, FallbackModel, RecoveryPolicy, run};
-pub use request::{CacheMarkers, ModelRequest, Thinking, ThinkingDisplay, ThinkingMode};
+pub use request::{
+    CacheMarkers, ModelRequest, StaleThinking, Thinking, ThinkingDisplay, ThinkingMode,
+};

@@ -85,6 +85,19 @@ pub struct Thinking {
     pub mode: ThinkingMode,
     /// What of it is shown; `None` leaves it to the API.
     pub display: Option<ThinkingDisplay>,
+    /// What the API does with earlier reasoning that doesn't belong to this conversation any more.
+    pub stale: StaleThinking,
+}
+
+/// What happens to reasoning in the conversation that its model doesn't recognise, because
+/// something before it was changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum StaleThinking {
+    /// As the API likes: newer models refuse the request.
+    #[default]
+    Unsaid,
+    /// The API leaves it out.
+    Drop,
 }
 
 /// Whether and how much a model reasons.
@@ -110,31 +123,32 @@ pub enum ThinkingDisplay {
 }
 
 impl Thinking {
+    /// This much, shown as the API likes.
+    #[must_use]
+    pub fn new(mode: ThinkingMode) -> Self {
+        Self {
+            mode,
+            display: None,
+            stale: StaleThinking::Unsaid,
+        }
+    }
+
     /// The model decides.
     #[must_use]
     pub fn adaptive() -> Self {
-        Self {
-            mode: ThinkingMode::Adaptive,
-            display: None,
-        }
+        Self::new(ThinkingMode::Adaptive)
     }
 
     /// At most this many tokens.
     #[must_use]
     pub fn budget(tokens: u32) -> Self {
-        Self {
-            mode: ThinkingMode::Budget(tokens),
-            display: None,
-        }
+        Self::new(ThinkingMode::Budget(tokens))
     }
 
     /// None.
     #[must_use]
     pub fn disabled() -> Self {
-        Self {
-            mode: ThinkingMode::Disabled,
-            display: None,
-        }
+        Self::new(ThinkingMode::Disabled)
     }
 
     /// The same with a choice of what is shown.
@@ -142,6 +156,15 @@ impl Thinking {
     pub fn showing(self, display: ThinkingDisplay) -> Self {
         Self {
             display: Some(display),
+            ..self
+        }
+    }
+
+    /// The same, with reasoning that doesn't belong to the conversation any more left out.
+    #[must_use]
+    pub fn dropping_stale(self) -> Self {
+        Self {
+            stale: StaleThinking::Drop,
             ..self
         }
     }
@@ -169,6 +192,10 @@ impl Thinking {
             };
             object.insert("display".to_owned(), word.into());
         }
+        if self.stale == StaleThinking::Drop {
+            let binding = serde_json::json!({"prefix_mismatch_behavior": "drop_block"});
+            object.insert("block_binding".to_owned(), binding);
+        }
         Value::Object(object)
     }
 }
@@ -192,6 +219,10 @@ mod tests {
             (
                 Thinking::disabled().showing(ThinkingDisplay::Summarized),
                 r#"{"type":"disabled"}"#,
+            ),
+            (
+                Thinking::adaptive().dropping_stale(),
+                r#"{"type":"adaptive","block_binding":{"prefix_mismatch_behavior":"drop_block"}}"#,
             ),
         ];
         for (thinking, wire) in cases {

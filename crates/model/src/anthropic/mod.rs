@@ -16,7 +16,7 @@ use crate::body::{Purpose, RequestBody};
 use crate::classify::{self, Refusal};
 use crate::error::ModelError;
 use crate::provider::{Provider, ProviderEvent, ResponseStream, Transfer};
-use crate::request::ModelRequest;
+use crate::request::{ModelRequest, StaleThinking};
 use crate::sse::SseDecoder;
 use bytes::Bytes;
 use credentials::{CredentialSource, Credentials};
@@ -33,6 +33,8 @@ use std::sync::Arc;
 use url::Url;
 
 const API_VERSION: &str = "2023-06-01";
+/// Lets a request say what happens to reasoning that doesn't fit its conversation.
+const THINKING_BINDING_BETA: &str = "thinking-binding-controls-2026-08-01";
 /// The most of an error answer that is read.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 /// The most of a whole response that is read.
@@ -107,7 +109,7 @@ impl Provider for AnthropicProvider {
             Transfer::Whole => Purpose::Whole,
         };
         let body = RequestBody::messages_api(request, purpose);
-        let betas = request.betas.clone();
+        let betas = needed_betas(request);
         Box::pin(async move {
             let url = &provider.inner.messages;
             let response = provider.send(url, &body, &betas, transfer).await?;
@@ -129,7 +131,7 @@ impl Provider for AnthropicProvider {
     fn count_tokens(&self, request: &ModelRequest) -> BoxFuture<'static, Result<u64, ModelError>> {
         let provider = self.clone();
         let body = RequestBody::messages_api(request, Purpose::CountTokens);
-        let betas = request.betas.clone();
+        let betas = needed_betas(request);
         Box::pin(async move {
             let url = &provider.inner.count_tokens;
             let response = provider.send(url, &body, &betas, Transfer::Whole).await?;
@@ -412,6 +414,18 @@ fn show(credentials: &Credentials, headers: &mut HeaderMap) -> Result<(), ModelE
         headers.insert(AUTHORIZATION, secret(format!("Bearer {token}"))?);
     }
     Ok(())
+}
+
+/// The beta features that a request names, and those that its fields need.
+fn needed_betas(request: &ModelRequest) -> Vec<String> {
+    let mut betas = request.betas.clone();
+    if request
+        .thinking
+        .is_some_and(|thinking| thinking.stale == StaleThinking::Drop)
+    {
+        betas.push(THINKING_BINDING_BETA.to_owned());
+    }
+    betas
 }
 
 fn add_betas<'a>(

@@ -1,0 +1,298 @@
+//! What has been tried, and what is tried next. No I/O: an error goes in, a reaction comes out.
+
+use super::policy::RecoveryPolicy;
+use crate::error::ModelError;
+use crate::provider::Transfer;
+use std::time::Duration;
+
+/// What happens after a failed attempt.
+#[derive(Debug, PartialEq)]
+pub(super) enum Reaction {
+    /// Wait, then the same request.
+    Retry {
+        attempt: u32,
+        max_retries: u32,
+        delay: Duration,
+    },
+    /// The fallback model's request, at once.
+    FallBack,
+    /// Fetch fresh credentials, then the same request.
+    Refresh,
+    /// The same request, asking to leave out reasoning that doesn't fit.
+    DropStaleThinking,
+    /// Nothing more to try.
+    GiveUp,
+}
+
+/// Counts what has been tried, and decides what is tried next.
+#[derive(Debug)]
+pub(super) struct Attempts {
+    pub(super) policy: RecoveryPolicy,
+    pub(super) started: u32,
+    retries: u32,
+    stream_retries: u32,
+    streaming_failures: u32,
+    overloads_in_a_row: u32,
+    fell_back: bool,
+    refreshed: bool,
+    dropped_thinking: bool,
+}
+
+impl Attempts {
+    pub(super) fn new(policy: RecoveryPolicy) -> Self {
+        Self {
+            policy,
+            started: 0,
+            retries: 0,
+            stream_retries: 0,
+            streaming_failures: 0,
+            overloads_in_a_row: 0,
+            fell_back: false,
+            refreshed: false,
+            dropped_thinking: false,
+        }
+    }
+
+    /// How the next attempt's response is transferred.
+    pub(super) fn transfer(&self) -> Transfer {
+        if self.streaming_failures >= self.policy.streaming_failures_before_whole {
+            Transfer::Whole
+        } else {
+            Transfer::Streaming
+        }
+    }
+
+    /// Decides what follows a failed attempt. `accepted`: the response had begun.
+    pub(super) fn react(&mut self, error: &ModelError, accepted: bool) -> Reaction {
+        if let ModelError::Authentication(_) = error
+            && !self.refreshed
+        {
+            self.refreshed = true;
+            return Reaction::Refresh;
+        }
+        if let ModelError::ThinkingRejected(failure) = error
+            && failure.message.contains("block_binding")
+            && !self.dropped_thinking
+        {
+            self.dropped_thinking = true;
+            return Reaction::DropStaleThinking;
+        }
+        let overloaded = matches!(error, ModelError::Overloaded(_));
+        self.overloads_in_a_row = if overloaded {
+            self.overloads_in_a_row + 1
+        } else {
+            0
+        };
+        let may_fall_back = overloaded && !self.fell_back && self.policy.fallback.is_some();
+        if may_fall_back && self.overloads_in_a_row >= self.policy.overloads_before_fallback {
+            return self.fall_back();
+        }
+        // A response that began and broke is another row of the table than one that never began.
+        let broken = accepted && error.failure().is_none();
+        if broken && self.transfer() == Transfer::Streaming {
+            self.streaming_failures += 1;
+        }
+        // Garbage in a response that had begun is damage on the way, not another kind of server.
+        let damaged = broken && matches!(error, ModelError::Protocol { .. });
+        if !error.is_retryable() && !damaged {
+            return Reaction::GiveUp;
+        }
+        let asked = error.retry_after();
+        if asked.is_some_and(|wait| wait > self.policy.max_retry_after) {
+            return Reaction::GiveUp;
+        }
+        let (count, limit) = if broken {
+            (
+                &mut self.stream_retries,
+                self.policy.max_stream_retries.min(self.policy.max_retries),
+            )
+        } else {
+            (&mut self.retries, self.policy.max_retries)
+        };
+        if *count >= limit {
+            return if may_fall_back {
+                self.fall_back()
+            } else {
+                Reaction::GiveUp
+            };
+        }
+        *count += 1;
+        let attempt = *count;
+        let delay = asked.unwrap_or_else(|| self.policy.backoff(attempt));
+        Reaction::Retry {
+            attempt,
+            max_retries: limit,
+            delay,
+        }
+    }
+
+    fn fall_back(&mut self) -> Reaction {
+        self.fell_back = true;
+        self.retries = 0;
+        self.overloads_in_a_row = 0;
+        Reaction::FallBack
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{ApiFailure, NetworkTrouble};
+    use crate::recovery::policy::{FallbackModel, Rewrite};
+    use crate::request::ModelRequest;
+    use std::sync::Arc;
+
+    fn failure(status: u16) -> Box<ApiFailure> {
+        Box::new(ApiFailure {
+            status: Some(status),
+            ..ApiFailure::default()
+        })
+    }
+
+    fn overloaded() -> ModelError {
+        ModelError::Overloaded(failure(529))
+    }
+
+    fn server() -> ModelError {
+        ModelError::Server(failure(500))
+    }
+
+    fn truncated() -> ModelError {
+        ModelError::Truncated {
+            message: "cut".into(),
+        }
+    }
+
+    fn with_fallback() -> RecoveryPolicy {
+        let rewrite: Rewrite = Arc::new(ModelRequest::clone);
+        let fallback = FallbackModel {
+            model: "other".into(),
+            rewrite,
+        };
+        RecoveryPolicy {
+            fallback: Some(fallback),
+            ..RecoveryPolicy::default()
+        }
+    }
+
+    fn is_retry(reaction: &Reaction) -> bool {
+        matches!(reaction, Reaction::Retry { .. })
+    }
+
+    #[test]
+    fn refusals_are_retried_ten_times_and_not_once_more() {
+        let mut attempts = Attempts::new(RecoveryPolicy::default());
+        for expected in 1..=10 {
+            let reaction = attempts.react(&server(), false);
+            assert!(
+                matches!(reaction, Reaction::Retry { attempt, max_retries: 10, .. } if attempt == expected),
+                "{reaction:?}"
+            );
+        }
+        assert_eq!(attempts.react(&server(), false), Reaction::GiveUp);
+    }
+
+    #[test]
+    fn the_apis_wait_counts_before_our_own_unless_it_is_absurd() {
+        let mut attempts = Attempts::new(RecoveryPolicy::default());
+        let asking = |seconds| {
+            let mut failure = failure(429);
+            failure.retry_after = Some(Duration::from_secs(seconds));
+            ModelError::RateLimited(failure)
+        };
+        let reaction = attempts.react(&asking(7), false);
+        assert!(
+            matches!(reaction, Reaction::Retry { delay, .. } if delay == Duration::from_secs(7))
+        );
+        assert_eq!(attempts.react(&asking(3600), false), Reaction::GiveUp);
+    }
+
+    #[test]
+    fn broken_streams_have_a_smaller_limit_and_end_without_streaming() {
+        let mut attempts = Attempts::new(RecoveryPolicy::default());
+        let mut transfers = vec![attempts.transfer()];
+        while is_retry(&attempts.react(&truncated(), true)) {
+            transfers.push(attempts.transfer());
+        }
+        use Transfer::{Streaming, Whole};
+        assert_eq!(transfers, [Streaming, Streaming, Whole, Whole]);
+    }
+
+    #[test]
+    fn without_retries_a_broken_stream_is_final_too() {
+        let policy = RecoveryPolicy {
+            max_retries: 0,
+            ..RecoveryPolicy::default()
+        };
+        assert_eq!(
+            Attempts::new(policy).react(&truncated(), true),
+            Reaction::GiveUp
+        );
+    }
+
+    #[test]
+    fn three_overloads_in_a_row_switch_the_model_once() {
+        let mut attempts = Attempts::new(with_fallback());
+        assert!(is_retry(&attempts.react(&overloaded(), false)));
+        assert!(is_retry(&attempts.react(&overloaded(), false)));
+        assert!(
+            is_retry(&attempts.react(&server(), false)),
+            "another error breaks the row"
+        );
+        assert!(is_retry(&attempts.react(&overloaded(), false)));
+        assert!(is_retry(&attempts.react(&overloaded(), true)));
+        assert_eq!(attempts.react(&overloaded(), false), Reaction::FallBack);
+        for _ in 0..10 {
+            assert!(is_retry(&attempts.react(&overloaded(), false)));
+        }
+        assert_eq!(attempts.react(&overloaded(), false), Reaction::GiveUp);
+    }
+
+    #[test]
+    fn with_few_retries_the_switch_comes_before_giving_up() {
+        let policy = RecoveryPolicy {
+            max_retries: 1,
+            ..with_fallback()
+        };
+        let mut attempts = Attempts::new(policy);
+        assert!(is_retry(&attempts.react(&overloaded(), false)));
+        assert_eq!(attempts.react(&overloaded(), false), Reaction::FallBack);
+    }
+
+    #[test]
+    fn credentials_are_refreshed_once() {
+        let mut attempts = Attempts::new(RecoveryPolicy::default());
+        let refused = ModelError::Authentication(failure(401));
+        assert_eq!(attempts.react(&refused, false), Reaction::Refresh);
+        assert_eq!(attempts.react(&refused, false), Reaction::GiveUp);
+    }
+
+    #[test]
+    fn what_waiting_cannot_mend_is_final() {
+        let certificate = ModelError::Network {
+            trouble: NetworkTrouble::Certificate,
+            url: "https://x".into(),
+            message: String::new(),
+        };
+        let protocol = ModelError::Protocol {
+            url: "http://x".into(),
+            message: "html".into(),
+        };
+        for error in [
+            ModelError::InvalidRequest(failure(400)),
+            ModelError::RequestTooLarge(failure(413)),
+            ModelError::ModelNotFound(failure(404)),
+            ModelError::Billing(failure(402)),
+            ModelError::NoCredentials,
+            certificate,
+            protocol.clone(),
+        ] {
+            let reaction = Attempts::new(with_fallback()).react(&error, false);
+            assert_eq!(reaction, Reaction::GiveUp, "{error}");
+        }
+        // The same damage in the middle of a response is a broken stream.
+        assert!(is_retry(
+            &Attempts::new(with_fallback()).react(&protocol, true)
+        ));
+    }
+}

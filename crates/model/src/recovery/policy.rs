@@ -1,0 +1,189 @@
+//! How hard to try.
+
+use crate::error::ModelError;
+use crate::request::ModelRequest;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Makes the fallback model's request out of the one that failed.
+pub type Rewrite = Arc<dyn Fn(&ModelRequest) -> ModelRequest + Send + Sync>;
+
+/// The model that takes over when the wanted one is overloaded.
+#[derive(Clone)]
+pub struct FallbackModel {
+    /// Its id.
+    pub model: String,
+    /// Makes its request: other limits, and reasoning of the first model taken out, since a
+    /// signature is only good for the model that made it.
+    pub rewrite: Rewrite,
+}
+
+impl std::fmt::Debug for FallbackModel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FallbackModel")
+            .field("model", &self.model)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How hard to try.
+#[derive(Debug, Clone)]
+pub struct RecoveryPolicy {
+    /// Retries after refusals and lost connections.
+    pub max_retries: u32,
+    /// Retries after broken streams.
+    pub max_stream_retries: u32,
+    /// Broken streams after which the response is asked for as a whole.
+    pub streaming_failures_before_whole: u32,
+    /// Overloads in a row after which the fallback model takes over.
+    pub overloads_before_fallback: u32,
+    /// The first wait; each further one is twice as long.
+    pub base_delay: Duration,
+    /// The longest wait of our own choice.
+    pub max_delay: Duration,
+    /// The longest wait that the API may ask for; when it asks for more, the error is final.
+    pub max_retry_after: Duration,
+    /// How long a stream may go without progress.
+    pub idle_timeout: Duration,
+    /// How long the API may take to accept a request, and for a whole response altogether.
+    pub request_timeout: Duration,
+    /// The model that takes over when the wanted one is overloaded.
+    pub fallback: Option<FallbackModel>,
+}
+
+impl Default for RecoveryPolicy {
+    fn default() -> Self {
+        Self {
+            max_retries: 10,
+            max_stream_retries: 3,
+            streaming_failures_before_whole: 2,
+            overloads_before_fallback: 3,
+            base_delay: Duration::from_millis(500),
+            max_delay: Duration::from_secs(32),
+            max_retry_after: Duration::from_secs(600),
+            idle_timeout: Duration::from_secs(90),
+            request_timeout: Duration::from_secs(600),
+            fallback: None,
+        }
+    }
+}
+
+impl RecoveryPolicy {
+    /// The defaults with what the environment says: `LATHE_MAX_RETRIES` (or
+    /// `CLAUDE_CODE_MAX_RETRIES`), `LATHE_RETRY_BASE_MS`, `LATHE_STREAM_IDLE_TIMEOUT_MS`,
+    /// `API_TIMEOUT_MS`.
+    ///
+    /// # Errors
+    /// When a variable is not a number, or a limit is zero.
+    pub fn from_env(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ModelError> {
+        let number = |name: &str| -> Result<Option<u64>, ModelError> {
+            match lookup(name)
+                .map(|text| text.trim().to_owned())
+                .filter(|text| !text.is_empty())
+            {
+                None => Ok(None),
+                Some(text) => text
+                    .parse()
+                    .map(Some)
+                    .map_err(|_| ModelError::Configuration {
+                        message: format!("{name} must be a whole number, not {text:?}"),
+                    }),
+            }
+        };
+        let duration = |name: &str| -> Result<Option<Duration>, ModelError> {
+            match number(name)? {
+                Some(0) => Err(ModelError::Configuration {
+                    message: format!("{name} must be more than 0 (milliseconds)"),
+                }),
+                other => Ok(other.map(Duration::from_millis)),
+            }
+        };
+        let mut policy = Self::default();
+        let retries = number("LATHE_MAX_RETRIES")?;
+        if let Some(retries) =
+            retries.map_or_else(|| number("CLAUDE_CODE_MAX_RETRIES"), |n| Ok(Some(n)))?
+        {
+            policy.max_retries = u32::try_from(retries).unwrap_or(u32::MAX);
+        }
+        if let Some(base) = number("LATHE_RETRY_BASE_MS")? {
+            policy.base_delay = Duration::from_millis(base);
+        }
+        if let Some(limit) = duration("LATHE_STREAM_IDLE_TIMEOUT_MS")? {
+            policy.idle_timeout = limit;
+        }
+        if let Some(limit) = duration("API_TIMEOUT_MS")? {
+            policy.request_timeout = limit;
+        }
+        Ok(policy)
+    }
+
+    /// The wait before the n-th retry (from 1): doubling, bounded, and up to a quarter shorter by
+    /// chance, so that many clients don't come back at the same moment.
+    pub(super) fn backoff(&self, retry: u32) -> Duration {
+        let doubled = self
+            .base_delay
+            .saturating_mul(1 << retry.saturating_sub(1).min(16));
+        doubled
+            .min(self.max_delay)
+            .mul_f64(1.0 - 0.25 * fastrand::f64())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_up_to_a_bound_and_vary() {
+        let policy = RecoveryPolicy::default();
+        for (retry, full) in [
+            (1, 0.5),
+            (2, 1.0),
+            (3, 2.0),
+            (6, 16.0),
+            (7, 32.0),
+            (10, 32.0),
+            (500, 32.0),
+        ] {
+            let wait = policy.backoff(retry).as_secs_f64();
+            assert!(wait <= full && wait >= full * 0.75, "retry {retry}: {wait}");
+        }
+        let waits: std::collections::HashSet<Duration> =
+            (0..20).map(|_| policy.backoff(3)).collect();
+        assert!(waits.len() > 1);
+    }
+
+    #[test]
+    fn the_environment_sets_limits_and_bad_values_are_named() {
+        let from = |pairs: &'static [(&str, &str)]| {
+            RecoveryPolicy::from_env(|name| {
+                pairs
+                    .iter()
+                    .find(|(key, _)| *key == name)
+                    .map(|(_, value)| (*value).to_owned())
+            })
+        };
+        let policy = from(&[
+            ("CLAUDE_CODE_MAX_RETRIES", "4"),
+            ("LATHE_RETRY_BASE_MS", "1"),
+            ("LATHE_STREAM_IDLE_TIMEOUT_MS", "1500"),
+            ("API_TIMEOUT_MS", "2000"),
+        ])
+        .unwrap();
+        assert_eq!(policy.max_retries, 4);
+        assert_eq!(policy.base_delay, Duration::from_millis(1));
+        assert_eq!(policy.idle_timeout, Duration::from_millis(1500));
+        assert_eq!(policy.request_timeout, Duration::from_secs(2));
+        let policy = from(&[("LATHE_MAX_RETRIES", "0"), ("CLAUDE_CODE_MAX_RETRIES", "4")]).unwrap();
+        assert_eq!(policy.max_retries, 0);
+        for name in [
+            "LATHE_MAX_RETRIES",
+            "LATHE_STREAM_IDLE_TIMEOUT_MS",
+            "API_TIMEOUT_MS",
+        ] {
+            let error = RecoveryPolicy::from_env(|asked| (asked == name).then(|| "soon".into()));
+            assert!(error.unwrap_err().to_string().contains(name));
+        }
+        assert!(from(&[("API_TIMEOUT_MS", "0")]).is_err());
+    }
+}
