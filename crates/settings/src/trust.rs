@@ -234,7 +234,7 @@ fn hold(key: &str, value: &Value, held: &mut Vec<Bring>) {
             kind,
             key,
             what: short(&what),
-        })
+        });
     };
     match (top, value) {
         ("hooks", Value::Object(events)) => {

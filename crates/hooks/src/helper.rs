@@ -1,0 +1,122 @@
+//! Commands that settings name and that answer something: `statusLine`, `apiKeyHelper`,
+//! `fileSuggestion`. They run like hooks do.
+
+use crate::process::{self, Ending, Job, Program};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// Why a helper gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum HelperError {
+    /// It could not be started.
+    #[error("the helper `{command}` can't be started: {error}")]
+    Start {
+        /// The command.
+        command: String,
+        /// Why.
+        error: process::StartError,
+    },
+    /// It failed.
+    #[error("the helper `{command}` failed {how}{}", shown(stderr))]
+    Failed {
+        /// The command.
+        command: String,
+        /// How it ended, in words.
+        how: String,
+        /// What it printed as errors.
+        stderr: String,
+    },
+    /// It took too long.
+    #[error("the helper `{command}` took longer than {limit:?} and was stopped")]
+    TimedOut {
+        /// The command.
+        command: String,
+        /// The limit.
+        limit: Duration,
+    },
+    /// It was cancelled.
+    #[error("the helper `{command}` was cancelled")]
+    Cancelled {
+        /// The command.
+        command: String,
+    },
+}
+
+fn shown(stderr: &str) -> String {
+    stderr
+        .lines()
+        .find(|line| !line.trim().is_empty())
+        .map_or_else(String::new, |line| {
+            let line: String = line.trim().chars().take(300).collect();
+            format!(": {line}")
+        })
+}
+
+/// Where and how a helper runs.
+#[derive(Debug, Clone)]
+pub struct HelperContext<'a> {
+    /// The working folder.
+    pub cwd: &'a Path,
+    /// Variables beside the ones that this process has.
+    pub environment: BTreeMap<String, String>,
+    /// After how long it is stopped.
+    pub limit: Duration,
+    /// Ends it early.
+    pub cancel: CancellationToken,
+}
+
+/// Runs a helper and gives what it printed, without the line break at the end.
+///
+/// # Errors
+/// When it can't be started, fails, takes too long or is cancelled.
+pub async fn run_helper(
+    command: &str,
+    stdin: &str,
+    context: HelperContext<'_>,
+) -> Result<String, HelperError> {
+    let (_hold, deadline) = watch::channel(Instant::now() + context.limit);
+    let command = command.to_owned();
+    let job = Job {
+        program: Program::Shell {
+            line: command.clone(),
+            shell: None,
+        },
+        cwd: context.cwd.to_path_buf(),
+        environment: context.environment,
+        stdin: stdin.as_bytes().to_vec(),
+        deadline,
+        cancel: context.cancel,
+        first_line: None,
+    };
+    let finished = match process::run(job).await {
+        Ok(finished) => finished,
+        Err(error) => return Err(HelperError::Start { command, error }),
+    };
+    match finished.ending {
+        Ending::Exited(0) => Ok(finished.stdout.trim_end_matches(['\n', '\r']).to_owned()),
+        Ending::Exited(code) => Err(HelperError::Failed {
+            command,
+            how: format!("with exit code {code}"),
+            stderr: finished.stderr,
+        }),
+        Ending::Signalled => Err(HelperError::Failed {
+            command,
+            how: "by a signal".into(),
+            stderr: finished.stderr,
+        }),
+        Ending::Flooded => Err(HelperError::Failed {
+            command,
+            how: "because it printed without end".into(),
+            stderr: finished.stderr,
+        }),
+        Ending::TimedOut => Err(HelperError::TimedOut {
+            command,
+            limit: context.limit,
+        }),
+        Ending::Cancelled => Err(HelperError::Cancelled { command }),
+    }
+}

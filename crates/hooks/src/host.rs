@@ -1,0 +1,59 @@
+//! What hooks need from whoever runs them: the SDK host's functions, a model, MCP tools.
+
+use futures::future::BoxFuture;
+use lathe_protocol::hook::{HookEvent, HookInput, HookOutput};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+/// Calls functions of the SDK host.
+pub trait CallbackHost: Send + Sync {
+    /// Calls one. When the returned future is dropped, the question is moot and may be withdrawn.
+    fn call<'a>(
+        &'a self,
+        callback_id: &'a str,
+        input: &'a HookInput,
+        tool_use_id: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<HookOutput, String>>;
+}
+
+/// What a prompt or agent hook asks.
+#[derive(Debug, Clone)]
+pub struct HookQuestion {
+    /// The question, with the input filled in.
+    pub prompt: String,
+    /// The model that answers; `None` is the small model.
+    pub model: Option<String>,
+    /// The event.
+    pub event: HookEvent,
+    /// Ends the question.
+    pub cancel: CancellationToken,
+}
+
+/// What a prompt or agent hook answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HookVerdict {
+    /// Whether it has no objection.
+    pub ok: bool,
+    /// Why not.
+    pub reason: Option<String>,
+}
+
+/// Answers prompt and agent hooks.
+pub trait HookModel: Send + Sync {
+    /// Asks a model once. The text it gives should be `{"ok": true}` or `{"ok": false, "reason": …}`.
+    fn ask(&self, question: HookQuestion) -> BoxFuture<'_, Result<String, String>>;
+
+    /// Lets a sub-agent with read tools look into it, at most 50 turns.
+    fn run_agent(&self, question: HookQuestion) -> BoxFuture<'_, Result<HookVerdict, String>>;
+}
+
+/// Calls MCP tools for hooks of the type `mcp_tool`.
+pub trait HookTools: Send + Sync {
+    /// Calls one and gives its text.
+    fn call<'a>(
+        &'a self,
+        server: &'a str,
+        tool: &'a str,
+        input: Value,
+    ) -> BoxFuture<'a, Result<String, String>>;
+}

@@ -1,0 +1,187 @@
+//! Hooks that are addresses: the input goes out by POST, the answer comes back as the body.
+
+use crate::answer::{self, HookAnswer};
+use futures::StreamExt as _;
+use lathe_protocol::hook::HookEvent;
+use lathe_settings::schema::HookDefinition;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// How much of an answer is read.
+const LARGEST_BODY: usize = 1024 * 1024;
+
+/// The client for http hooks. It follows no redirects: a hook's address is the one that was written
+/// down, and not where that one points today.
+fn client() -> Result<&'static reqwest::Client, String> {
+    static CLIENT: OnceLock<Result<reqwest::Client, String>> = OnceLock::new();
+    CLIENT
+        .get_or_init(|| {
+            // Fails only when a provider is installed already, which is just as well.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+            reqwest::Client::builder()
+                .redirect(reqwest::redirect::Policy::none())
+                .user_agent(concat!("lathe/", env!("CARGO_PKG_VERSION")))
+                .build()
+                .map_err(|error| format!("no http client: {error}"))
+        })
+        .as_ref()
+        .map_err(Clone::clone)
+}
+
+/// Sends the input and reads the answer. The error is for the person.
+///
+/// # Errors
+/// When the address isn't allowed, can't be reached, or answers with an error.
+pub(crate) async fn post(
+    event: HookEvent,
+    hook: &HookDefinition,
+    allowed: Option<&[String]>,
+    environment: &BTreeMap<String, String>,
+    body: String,
+    limit: Duration,
+) -> Result<(HookAnswer, String), String> {
+    let address = hook.url.as_deref().unwrap_or_default();
+    if let Some(allowed) = allowed
+        && !allowed.iter().any(|pattern| wildcard(pattern, address))
+    {
+        return Err(format!("{address} is not among allowedHttpHookUrls"));
+    }
+    let mut request = client()?
+        .post(address)
+        .header("content-type", "application/json")
+        .timeout(limit)
+        .body(body);
+    for (name, value) in hook.headers.iter().flatten() {
+        let allowed = hook.allowed_env_vars.as_deref().unwrap_or_default();
+        request = request.header(name, filled_in(value, allowed, environment));
+    }
+    let response = request
+        .send()
+        .await
+        .map_err(|error| format!("{address}: {}", plain(&error)))?;
+    let status = response.status();
+    let mut stream = response.bytes_stream();
+    let mut bytes: Vec<u8> = Vec::new();
+    while let Some(chunk) = stream.next().await {
+        let chunk = chunk.map_err(|error| format!("{address}: {}", plain(&error)))?;
+        bytes.extend_from_slice(&chunk);
+        if bytes.len() > LARGEST_BODY {
+            return Err(format!(
+                "{address} answers with more than {} MB",
+                LARGEST_BODY / 1024 / 1024
+            ));
+        }
+    }
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    if !status.is_success() {
+        return Err(format!("{address} answers {status}"));
+    }
+    Ok((answer::of_text(event, &text), text))
+}
+
+fn plain(error: &reqwest::Error) -> String {
+    if error.is_timeout() {
+        return "took too long".to_owned();
+    }
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text = cause.to_string();
+        source = cause.source();
+    }
+    text
+}
+
+/// Whether a text fits a pattern in which `*` stands for anything.
+fn wildcard(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else {
+        return false;
+    };
+    let mut open = false;
+    let parts: Vec<&str> = parts.collect();
+    for (index, part) in parts.iter().enumerate() {
+        open = true;
+        if index + 1 == parts.len() {
+            return rest.ends_with(part);
+        }
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    open || rest.is_empty()
+}
+
+/// Fills `$NAME` and `${NAME}` in, for names that the hook lists; others become empty.
+fn filled_in(text: &str, allowed: &[String], environment: &BTreeMap<String, String>) -> String {
+    let mut result = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        result.push_str(&rest[..at]);
+        let after = &rest[at + 1..];
+        let (name, tail) = match after
+            .strip_prefix('{')
+            .and_then(|inner| inner.split_once('}'))
+        {
+            Some((name, tail)) => (name, tail),
+            None => {
+                let end = after
+                    .find(|character: char| !character.is_ascii_alphanumeric() && character != '_')
+                    .unwrap_or(after.len());
+                after.split_at(end)
+            }
+        };
+        if name.is_empty() {
+            result.push('$');
+        } else if allowed.iter().any(|allowed| allowed == name) {
+            result.push_str(environment.get(name).map_or("", String::as_str));
+        }
+        rest = tail;
+    }
+    result.push_str(rest);
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wildcards_cover_what_they_say() {
+        assert!(wildcard(
+            "https://hooks.example.com/*",
+            "https://hooks.example.com/a/b"
+        ));
+        assert!(!wildcard(
+            "https://hooks.example.com/*",
+            "https://hooks.example.com.evil.org/a"
+        ));
+        assert!(wildcard("*", "anything"));
+        assert!(wildcard(
+            "http://localhost:*/hook",
+            "http://localhost:8080/hook"
+        ));
+        assert!(!wildcard(
+            "http://localhost:*/hook",
+            "http://localhost:8080/other"
+        ));
+        assert!(wildcard("https://a/b", "https://a/b"));
+        assert!(!wildcard("https://a/b", "https://a/bc"));
+    }
+
+    #[test]
+    fn headers_get_only_the_variables_that_the_hook_lists() {
+        let environment = BTreeMap::from([
+            ("TOKEN".to_owned(), "t".to_owned()),
+            ("SECRET".to_owned(), "s".to_owned()),
+        ]);
+        let fill = |text| filled_in(text, &["TOKEN".to_owned()], &environment);
+        assert_eq!(fill("Bearer $TOKEN"), "Bearer t");
+        assert_eq!(fill("Bearer ${TOKEN}!"), "Bearer t!");
+        assert_eq!(fill("x $SECRET ${SECRET} y"), "x   y");
+        assert_eq!(fill("costs 5$"), "costs 5$");
+    }
+}

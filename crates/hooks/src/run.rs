@@ -1,0 +1,660 @@
+//! Runs the hooks of an event, all at once, and folds what they say into one outcome.
+
+use crate::answer::{self, HookAnswer, HookOutcome, HookRun, RunOutcome};
+use crate::host::{HookQuestion, HookVerdict};
+use crate::http;
+use crate::process::{self, Ending, Finished, Job, Program, StartError};
+use crate::registry::{Hook, HookRegistry};
+use lathe_protocol::event::HookNotice;
+use lathe_protocol::hook::{HookEvent, HookInput};
+use lathe_settings::schema::{HookKind, OnFailure};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+/// How long a hook may take when it doesn't say.
+pub const DEFAULT_LIMIT: Duration = Duration::from_secs(60);
+/// The longest limit that a hook may ask for.
+const LONGEST_LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A hook began or ended, for whoever shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HookProgress {
+    /// What happened, in the words of the frames.
+    pub notice: HookNotice,
+    /// What to show meanwhile: the hook's own message, else its command.
+    pub display: String,
+    /// Where it comes from.
+    pub source: String,
+}
+
+/// Hears of hooks that begin and end.
+pub type Observer = Arc<dyn Fn(HookProgress) + Send + Sync>;
+/// Says whether a call matches a permission rule (`Bash(git *)`).
+pub type Condition = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
+/// The surroundings of a run.
+#[derive(Clone)]
+pub struct RunContext {
+    /// Ends all foreground hooks.
+    pub cancel: CancellationToken,
+    /// The session's working folder.
+    pub cwd: PathBuf,
+    /// The project's folder.
+    pub project: PathBuf,
+    /// Variables beside the ones that this process and settings have.
+    pub environment: BTreeMap<String, String>,
+    /// The file for variables that hooks of SessionStart, Setup, CwdChanged and FileChanged export.
+    pub environment_file: Option<PathBuf>,
+    /// Hears of command hooks that begin and end.
+    pub observer: Option<Observer>,
+    /// Judges `if` conditions; without it a simple comparison does.
+    pub condition: Option<Condition>,
+}
+
+impl RunContext {
+    /// Plain surroundings.
+    #[must_use]
+    pub fn new(cwd: impl Into<PathBuf>, project: impl Into<PathBuf>) -> Self {
+        Self {
+            cancel: CancellationToken::new(),
+            cwd: cwd.into(),
+            project: project.into(),
+            environment: BTreeMap::new(),
+            environment_file: None,
+            observer: None,
+            condition: None,
+        }
+    }
+}
+
+/// What a background hook said in the end.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LateAnswer {
+    /// The event that it was for.
+    pub event: HookEvent,
+    /// What it said.
+    pub answer: HookAnswer,
+    /// Whether an objection should wake the model instead of waiting for the next turn.
+    pub rewake: bool,
+    /// How it ran.
+    pub run: HookRun,
+}
+
+/// How one hook ended, before it is an answer.
+struct Ended {
+    answer: HookAnswer,
+    outcome: RunOutcome,
+    exit_code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+impl Ended {
+    fn quiet(answer: HookAnswer, outcome: RunOutcome) -> Self {
+        Self {
+            answer,
+            outcome,
+            exit_code: None,
+            stdout: String::new(),
+            stderr: String::new(),
+        }
+    }
+
+    fn failed(hook: &Hook, warning: &str) -> Self {
+        let warning = format!("the hook {}: {warning}", hook.name);
+        Self::quiet(answer::warned(warning), RunOutcome::Error)
+    }
+}
+
+impl Hook {
+    pub(crate) fn limit(&self) -> Duration {
+        self.definition
+            .timeout
+            .filter(|seconds| *seconds > 0.0)
+            .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+            .map_or(DEFAULT_LIMIT, |limit| limit.min(LONGEST_LIMIT))
+    }
+}
+
+impl HookRegistry {
+    /// Runs all hooks that match, at once, and says what they say together. With none it returns at
+    /// once.
+    pub async fn run(&self, input: &HookInput, context: &RunContext) -> HookOutcome {
+        let event = input.hook_event_name;
+        let value = matched_value(input);
+        let holds = |rule: &str| match &context.condition {
+            Some(condition) => condition(rule),
+            None => simple_condition(rule, input),
+        };
+        let hooks = self.select(event, value, &holds);
+        if hooks.is_empty() {
+            return HookOutcome::default();
+        }
+        let text: Arc<str> = serde_json::to_string(input).unwrap_or_default().into();
+        let label = value.map_or_else(
+            || event.name().to_owned(),
+            |value| format!("{event}:{value}"),
+        );
+        let runs = hooks
+            .iter()
+            .map(|hook| self.run_one(hook, input, &text, &label, context));
+        let (answers, runs): (Vec<_>, Vec<_>) =
+            futures::future::join_all(runs).await.into_iter().unzip();
+        let mut outcome = answer::merge(answers);
+        outcome.runs = runs;
+        outcome
+    }
+
+    async fn run_one(
+        &self,
+        hook: &Arc<Hook>,
+        input: &HookInput,
+        text: &Arc<str>,
+        label: &str,
+        context: &RunContext,
+    ) -> (HookAnswer, HookRun) {
+        static RUNS: AtomicU64 = AtomicU64::new(0);
+        let id = format!(
+            "hook-{}-{}",
+            std::process::id(),
+            RUNS.fetch_add(1, Ordering::Relaxed)
+        );
+        let started = Instant::now();
+        let observer = context
+            .observer
+            .as_ref()
+            .filter(|_| hook.definition.kind == HookKind::Command);
+        let progress = |notice| HookProgress {
+            notice,
+            display: hook
+                .definition
+                .status_message
+                .clone()
+                .unwrap_or_else(|| hook.name.clone()),
+            source: hook.source.to_string(),
+        };
+        if let Some(observer) = observer {
+            observer(progress(HookNotice::Started {
+                hook_id: id.clone(),
+                hook_name: label.to_owned(),
+                hook_event: hook.event.name().to_owned(),
+            }));
+        }
+        let ended = match hook.definition.kind {
+            HookKind::Command => self.run_command(hook, text, context, &id, started).await,
+            _ => self.run_remote(hook, input, text, context).await,
+        };
+        let (answer, run) = finish(hook, id, started, ended);
+        if let Some(observer) = observer {
+            observer(progress(HookNotice::Finished {
+                hook_id: run.id.clone(),
+                hook_name: label.to_owned(),
+                hook_event: hook.event.name().to_owned(),
+                stdout: run.stdout.clone(),
+                stderr: run.stderr.clone(),
+                exit_code: run.exit_code,
+                outcome: run.outcome.wire().to_owned(),
+            }));
+        }
+        (answer, run)
+    }
+
+    async fn run_command(
+        &self,
+        hook: &Arc<Hook>,
+        text: &Arc<str>,
+        context: &RunContext,
+        id: &str,
+        started: Instant,
+    ) -> Ended {
+        let in_background = hook.definition.background == Some(true);
+        let limit = match hook.definition.timeout {
+            None if in_background => Duration::from_millis(answer::DEFAULT_ASYNC_TIMEOUT_MS),
+            _ => hook.limit(),
+        };
+        let (deadline, deadline_watch) = watch::channel(started + limit);
+        let (line_sender, mut lines) = mpsc::unbounded_channel();
+        let cancel = CancellationToken::new();
+        let job = Job {
+            program: program(hook, context),
+            cwd: working_folder(context),
+            environment: self.command_environment(hook, context),
+            stdin: format!("{text}\n").into_bytes(),
+            deadline: deadline_watch,
+            cancel: cancel.clone(),
+            first_line: Some(line_sender),
+        };
+        let mut task = AbortOnDropHandle::new(tokio::spawn(process::run(job)));
+        if in_background {
+            self.move_to_background(hook, task, cancel, deadline, id.to_owned(), started);
+            return Ended::quiet(HookAnswer::default(), RunOutcome::Background);
+        }
+        let mut listening = true;
+        loop {
+            tokio::select! {
+                biased;
+                finished = &mut task => return read_finished(hook, limit, finished),
+                line = lines.recv(), if listening => {
+                    listening = false;
+                    if let Some(patience) = line.as_deref().and_then(wants_background) {
+                        deadline.send_replace(Instant::now() + patience);
+                        self.move_to_background(hook, task, cancel, deadline, id.to_owned(), started);
+                        return Ended::quiet(HookAnswer::default(), RunOutcome::Background);
+                    }
+                }
+                () = context.cancel.cancelled(), if !cancel.is_cancelled() => cancel.cancel(),
+            }
+        }
+    }
+
+    /// Lets a hook go on; what it says in the end goes to whoever holds the receiver.
+    fn move_to_background(
+        &self,
+        hook: &Arc<Hook>,
+        mut task: AbortOnDropHandle<Result<Finished, StartError>>,
+        cancel: CancellationToken,
+        deadline: watch::Sender<Instant>,
+        id: String,
+        started: Instant,
+    ) {
+        let (hook, late, ending) = (Arc::clone(hook), self.late.clone(), self.ending.clone());
+        self.background.spawn(async move {
+            let finished = tokio::select! {
+                finished = &mut task => finished,
+                () = ending.cancelled() => {
+                    cancel.cancel();
+                    task.await
+                }
+            };
+            let limit = deadline.borrow().duration_since(started);
+            let ended = read_finished(&hook, limit, finished);
+            let (answer, run) = finish(&hook, id, started, ended);
+            // Nobody listens any more when the session is over.
+            let _ = late.send(LateAnswer {
+                event: hook.event,
+                answer,
+                rewake: hook.definition.async_rewake == Some(true),
+                run,
+            });
+        });
+    }
+
+    async fn run_remote(
+        &self,
+        hook: &Hook,
+        input: &HookInput,
+        text: &Arc<str>,
+        context: &RunContext,
+    ) -> Ended {
+        let cancel = context.cancel.child_token();
+        let limit = hook.limit();
+        let ended = tokio::select! {
+            ended = tokio::time::timeout(limit, self.ask(hook, input, text, context, &cancel)) => ended,
+            () = context.cancel.cancelled() => {
+                return Ended::quiet(HookAnswer::default(), RunOutcome::Cancelled);
+            }
+        };
+        match ended {
+            Ok(Ok(ended)) => ended,
+            Ok(Err(warning)) => Ended::failed(hook, &warning),
+            Err(_) => {
+                cancel.cancel();
+                let warning = format!("the hook {} took longer than {limit:?}", hook.name);
+                Ended::quiet(answer::warned(warning), RunOutcome::TimedOut)
+            }
+        }
+    }
+
+    async fn ask(
+        &self,
+        hook: &Hook,
+        input: &HookInput,
+        text: &Arc<str>,
+        context: &RunContext,
+        cancel: &CancellationToken,
+    ) -> Result<Ended, String> {
+        let definition = &hook.definition;
+        let hosts = self.hosts();
+        let question = || HookQuestion {
+            prompt: filled_in(definition.prompt.as_deref().unwrap_or_default(), text),
+            model: definition.model.clone(),
+            event: hook.event,
+            cancel: cancel.clone(),
+        };
+        match definition.kind {
+            HookKind::Command => Err("a command is run elsewhere".to_owned()),
+            HookKind::Http => {
+                let allowed = self.allowed_urls();
+                let mut environment: BTreeMap<String, String> = std::env::vars_os()
+                    .filter_map(|(name, value)| {
+                        Some((name.into_string().ok()?, value.into_string().ok()?))
+                    })
+                    .collect();
+                environment.extend(self.settings_environment());
+                environment.extend(context.environment.clone());
+                let (answer, body) = http::post(
+                    hook.event,
+                    definition,
+                    allowed.as_deref(),
+                    &environment,
+                    text.to_string(),
+                    hook.limit(),
+                )
+                .await?;
+                Ok(Ended {
+                    stdout: body,
+                    ..Ended::quiet(answer, RunOutcome::Success)
+                })
+            }
+            HookKind::Prompt => {
+                let model = hosts
+                    .model
+                    .ok_or("there is no model here that could answer it")?;
+                let said = model.ask(question()).await?;
+                let verdict = verdict(&said).ok_or_else(|| {
+                    format!(
+                        "the model's answer is not {{\"ok\": …}}: {}",
+                        shortened(&said)
+                    )
+                })?;
+                Ok(Ended {
+                    stdout: said,
+                    ..judged(hook, verdict)
+                })
+            }
+            HookKind::Agent => {
+                let model = hosts
+                    .model
+                    .ok_or("there is no model here that could answer it")?;
+                Ok(judged(hook, model.run_agent(question()).await?))
+            }
+            HookKind::McpTool => {
+                let tools = hosts.tools.ok_or("there are no MCP servers here")?;
+                let server = definition.server.as_deref().unwrap_or_default();
+                let tool = definition.tool.as_deref().unwrap_or_default();
+                let arguments = definition
+                    .input
+                    .clone()
+                    .unwrap_or_else(|| serde_json::to_value(input).unwrap_or_default());
+                let said = tools.call(server, tool, arguments).await?;
+                let answer = answer::of_text(hook.event, &said);
+                Ok(Ended {
+                    stdout: said,
+                    ..Ended::quiet(answer, RunOutcome::Success)
+                })
+            }
+            HookKind::Callback => {
+                let host = hosts.callbacks.ok_or("there is no SDK host here")?;
+                let id = definition.callback_id.as_deref().unwrap_or_default();
+                let call = input.fields.get("tool_use_id").and_then(Value::as_str);
+                let output = host.call(id, input, call).await?;
+                Ok(Ended::quiet(
+                    answer::of_output(hook.event, output),
+                    RunOutcome::Success,
+                ))
+            }
+        }
+    }
+
+    fn command_environment(&self, hook: &Hook, context: &RunContext) -> BTreeMap<String, String> {
+        let mut environment = self.settings_environment();
+        environment.extend(context.environment.clone());
+        let mut both = |ours: &str, theirs: &str, value: &Path| {
+            let value = value.to_string_lossy().into_owned();
+            environment.insert(theirs.to_owned(), value.clone());
+            environment.insert(ours.to_owned(), value);
+        };
+        both("LATHE_PROJECT_DIR", "CLAUDE_PROJECT_DIR", &context.project);
+        if let Some(root) = &hook.root {
+            both("LATHE_PLUGIN_ROOT", "CLAUDE_PLUGIN_ROOT", root);
+        }
+        if let Some(file) = &context.environment_file
+            && exports(hook.event)
+        {
+            both("LATHE_ENV_FILE", "CLAUDE_ENV_FILE", file);
+        }
+        environment.insert("LATHE_HOOK_EVENT".to_owned(), hook.event.name().to_owned());
+        environment.insert("LATHE".to_owned(), "1".to_owned());
+        environment.insert("CLAUDECODE".to_owned(), "1".to_owned());
+        environment
+    }
+}
+
+/// Whether hooks of an event may export variables.
+#[must_use]
+pub fn exports(event: HookEvent) -> bool {
+    matches!(
+        event,
+        HookEvent::SessionStart | HookEvent::Setup | HookEvent::CwdChanged | HookEvent::FileChanged
+    )
+}
+
+/// The value of the field with which an event's matchers are compared.
+#[must_use]
+pub fn matched_value(input: &HookInput) -> Option<&str> {
+    let field = input.hook_event_name.matched_field()?;
+    match input.fields.get(field).and_then(Value::as_str) {
+        Some(value) => Some(value),
+        None if field == "agent_type" => input.agent_type.as_deref(),
+        None => None,
+    }
+}
+
+fn finish(hook: &Hook, id: String, started: Instant, ended: Ended) -> (HookAnswer, HookRun) {
+    let Ended {
+        mut answer,
+        outcome,
+        exit_code,
+        stdout,
+        stderr,
+    } = ended;
+    let failed = matches!(outcome, RunOutcome::Error | RunOutcome::TimedOut);
+    if failed && hook.definition.on_failure == Some(OnFailure::Block) {
+        let reason = answer
+            .warning
+            .clone()
+            .unwrap_or_else(|| format!("the hook {} failed", hook.name));
+        let warning = answer.warning.take();
+        answer = HookAnswer {
+            warning,
+            ..answer::objection(hook.event, reason)
+        };
+    }
+    hook.name.clone_into(&mut answer.hook);
+    let run = HookRun {
+        id,
+        hook: hook.name.clone(),
+        source: hook.source.to_string(),
+        exit_code,
+        stdout,
+        stderr,
+        duration: started.elapsed(),
+        outcome,
+    };
+    (answer, run)
+}
+
+fn read_finished(
+    hook: &Hook,
+    limit: Duration,
+    finished: Result<Result<Finished, StartError>, tokio::task::JoinError>,
+) -> Ended {
+    let finished = match finished {
+        Ok(Ok(finished)) => finished,
+        Ok(Err(error)) => return Ended::failed(hook, &error.to_string()),
+        Err(_) => return Ended::failed(hook, "it was dropped"),
+    };
+    let name = &hook.name;
+    let (answer, outcome, exit_code) = match finished.ending {
+        Ending::Exited(code) => {
+            let answer = answer::parse(
+                hook.event,
+                name,
+                Some(code),
+                &finished.stdout,
+                &finished.stderr,
+            );
+            let outcome = match code {
+                0 => RunOutcome::Success,
+                2 => RunOutcome::Blocked,
+                _ => RunOutcome::Error,
+            };
+            (answer, outcome, Some(code))
+        }
+        Ending::Signalled => {
+            let answer = answer::parse(hook.event, name, None, &finished.stdout, &finished.stderr);
+            (answer, RunOutcome::Error, None)
+        }
+        Ending::TimedOut => {
+            let warning = format!("the hook {name} took longer than {limit:?} and was stopped");
+            (answer::warned(warning), RunOutcome::TimedOut, None)
+        }
+        Ending::Flooded => {
+            let warning = format!("the hook {name} printed without end and was stopped");
+            (answer::warned(warning), RunOutcome::Error, None)
+        }
+        Ending::Cancelled => (HookAnswer::default(), RunOutcome::Cancelled, None),
+    };
+    Ended {
+        answer,
+        outcome,
+        exit_code,
+        stdout: finished.stdout,
+        stderr: finished.stderr,
+    }
+}
+
+fn judged(hook: &Hook, verdict: HookVerdict) -> Ended {
+    if verdict.ok {
+        return Ended::quiet(HookAnswer::default(), RunOutcome::Success);
+    }
+    let reason = verdict
+        .reason
+        .unwrap_or_else(|| format!("the hook {} objected", hook.name));
+    Ended::quiet(answer::objection(hook.event, reason), RunOutcome::Blocked)
+}
+
+/// Finds `{"ok": …}` in what a model wrote, which may have words or a fence around it.
+fn verdict(text: &str) -> Option<HookVerdict> {
+    text.match_indices('{').find_map(|(at, _)| {
+        let value = serde_json::Deserializer::from_str(&text[at..])
+            .into_iter::<Value>()
+            .next()?
+            .ok()?;
+        Some(HookVerdict {
+            ok: value.get("ok")?.as_bool()?,
+            reason: value
+                .get("reason")
+                .and_then(Value::as_str)
+                .map(str::to_owned),
+        })
+    })
+}
+
+fn filled_in(prompt: &str, text: &str) -> String {
+    if prompt.contains("$ARGUMENTS") {
+        prompt.replace("$ARGUMENTS", text)
+    } else {
+        format!("{prompt}\n\n{text}")
+    }
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(200).collect()
+}
+
+/// `{"async": true}` as the first line: how long it wants to go on.
+fn wants_background(line: &str) -> Option<Duration> {
+    let value: Value = serde_json::from_str(line.trim()).ok()?;
+    (value.get("async")?.as_bool()?).then(|| {
+        let patience = value.get("asyncTimeout").and_then(Value::as_u64);
+        Duration::from_millis(patience.unwrap_or(answer::DEFAULT_ASYNC_TIMEOUT_MS))
+            .min(LONGEST_LIMIT)
+    })
+}
+
+fn program(hook: &Hook, context: &RunContext) -> Program {
+    let definition = &hook.definition;
+    let command = definition.command.clone().unwrap_or_default();
+    let Some(arguments) = &definition.args else {
+        return Program::Shell {
+            line: command,
+            shell: definition.shell.clone(),
+        };
+    };
+    // Without a shell nobody else would fill the places in.
+    let fill = |text: &str| {
+        let project = context.project.to_string_lossy();
+        let mut text = text
+            .replace("${CLAUDE_PROJECT_DIR}", &project)
+            .replace("${LATHE_PROJECT_DIR}", &project);
+        if let Some(root) = &hook.root {
+            let root = root.to_string_lossy();
+            text = text
+                .replace("${CLAUDE_PLUGIN_ROOT}", &root)
+                .replace("${LATHE_PLUGIN_ROOT}", &root);
+        }
+        text
+    };
+    Program::Direct {
+        program: fill(&command),
+        arguments: arguments.iter().map(|argument| fill(argument)).collect(),
+    }
+}
+
+/// The session's folder; where that is gone, the project's, and where that is gone too, any.
+fn working_folder(context: &RunContext) -> PathBuf {
+    [&context.cwd, &context.project]
+        .into_iter()
+        .find(|folder| folder.is_dir())
+        .cloned()
+        .unwrap_or_else(std::env::temp_dir)
+}
+
+/// Whether a call matches a rule, by tool name and a comparison with wildcards. Whoever runs hooks
+/// in earnest gives a real judge ([`RunContext::condition`]).
+fn simple_condition(rule: &str, input: &HookInput) -> bool {
+    let Some(tool) = input.fields.get("tool_name").and_then(Value::as_str) else {
+        return false;
+    };
+    let (name, content) = match rule.split_once('(') {
+        Some((name, rest)) => (name, rest.strip_suffix(')')),
+        None => (rule, None),
+    };
+    if name.trim() != tool {
+        return false;
+    }
+    let Some(content) = content.filter(|content| !content.is_empty()) else {
+        return true;
+    };
+    let pattern = content
+        .strip_suffix(":*")
+        .map_or_else(|| content.to_owned(), |prefix| format!("{prefix}*"));
+    let pattern: String = pattern
+        .split('*')
+        .map(regex::escape)
+        .collect::<Vec<_>>()
+        .join(".*");
+    let Ok(pattern) = regex::Regex::new(&format!("(?s)^{pattern}$")) else {
+        return false;
+    };
+    [
+        "command",
+        "file_path",
+        "notebook_path",
+        "path",
+        "url",
+        "pattern",
+    ]
+    .iter()
+    .filter_map(|key| input.fields.get("tool_input")?.get(*key)?.as_str())
+    .any(|value| pattern.is_match(value))
+}
