@@ -528,3 +528,24 @@ fn count_tokens_checks_the_conversation_too() {
     assert_eq!(response.status, 400);
     assert_eq!(server.problems().len(), 1);
 }
+
+#[test]
+fn a_body_can_be_checked_without_a_server() {
+    use lathe_scripted::validate::{problems_of, sign};
+    assert_eq!(problems_of(&hello()), Vec::<String>::new());
+    assert_eq!(problems_of(&body(json!([assistant(json!("x"))]))).len(), 1);
+    assert_eq!(problems_of(&json!([])).len(), 1);
+    let thinking = |signature: String| {
+        let block = json!({"type": "thinking", "thinking": "hm", "signature": signature});
+        body(json!([
+            user(json!("x")),
+            assistant(json!([block, text("y")])),
+            user(json!("z"))
+        ]))
+    };
+    assert_eq!(
+        problems_of(&thinking(sign("m", "hm"))),
+        Vec::<String>::new()
+    );
+    assert_eq!(problems_of(&thinking(sign("other", "hm"))).len(), 1);
+}

@@ -26,6 +26,8 @@ const CHAINS: usize = 48;
 const KILLS: usize = 5;
 /// Kills that must have hit a process whose prompt had reached the model.
 const POINTS: usize = 200;
+/// Places at which a transcript is cut.
+const CUTS: usize = 60;
 /// Sessions at the same time.
 const WORKERS: usize = 4;
 const LIMIT: Duration = Duration::from_secs(60);
@@ -272,6 +274,20 @@ impl Session {
         }
     }
 
+    /// Resumes a session whose transcript was cut.
+    fn resume_after_cut(&self, cut: usize) {
+        let output = self.spawn(2, None).finish();
+        let context = format!("cut at byte {cut}: {output:#?}");
+        assert_eq!(output.code(), Some(0), "{context}");
+        assert_eq!(self.server.problems(), Vec::<String>::new(), "{context}");
+        let requests = self.server.message_requests();
+        let told = requests.last().unwrap().body["messages"].to_string();
+        assert!(
+            told.contains(&prompt(1)) && told.contains(&prompt(2)),
+            "{context}"
+        );
+    }
+
     fn check_file(&self, context: &str) {
         let text = self.home.read("data.txt");
         assert!(
@@ -363,6 +379,39 @@ fn a_killed_session_always_comes_back_whole() {
         points >= POINTS,
         "only {points} kills hit a session at work"
     );
+}
+
+#[test]
+fn a_transcript_cut_at_any_byte_resumes() {
+    let seed = seed();
+    eprintln!("LATHE_CRASH_SEED={seed}");
+    let left = AtomicUsize::new(CUTS);
+    std::thread::scope(|scope| {
+        for worker in 0..WORKERS {
+            let left = &left;
+            scope.spawn(move || {
+                let mut random = fastrand::Rng::with_seed(seed.wrapping_add(worker as u64));
+                let session = Session::start();
+                let output = session.spawn(1, None).finish();
+                assert_eq!(output.code(), Some(0), "{output:#?}");
+                let path = transcript::of_home(&session.home).remove(0);
+                let whole = std::fs::read(&path).unwrap();
+                // From the end of the prompt's line on there is a conversation.
+                let text = String::from_utf8(whole.clone()).unwrap();
+                let prompt = text.find(&prompt(1)).unwrap();
+                let first = prompt + text[prompt..].find('\n').unwrap() + 1;
+                let one_less = |left: usize| left.checked_sub(1);
+                while left
+                    .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less)
+                    .is_ok()
+                {
+                    let cut = random.usize(first..=whole.len());
+                    std::fs::write(&path, &whole[..cut]).unwrap();
+                    session.resume_after_cut(cut);
+                }
+            });
+        }
+    });
 }
 
 #[test]

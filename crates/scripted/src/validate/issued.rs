@@ -95,7 +95,8 @@ pub(crate) fn digest(text: &str) -> String {
 
 /// The signature of a text by a model. It depends on nothing else, so that a session can go on
 /// with another server.
-pub(crate) fn sign(model: &str, thinking: &str) -> String {
+#[must_use]
+pub fn sign(model: &str, thinking: &str) -> String {
     sign_digest(model, &digest(thinking))
 }
 

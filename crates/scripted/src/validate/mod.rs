@@ -13,6 +13,7 @@ pub(crate) mod issued;
 mod media;
 
 pub(crate) use body::Body;
+pub use issued::sign;
 
 use crate::cache::{Prefix, PrefixBlock};
 use conversation::Reasoning;
@@ -47,6 +48,21 @@ pub const KNOWN_FIELDS: &[&str] = &[
     "speed",
     "cache_control",
 ];
+
+/// What the API would object to in the body of a request to `/v1/messages`, for tests that make
+/// requests without sending them. Reasoning must be signed by [`sign`].
+#[must_use]
+pub fn problems_of(body: &Value) -> Vec<String> {
+    let text = body.to_string();
+    let mut problems = Vec::new();
+    match Body::parse(text.as_bytes(), usize::MAX) {
+        Ok(body) => {
+            Validator::default().check(&body, Endpoint::Messages, &[], "", &mut problems);
+        }
+        Err(problem) => problems.push(problem),
+    }
+    problems
+}
 
 /// What is asked of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
