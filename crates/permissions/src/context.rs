@@ -1,0 +1,215 @@
+//! What a decision depends on: the session's side ([`PermissionContext`]) and the call's
+//! ([`CallFacts`]).
+
+use crate::path::{ResolvedPath, resolve_path};
+use crate::pattern::Anchors;
+use crate::protected::{IgnoreFile, OwnPlaces};
+use crate::ruleset::RuleSet;
+use lathe_protocol::permission::{PermissionMode, RuleSource, Subject};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What is known about the sandbox.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SandboxFacts {
+    /// Shell commands run in the sandbox.
+    pub bash_sandboxed: bool,
+    /// A sandboxed command needs no question.
+    pub auto_allow: bool,
+}
+
+/// Everything of a session that a decision depends on. Plain data; cloning is cheap enough for a
+/// snapshot per change.
+#[derive(Debug, Clone)]
+pub struct PermissionContext {
+    /// The mode.
+    pub mode: PermissionMode,
+    /// The rules.
+    pub rules: RuleSet,
+    /// The folders that may be worked in, as real paths.
+    pub roots: Vec<PathBuf>,
+    /// The person's home.
+    pub home: PathBuf,
+    /// The session's folder: where it started, and what relative rules count from.
+    pub cwd: PathBuf,
+    /// Lathe's own folder of this person.
+    pub config_home: PathBuf,
+    /// The project's folder: the one that holds `.lathe`.
+    pub project: PathBuf,
+    /// Whether the folder is trusted.
+    pub trusted: bool,
+    /// Whether the mode bypassPermissions may be entered.
+    pub bypass_available: bool,
+    /// The plan that plan mode may write.
+    pub plan_file: Option<PathBuf>,
+    /// What else the session may read and write although it lies elsewhere: its notes, its scratch
+    /// folder.
+    pub session_paths: Vec<PathBuf>,
+    /// What else the session may read: saved results, the files of skills.
+    pub readable_paths: Vec<PathBuf>,
+    /// The project's `.latheignore`.
+    pub ignore: Option<IgnoreFile>,
+    /// The sandbox.
+    pub sandbox: SandboxFacts,
+}
+
+impl PermissionContext {
+    /// A context with nothing allowed beyond reading in one folder: the starting point that callers
+    /// fill in.
+    #[must_use]
+    pub fn new(cwd: &Path, home: &Path, config_home: &Path) -> Self {
+        Self {
+            mode: PermissionMode::Default,
+            rules: RuleSet::default(),
+            roots: vec![crate::path::real_folder(cwd)],
+            home: home.to_path_buf(),
+            cwd: cwd.to_path_buf(),
+            config_home: config_home.to_path_buf(),
+            project: cwd.to_path_buf(),
+            trusted: false,
+            bypass_available: false,
+            plan_file: None,
+            session_paths: Vec::new(),
+            readable_paths: Vec::new(),
+            ignore: None,
+            sandbox: SandboxFacts::default(),
+        }
+    }
+
+    /// What the path patterns of a source's rules count from.
+    #[must_use]
+    pub fn anchors(&self, source: RuleSource) -> Anchors {
+        let settings_folder = match source {
+            RuleSource::UserSettings => &self.config_home,
+            RuleSource::ProjectSettings | RuleSource::LocalSettings => &self.project,
+            RuleSource::PolicySettings
+            | RuleSource::FlagSettings
+            | RuleSource::CliArg
+            | RuleSource::Command
+            | RuleSource::Session => &self.cwd,
+        };
+        Anchors {
+            home: self.home.clone(),
+            cwd: self.cwd.clone(),
+            settings_folder: settings_folder.clone(),
+        }
+    }
+
+    /// Why a path is a secret, if it is one.
+    #[must_use]
+    pub fn secret(&self, path: &Path) -> Option<String> {
+        crate::protected::secret(path, &self.config_home).or_else(|| {
+            let named = self
+                .ignore
+                .as_ref()
+                .is_some_and(|ignore| ignore.names(path));
+            named.then(|| format!("`{}` is kept secret by .latheignore", path.display()))
+        })
+    }
+
+    /// Why a write needs a person whatever the rules say, if it does.
+    pub(crate) fn protected(&self, path: &Path) -> Option<String> {
+        crate::protected::protected(
+            path,
+            OwnPlaces {
+                config_home: &self.config_home,
+                session_paths: &self.session_paths,
+            },
+        )
+        .filter(|_| !self.is_plan_file(path))
+    }
+
+    pub(crate) fn is_plan_file(&self, path: &Path) -> bool {
+        self.plan_file.as_deref() == Some(path)
+    }
+}
+
+/// One call, as the decision sees it.
+#[derive(Debug, Clone)]
+pub struct CallFacts<'a> {
+    /// The tool by its usual name.
+    pub tool_name: &'a str,
+    /// Its other names.
+    pub aliases: &'a [String],
+    /// The input, paths made absolute.
+    pub input: &'a Value,
+    /// What the call would touch.
+    pub subject: &'a Subject,
+    /// Whether the tool says that it only reads.
+    pub read_only: bool,
+    /// What [`resolve`] found.
+    pub resolved: ResolvedPaths,
+}
+
+impl CallFacts<'_> {
+    /// The tool's names, the usual one first.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        std::iter::once(self.tool_name)
+            .chain(self.aliases.iter().map(String::as_str))
+            .collect()
+    }
+}
+
+/// What the file system said about the paths of a call, and what the analyser said about its
+/// command. Gathered before the decision, so that the decision is a function of data.
+#[derive(Debug, Clone, Default)]
+pub struct ResolvedPaths {
+    paths: BTreeMap<PathBuf, ResolvedPath>,
+}
+
+impl ResolvedPaths {
+    /// The forms of a path; a path that was not looked at has an unknown target, which no grant
+    /// covers.
+    #[must_use]
+    pub fn get(&self, path: &Path) -> ResolvedPath {
+        self.paths
+            .get(path)
+            .cloned()
+            .unwrap_or_else(|| ResolvedPath {
+                written: crate::path::fold(path),
+                links: Vec::new(),
+                real: None,
+                case_insensitive: false,
+            })
+    }
+
+    /// Adds a path that was looked at.
+    pub fn insert(&mut self, path: PathBuf, resolved: ResolvedPath) {
+        self.paths.insert(path, resolved);
+    }
+
+    fn look_at(&mut self, path: &Path) {
+        // A text that is refused anyway is not worth asking the file system about, and some (a
+        // network path) must not be asked.
+        let text = path.to_string_lossy();
+        if text.contains('\0') || text.starts_with(r"\\") || text.starts_with("//") {
+            return;
+        }
+        if !self.paths.contains_key(path) {
+            self.paths.insert(path.to_path_buf(), resolve_path(path));
+        }
+    }
+}
+
+/// Asks the file system what the paths of a call really are, and the analyser what its command is.
+/// This is the I/O that comes before [`decide`](crate::decide).
+#[must_use]
+pub fn resolve(subject: &Subject, _context: &PermissionContext) -> ResolvedPaths {
+    let mut resolved = ResolvedPaths::default();
+    match subject {
+        Subject::Read { paths } | Subject::Write { paths } => {
+            for path in paths {
+                resolved.look_at(path);
+            }
+        }
+        Subject::Shell { .. }
+        | Subject::Nothing
+        | Subject::Fetch { .. }
+        | Subject::Mcp { .. }
+        | Subject::Named { .. }
+        | Subject::Person
+        | Subject::Unknown => {}
+    }
+    resolved
+}

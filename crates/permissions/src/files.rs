@@ -1,0 +1,272 @@
+//! Judging one path that is read or written, by a file tool or by a shell command.
+
+use crate::context::PermissionContext;
+use crate::order::{Findings, Question};
+use crate::path::{ResolvedPath, Suspicion, suspicion};
+use crate::ruleset::Rule;
+use crate::suggest;
+use lathe_protocol::permission::{Behavior, DecisionReason, PermissionMode};
+use std::path::{Path, PathBuf};
+
+/// How the reason ends when a secret would be read.
+pub(crate) const READ_SECRET: &str = "a person must say that it may be read";
+/// How the reason ends when a secret would be changed.
+pub(crate) const WRITE_SECRET: &str = "a person must say that it may be changed";
+
+/// Who touches a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Toucher<'a> {
+    /// A file tool, by name.
+    Tool(&'a str),
+    /// A shell command: rules for reading tools can forbid it, but not allow it.
+    Shell,
+}
+
+/// What speaks for and against reading a path.
+pub(crate) fn read(
+    path: &ResolvedPath,
+    toucher: Toucher<'_>,
+    context: &PermissionContext,
+) -> Findings {
+    let shown = path.written.display();
+    let blocked = path.outside(&context.roots).map(Path::to_path_buf);
+    let mut findings = Findings::new(Question {
+        reason: DecisionReason::WorkingDirectory {
+            reason: outside_words(path, blocked.as_deref(), "reads"),
+        },
+        suggestions: suggest::reading(path, context),
+        blocked_path: blocked.clone(),
+    });
+    findings.changes = false;
+    findings.deny = rule_on(path, context, Behavior::Deny, Rule::is_for_reading);
+    findings.ask = rule_on(path, context, Behavior::Ask, Rule::is_for_reading);
+    if let Some(reason) = refused(path, context, false) {
+        findings.refused = Some(reason);
+        return findings;
+    }
+    let literal = literal(path, context, false);
+    let secret = path.forms().find_map(|form| context.secret(form));
+    if let Some(reason) = &secret {
+        findings.question = Question {
+            reason: DecisionReason::SafetyCheck {
+                reason: format!("{reason}; {READ_SECRET}"),
+            },
+            suggestions: suggest::reading_secret(path, context),
+            blocked_path: Some(path.written.clone()),
+        };
+    }
+    if secret.is_none() {
+        let free = path.touched().all(|form| readable(form, path, context));
+        if free && path.real.is_some() && literal.is_none() {
+            findings.passes = Some(DecisionReason::WorkingDirectory {
+                reason: format!("`{shown}` lies in the working roots"),
+            });
+        }
+    }
+    if let Some(literal) = literal
+        && secret.is_none()
+    {
+        findings.question.reason = DecisionReason::Other { reason: literal };
+        findings.question.blocked_path = Some(path.written.clone());
+    }
+    if path.real.is_some() {
+        let tool = match toucher {
+            Toucher::Tool(tool) => tool,
+            Toucher::Shell => "Read",
+        };
+        let grants = |rule: &Rule| rule.is_for_reading() || rule.is_for_writing(tool);
+        findings.allow = granted(path, context, secret.is_some(), grants, |form| {
+            readable(form, path, context)
+        });
+    }
+    findings
+}
+
+/// What speaks for and against writing a path.
+pub(crate) fn write(
+    path: &ResolvedPath,
+    toucher: Toucher<'_>,
+    context: &PermissionContext,
+) -> Findings {
+    let tool = match toucher {
+        Toucher::Tool(tool) => tool,
+        Toucher::Shell => "Edit",
+    };
+    let blocked = path.outside(&context.roots).map(Path::to_path_buf);
+    let inside = blocked.is_none();
+    let reason = if inside {
+        DecisionReason::Other {
+            reason: format!(
+                "`{}` would be changed, which permission mode {} asks about",
+                path.written.display(),
+                context.mode
+            ),
+        }
+    } else {
+        DecisionReason::WorkingDirectory {
+            reason: outside_words(path, blocked.as_deref(), "writes"),
+        }
+    };
+    let mut findings = Findings::new(Question {
+        reason,
+        suggestions: suggest::writing(path, context),
+        blocked_path: blocked,
+    });
+    findings.deny = rule_on(path, context, Behavior::Deny, |rule| {
+        rule.is_for_writing(tool)
+    });
+    findings.ask = rule_on(path, context, Behavior::Ask, |rule| {
+        rule.is_for_writing(tool)
+    });
+    if let Some(reason) = refused(path, context, true) {
+        findings.refused = Some(reason);
+        return findings;
+    }
+    let own = path.touched().all(|form| {
+        context.is_plan_file(form)
+            || context
+                .session_paths
+                .iter()
+                .any(|folder| form.starts_with(folder))
+    });
+    if own && path.real.is_some() {
+        findings.changes = false;
+        findings.passes = Some(DecisionReason::WorkingDirectory {
+            reason: format!("`{}` is the session's own", path.written.display()),
+        });
+        return findings;
+    }
+    if let Some(reason) = path.forms().find_map(|form| context.protected(form)) {
+        findings.hard = Some(Question {
+            reason: DecisionReason::SafetyCheck { reason },
+            suggestions: Vec::new(),
+            blocked_path: Some(path.written.clone()),
+        });
+        return findings;
+    }
+    let secret = path.forms().find_map(|form| context.secret(form));
+    let literal = literal(path, context, true);
+    if let Some(reason) = &secret {
+        findings.question = Question {
+            reason: DecisionReason::SafetyCheck {
+                reason: format!("{reason}; {WRITE_SECRET}"),
+            },
+            suggestions: suggest::writing_named(path, context),
+            blocked_path: Some(path.written.clone()),
+        };
+    } else if let Some(literal) = literal.clone() {
+        findings.question = Question {
+            reason: DecisionReason::Other { reason: literal },
+            suggestions: suggest::writing_named(path, context),
+            blocked_path: Some(path.written.clone()),
+        };
+    }
+    if path.real.is_none() {
+        return findings;
+    }
+    let plain = secret.is_none() && literal.is_none();
+    findings.edit_in_roots = inside && plain;
+    let edits = matches!(
+        context.mode,
+        PermissionMode::AcceptEdits | PermissionMode::Auto
+    );
+    findings.allow = granted(
+        path,
+        context,
+        secret.is_some(),
+        |rule| rule.is_for_writing(tool),
+        |form| edits && plain && within(form, &context.roots, path.case_insensitive),
+    );
+    findings
+}
+
+fn within(form: &Path, folders: &[PathBuf], case_insensitive: bool) -> bool {
+    folders
+        .iter()
+        .any(|folder| crate::path::starts_with(form, folder, case_insensitive))
+}
+
+/// Whether a form may be read without a rule.
+fn readable(form: &Path, path: &ResolvedPath, context: &PermissionContext) -> bool {
+    within(form, &context.roots, path.case_insensitive)
+        || within(form, &context.session_paths, false)
+        || within(form, &context.readable_paths, false)
+        || context.is_plan_file(form)
+}
+
+/// The first rule of a behaviour that matches some form of a path.
+fn rule_on(
+    path: &ResolvedPath,
+    context: &PermissionContext,
+    behavior: Behavior,
+    about: impl Fn(&Rule) -> bool,
+) -> Option<DecisionReason> {
+    context
+        .rules
+        .with(behavior)
+        .find(|rule| about(rule) && rule.covers_any_form(path))
+        .map(Rule::reason)
+}
+
+/// The allow rule that lets a path pass: every form that is touched must be covered by a rule or be
+/// free anyway, and at least one is covered by a rule. A secret needs a rule that names it.
+fn granted(
+    path: &ResolvedPath,
+    context: &PermissionContext,
+    secret: bool,
+    about: impl Fn(&Rule) -> bool,
+    free: impl Fn(&Path) -> bool,
+) -> Option<DecisionReason> {
+    let mut reason = None;
+    for form in path.touched() {
+        let rule = context.rules.with(Behavior::Allow).find(|rule| {
+            about(rule)
+                && rule.covers_form(form, path.case_insensitive)
+                && (!secret
+                    || rule
+                        .named_path()
+                        .is_some_and(|named| context.secret(named).is_some()))
+        });
+        match rule {
+            Some(rule) => reason = reason.or_else(|| Some(rule.reason())),
+            None if !secret && free(form) => {}
+            None => return None,
+        }
+    }
+    reason
+}
+
+/// Refusals by the path's text.
+fn refused(
+    path: &ResolvedPath,
+    context: &PermissionContext,
+    writes: bool,
+) -> Option<DecisionReason> {
+    match suspicion(&path.written, &context.cwd, &context.roots, writes) {
+        Some(Suspicion::Refused(reason)) => Some(DecisionReason::SafetyCheck { reason }),
+        _ => None,
+    }
+}
+
+fn literal(path: &ResolvedPath, context: &PermissionContext, writes: bool) -> Option<String> {
+    match suspicion(&path.written, &context.cwd, &context.roots, writes) {
+        Some(Suspicion::Literal(reason)) => Some(reason),
+        _ => None,
+    }
+}
+
+fn outside_words(path: &ResolvedPath, blocked: Option<&Path>, verb: &str) -> String {
+    let written = path.written.display();
+    match (blocked, path.real.as_deref()) {
+        (_, None) => format!(
+            "what `{written}` leads to is not known, so it can't be seen whether it {verb} inside the working roots"
+        ),
+        (Some(blocked), _) if blocked != path.written => {
+            format!(
+                "`{written}` leads to `{}`, which lies outside the working roots",
+                blocked.display()
+            )
+        }
+        _ => format!("`{written}` lies outside the working roots"),
+    }
+}

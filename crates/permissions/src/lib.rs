@@ -1,0 +1,43 @@
+//! Who may do what.
+//!
+//! Before a call runs, the engine asks here. [`resolve`] looks at the file system (what the paths of
+//! the call really are) and [`decide`] — a pure function — says [`Allow`](Decision::Allow),
+//! [`Ask`](Decision::Ask) or [`Deny`](Decision::Deny), always with a reason.
+//!
+//! - [`rule`], [`pattern`], [`ruleset`]: rules such as `Bash(npm run test:*)` and `Edit(/src/**)`, from
+//!   their text to what they match. A deny beats an ask beats an allow, whatever the sources.
+//! - [`context`]: what a decision depends on, as plain data.
+//! - `order`: the order in which it counts. `files` and `shell` judge what is touched; `protected`
+//!   knows which paths need a person, and which are secrets.
+//! - [`live`]: the changing permissions of a session, and what was refused.
+//!
+//! What this crate deliberately doesn't do: it never asks anybody itself, runs nothing, and never
+//! lets a text that it doesn't understand pass.
+//!
+//! Start with [`decide`].
+#![forbid(unsafe_code)]
+
+mod broad;
+pub mod context;
+mod decision;
+mod files;
+pub mod live;
+mod message;
+mod order;
+pub mod path;
+pub mod pattern;
+mod protected;
+pub mod rule;
+pub mod ruleset;
+pub mod settings;
+mod shell;
+mod suggest;
+
+pub use context::{CallFacts, PermissionContext, ResolvedPaths, SandboxFacts, resolve};
+pub use decision::decide;
+pub use lathe_protocol::permission::Decision;
+pub use live::{ModeGates, ModeRefused, Permissions, PermissionsConfig, Store, UpdateError};
+pub use message::denial_message;
+pub use protected::IgnoreFile;
+pub use rule::{RuleError, format_rule, parse_rule, parse_rule_list};
+pub use ruleset::{Rule, RuleProblem, RuleSet};

@@ -1,0 +1,573 @@
+//! What rules compare with: path patterns, command patterns, domains and words.
+//!
+//! Path patterns are those of `.gitignore`: `*` and `?` stay within a name, `**` crosses folders, a
+//! pattern without a slash in it matches at any depth, and a matched folder matches everything in it.
+//! What they start with says where they count from: `//abs`, `~/home`, `/the settings file's folder`,
+//! `./` or nothing for the session's folder.
+
+use crate::path::fold;
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// The folders that a path pattern may count from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Anchors {
+    /// The person's home.
+    pub home: PathBuf,
+    /// The session's folder.
+    pub cwd: PathBuf,
+    /// The folder that a settings file's `/` means.
+    pub settings_folder: PathBuf,
+}
+
+/// A path pattern, ready to compare.
+#[derive(Debug, Clone)]
+pub struct PathPattern {
+    exact: GlobSet,
+    sources: Vec<String>,
+    folded: OnceLock<Option<GlobSet>>,
+    named: PathBuf,
+}
+
+impl PathPattern {
+    /// Compiles a pattern.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong with it.
+    pub fn new(content: &str, anchors: &Anchors) -> Result<Self, String> {
+        if content.starts_with('!') {
+            return Err("a rule can't be negated with `!`; write a rule of another kind, or `\\!` for a name that starts so".to_owned());
+        }
+        if content.contains('\0') {
+            return Err("a path has no NUL character".to_owned());
+        }
+        let (base, rest) = anchored(content, anchors)?;
+        let rest = rest.trim_start_matches('/');
+        let body = rest.trim_end_matches('/');
+        let anchored_by_slash = body.contains('/') || base.1;
+        let mut named = base.0.clone();
+        named.extend(
+            body.split('/')
+                .filter(|name| !name.is_empty() && *name != "**"),
+        );
+        while named.file_name().is_some_and(|name| name == "*") {
+            named.pop();
+        }
+        let base = globset::escape(&base.0.to_string_lossy());
+        let base = base.trim_end_matches('/');
+        let core = match (body, anchored_by_slash) {
+            ("" | "**", _) => base.to_owned(),
+            (body, true) => format!("{base}/{body}"),
+            (body, false) => format!("{base}/**/{body}"),
+        };
+        let core = core.strip_suffix("/**").unwrap_or(&core);
+        let sources = if core.is_empty() {
+            vec!["/".to_owned(), "/**".to_owned()]
+        } else {
+            vec![core.to_owned(), format!("{core}/**")]
+        };
+        let exact =
+            compile(&sources, false).map_err(|error| format!("not a path pattern: {error}"))?;
+        Ok(Self {
+            exact,
+            sources,
+            folded: OnceLock::new(),
+            named,
+        })
+    }
+
+    /// The pattern as a path, without `**` and without trailing stars: what it is about. A rule
+    /// reopens a secret only if this is the secret, not if the secret just lies somewhere below.
+    #[must_use]
+    pub fn named(&self) -> &Path {
+        &self.named
+    }
+
+    /// Whether an absolute path without `.` and `..` matches.
+    #[must_use]
+    pub fn matches(&self, path: &Path, case_insensitive: bool) -> bool {
+        if !case_insensitive {
+            return self.exact.is_match(path);
+        }
+        self.folded
+            .get_or_init(|| compile(&self.sources, true).ok())
+            .as_ref()
+            .is_some_and(|set| set.is_match(path))
+    }
+}
+
+fn compile(sources: &[String], case_insensitive: bool) -> Result<GlobSet, globset::Error> {
+    let mut builder = GlobSetBuilder::new();
+    for source in sources {
+        builder.add(
+            GlobBuilder::new(source)
+                .literal_separator(true)
+                .backslash_escape(true)
+                .case_insensitive(case_insensitive)
+                .build()?,
+        );
+    }
+    builder.build()
+}
+
+type Base = (PathBuf, bool);
+
+/// The folder that a pattern counts from (with whether it is anchored there even without a slash in
+/// the rest), and the rest.
+fn anchored<'a>(content: &'a str, anchors: &Anchors) -> Result<(Base, &'a str), String> {
+    if let Some(rest) = content.strip_prefix("//") {
+        return Ok(((PathBuf::from("/"), true), rest));
+    }
+    if let Some(rest) = content.strip_prefix('~') {
+        if rest.is_empty() || rest.starts_with('/') {
+            return Ok(((anchors.home.clone(), true), rest));
+        }
+        return Err("`~name` is not supported; write the folder in full, after `//`".to_owned());
+    }
+    if let Some(rest) = content.strip_prefix('/') {
+        return Ok(((anchors.settings_folder.clone(), true), rest));
+    }
+    let mut rest = content;
+    let mut base = anchors.cwd.clone();
+    let mut anchored = false;
+    loop {
+        if let Some(inner) = rest.strip_prefix("./") {
+            rest = inner;
+        } else if let Some(inner) = rest.strip_prefix("../") {
+            rest = inner;
+            base = fold(&base.join(".."));
+        } else {
+            break;
+        }
+        anchored = true;
+    }
+    match rest {
+        "." => Ok(((base, true), "")),
+        ".." => Ok(((fold(&base.join("..")), true), "")),
+        rest => Ok(((base, anchored), rest)),
+    }
+}
+
+/// What a rule says of commands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CommandPattern {
+    /// These words, then anything (`npm run test:*`).
+    Prefix(Vec<String>),
+    /// A text with `*` for anything (`npm run *`).
+    Wildcard(TextPattern),
+    /// This command and no other.
+    Exact(Vec<String>),
+}
+
+impl CommandPattern {
+    /// Reads the content of a rule for commands.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong with it.
+    pub fn new(content: &str) -> Result<Self, String> {
+        let content = content.trim();
+        if let Some(prefix) = content.strip_suffix(":*") {
+            let words = split_words(prefix).ok_or("its quotes are not balanced")?;
+            if words.is_empty() {
+                return Err(
+                    "`:*` needs words before it; write Bash alone for every command".to_owned(),
+                );
+            }
+            if !prefix.contains('*') {
+                return Ok(Self::Prefix(words));
+            }
+            return Ok(Self::Wildcard(TextPattern::new(&format!("{prefix} *"))));
+        }
+        let wildcard = TextPattern::new(content);
+        if wildcard.has_stars() {
+            return Ok(Self::Wildcard(wildcard));
+        }
+        Ok(Self::Exact(
+            split_words(&wildcard.literal()).ok_or("its quotes are not balanced")?,
+        ))
+    }
+
+    /// Whether a command's words match. `None` is a word whose text is not known before it runs.
+    #[must_use]
+    pub fn matches(&self, words: &[Option<&str>]) -> bool {
+        match self {
+            Self::Prefix(prefix) => {
+                words.len() >= prefix.len()
+                    && prefix
+                        .iter()
+                        .zip(words)
+                        .all(|(wanted, word)| *word == Some(wanted.as_str()))
+            }
+            Self::Exact(exact) => {
+                words.len() == exact.len()
+                    && exact
+                        .iter()
+                        .zip(words)
+                        .all(|(wanted, word)| *word == Some(wanted.as_str()))
+            }
+            Self::Wildcard(pattern) => {
+                let Some(Some(first)) = words.first() else {
+                    return false;
+                };
+                // The command's name must be the pattern's first word by itself, not a part of a
+                // quoted word that happens to read like several.
+                if pattern.first_word().is_some_and(|wanted| wanted != *first) {
+                    return false;
+                }
+                pattern.matches(&join_words(words))
+            }
+        }
+    }
+
+    /// Whether it is one command, spelt out.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        matches!(self, Self::Exact(_))
+    }
+
+    /// The fixed words at its start.
+    #[must_use]
+    pub fn leading_words(&self) -> Vec<&str> {
+        match self {
+            Self::Prefix(words) | Self::Exact(words) => words.iter().map(String::as_str).collect(),
+            Self::Wildcard(pattern) => pattern.leading_words(),
+        }
+    }
+}
+
+/// Words as one text, quoted where a blank or a quote would change how they read.
+fn join_words(words: &[Option<&str>]) -> String {
+    let mut text = String::new();
+    for word in words {
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        match word {
+            // Not known before it runs: no literal part of a pattern may stand for it.
+            None => text.push('\u{0}'),
+            Some("") => text.push_str("''"),
+            Some(word) if word.contains(char::is_whitespace) => {
+                text.push('\'');
+                text.push_str(word);
+                text.push('\'');
+            }
+            Some(word) => text.push_str(word),
+        }
+    }
+    text
+}
+
+/// A text in which `*` stands for anything and `\*` for itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TextPattern {
+    /// The fixed texts between the stars.
+    pieces: Vec<String>,
+}
+
+impl TextPattern {
+    /// Reads a pattern.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        let mut pieces = vec![String::new()];
+        let mut characters = text.chars().peekable();
+        while let Some(character) = characters.next() {
+            let next = characters.peek().copied();
+            match (character, next) {
+                ('\\', Some('*')) => {
+                    characters.next();
+                    push(&mut pieces, '*');
+                }
+                ('*', _) => pieces.push(String::new()),
+                (other, _) => push(&mut pieces, other),
+            }
+        }
+        Self { pieces }
+    }
+
+    fn has_stars(&self) -> bool {
+        self.pieces.len() > 1
+    }
+
+    fn literal(&self) -> String {
+        self.pieces.concat()
+    }
+
+    /// Whether a text matches. ` *` at the end also matches nothing, so that `npm run *` covers
+    /// `npm run` as the prefix form does.
+    #[must_use]
+    pub fn matches(&self, text: &str) -> bool {
+        let Some((last, front)) = self.pieces.split_last() else {
+            return text.is_empty();
+        };
+        let Some((first, middle)) = front.split_first() else {
+            return text == last;
+        };
+        if last.is_empty() && middle.is_empty() && first.strip_suffix(' ') == Some(text) {
+            return true;
+        }
+        let Some(mut rest) = text.strip_prefix(first.as_str()) else {
+            return false;
+        };
+        for piece in middle {
+            let Some(found) = rest.find(piece.as_str()) else {
+                return false;
+            };
+            rest = &rest[found + piece.len()..];
+        }
+        rest.len() >= last.len() && rest.ends_with(last.as_str())
+    }
+
+    fn first_word(&self) -> Option<&str> {
+        let first = self.pieces.first()?;
+        let end = first.find(char::is_whitespace)?;
+        Some(&first[..end])
+    }
+
+    fn leading_words(&self) -> Vec<&str> {
+        let Some(first) = self.pieces.first() else {
+            return Vec::new();
+        };
+        let whole = if self.has_stars() && !first.ends_with(char::is_whitespace) {
+            first
+                .rfind(char::is_whitespace)
+                .map_or("", |end| &first[..end])
+        } else {
+            first
+        };
+        whole.split_whitespace().collect()
+    }
+}
+
+fn push(pieces: &mut [String], character: char) {
+    if let Some(last) = pieces.last_mut() {
+        last.push(character);
+    }
+}
+
+/// The words of a rule's content: blanks separate, quotes and backslashes as in a shell, nothing
+/// is expanded. `None` when the quotes don't balance.
+#[must_use]
+pub fn split_words(text: &str) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            ' ' | '\t' | '\n' => words.extend(word.take()),
+            '\'' => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match characters.next()? {
+                        '\'' => break,
+                        other => word.push(other),
+                    }
+                }
+            }
+            '"' => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match characters.next()? {
+                        '"' => break,
+                        '\\' => match characters.next()? {
+                            escaped @ ('"' | '\\' | '$' | '`') => word.push(escaped),
+                            '\n' => {}
+                            other => {
+                                word.push('\\');
+                                word.push(other);
+                            }
+                        },
+                        other => word.push(other),
+                    }
+                }
+            }
+            '\\' => word.get_or_insert_default().push(characters.next()?),
+            other => word.get_or_insert_default().push(other),
+        }
+    }
+    words.extend(word);
+    Some(words)
+}
+
+/// What a rule says of web addresses: `domain:example.com` or `domain:*.example.com`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DomainPattern {
+    host: String,
+    subdomains: bool,
+}
+
+impl DomainPattern {
+    /// Reads the content of a rule for addresses.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong with it.
+    pub fn new(content: &str) -> Result<Self, String> {
+        let Some(host) = content.trim().strip_prefix("domain:") else {
+            return Err("rules for addresses name a host: WebFetch(domain:example.com)".to_owned());
+        };
+        let (host, subdomains) = host
+            .strip_prefix("*.")
+            .map_or((host, false), |host| (host, true));
+        let host = host.trim_end_matches('.').to_ascii_lowercase();
+        let fine = |character: char| {
+            character.is_alphanumeric() || matches!(character, '-' | '.' | ':' | '[' | ']' | '_')
+        };
+        if host.is_empty() || !host.chars().all(fine) {
+            return Err(format!(
+                "`{host}` is not a host; write domain:example.com or domain:*.example.com"
+            ));
+        }
+        Ok(Self { host, subdomains })
+    }
+
+    /// Whether a host matches. `widely` also takes the hosts below a named one, which is what a
+    /// refusal means and a grant doesn't.
+    #[must_use]
+    pub fn matches(&self, host: &str, widely: bool) -> bool {
+        let host = host.trim_end_matches('.').to_ascii_lowercase();
+        let below = || {
+            host.strip_suffix(&self.host)
+                .is_some_and(|rest| rest.ends_with('.'))
+        };
+        if self.subdomains {
+            below() || (widely && host == self.host)
+        } else {
+            host == self.host || (widely && below())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn anchors() -> Anchors {
+        Anchors {
+            home: "/home/u".into(),
+            cwd: "/work/p".into(),
+            settings_folder: "/work/s".into(),
+        }
+    }
+
+    fn path(pattern: &str, path: &str) -> bool {
+        PathPattern::new(pattern, &anchors())
+            .unwrap()
+            .matches(Path::new(path), false)
+    }
+
+    #[test]
+    fn the_start_of_a_pattern_says_where_it_counts_from() {
+        assert!(path("//etc/hosts", "/etc/hosts"));
+        assert!(path("~/.zshrc", "/home/u/.zshrc"));
+        assert!(!path("~/.zshrc", "/home/v/.zshrc"));
+        assert!(path("/src/**", "/work/s/src/a/b"));
+        assert!(!path("/src/**", "/work/p/src/a/b"));
+        assert!(path("./src/*.rs", "/work/p/src/a.rs"));
+        assert!(!path("./src/*.rs", "/work/p/src/deep/a.rs"));
+        assert!(path("src/*.rs", "/work/p/src/a.rs"));
+        assert!(path("../q/x", "/work/q/x"));
+        assert!(path("~", "/home/u/anything"));
+        assert!(path("//**", "/anything/at/all"));
+        assert!(path(".", "/work/p/x"));
+    }
+
+    #[test]
+    fn names_match_at_any_depth_and_folders_match_what_is_in_them() {
+        assert!(path("*.env", "/work/p/a/b/x.env"));
+        assert!(!path("*.env", "/work/other/x.env"));
+        assert!(path("secrets/", "/work/p/a/secrets/deep/x"));
+        assert!(path("/src", "/work/s/src/x"));
+        assert!(path("/src/**", "/work/s/src"));
+        assert!(!path("/src", "/work/s/srcs"));
+        assert!(path("./only-here", "/work/p/only-here"));
+        assert!(!path("./only-here", "/work/p/a/only-here"));
+        assert!(path("**/x/*.ts", "/work/p/a/b/x/y.ts"));
+    }
+
+    #[test]
+    fn bases_with_special_characters_are_taken_literally() {
+        let anchors = Anchors {
+            cwd: "/w/[a]{b}*".into(),
+            ..anchors()
+        };
+        let pattern = PathPattern::new("x/*", &anchors).unwrap();
+        assert!(pattern.matches(Path::new("/w/[a]{b}*/x/y"), false));
+        assert!(!pattern.matches(Path::new("/w/a/x/y"), false));
+    }
+
+    #[test]
+    fn case_counts_only_where_the_file_system_says_so() {
+        let pattern = PathPattern::new("./Src/*", &anchors()).unwrap();
+        assert!(!pattern.matches(Path::new("/work/p/src/x"), false));
+        assert!(pattern.matches(Path::new("/work/p/src/x"), true));
+    }
+
+    #[test]
+    fn patterns_that_mean_nothing_are_errors() {
+        for bad in ["!x", "~bob/x", "a\0b", "[z-a"] {
+            assert!(PathPattern::new(bad, &anchors()).is_err(), "{bad}");
+        }
+    }
+
+    fn command(pattern: &str, words: &[&str]) -> bool {
+        let words: Vec<Option<&str>> = words.iter().map(|word| Some(*word)).collect();
+        CommandPattern::new(pattern).unwrap().matches(&words)
+    }
+
+    #[test]
+    fn prefixes_end_at_a_word() {
+        assert!(command("npm run test:*", &["npm", "run", "test"]));
+        assert!(command("npm run test:*", &["npm", "run", "test", "--x"]));
+        assert!(!command("npm run test:*", &["npm", "run", "test:unit"]));
+        assert!(!command("npm run test:*", &["npm", "run", "tester"]));
+        assert!(!command("npm run test:*", &["npm", "run"]));
+        assert!(command(
+            "git commit -m 'a b':*",
+            &["git", "commit", "-m", "a b"]
+        ));
+    }
+
+    #[test]
+    fn wildcards_match_within_one_command() {
+        assert!(command("npm run *", &["npm", "run", "x", "y"]));
+        assert!(command("npm run *", &["npm", "run"]));
+        assert!(!command("npm run *", &["npm", "runx"]));
+        assert!(!command("npm *", &["npm run", "x"]));
+        assert!(command("git * main", &["git", "checkout", "main"]));
+        assert!(!command("git * main", &["git", "checkout", "maintenance"]));
+        assert!(command("* --version", &["rustc", "--version"]));
+        assert!(command(r"echo \*", &["echo", "*"]));
+        assert!(!command(r"echo \*", &["echo", "x"]));
+    }
+
+    #[test]
+    fn exact_commands_match_by_their_words() {
+        assert!(command("git status", &["git", "status"]));
+        assert!(!command("git status", &["git", "status", "-s"]));
+        assert!(command("echo 'a b'", &["echo", "a b"]));
+        assert!(!command("echo 'a b'", &["echo", "a", "b"]));
+    }
+
+    #[test]
+    fn a_word_that_is_not_known_matches_no_fixed_text() {
+        let pattern = CommandPattern::new("git push origin:*").unwrap();
+        assert!(!pattern.matches(&[Some("git"), Some("push"), None]));
+        let pattern = CommandPattern::new("git push *").unwrap();
+        assert!(pattern.matches(&[Some("git"), Some("push"), None]));
+        assert!(!pattern.matches(&[None, Some("push"), None]));
+    }
+
+    #[test]
+    fn a_grant_names_a_host_and_a_refusal_also_what_is_below_it() {
+        let pattern = DomainPattern::new("domain:Example.com").unwrap();
+        assert!(pattern.matches("example.com", false));
+        assert!(!pattern.matches("a.example.com", false));
+        assert!(pattern.matches("a.example.com", true));
+        assert!(!pattern.matches("badexample.com", true));
+        let pattern = DomainPattern::new("domain:*.example.com").unwrap();
+        assert!(pattern.matches("a.example.com", false));
+        assert!(!pattern.matches("example.com", false));
+        assert!(DomainPattern::new("example.com").is_err());
+        assert!(DomainPattern::new("domain:").is_err());
+    }
+}

@@ -1,0 +1,544 @@
+//! Which paths need a person whatever the rules say, and which are secrets.
+//!
+//! Two lists, both compared without regard to case (a file system may not care either):
+//! - *protected*: whoever writes there changes what Lathe itself may do, or what runs when a shell,
+//!   git or a login starts. No rule and no mode lets such a write pass by itself.
+//! - *secret*: whoever reads there learns keys and passwords. A rule can reopen a path.
+
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What the folder names `.lathe` and `.claude` hold that changes what Lathe does.
+const OWN_FOLDERS: &[&str] = &[".lathe", ".claude"];
+
+/// Files that belong to the agent's own configuration wherever they are.
+const OWN_FILES: &[&str] = &[".mcp.json", ".latheignore", ".claude.json", ".lathe.json"];
+
+/// Start-up files of shells and logins.
+const STARTUP_FILES: &[&str] = &[
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_logout",
+    ".bash_aliases",
+    ".profile",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".zlogin",
+    ".zlogout",
+    ".kshrc",
+    ".mkshrc",
+    ".cshrc",
+    ".tcshrc",
+    ".login",
+    ".logout",
+    ".inputrc",
+    ".xprofile",
+    ".xinitrc",
+    ".xsessionrc",
+    ".pam_environment",
+];
+
+/// Start-up files and folders by where they are: a path ends in it, or goes through it.
+const STARTUP_PLACES: &[&[&str]] = &[
+    &[".config", "fish"],
+    &[".config", "nushell"],
+    &[".config", "environment.d"],
+    &[".config", "autostart"],
+    &[".config", "systemd"],
+    &["Library", "LaunchAgents"],
+    &["etc", "profile"],
+    &["etc", "profile.d"],
+    &["etc", "bash.bashrc"],
+    &["etc", "bashrc"],
+    &["etc", "zsh"],
+    &["etc", "environment"],
+    &["etc", "sudoers"],
+    &["etc", "sudoers.d"],
+    &["etc", "ld.so.preload"],
+    &["etc", "cron.d"],
+    &["etc", "crontab"],
+    &["var", "spool", "cron"],
+];
+
+/// Credentials by where they are, from some folder on (usually home).
+const CREDENTIAL_PLACES: &[&[&str]] = &[
+    &[".ssh"],
+    &[".gnupg"],
+    &[".aws"],
+    &[".azure"],
+    &[".oci"],
+    &[".kube"],
+    &[".config", "gcloud"],
+    &[".config", "gh", "hosts.yml"],
+    &[".config", "glab-cli"],
+    &[".config", "doctl"],
+    &[".config", "op"],
+    &[".config", "rclone"],
+    &[".config", "git", "credentials"],
+    &[".docker", "config.json"],
+    &[".terraform.d", "credentials.tfrc.json"],
+    &[".cargo", "credentials"],
+    &[".cargo", "credentials.toml"],
+    &[".gem", "credentials"],
+    &[".m2", "settings-security.xml"],
+    &[".password-store"],
+    &[".netrc"],
+    &["_netrc"],
+    &[".git-credentials"],
+    &[".pypirc"],
+    &[".pgpass"],
+    &[".my.cnf"],
+    &[".vault-token"],
+    &[".boto"],
+    &[".s3cfg"],
+];
+
+/// Further secrets by where they are: keyrings and browser profiles.
+const SECRET_PLACES: &[&[&str]] = &[
+    &[".local", "share", "keyrings"],
+    &[".local", "share", "kwalletd"],
+    &[".local", "share", "password-store"],
+    &["Library", "Keychains"],
+    &["Library", "Cookies"],
+    &[".mozilla"],
+    &[".thunderbird"],
+    &[".config", "google-chrome"],
+    &[".config", "google-chrome-beta"],
+    &[".config", "chromium"],
+    &[".config", "BraveSoftware"],
+    &[".config", "microsoft-edge"],
+    &[".config", "vivaldi"],
+    &[".config", "opera"],
+    &["snap", "firefox"],
+    &["snap", "chromium"],
+    &[".var", "app", "org.mozilla.firefox"],
+    &[".var", "app", "com.google.Chrome"],
+    &["Library", "Application Support", "Google", "Chrome"],
+    &["Library", "Application Support", "Firefox"],
+    &["Library", "Application Support", "BraveSoftware"],
+    &["Library", "Application Support", "Microsoft Edge"],
+    &["etc", "shadow"],
+    &["etc", "gshadow"],
+    &["etc", "ssl", "private"],
+];
+
+/// Endings of files that hold private keys or key stores.
+const KEY_ENDINGS: &[&str] = &[
+    ".pem",
+    ".key",
+    ".p12",
+    ".pfx",
+    ".ppk",
+    ".jks",
+    ".keystore",
+    ".kdbx",
+    ".p8",
+    ".asc.key",
+];
+
+/// Endings of `.env` files that are there to be read.
+const TEMPLATE_ENDINGS: &[&str] = &[
+    ".example",
+    ".sample",
+    ".template",
+    ".dist",
+    ".defaults",
+    ".tmpl",
+    ".schema",
+];
+
+/// Where Lathe's own things lie for a session.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OwnPlaces<'a> {
+    pub(crate) config_home: &'a Path,
+    /// Inside protected folders, and still the session's own to write: the plan, its notes.
+    pub(crate) session_paths: &'a [PathBuf],
+}
+
+/// Why a write to this path needs a person, if it does.
+pub(crate) fn protected(path: &Path, own: OwnPlaces<'_>) -> Option<String> {
+    if own
+        .session_paths
+        .iter()
+        .any(|session| path.starts_with(session))
+    {
+        return None;
+    }
+    let shown = path.display();
+    if crate::path::starts_with(path, own.config_home, true) {
+        return Some(format!("`{shown}` belongs to Lathe's own configuration"));
+    }
+    let names = lower_names(path);
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let Some(last) = names.last().copied() else {
+        return None;
+    };
+    if names.iter().any(|name| OWN_FOLDERS.contains(name)) || OWN_FILES.contains(&last) {
+        return Some(format!(
+            "`{shown}` holds settings, hooks, skills or commands that Lathe obeys"
+        ));
+    }
+    if let Some(why) = git_control(&names) {
+        return Some(format!("`{shown}` {why}"));
+    }
+    if STARTUP_FILES.contains(&last) || goes_through(&names, STARTUP_PLACES) {
+        return Some(format!("`{shown}` runs when a shell or a session starts"));
+    }
+    if goes_through(&names, CREDENTIAL_PLACES) {
+        return Some(format!("`{shown}` holds keys or credentials"));
+    }
+    windows_trick(path).map(|why| format!("`{shown}` {why}"))
+}
+
+/// Whether git would run or obey what is written there.
+fn git_control(names: &[&str]) -> Option<&'static str> {
+    let last = *names.last()?;
+    if matches!(last, ".gitconfig" | ".gitmodules") || goes_through(names, &[&[".config", "git"]]) {
+        return Some("tells git what to run");
+    }
+    let inside = names
+        .iter()
+        .position(|name| *name == ".git")
+        .map(|at| &names[at + 1..])?;
+    if inside.is_empty() {
+        return Some("is a repository's own folder");
+    }
+    if inside.contains(&"hooks") {
+        return Some("holds hooks that git runs");
+    }
+    let is_config = matches!(
+        last,
+        "config" | "config.worktree" | "attributes" | "gitdir" | "commondir" | "alternates"
+    );
+    is_config.then_some("tells git what to run")
+}
+
+/// Whether the names contain one of the places, name after name.
+fn goes_through(names: &[&str], places: &[&[&str]]) -> bool {
+    places.iter().any(|place| {
+        names.windows(place.len()).any(|window| {
+            window
+                .iter()
+                .zip(*place)
+                .all(|(name, wanted)| name.eq_ignore_ascii_case(wanted))
+        })
+    })
+}
+
+/// Names that Windows file systems read as other names.
+fn windows_trick(path: &Path) -> Option<&'static str> {
+    for component in path.components() {
+        let std::path::Component::Normal(name) = component else {
+            continue;
+        };
+        let name = name.to_string_lossy();
+        if name.contains("::$") {
+            return Some("names an alternate data stream");
+        }
+        if name.ends_with('.') || name.ends_with(' ') {
+            return Some("ends in a dot or blank, which Windows drops");
+        }
+        let stem = name.split('.').next().unwrap_or("");
+        if is_short_name(stem) {
+            return Some("looks like a short Windows name of another file");
+        }
+        let device = stem.to_ascii_uppercase();
+        let numbered = |prefix: &str| {
+            device.strip_prefix(prefix).is_some_and(|rest| {
+                rest.len() == 1 && rest.starts_with(|digit: char| ('1'..='9').contains(&digit))
+            })
+        };
+        if matches!(device.as_str(), "CON" | "PRN" | "AUX" | "NUL")
+            || numbered("COM")
+            || numbered("LPT")
+        {
+            return Some("is a device's name on Windows");
+        }
+    }
+    None
+}
+
+/// `GIT~1` and the like: up to six characters, a tilde, digits.
+fn is_short_name(stem: &str) -> bool {
+    stem.split_once('~').is_some_and(|(front, digits)| {
+        !front.is_empty()
+            && front.len() <= 6
+            && !digits.is_empty()
+            && digits.len() <= 2
+            && digits.bytes().all(|digit| digit.is_ascii_digit())
+    })
+}
+
+/// Why this path is a secret, if it is one.
+pub(crate) fn secret(path: &Path, config_home: &Path) -> Option<String> {
+    let names = lower_names(path);
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let last = *names.last()?;
+    let shown = path.display();
+    let is_environment =
+        last.starts_with(".env") && !TEMPLATE_ENDINGS.iter().any(|ending| last.ends_with(ending));
+    if is_environment {
+        return Some(format!("`{shown}` usually holds passwords and keys"));
+    }
+    let private_key = matches!(
+        last,
+        "id_rsa" | "id_dsa" | "id_ecdsa" | "id_ed25519" | "id_ecdsa_sk" | "id_ed25519_sk"
+    ) || KEY_ENDINGS
+        .iter()
+        .any(|ending| last.ends_with(ending) && last.len() > ending.len());
+    if private_key {
+        return Some(format!("`{shown}` looks like a private key"));
+    }
+    if goes_through(&names, CREDENTIAL_PLACES) {
+        return Some(format!("`{shown}` holds keys or credentials"));
+    }
+    if goes_through(&names, SECRET_PLACES) {
+        return Some(format!(
+            "`{shown}` belongs to a keyring or a browser profile"
+        ));
+    }
+    if names.first() == Some(&"proc") && matches!(last, "environ" | "mem") {
+        return Some(format!("`{shown}` shows what a process keeps in memory"));
+    }
+    let own_credentials = crate::path::starts_with(path, config_home, true)
+        && (last.contains("credential") || last.contains("token") || last == "auth.json");
+    own_credentials.then(|| format!("`{shown}` holds Lathe's own credentials"))
+}
+
+fn lower_names(path: &Path) -> Vec<String> {
+    path.components()
+        .filter_map(|component| match component {
+            std::path::Component::Normal(name) => Some(name.to_string_lossy().to_lowercase()),
+            _ => None,
+        })
+        .collect()
+}
+
+/// A project's `.latheignore`: further paths that are secrets there, in the format of `.gitignore`.
+#[derive(Debug, Clone)]
+pub struct IgnoreFile {
+    root: PathBuf,
+    patterns: Arc<Gitignore>,
+}
+
+impl IgnoreFile {
+    /// Reads `.latheignore` in a folder. Without the file there is nothing; lines that are not
+    /// patterns are returned as problems.
+    #[must_use]
+    pub fn load(folder: &Path) -> (Option<Self>, Vec<String>) {
+        let file = folder.join(".latheignore");
+        let text = match std::fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return (None, Vec::new());
+            }
+            Err(error) => {
+                return (
+                    None,
+                    vec![format!(
+                        "{}: can't be read: {error}; its secrets are not known",
+                        file.display()
+                    )],
+                );
+            }
+        };
+        let (ignore, problems) = Self::of_text(folder, &text);
+        (Some(ignore), problems)
+    }
+
+    /// The same from a text.
+    #[must_use]
+    pub fn of_text(folder: &Path, text: &str) -> (Self, Vec<String>) {
+        let mut builder = GitignoreBuilder::new(folder);
+        let mut problems = Vec::new();
+        for (index, line) in text.lines().enumerate() {
+            if let Err(error) = builder.add_line(None, line) {
+                problems.push(format!(
+                    "{}:{}: {error}",
+                    folder.join(".latheignore").display(),
+                    index + 1
+                ));
+            }
+        }
+        let patterns = builder.build().unwrap_or_else(|error| {
+            problems.push(format!(
+                "{}: {error}",
+                folder.join(".latheignore").display()
+            ));
+            Gitignore::empty()
+        });
+        (
+            Self {
+                root: folder.to_path_buf(),
+                patterns: Arc::new(patterns),
+            },
+            problems,
+        )
+    }
+
+    /// Whether the file names this path or a folder that it lies in.
+    #[must_use]
+    pub fn names(&self, path: &Path) -> bool {
+        let Ok(inside) = path.strip_prefix(&self.root) else {
+            return false;
+        };
+        if inside.as_os_str().is_empty() {
+            return false;
+        }
+        // Whether it is a folder is not asked of the file system: a pattern for folders (`x/`)
+        // then also names a file of that name, which errs on the careful side.
+        self.patterns
+            .matched_path_or_any_parents(inside, true)
+            .is_ignore()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_protected(path: &str) -> bool {
+        let session_paths = [PathBuf::from("/h/.lathe/plans/p.md")];
+        let own = OwnPlaces {
+            config_home: Path::new("/h/.lathe"),
+            session_paths: &session_paths,
+        };
+        protected(Path::new(path), own).is_some()
+    }
+
+    #[test]
+    fn writes_that_change_what_runs_are_protected() {
+        for path in [
+            "/p/.lathe/settings.json",
+            "/p/.claude/settings.local.json",
+            "/p/sub/.claude/skills/x/SKILL.md",
+            "/p/.claude/commands/x.md",
+            "/p/.lathe/hooks/x.sh",
+            "/h/.lathe/settings.json",
+            "/p/.mcp.json",
+            "/p/.latheignore",
+            "/p/.git/hooks/pre-commit",
+            "/p/.git/config",
+            "/p/.git/modules/x/hooks/post-checkout",
+            "/p/.git/worktrees/a/config.worktree",
+            "/p/.GIT/Hooks/pre-commit",
+            "/h/.gitconfig",
+            "/h/.config/git/config",
+            "/p/.git",
+            "/h/.bashrc",
+            "/h/.zshenv",
+            "/h/.config/fish/config.fish",
+            "/etc/profile.d/x.sh",
+            "/h/.profile",
+            "/h/.ssh/authorized_keys",
+            "/h/.aws/credentials",
+            "/h/.config/gcloud/x",
+            "/h/.kube/config",
+            "/h/.netrc",
+            "/p/GIT~1/hooks",
+            "/p/x::$DATA",
+            "/p/x.",
+            "/p/NUL",
+            "/p/com1.txt",
+        ] {
+            assert!(is_protected(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn ordinary_writes_are_not() {
+        for path in [
+            "/p/src/main.rs",
+            "/p/.gitignore",
+            "/p/.github/workflows/x.yml",
+            "/p/.git/info/exclude",
+            "/p/CLAUDE.md",
+            "/p/config",
+            "/p/hooks/useThing.ts",
+            "/p/.envrc.md",
+            "/h/.lathe/plans/p.md",
+            "/p/profile.md",
+            "/p/console.log",
+            "/p/a~b.txt",
+            "/p/common.rs",
+            "/p/notes~",
+            "/p/etc/hosts",
+            "/p/git/hooks/x",
+        ] {
+            assert!(!is_protected(path), "{path}");
+        }
+    }
+
+    fn is_secret(path: &str) -> bool {
+        secret(Path::new(path), Path::new("/h/.lathe")).is_some()
+    }
+
+    #[test]
+    fn keys_passwords_and_profiles_are_secrets() {
+        for path in [
+            "/p/.env",
+            "/p/.env.local",
+            "/p/.envrc",
+            "/p/sub/.ENV.production",
+            "/h/.ssh/id_rsa",
+            "/h/.ssh/config",
+            "/h/.ssh",
+            "/h/.aws/credentials",
+            "/h/.gnupg/x",
+            "/p/server.pem",
+            "/p/tls.key",
+            "/p/id_ed25519",
+            "/h/.local/share/keyrings/x",
+            "/h/.mozilla/firefox/x",
+            "/h/.config/google-chrome/Default/Cookies",
+            "/h/Library/Application Support/Google/Chrome/x",
+            "/etc/shadow",
+            "/proc/self/environ",
+            "/proc/1/environ",
+            "/h/.netrc",
+            "/h/.git-credentials",
+            "/h/.lathe/credentials.json",
+        ] {
+            assert!(is_secret(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn templates_public_keys_and_code_are_not() {
+        for path in [
+            "/p/.env.example",
+            "/p/.env.local.sample",
+            "/p/env.ts",
+            "/p/src/environment.rs",
+            "/h/id_rsa.pub",
+            "/p/keys.ts",
+            "/p/key",
+            "/p/.key",
+            "/etc/passwd",
+            "/proc/cpuinfo",
+            "/p/mozilla/x",
+            "/p/README.md",
+        ] {
+            assert!(!is_secret(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_project_adds_its_own_secrets() {
+        let (ignore, problems) = IgnoreFile::of_text(
+            Path::new("/p"),
+            "# x\nprivate/\n*.sql\n!public.sql\n/only-top\n",
+        );
+        assert!(problems.is_empty());
+        assert!(ignore.names(Path::new("/p/private/x")));
+        assert!(ignore.names(Path::new("/p/a/private/b/c")));
+        assert!(ignore.names(Path::new("/p/dump.sql")));
+        assert!(!ignore.names(Path::new("/p/public.sql")));
+        assert!(!ignore.names(Path::new("/p/a/only-top")));
+        assert!(!ignore.names(Path::new("/q/dump.sql")));
+        assert!(!ignore.names(Path::new("/p")));
+    }
+}

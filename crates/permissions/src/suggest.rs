@@ -1,0 +1,145 @@
+//! What 'always allow' would save: enough to silence the next such question, and no more.
+
+use crate::context::PermissionContext;
+use crate::path::ResolvedPath;
+use lathe_protocol::permission::{
+    Behavior, PermissionMode, PermissionUpdate, RuleSource, RuleValue,
+};
+use std::path::{Path, PathBuf};
+
+/// An update that adds one allow rule.
+pub(crate) fn allow_rule(
+    tool: &str,
+    content: Option<String>,
+    destination: RuleSource,
+) -> PermissionUpdate {
+    PermissionUpdate::AddRules {
+        rules: vec![RuleValue {
+            tool_name: tool.to_owned(),
+            rule_content: content,
+        }],
+        behavior: Behavior::Allow,
+        destination,
+    }
+}
+
+/// For a write: edits in general, and the folders that lie outside the roots.
+pub(crate) fn writing(path: &ResolvedPath, context: &PermissionContext) -> Vec<PermissionUpdate> {
+    let mut suggestions = Vec::new();
+    if !matches!(
+        context.mode,
+        PermissionMode::AcceptEdits | PermissionMode::Auto
+    ) {
+        suggestions.push(PermissionUpdate::SetMode {
+            mode: PermissionMode::AcceptEdits,
+            destination: RuleSource::Session,
+        });
+    }
+    let directories = folders_outside(path, context);
+    if !directories.is_empty() {
+        suggestions.push(PermissionUpdate::AddDirectories {
+            directories,
+            destination: RuleSource::Session,
+        });
+    }
+    suggestions
+}
+
+/// For a write that edits in general don't cover: rules that name the file.
+pub(crate) fn writing_named(
+    path: &ResolvedPath,
+    _context: &PermissionContext,
+) -> Vec<PermissionUpdate> {
+    named(path, "Edit")
+}
+
+/// For a read outside the roots: rules for its folder.
+pub(crate) fn reading(path: &ResolvedPath, context: &PermissionContext) -> Vec<PermissionUpdate> {
+    let mut rules: Vec<RuleValue> = Vec::new();
+    for folder in folders_outside(path, context) {
+        let content = match absolute_pattern(&folder) {
+            // Nobody means "everything on this machine" when they say yes to one file.
+            None => return named(path, "Read"),
+            Some(pattern) => format!("{pattern}/**"),
+        };
+        rules.push(RuleValue {
+            tool_name: "Read".into(),
+            rule_content: Some(content),
+        });
+    }
+    if rules.is_empty() {
+        return Vec::new();
+    }
+    vec![PermissionUpdate::AddRules {
+        rules,
+        behavior: Behavior::Allow,
+        destination: RuleSource::Session,
+    }]
+}
+
+/// For a secret: rules that name the file itself.
+pub(crate) fn reading_secret(
+    path: &ResolvedPath,
+    _context: &PermissionContext,
+) -> Vec<PermissionUpdate> {
+    named(path, "Read")
+}
+
+fn named(path: &ResolvedPath, tool: &str) -> Vec<PermissionUpdate> {
+    let mut rules: Vec<RuleValue> = Vec::new();
+    for form in path.touched() {
+        let Some(content) = absolute_pattern(form) else {
+            return Vec::new();
+        };
+        let rule = RuleValue {
+            tool_name: tool.into(),
+            rule_content: Some(content),
+        };
+        if !rules.contains(&rule) {
+            rules.push(rule);
+        }
+    }
+    vec![PermissionUpdate::AddRules {
+        rules,
+        behavior: Behavior::Allow,
+        destination: RuleSource::Session,
+    }]
+}
+
+/// The folders that have to become roots for a path to lie inside.
+fn folders_outside(path: &ResolvedPath, context: &PermissionContext) -> Vec<PathBuf> {
+    if path.real.is_none() {
+        return Vec::new();
+    }
+    let mut folders: Vec<PathBuf> = Vec::new();
+    for form in path.touched() {
+        let inside = context
+            .roots
+            .iter()
+            .any(|root| crate::path::starts_with(form, root, path.case_insensitive));
+        let Some(folder) = form.parent().filter(|_| !inside) else {
+            continue;
+        };
+        let folder = folder.to_path_buf();
+        if folder.parent().is_some() && !folders.contains(&folder) {
+            folders.push(folder);
+        } else if folder.parent().is_none() && !folders.iter().any(|known| known == form) {
+            // A file right below the root: the file itself, not the whole machine.
+            folders.push(form.to_path_buf());
+        }
+    }
+    folders
+}
+
+/// A path as a rule's content that matches it literally; `None` for the file system's root.
+fn absolute_pattern(path: &Path) -> Option<String> {
+    path.parent()?;
+    let mut text = String::from("/");
+    for character in path.to_str()?.chars() {
+        if matches!(character, '*' | '?' | '[' | ']' | '{' | '}' | '\\' | '!') {
+            text.push('\\');
+        }
+        text.push(character);
+    }
+    Some(text)
+}
