@@ -1,0 +1,307 @@
+//! Who belongs to a command: finding and ending every process that it started.
+//!
+//! A process belongs to a command when it is the shell itself, is in its group or session, stands
+//! below one that belongs in the process tree, was seen to belong before, or carries the command's
+//! marker in its environment. The tree is the strongest of these: the shell is a child subreaper,
+//! so a daemon that left the group and the session is still below it. The marker is for when the
+//! shell is gone already (`exec`, `kill -9 $$`) and the tree with it.
+//!
+//! What can still slip through, by intent only: a process whose shell was replaced or killed, *and*
+//! that made its own session, *and* cleared its environment.
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::sync::OnceLock;
+
+/// The environment variable that marks a command's processes.
+pub(super) const MARKER_VARIABLE: &str = "LATHE_COMMAND_ID";
+
+/// The part of every marker that is the same for all commands of this process.
+pub(super) fn process_marker() -> &'static str {
+    static MARKER: OnceLock<String> = OnceLock::new();
+    MARKER.get_or_init(|| lathe_protocol::ids::RequestId::random().0)
+}
+
+/// A fresh marker.
+pub(super) fn new_marker() -> String {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    format!(
+        "{}.{}",
+        process_marker(),
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    )
+}
+
+/// A process as `/proc` shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Process {
+    pub(super) pid: i32,
+    parent: i32,
+    group: i32,
+    session: i32,
+    dead: bool,
+    /// Clock ticks since boot; with the pid it names a process for good.
+    started: u64,
+}
+
+/// The processes of one command.
+#[derive(Debug, Clone)]
+pub(super) struct Family {
+    leader: i32,
+    leader_started: Option<u64>,
+    marker: String,
+    seen: HashSet<(i32, u64)>,
+}
+
+impl Family {
+    /// The family of a process that was just started and leads its own session.
+    pub(super) fn new(leader: i32, marker: String) -> Self {
+        Self {
+            leader,
+            leader_started: read_stat(leader).map(|process| process.started),
+            marker,
+            seen: HashSet::new(),
+        }
+    }
+
+    /// All living members. The shell itself is left out where asked.
+    pub(super) fn members(&mut self, shell: Shell) -> Vec<Process> {
+        // A process that ended while the table was read may have left a child that the table
+        // doesn't have, and one in the middle of an exec shows no environment. "None" is only
+        // believed of a look without such holes.
+        for _ in 0..10 {
+            let (table, whole) = all_processes();
+            let (members, sure) = self.members_in(table, shell);
+            if (whole && sure) || !members.is_empty() {
+                return members;
+            }
+        }
+        Vec::new()
+    }
+
+    fn members_in(&mut self, table: Vec<Process>, shell: Shell) -> (Vec<Process>, bool) {
+        let mut sure = true;
+        let mut belongs: HashSet<i32> = HashSet::new();
+        // A new process may have been given the dead leader's number; then its session means nothing.
+        let reused = table.iter().any(|process| {
+            process.pid == self.leader && Some(process.started) != self.leader_started
+        });
+        let marker = format!("{MARKER_VARIABLE}={}", self.marker);
+        for process in &table {
+            let by_number = !reused
+                && [process.pid, process.group, process.session].contains(&self.leader)
+                && self.leader != 0;
+            let younger = self
+                .leader_started
+                .is_none_or(|started| process.started >= started);
+            if by_number || self.seen.contains(&(process.pid, process.started)) {
+                belongs.insert(process.pid);
+            } else if younger && !process.dead && process.parent != KERNEL_THREADS {
+                match marking(process.pid, &marker) {
+                    Marking::Ours => {
+                        belongs.insert(process.pid);
+                    }
+                    Marking::Unknown => sure = false,
+                    Marking::Foreign => {}
+                }
+            }
+        }
+        add_descendants(&mut belongs, &table);
+        let own = std::process::id().cast_signed();
+        let members: Vec<Process> = table
+            .into_iter()
+            .filter(|process| belongs.contains(&process.pid))
+            .filter(|process| !process.dead && process.pid != own && process.pid > 1)
+            .filter(|process| shell == Shell::Included || process.pid != self.leader)
+            .collect();
+        self.seen
+            .extend(members.iter().map(|process| (process.pid, process.started)));
+        (members, sure)
+    }
+
+    /// Signals every member once; says which there were.
+    pub(super) fn signal(&mut self, signal: Signal, shell: Shell) -> Vec<Process> {
+        let members = self.members(shell);
+        // The group in one call first: a shell that is signalled after its child might start the
+        // next command of a list in between. Without /proc this is also all there is.
+        if shell == Shell::Included && self.leader > 1 {
+            let alive = members.iter().any(|process| process.group == self.leader);
+            if alive || !cfg!(target_os = "linux") {
+                let _ = nix::sys::signal::killpg(Pid::from_raw(self.leader), signal);
+            }
+        }
+        for process in &members {
+            if shell == Shell::Included && process.group == self.leader {
+                continue;
+            }
+            // It may have ended meanwhile, or belong to root: neither is ours to mend.
+            let _ = kill(Pid::from_raw(process.pid), signal);
+        }
+        members
+    }
+
+    /// Kills everything at once and doesn't come back before nothing is left (or can't be killed).
+    pub(super) fn kill_now(&mut self) {
+        for _ in 0..200 {
+            if self.signal(Signal::SIGKILL, Shell::Included).is_empty() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+    }
+}
+
+/// Whether the shell itself is meant too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shell {
+    Included,
+    LeftOut,
+}
+
+/// A short line that tells a person which process this is.
+pub(super) fn describe(process: &Process) -> String {
+    let pid = process.pid;
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words: Vec<String> = line
+        .split(|&byte| byte == 0)
+        .filter(|word| !word.is_empty())
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .collect();
+    let mut line = words.join(" ");
+    if let Some((end, _)) = line.char_indices().nth(80) {
+        line.truncate(end);
+        line.push('…');
+    }
+    if line.is_empty() {
+        format!("process {pid}")
+    } else {
+        format!("{line} (pid {pid})")
+    }
+}
+
+fn add_descendants(belongs: &mut HashSet<i32>, table: &[Process]) {
+    let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
+    for process in table {
+        children
+            .entry(process.parent)
+            .or_default()
+            .push(process.pid);
+    }
+    let mut todo: Vec<i32> = belongs.iter().copied().collect();
+    while let Some(pid) = todo.pop() {
+        for &child in children.get(&pid).into_iter().flatten() {
+            if belongs.insert(child) {
+                todo.push(child);
+            }
+        }
+    }
+}
+
+/// The parent of all threads of the kernel, which have no environment.
+const KERNEL_THREADS: i32 = 2;
+
+enum Marking {
+    Ours,
+    Foreign,
+    /// It shows no environment: none was given to it, or it is just being replaced.
+    Unknown,
+}
+
+fn marking(pid: i32, marker: &str) -> Marking {
+    match fs::read(format!("/proc/{pid}/environ")) {
+        Ok(environment) if environment.is_empty() => Marking::Unknown,
+        Ok(environment) => {
+            let mut entries = environment.split(|&byte| byte == 0);
+            if entries.any(|entry| entry == marker.as_bytes()) {
+                Marking::Ours
+            } else {
+                Marking::Foreign
+            }
+        }
+        Err(_) => Marking::Foreign,
+    }
+}
+
+/// The process table, and whether every process in it could be looked at before it ended.
+fn all_processes() -> (Vec<Process>, bool) {
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return (Vec::new(), true);
+    };
+    let mut table = Vec::new();
+    let mut whole = true;
+    for entry in entries.flatten() {
+        let Some(pid) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok())
+        else {
+            continue;
+        };
+        match read_stat(pid) {
+            Some(process) => table.push(process),
+            None => whole = false,
+        }
+    }
+    (table, whole)
+}
+
+fn read_stat(pid: i32) -> Option<Process> {
+    parse_stat(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// The name in the second field may hold anything, also spaces and parentheses: count from the last.
+fn parse_stat(stat: &[u8]) -> Option<Process> {
+    let open = stat.iter().position(|&byte| byte == b'(')?;
+    let close = stat.iter().rposition(|&byte| byte == b')')?;
+    let pid = std::str::from_utf8(stat.get(..open)?).ok()?.trim();
+    let rest = std::str::from_utf8(stat.get(close + 1..)?).ok()?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    Some(Process {
+        pid: pid.parse().ok()?,
+        dead: matches!(*fields.first()?, "Z" | "X" | "x"),
+        parent: fields.get(1)?.parse().ok()?,
+        group: fields.get(2)?.parse().ok()?,
+        session: fields.get(3)?.parse().ok()?,
+        started: fields.get(19)?.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_name_with_parentheses_is_no_trap() {
+        let stat = b"42 (a) Z (b c) S 7 8 9 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 12345 99 1 2";
+        assert_eq!(
+            parse_stat(stat),
+            Some(Process {
+                pid: 42,
+                parent: 7,
+                group: 8,
+                session: 9,
+                dead: false,
+                started: 12345
+            })
+        );
+    }
+
+    #[test]
+    fn descendants_of_descendants_belong() {
+        let process = |pid, parent| Process {
+            pid,
+            parent,
+            group: pid,
+            session: pid,
+            dead: false,
+            started: 0,
+        };
+        let table = [process(5, 4), process(4, 3), process(9, 1), process(3, 1)];
+        let mut belongs = HashSet::from([3]);
+        add_descendants(&mut belongs, &table);
+        assert_eq!(belongs, HashSet::from([3, 4, 5]));
+    }
+}

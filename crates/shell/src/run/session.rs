@@ -1,0 +1,436 @@
+//! The shell of a session: what stays from one command to the next.
+
+use super::background::{Adoption, BackgroundCommands};
+use super::capture::Spill;
+use super::family::new_marker;
+use super::program::{CommandText, ShellProgram};
+use super::snapshot::{self, SnapshotState};
+use super::spawn::{self, Launch};
+use super::supervise::{self, Outcome, StopCause, Supervised, Watch};
+use super::{
+    DirectoryChange, Exit, Finished, OnTimeout, Output, RunError, RunOptions, ShellOptions,
+};
+use lathe_protocol::ids::TaskId;
+use parking_lot::{Mutex, RwLock};
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Longer commands than this reach the shell through a file: the kernel takes arguments of up to
+/// 128 KiB.
+const LONGEST_ARGUMENT: usize = 100 * 1024;
+
+/// What makes programs work without a person at a terminal.
+const WITHOUT_A_PERSON: &[(&str, &str)] = &[
+    // An editor that is done at once, leaving the text as it is.
+    ("GIT_EDITOR", "true"),
+    ("EDITOR", "true"),
+    ("VISUAL", "true"),
+    // No pager waits for a key.
+    ("PAGER", "cat"),
+    ("GIT_PAGER", "cat"),
+    ("MANPAGER", "cat"),
+    ("SYSTEMD_PAGER", "cat"),
+    // A missing password is an error, not a question.
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("DEBIAN_FRONTEND", "noninteractive"),
+    // So that a script can tell who runs it.
+    ("LATHE", "1"),
+];
+
+/// The shell of a session.
+pub struct ShellSession {
+    options: ShellOptions,
+    program: Option<ShellProgram>,
+    environment: Vec<(OsString, OsString)>,
+    directory: RwLock<PathBuf>,
+    extra_environment: RwLock<Vec<(OsString, OsString)>>,
+    snapshot: Arc<Mutex<SnapshotState>>,
+    background: BackgroundCommands,
+}
+
+impl std::fmt::Debug for ShellSession {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("ShellSession")
+            .field("program", &self.program)
+            .field("directory", &*self.directory.read())
+            .finish_non_exhaustive()
+    }
+}
+
+impl ShellSession {
+    /// A shell that starts in the given folder. Nothing runs yet.
+    #[must_use]
+    pub fn new(options: ShellOptions) -> Self {
+        let environment = options
+            .environment
+            .clone()
+            .unwrap_or_else(snapshot::own_environment);
+        let program = options
+            .shell
+            .clone()
+            .map(ShellProgram::at)
+            .or_else(|| ShellProgram::find(&environment));
+        let state = if options.snapshot {
+            SnapshotState::NotTaken
+        } else {
+            SnapshotState::Off
+        };
+        Self {
+            program,
+            environment,
+            directory: RwLock::new(options.directory.clone()),
+            extra_environment: RwLock::new(Vec::new()),
+            snapshot: Arc::new(Mutex::new(state)),
+            background: BackgroundCommands::default(),
+            options,
+        }
+    }
+
+    /// The working folder.
+    #[must_use]
+    pub fn directory(&self) -> PathBuf {
+        self.directory.read().clone()
+    }
+
+    /// Moves the working folder.
+    pub fn set_directory(&self, directory: PathBuf) {
+        *self.directory.write() = directory;
+    }
+
+    /// Which shell runs commands, if there is one at all.
+    #[must_use]
+    pub fn program(&self) -> Option<&ShellProgram> {
+        self.program.as_ref()
+    }
+
+    /// Sets variables for all later commands (what a hook exported). The newest value counts.
+    pub fn add_environment(&self, variables: impl IntoIterator<Item = (OsString, OsString)>) {
+        let mut extra = self.extra_environment.write();
+        for (name, value) in variables {
+            extra.retain(|(known, _)| *known != name);
+            extra.push((name, value));
+        }
+    }
+
+    /// The commands that run in the background.
+    #[must_use]
+    pub fn background(&self) -> &BackgroundCommands {
+        &self.background
+    }
+
+    /// Begins to take the snapshot of the user's shell, unless it was begun or isn't wanted. The
+    /// first command does so too; called at the start, the snapshot is there when it comes.
+    pub fn prepare(&self) {
+        if let Some(program) = &self.program {
+            snapshot::ensure_taken(&self.snapshot, program, &self.environment);
+        }
+    }
+
+    /// Whether the snapshot has been taken (or won't be).
+    #[must_use]
+    pub fn is_prepared(&self) -> bool {
+        !matches!(
+            *self.snapshot.lock(),
+            SnapshotState::NotTaken | SnapshotState::BeingTaken
+        )
+    }
+
+    /// Runs a command and waits for its end, its time limit or its cancellation. Whatever it started
+    /// is gone when this returns, unless it went into the background. Dropping the future ends it.
+    ///
+    /// # Errors
+    /// When the command can't be started at all.
+    pub async fn run(&self, command: &str, options: RunOptions) -> Result<Finished, RunError> {
+        let start = options
+            .directory
+            .clone()
+            .unwrap_or_else(|| self.directory());
+        let (supervised, directory) = self.start(command, &options, start.clone()).await?;
+        let mut guard = StopOnDrop(Some(supervised.clone()));
+        let timeout = tokio::time::sleep(options.timeout);
+        let moves = tokio::select! {
+            biased;
+            outcome = supervised.finished() => {
+                guard.0 = None;
+                return self.conclude(outcome.as_deref(), &options, &start, directory);
+            }
+            () = options.cancel.cancelled() => {
+                supervised.stop(StopCause::Cancelled);
+                false
+            }
+            () = options.to_background.cancelled() => true,
+            () = timeout => {
+                if options.on_timeout == OnTimeout::Kill {
+                    supervised.stop(StopCause::TimedOut);
+                    false
+                } else {
+                    true
+                }
+            }
+        };
+        if moves {
+            let id = self
+                .move_to_background(command, &options, supervised.clone())
+                .await?;
+            guard.0 = None;
+            return Ok(self.moved(id, &supervised, start));
+        }
+        let outcome = supervised.finished().await;
+        guard.0 = None;
+        self.conclude(outcome.as_deref(), &options, &start, directory)
+    }
+
+    /// Starts a command that runs on by itself.
+    ///
+    /// # Errors
+    /// When the command can't be started, or its output file can't be made.
+    pub async fn start_in_background(
+        &self,
+        command: &str,
+        options: RunOptions,
+    ) -> Result<TaskId, RunError> {
+        let start = options
+            .directory
+            .clone()
+            .unwrap_or_else(|| self.directory());
+        let (supervised, _) = self.start(command, &options, start).await?;
+        self.move_to_background(command, &options, supervised).await
+    }
+
+    /// Ends everything that this session runs in the background.
+    pub async fn shut_down(&self) {
+        self.background.stop_all().await;
+    }
+
+    async fn move_to_background(
+        &self,
+        command: &str,
+        options: &RunOptions,
+        supervised: Supervised,
+    ) -> Result<TaskId, RunError> {
+        self.background
+            .adopt(Adoption {
+                supervised,
+                command: command.to_owned(),
+                description: options.description.clone(),
+                tool_use_id: options.tool_use_id.clone(),
+                folder: self.options.output_folder.clone(),
+            })
+            .await
+    }
+
+    fn moved(&self, id: TaskId, supervised: &Supervised, directory: PathBuf) -> Finished {
+        let file = self.background.get(id.as_str()).ok();
+        let capture = supervised.capture.lock();
+        Finished {
+            exit: Exit::MovedToBackground(id),
+            output: Output {
+                text: capture.text(|cut| format!("\n\n[{cut} bytes left out here]\n\n")),
+                total_bytes: capture.total(),
+                omitted_bytes: capture.omitted(),
+                file: file.map(|command| command.output_file),
+                file_truncated: false,
+            },
+            directory: DirectoryChange::None(directory),
+            leftovers: Vec::new(),
+            duration: supervised.started.elapsed(),
+        }
+    }
+
+    /// Starts a command; says where it really runs when the wanted folder is gone.
+    async fn start(
+        &self,
+        command: &str,
+        options: &RunOptions,
+        wanted: PathBuf,
+    ) -> Result<(Supervised, Option<PathBuf>), RunError> {
+        let program = self.program.as_ref().ok_or(RunError::NoShell)?;
+        if command.contains('\0') {
+            return Err(RunError::NulInCommand);
+        }
+        self.prepare();
+        let snapshot = match &*self.snapshot.lock() {
+            SnapshotState::Taken(snapshot) => Some(Arc::clone(snapshot)),
+            _ => None,
+        };
+        let replaced = if wanted.is_dir() {
+            None
+        } else {
+            Some(self.existing_directory(&wanted, options)?)
+        };
+        let mut keep = Vec::new();
+        if command.len() > LONGEST_ARGUMENT {
+            keep.push(write_long_form(command).map_err(|source| RunError::LongCommand { source })?);
+        }
+        let fail = |source| RunError::Start {
+            program: program.path.clone(),
+            source,
+        };
+        let (control, control_end) =
+            spawn::control_socket(program.fixed_descriptor()).map_err(fail)?;
+        let mut arguments = program.arguments(
+            &CommandText {
+                text: command,
+                snapshot: snapshot
+                    .as_ref()
+                    .and_then(|snapshot| snapshot.file.as_deref()),
+                long_form: keep.first().map(|path: &tempfile::TempPath| &**path),
+            },
+            control_end.descriptor(),
+        );
+        let mut executable = program.path.clone();
+        let mut prefix = options.prefix.iter().cloned();
+        if let Some(first) = prefix.next() {
+            let shell = std::mem::replace(&mut executable, PathBuf::from(first)).into_os_string();
+            arguments = prefix.chain([shell]).chain(arguments).collect();
+        }
+        let mut environment = self.environment.clone();
+        if let Some(snapshot) = &snapshot {
+            environment.extend(snapshot.environment.iter().cloned());
+        }
+        environment.extend(
+            WITHOUT_A_PERSON
+                .iter()
+                .map(|&(name, value)| (name.into(), value.into())),
+        );
+        environment.extend(self.extra_environment.read().iter().cloned());
+        environment.extend(options.environment.iter().cloned());
+        let spawned = spawn::spawn(Launch {
+            program: executable,
+            arguments,
+            directory: replaced.clone().unwrap_or(wanted),
+            environment,
+            marker: new_marker(),
+            control: control_end,
+        })
+        .await
+        .map_err(fail)?;
+        let supervised = supervise::supervise(
+            spawned,
+            control,
+            Watch {
+                output_limit: options.output_limit,
+                spill: options.spill.clone().map_or(Spill::Off, Spill::Later),
+                spill_limit: options.spill_limit,
+                kill_grace: self.options.kill_grace,
+                progress: options.progress.clone(),
+                keep,
+            },
+        );
+        Ok((supervised, replaced))
+    }
+
+    /// Where to go when the working folder no longer exists: the nearest folder above that is
+    /// allowed, else where the session began.
+    fn existing_directory(&self, gone: &Path, options: &RunOptions) -> Result<PathBuf, RunError> {
+        gone.ancestors()
+            .skip(1)
+            .find(|folder| folder.is_dir())
+            .filter(|folder| self.may_enter(folder, options))
+            .or_else(|| Some(self.options.directory.as_path()).filter(|folder| folder.is_dir()))
+            .map(Path::to_path_buf)
+            .ok_or_else(|| RunError::NoDirectory {
+                directory: gone.to_path_buf(),
+            })
+    }
+
+    fn may_enter(&self, folder: &Path, options: &RunOptions) -> bool {
+        match options
+            .directory_allowed
+            .as_ref()
+            .or(self.options.directory_allowed.as_ref())
+        {
+            Some(allowed) => allowed(folder),
+            None => true,
+        }
+    }
+
+    fn conclude(
+        &self,
+        outcome: Option<&Outcome>,
+        options: &RunOptions,
+        wanted: &Path,
+        replaced: Option<PathBuf>,
+    ) -> Result<Finished, RunError> {
+        let outcome = outcome.ok_or(RunError::ShuttingDown)?;
+        let began_in = replaced.clone().unwrap_or_else(|| wanted.to_path_buf());
+        let ended_in = outcome
+            .report
+            .as_ref()
+            .map(|report| report.directory.clone());
+        let directory = match ended_in {
+            Some(Some(ended_in)) if same_folder(&ended_in, &began_in) => match replaced {
+                Some(now) => DirectoryChange::Lost {
+                    gone: wanted.to_path_buf(),
+                    now,
+                },
+                None => DirectoryChange::None(began_in),
+            },
+            Some(Some(ended_in)) if self.may_enter(&ended_in, options) => {
+                DirectoryChange::Moved(ended_in)
+            }
+            Some(Some(ended_in)) => DirectoryChange::Undone {
+                refused: ended_in,
+                now: began_in,
+            },
+            // The shell's folder is gone, or it said nothing and the folder is gone.
+            Some(None) => DirectoryChange::Lost {
+                gone: wanted.to_path_buf(),
+                now: if began_in.is_dir() {
+                    began_in
+                } else {
+                    self.existing_directory(&began_in, options)?
+                },
+            },
+            None => match replaced {
+                Some(now) => DirectoryChange::Lost {
+                    gone: wanted.to_path_buf(),
+                    now,
+                },
+                None => DirectoryChange::None(began_in),
+            },
+        };
+        if options.directory.is_none() {
+            self.set_directory(directory.now().to_path_buf());
+        }
+        Ok(Finished {
+            exit: outcome.exit.clone(),
+            output: outcome.output.clone(),
+            directory,
+            leftovers: outcome.leftovers.clone(),
+            duration: outcome.duration,
+        })
+    }
+}
+
+/// Whether two names mean one folder; a path through a symlink is not a move.
+fn same_folder(one: &Path, other: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    one == other
+        || match (one.metadata(), other.metadata()) {
+            (Ok(one), Ok(other)) => one.dev() == other.dev() && one.ino() == other.ino(),
+            _ => false,
+        }
+}
+
+fn write_long_form(command: &str) -> std::io::Result<tempfile::TempPath> {
+    let mut file = tempfile::Builder::new()
+        .prefix("lathe-command-")
+        .tempfile()?;
+    file.write_all(command.as_bytes())?;
+    Ok(file.into_temp_path())
+}
+
+/// Ends a command whose caller is gone.
+struct StopOnDrop(Option<Supervised>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        if let Some(supervised) = &self.0 {
+            supervised.stop(StopCause::Cancelled);
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Commands in the background: output in pieces, events, and an end on request.
+#![allow(clippy::unwrap_used, reason = "helpers of tests assert too")]
+
+mod run_support;
+
+use lathe_shell::run::{BackgroundEvent, BackgroundStatus, Exit, OnTimeout, RunOptions};
+use run_support::{Fixture, HANG, until};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+fn read(fixture: &Fixture, id: &str) -> String {
+    fixture
+        .session
+        .background()
+        .read_new(id, None, 30_000)
+        .unwrap()
+        .text
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn new_output_is_given_once() {
+    let fixture = Fixture::new();
+    let background = fixture.session.background();
+    let go = fixture.folder.path().join("go");
+    let command = format!(
+        "echo one; until [ -e {} ]; do sleep 0.01; done; echo two; exit 3",
+        go.display()
+    );
+    let id = fixture
+        .session
+        .start_in_background(&command, RunOptions::default())
+        .await
+        .unwrap();
+    let id = id.as_str();
+    until("the first line is there", || {
+        background.get(id).unwrap().total_bytes >= 4
+    })
+    .await;
+    assert_eq!(
+        background.get(id).unwrap().status,
+        BackgroundStatus::Running
+    );
+    assert_eq!(read(&fixture, id), "one\n");
+    assert_eq!(read(&fixture, id), "");
+    std::fs::write(go, "").unwrap();
+    let ended = background.wait(id, HANG).await.unwrap();
+    assert_eq!(ended.status, BackgroundStatus::Failed(Exit::Exited(3)));
+    assert_eq!(read(&fixture, id), "two\n");
+    assert_eq!(
+        std::fs::read_to_string(ended.output_file).unwrap(),
+        "one\ntwo\n"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filter_gives_whole_lines_only() {
+    let fixture = Fixture::new();
+    let background = fixture.session.background();
+    let go = fixture.folder.path().join("go");
+    let command = format!(
+        "printf 'keep 1\\ndrop\\nkeep'; until [ -e {} ]; do sleep 0.01; done; printf ' 2\\nkeep 3'",
+        go.display()
+    );
+    let id = fixture
+        .session
+        .start_in_background(&command, RunOptions::default())
+        .await
+        .unwrap();
+    let id = id.as_str();
+    until("the first part is there", || {
+        background.get(id).unwrap().total_bytes >= 16
+    })
+    .await;
+    let filter = |line: &str| line.starts_with("keep");
+    let filtered = || background.read_new(id, Some(&filter), 30_000).unwrap().text;
+    assert_eq!(filtered(), "keep 1\n");
+    std::fs::write(go, "").unwrap();
+    background.wait(id, HANG).await.unwrap();
+    assert_eq!(filtered(), "keep 2\nkeep 3");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stopping_ends_the_command_with_its_group_and_tells() {
+    let fixture = Fixture::new();
+    let background = fixture.session.background();
+    let mut events = background.subscribe();
+    let options = RunOptions {
+        description: "a server".to_owned(),
+        ..RunOptions::default()
+    };
+    let id = fixture
+        .session
+        .start_in_background("setsid sleep 1000 & echo up; sleep 1000", options)
+        .await
+        .unwrap();
+    until("it is up", || {
+        background.get(id.as_str()).unwrap().total_bytes > 0
+    })
+    .await;
+    let (before, after) = background.stop(id.as_str()).await.unwrap();
+    assert_eq!(before, BackgroundStatus::Running);
+    assert_eq!(after.status, BackgroundStatus::Stopped);
+    fixture.assert_no_survivor();
+    let Some(BackgroundEvent::Started(started)) = events.recv().await else {
+        panic!("no start")
+    };
+    assert_eq!(
+        (started.id, started.description.as_str()),
+        (id.clone(), "a server")
+    );
+    let Some(BackgroundEvent::Ended(ended)) = events.recv().await else {
+        panic!("no end")
+    };
+    assert_eq!((ended.id, ended.status), (id, BackgroundStatus::Stopped));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_is_over_at_once_keeps_its_output() {
+    let fixture = Fixture::new();
+    let background = fixture.session.background();
+    for _ in 0..20 {
+        let id = fixture
+            .session
+            .start_in_background("echo quick", RunOptions::default())
+            .await
+            .unwrap();
+        let ended = background.wait(id.as_str(), HANG).await.unwrap();
+        assert_eq!(ended.status, BackgroundStatus::Completed);
+        assert_eq!(read(&fixture, id.as_str()), "quick\n");
+    }
+    assert_eq!(background.list().len(), 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_can_send_a_running_command_into_the_background() {
+    let fixture = Fixture::new();
+    let wish = CancellationToken::new();
+    let ready = fixture.folder.path().join("ready");
+    let command = format!("seq 20000; touch {}; sleep 0.2; echo end", ready.display());
+    let options = RunOptions {
+        to_background: wish.clone(),
+        spill: Some(fixture.folder.path().join("spill")),
+        ..RunOptions::default()
+    };
+    let (finished, ()) = tokio::join!(fixture.run_with(&command, options), async {
+        until("it runs", || ready.exists()).await;
+        wish.cancel();
+    });
+    let Exit::MovedToBackground(id) = finished.exit else {
+        panic!("{:?}", finished.exit)
+    };
+    let ended = fixture
+        .session
+        .background()
+        .wait(id.as_str(), HANG)
+        .await
+        .unwrap();
+    assert_eq!(ended.status, BackgroundStatus::Completed);
+    let whole = std::fs::read_to_string(ended.output_file).unwrap();
+    assert!(whole.starts_with("1\n2\n") && whole.ends_with("20000\nend\n"));
+    assert_eq!(whole.lines().count(), 20_001);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_cancellation_of_the_call_does_not_reach_what_went_into_the_background() {
+    let fixture = Fixture::new();
+    let cancel = CancellationToken::new();
+    let options = RunOptions {
+        timeout: Duration::from_millis(50),
+        on_timeout: OnTimeout::MoveToBackground,
+        cancel: cancel.clone(),
+        ..RunOptions::default()
+    };
+    let finished = fixture.run_with("sleep 0.4; echo survived", options).await;
+    let Exit::MovedToBackground(id) = finished.exit else {
+        panic!("{:?}", finished.exit)
+    };
+    cancel.cancel();
+    fixture
+        .session
+        .background()
+        .wait(id.as_str(), HANG)
+        .await
+        .unwrap();
+    assert_eq!(read(&fixture, id.as_str()), "survived\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_id_is_answered_with_the_known_ones() {
+    let fixture = Fixture::new();
+    let background = fixture.session.background();
+    let none = background.get("bash_9").unwrap_err().to_string();
+    assert!(none.contains("bash_9") && none.contains("none"), "{none}");
+    let id = fixture
+        .session
+        .start_in_background("true", RunOptions::default())
+        .await
+        .unwrap();
+    let some = background.stop("bash_9").await.unwrap_err().to_string();
+    assert!(some.contains(id.as_str()), "{some}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shutting_down_ends_them_all() {
+    let fixture = Fixture::new();
+    for _ in 0..3 {
+        fixture
+            .session
+            .start_in_background(
+                "trap '' TERM; setsid sleep 1000 & sleep 1000",
+                RunOptions::default(),
+            )
+            .await
+            .unwrap();
+    }
+    fixture.session.shut_down().await;
+    fixture.assert_no_survivor();
+}
