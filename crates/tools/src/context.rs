@@ -3,7 +3,10 @@
 use crate::file_cache::FileCache;
 use lathe_protocol::display::{Display, TodoItem};
 use lathe_protocol::ids::{RecordId, SessionId, ToolUseId};
+use lathe_shell::run::{ShellOptions, ShellSession};
 use parking_lot::{Mutex, RwLock};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -20,6 +23,8 @@ pub struct ToolContext {
     pub roots: RwLock<Vec<PathBuf>>,
     /// The working folder; shell commands move it.
     pub working_folder: RwLock<PathBuf>,
+    /// Runs shell commands; knows the background ones.
+    pub shell: Arc<ShellSession>,
     /// What has been read of which files.
     pub file_cache: Arc<FileCache>,
     /// The task list.
@@ -27,7 +32,7 @@ pub struct ToolContext {
     /// Told of every file before it is changed, so that the change can be undone.
     pub change_observer: Arc<dyn ChangeObserver>,
     /// Says which files' contents may not be read without a person's word.
-    pub secrets: Arc<dyn Fn(&Path) -> bool + Send + Sync>,
+    pub secrets: SecretCheck,
     /// Looks up an environment variable.
     pub environment: Arc<dyn Fn(&str) -> Option<String> + Send + Sync>,
 }
@@ -92,7 +97,45 @@ impl ProgressSink {
     }
 }
 
+/// Says of a file whether its content may not be read without a person's word.
+pub type SecretCheck = Arc<dyn Fn(&Path) -> bool + Send + Sync>;
+
 impl ToolContext {
+    /// The surroundings of a conversation that starts in `working_folder`. `roots` holds real paths.
+    #[must_use]
+    pub fn new(
+        session_id: SessionId,
+        home: PathBuf,
+        working_folder: PathBuf,
+        roots: Vec<PathBuf>,
+        results_folder: PathBuf,
+        secrets: SecretCheck,
+        variables: BTreeMap<String, String>,
+    ) -> Self {
+        let options = ShellOptions {
+            environment: Some(
+                variables
+                    .iter()
+                    .map(|(name, value)| (OsString::from(name), OsString::from(value)))
+                    .collect(),
+            ),
+            ..ShellOptions::new(&working_folder, &results_folder)
+        };
+        Self {
+            session_id,
+            home,
+            results_folder,
+            roots: RwLock::new(roots),
+            working_folder: RwLock::new(working_folder),
+            shell: Arc::new(ShellSession::new(options)),
+            file_cache: Arc::new(FileCache::new()),
+            todos: Mutex::default(),
+            change_observer: Arc::new(NoChangeObserver),
+            secrets,
+            environment: Arc::new(move |name| variables.get(name).cloned()),
+        }
+    }
+
     /// Makes a path as a model writes it absolute: `~` is the home folder, anything relative hangs
     /// off the working folder, `.` and `..` are folded. Symlinks are not followed here.
     #[must_use]

@@ -49,7 +49,7 @@ impl CallTraits {
         concurrency_safe: true,
         destructive: false,
         open_world: false,
-        interrupt: InterruptBehavior::Cancel,
+        interrupt: InterruptBehavior::Block,
         failure_cancels_siblings: false,
     };
 }
@@ -57,7 +57,7 @@ impl CallTraits {
 /// What happens to a running call when the person types something meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InterruptBehavior {
-    /// It is stopped at once.
+    /// It is stopped at once: it only waits for something.
     Cancel,
     /// It finishes first.
     Block,
