@@ -128,8 +128,9 @@ impl<'a> Walk<'a> {
             .is_some_and(|message| self.sidechain || !message.is_sidechain)
     }
 
-    /// Positions from the tip up, oldest first.
-    fn up_from(&self, tip: RecordId) -> Vec<usize> {
+    /// Positions from the tip up, oldest first. `past_compactions`: to the very beginning, not only to
+    /// the last compaction.
+    fn up_from(&self, tip: RecordId, past_compactions: bool) -> Vec<usize> {
         let mut chain = Vec::new();
         let mut seen = HashSet::new();
         let mut next = self.positions.get(&tip).copied();
@@ -141,10 +142,14 @@ impl<'a> Walk<'a> {
             let Some(message) = self.message(position) else {
                 break;
             };
-            if message.is_compact_boundary() {
-                break;
-            }
-            let Some(parent) = message.parent_uuid else {
+            let parent = if !message.is_compact_boundary() {
+                message.parent_uuid
+            } else if past_compactions {
+                message.logical_parent_uuid.or(message.parent_uuid)
+            } else {
+                None
+            };
+            let Some(parent) = parent else {
                 break;
             };
             next = match self.positions.get(&parent) {
@@ -226,8 +231,19 @@ impl<'a> Walk<'a> {
 pub(crate) fn chain(records: &[Arc<Record>], tip: Option<RecordId>) -> Vec<Arc<Record>> {
     let Some(tip) = tip else { return Vec::new() };
     let walk = Walk::new(records);
-    let chain = walk.with_parallel(&walk.up_from(tip));
+    let chain = walk.with_parallel(&walk.up_from(tip, false));
     with_replacements(records, &chain)
+}
+
+/// As [`chain()`], from the very beginning: what the person sees, before compactions too.
+pub(crate) fn history(records: &[Arc<Record>], tip: Option<RecordId>) -> Vec<Arc<Record>> {
+    let Some(tip) = tip else { return Vec::new() };
+    let walk = Walk::new(records);
+    let history = walk.with_parallel(&walk.up_from(tip, true));
+    history
+        .into_iter()
+        .map(|position| Arc::clone(&records[position]))
+        .collect()
 }
 
 /// Puts each decision about a result behind the records that came before it.

@@ -1,6 +1,6 @@
 //! What can go wrong with a session, in words that name the thing and the way out.
 
-use lathe_protocol::ids::{RecordId, SessionId};
+use lathe_protocol::ids::RecordId;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -60,6 +60,14 @@ pub enum SessionError {
         /// What was asked for.
         record: RecordId,
     },
+    /// No prompt of the session fits what was given.
+    #[error("no prompt fits {wanted:?}; the prompts are:\n{}", prompts.join("\n"))]
+    NoSuchPrompt {
+        /// What was asked for.
+        wanted: String,
+        /// One line for each prompt there is.
+        prompts: Vec<String>,
+    },
     /// `--resume-drops-turn` names a turn that is not the only one that would be dropped.
     #[error("Resume rejected by --resume-drops-turn: {reason}")]
     DropsOtherTurns {
@@ -96,9 +104,6 @@ pub enum SessionError {
         /// The transcript.
         path: PathBuf,
     },
-    /// The id isn't a session id.
-    #[error("{0:?} is not a session id (a UUID)")]
-    BadId(String),
 }
 
 impl SessionError {
@@ -108,13 +113,6 @@ impl SessionError {
             action,
             path,
             source,
-        }
-    }
-
-    pub(crate) fn not_found(id: SessionId) -> Self {
-        Self::NotFound {
-            id: id.to_string(),
-            elsewhere: None,
         }
     }
 

@@ -15,22 +15,30 @@
 
 pub mod blob;
 pub mod chain;
+pub mod checkpoint;
+pub mod cli;
 pub mod conversation;
 pub mod error;
+pub mod export;
 pub mod facts;
+pub mod fork;
 pub mod line;
 pub mod load;
 pub mod paths;
 mod peek;
+pub mod scan;
+pub mod store;
 pub mod template;
 pub mod writer;
 
 pub use chain::Interruption;
+pub use checkpoint::{FileHistory, RewindMode, RewindReport};
 pub use conversation::{Conversation, normalize};
 pub use error::SessionError;
 pub use facts::Facts;
 pub use line::DamagedLine;
 pub use load::{Loaded, load, load_tail};
 pub use paths::SessionPaths;
+pub use store::{Scope, SessionInfo, SessionStore};
 pub use template::RecordTemplate;
 pub use writer::{TranscriptWriter, WriteProblem, WriterOptions};

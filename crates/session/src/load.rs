@@ -204,6 +204,12 @@ impl Loaded {
         chain::chain(&self.records, self.tip())
     }
 
+    /// The conversation from its very beginning, before compactions too: what the person sees.
+    #[must_use]
+    pub fn history(&self) -> Vec<Arc<Record>> {
+        chain::history(&self.records, self.tip())
+    }
+
     /// The conversation up to and including a record (`--resume-session-at`).
     ///
     /// # Errors

@@ -1,0 +1,127 @@
+//! One round of the conversation: what the model said, and what came in before it spoke again.
+
+use super::piece::{Piece, PieceKind, same_model};
+use lathe_protocol::ids::ToolUseId;
+
+/// What the model said, and what came in before it spoke again.
+#[derive(Debug, Default)]
+pub(super) struct Group {
+    /// The API's ids of the messages merged here.
+    pub(super) message_ids: Vec<String>,
+    pub(super) assistant: Vec<Piece>,
+    pub(super) user: Vec<Piece>,
+    /// Where this group's messages start in `rendered`.
+    pub(super) first_message: usize,
+}
+
+/// A block of what follows the model's words.
+pub(super) enum Heard {
+    Piece(usize),
+    StandIn(Piece),
+}
+
+impl Group {
+    /// The calls: id in the records, id on the wire, tool.
+    pub(super) fn calls(&self) -> impl Iterator<Item = (&ToolUseId, &str, &str)> {
+        self.assistant.iter().filter_map(|piece| match &piece.kind {
+            PieceKind::Call {
+                original,
+                wire,
+                name,
+            } => Some((original, wire.as_str(), name.as_str())),
+            _ => None,
+        })
+    }
+
+    pub(super) fn has_calls(&self) -> bool {
+        self.calls().next().is_some()
+    }
+
+    pub(super) fn result(&self, wire: &str) -> Option<&Piece> {
+        self.result_index(wire).map(|index| &self.user[index])
+    }
+
+    pub(super) fn result_index(&self, wire: &str) -> Option<usize> {
+        self.user
+            .iter()
+            .position(|piece| matches!(&piece.kind, PieceKind::Result { wire: answered, .. } if answered == wire))
+    }
+
+    pub(super) fn has_result(&self, wire: &str) -> bool {
+        self.result_index(wire).is_some()
+    }
+
+    /// The first call with this id that waits for a result: its id on the wire.
+    pub(super) fn open_call(&self, id: &ToolUseId) -> Option<String> {
+        self.calls()
+            .find(|(original, wire, _)| *original == id && !self.has_result(wire))
+            .map(|(_, wire, _)| wire.to_owned())
+    }
+
+    /// Which pieces of the model's words a request shows. `open_end`: the request lets the model go on
+    /// from exactly here, so a server call may wait for its answer.
+    pub(super) fn spoken(&self, model: &str, open_end: bool) -> Vec<usize> {
+        let answered = |id: &str, from: usize| {
+            self.assistant[from..].iter().any(
+                |piece| matches!(&piece.kind, PieceKind::ServerResult { id: answered } if answered == id),
+            )
+        };
+        let asked = |id: &str, until: usize| {
+            self.assistant[..until].iter().any(
+                |piece| matches!(&piece.kind, PieceKind::ServerCall { id: asked } if asked == id),
+            )
+        };
+        let open_end = open_end && self.user.is_empty();
+        let mut shown: Vec<usize> = Vec::new();
+        for (index, piece) in self.assistant.iter().enumerate() {
+            let show = match &piece.kind {
+                PieceKind::Thinking { model: signer } => same_model(signer, model),
+                PieceKind::ServerCall { id } => {
+                    (open_end || answered(id, index)) && !asked(id, index)
+                }
+                PieceKind::ServerResult { id } => {
+                    asked(id, index) && !self.assistant[..index].iter().any(
+                        |piece| matches!(&piece.kind, PieceKind::ServerResult { id: earlier } if earlier == id),
+                    )
+                }
+                _ => true,
+            };
+            if show {
+                shown.push(index);
+            }
+        }
+        // Reasoning that leads to nothing was cut off; the API takes none at the end.
+        while shown
+            .last()
+            .is_some_and(|index| self.assistant[*index].is_thinking())
+        {
+            shown.pop();
+        }
+        shown
+    }
+
+    /// What follows the model's words: results in the order of the calls, what is attached to them,
+    /// then the rest as it came in.
+    pub(super) fn heard(&self) -> Vec<Heard> {
+        let mut heard = Vec::with_capacity(self.user.len());
+        for (_, wire, _) in self.calls() {
+            match self.result_index(wire) {
+                Some(index) => heard.push(Heard::Piece(index)),
+                None => heard.extend(Piece::unanswered(wire).map(Heard::StandIn)),
+            }
+        }
+        let of_kind = |attached: bool| {
+            self.user
+                .iter()
+                .enumerate()
+                .filter_map(move |(index, piece)| match piece.kind {
+                    PieceKind::Result { .. } => None,
+                    PieceKind::Attached => attached.then_some(Heard::Piece(index)),
+                    _ => (!attached).then_some(Heard::Piece(index)),
+                })
+        };
+        heard.extend(of_kind(true));
+        heard.extend(of_kind(false));
+        heard
+    }
+}
