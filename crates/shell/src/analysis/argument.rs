@@ -1,0 +1,270 @@
+//! What a word can become when the shell expands it.
+
+use crate::syntax::{Word, WordPart};
+
+/// A word of a command, as far as it is known before the shell runs it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Argument {
+    /// It can only be this.
+    Fixed(String),
+    /// It depends on variables, files or output.
+    Variable(VariableArgument),
+}
+
+/// A word whose value isn't known beforehand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VariableArgument {
+    /// The word as written.
+    pub source: String,
+    /// Text that the (first) result is sure to start with.
+    pub prefix: String,
+    /// Whether it can become several words of any content, or none.
+    pub splits: bool,
+    /// Whether it can become several words that all start with `prefix`.
+    pub multiplies: bool,
+    /// The file it names when it is used as one.
+    pub path: PathOperand,
+}
+
+/// A file that a command names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PathOperand {
+    /// How `text` is to be read.
+    pub kind: PathKind,
+    /// The path, or as much of it as is known.
+    pub text: String,
+}
+
+/// How the text of a [`PathOperand`] is to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathKind {
+    /// A path, exactly; a tilde in it is a plain character.
+    Literal,
+    /// A path below the user's home folder.
+    Home,
+    /// A glob or brace pattern; every match lies below the folder before its first special character.
+    Pattern,
+    /// The same, below the user's home folder.
+    HomePattern,
+    /// It could be any file.
+    Unbounded,
+    /// A pipe to another part of the command; no file at all.
+    Pipe,
+}
+
+impl PathOperand {
+    /// A path that is exactly this.
+    #[must_use]
+    pub fn literal(text: impl Into<String>) -> Self {
+        Self {
+            kind: PathKind::Literal,
+            text: text.into(),
+        }
+    }
+
+    /// Whether it stays one word even unquoted.
+    pub(super) fn stays_whole(&self) -> bool {
+        self.kind == PathKind::Literal
+            && !self.text.is_empty()
+            && !self.text.contains([' ', '\t', '\n', '*', '?', '[', '\\'])
+    }
+
+    /// A path that can't be known.
+    #[must_use]
+    pub fn unbounded(source: impl Into<String>) -> Self {
+        Self {
+            kind: PathKind::Unbounded,
+            text: source.into(),
+        }
+    }
+}
+
+impl Argument {
+    /// The value, if it is known.
+    #[must_use]
+    pub fn fixed(&self) -> Option<&str> {
+        match self {
+            Argument::Fixed(text) => Some(text),
+            Argument::Variable(_) => None,
+        }
+    }
+
+    /// The value if known, else the source.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        match self {
+            Argument::Fixed(text) => text,
+            Argument::Variable(variable) => &variable.source,
+        }
+    }
+
+    /// Whether it is certain not to be taken for an option, and to be exactly one word or several alike.
+    #[must_use]
+    pub fn is_surely_operand(&self) -> bool {
+        match self {
+            Argument::Fixed(text) => !text.starts_with('-') || text == "-",
+            Argument::Variable(variable) => {
+                !variable.splits && !variable.prefix.is_empty() && !variable.prefix.starts_with('-')
+            }
+        }
+    }
+
+    /// Whether it is exactly one word, whatever its value.
+    #[must_use]
+    pub fn is_one_word(&self) -> bool {
+        match self {
+            Argument::Fixed(_) => true,
+            Argument::Variable(variable) => !variable.splits && !variable.multiplies,
+        }
+    }
+
+    /// The file it names when it is used as one.
+    #[must_use]
+    pub fn path(&self) -> PathOperand {
+        match self {
+            Argument::Fixed(text) => PathOperand::literal(text.clone()),
+            Argument::Variable(variable) => variable.path.clone(),
+        }
+    }
+
+    /// A word that could be anything.
+    #[must_use]
+    pub fn anything(source: &str) -> Self {
+        Argument::Variable(VariableArgument {
+            source: source.to_owned(),
+            prefix: String::new(),
+            splits: true,
+            multiplies: true,
+            path: PathOperand::unbounded(source),
+        })
+    }
+
+    /// Says what the value of a loop variable can be, where the word is nothing but that variable.
+    pub(super) fn bind(&mut self, values: &[PathOperand]) {
+        let Argument::Variable(variable) = self else {
+            return;
+        };
+        // Unquoted, a name with a blank in it falls apart.
+        if variable.splits && !values.iter().all(PathOperand::stays_whole) {
+            return;
+        }
+        variable.splits = false;
+        let starts_safely = |value: &PathOperand| match value.kind {
+            PathKind::Home | PathKind::HomePattern => true,
+            _ => value
+                .text
+                .starts_with(|first: char| first.is_alphanumeric() || "/._".contains(first)),
+        };
+        if values.iter().all(starts_safely) {
+            variable.prefix = "/".to_owned();
+        }
+        if let [only] = values {
+            variable.path = only.clone();
+        }
+    }
+
+    /// Reads a parsed word.
+    #[must_use]
+    pub fn from_word(word: &Word) -> Self {
+        match word.fixed() {
+            Some(text) => Argument::Fixed(text),
+            None => Argument::Variable(VariableArgument::from_word(word)),
+        }
+    }
+}
+
+impl VariableArgument {
+    fn from_word(word: &Word) -> Self {
+        let mut found = Self {
+            source: word.text.clone(),
+            prefix: String::new(),
+            splits: false,
+            multiplies: false,
+            path: PathOperand::unbounded(word.text.clone()),
+        };
+        // The path as far as it is known: a base that is known by name, text, and pattern characters.
+        let mut home = false;
+        let mut pattern = false;
+        let mut bounded = true;
+        let mut path = String::new();
+        let mut prefix_open = true;
+        for (index, part) in word.parts.iter().enumerate() {
+            match part {
+                WordPart::Literal(text) | WordPart::Quoted(text) => {
+                    if prefix_open {
+                        found.prefix.push_str(text);
+                    }
+                    // After a pattern, a step up could lead anywhere.
+                    bounded &= !(pattern && text.contains(".."));
+                    path.push_str(text);
+                    continue;
+                }
+                WordPart::Tilde(user) if index == 0 => {
+                    found.prefix.push('~');
+                    home = user.is_empty();
+                    bounded &= user.is_empty();
+                }
+                WordPart::Process(_) if word.parts.len() == 1 => {
+                    found.prefix.push_str("/dev/fd/");
+                    found.path = PathOperand {
+                        kind: PathKind::Pipe,
+                        text: word.text.clone(),
+                    };
+                    return found;
+                }
+                WordPart::Tilde(_) | WordPart::Process(_) | WordPart::Opaque(_) => bounded = false,
+                WordPart::Glob(character) => {
+                    found.multiplies = true;
+                    // `.*` can match the folder above.
+                    bounded &= !(path == "." || path.ends_with("/."));
+                    pattern = true;
+                    path.push(*character);
+                }
+                WordPart::Brace => {
+                    found.multiplies = true;
+                    pattern = true;
+                    path.push('{');
+                }
+                WordPart::Parameter(parameter) => {
+                    found.splits |= !parameter.quoted
+                        || matches!(parameter.name.as_str(), "@" | "*")
+                        || parameter.evaluated.iter().any(|subscript| subscript.whole);
+                    let known = parameter.plain && index == 0;
+                    match parameter.name.as_str() {
+                        "HOME" if known => {
+                            home = true;
+                            found.prefix.push('/');
+                            found.splits = false;
+                        }
+                        "PWD" if known => {
+                            path.push('.');
+                            found.prefix.push('/');
+                            found.splits = false;
+                        }
+                        _ => bounded = false,
+                    }
+                }
+                WordPart::Command { quoted, .. } | WordPart::Arithmetic { quoted, .. } => {
+                    found.splits |= !quoted;
+                    bounded = false;
+                }
+            }
+            prefix_open = false;
+        }
+        if home {
+            // `~name` joined to more text isn't below the home folder.
+            bounded &= path.is_empty() || path.starts_with('/');
+            path = path.trim_start_matches('/').to_owned();
+        }
+        if bounded {
+            let kind = match (home, pattern) {
+                (false, false) => PathKind::Literal,
+                (true, false) => PathKind::Home,
+                (false, true) => PathKind::Pattern,
+                (true, true) => PathKind::HomePattern,
+            };
+            found.path = PathOperand { kind, text: path };
+        }
+        found
+    }
+}

@@ -1,0 +1,100 @@
+//! Simple file commands, which 'accept edits' lets through inside the roots.
+
+use super::argument::{Argument, PathOperand};
+use super::options::{Order, sort};
+use super::programs::in_place_files;
+
+/// A command that does nothing but change files that it names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileCommand {
+    /// What it does.
+    pub action: FileAction,
+    /// Every path it reads, creates, changes or removes. All must pass.
+    pub paths: Vec<PathOperand>,
+}
+
+/// What a [`FileCommand`] does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileAction {
+    /// `mkdir`
+    MakeFolder,
+    /// `touch`
+    Touch,
+    /// `mv`
+    Move,
+    /// `cp`
+    Copy,
+    /// `rm`
+    Remove,
+    /// `rmdir`
+    RemoveFolder,
+    /// `ln`
+    Link,
+    /// `sed -i`: an edit of the files it names.
+    EditInPlace,
+}
+
+const COMMANDS: &[(&str, FileAction, &str)] = &[
+    (
+        "mkdir",
+        FileAction::MakeFolder,
+        "-p -v -m= --parents --verbose --mode=",
+    ),
+    (
+        "touch",
+        FileAction::Touch,
+        "-a -c -h -m -d= -t= -r@ --no-create --date= --time= --reference@ --no-dereference",
+    ),
+    (
+        "mv",
+        FileAction::Move,
+        "-f -i -n -u -v -T -t@ --force --interactive --no-clobber --update? --verbose --no-target-directory --target-directory@",
+    ),
+    (
+        "cp",
+        FileAction::Copy,
+        "-a -f -i -n -p -P -r -R -d -u -v -T -x -l -s -L -H -t@ --archive --force --interactive --no-clobber --recursive \
+        --update? --verbose --no-target-directory --target-directory@ --preserve? --no-preserve= --dereference --no-dereference --parents \
+        --one-file-system --reflink? --sparse=",
+    ),
+    (
+        "rm",
+        FileAction::Remove,
+        "-f -i -I -r -R -d -v --force --interactive? --recursive --dir --verbose --one-file-system",
+    ),
+    (
+        "rmdir",
+        FileAction::RemoveFolder,
+        "-p -v --parents --verbose --ignore-fail-on-non-empty",
+    ),
+    (
+        "ln",
+        FileAction::Link,
+        "-s -f -n -v -T -r -t@ --symbolic --force --no-dereference --verbose --relative --no-target-directory --target-directory@",
+    ),
+];
+
+/// Recognises a file command by its words, wrappers taken off.
+pub(super) fn file_command(argv: &[Argument]) -> Option<FileCommand> {
+    let (first, words) = argv.split_first()?;
+    let name = first.fixed()?;
+    if name == "sed" {
+        let paths = in_place_files(words)?;
+        return (!paths.is_empty()).then_some(FileCommand {
+            action: FileAction::EditInPlace,
+            paths,
+        });
+    }
+    let (_, action, table) = COMMANDS.iter().find(|(known, _, _)| *known == name)?;
+    let sorted = sort(words, table, Order::Mixed).ok()?;
+    let mut paths: Vec<PathOperand> = sorted
+        .operands
+        .iter()
+        .map(|operand| operand.path())
+        .collect();
+    paths.extend(sorted.files);
+    (!paths.is_empty()).then_some(FileCommand {
+        action: *action,
+        paths,
+    })
+}

@@ -1,0 +1,211 @@
+//! Reading a command's words as options and operands, by a table of the options that are known.
+//!
+//! A table is a string of entries separated by blanks:
+//!
+//! | entry | meaning |
+//! |---|---|
+//! | `-x` | a flag; several can be combined (`-xy`) |
+//! | `-x=` | takes a value, attached or as the next word |
+//! | `-x?` | takes a value only when attached |
+//! | `-x@` | takes a file that is read, attached or as the next word |
+//! | `-#` | digits, as in `head -20` |
+//! | `--long`, `--long=`, `--long?`, `--long@` | the same for long options |
+//!
+//! Only whole names count. Many programs accept any unambiguous beginning of a long option, so an
+//! abbreviation of a harmless option isn't known here, and neither is one of a harmful option.
+
+use super::argument::{Argument, PathOperand};
+
+/// A command's words, sorted.
+#[derive(Debug, Default)]
+pub(super) struct Sorted<'a> {
+    /// Options by name (`-x` or `--long`), with their values.
+    pub(super) options: Vec<(String, Option<&'a Argument>, Option<String>)>,
+    /// Everything else.
+    pub(super) operands: Vec<&'a Argument>,
+    /// Files named by options.
+    pub(super) files: Vec<PathOperand>,
+}
+
+impl Sorted<'_> {
+    /// Whether an option was given.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.options.iter().any(|(given, _, _)| given == name)
+    }
+
+    /// The fixed values of an option.
+    pub(super) fn values(&self, name: &str) -> impl Iterator<Item = Option<&str>> {
+        self.options
+            .iter()
+            .filter(move |(given, _, _)| given == name)
+            .map(|(_, word, text)| text.as_deref().or_else(|| word.and_then(Argument::fixed)))
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Takes {
+    Nothing,
+    Value,
+    Attached,
+    File,
+}
+
+fn lookup(table: &str, name: &str) -> Option<Takes> {
+    table.split_ascii_whitespace().find_map(|entry| {
+        let rest = entry.strip_prefix(name)?;
+        match rest {
+            "" => Some(Takes::Nothing),
+            "=" => Some(Takes::Value),
+            "?" => Some(Takes::Attached),
+            "@" => Some(Takes::File),
+            _ => None,
+        }
+    })
+}
+
+/// How words that aren't options end the options.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Options can stand after operands.
+    Mixed,
+    /// The first operand ends the options, as with commands that run commands.
+    OperandsLast,
+}
+
+/// Sorts words by a table. The reason says which word isn't known to be harmless.
+pub(super) fn sort<'a>(
+    words: &'a [Argument],
+    table: &str,
+    order: Order,
+) -> Result<Sorted<'a>, String> {
+    let mut sorted = Sorted::default();
+    let mut position = 0;
+    while let Some(word) = words.get(position) {
+        position += 1;
+        let Some(text) = word.fixed() else {
+            if !word.is_surely_operand() {
+                return Err(format!("{} could turn into an option", word.text()));
+            }
+            sorted.operands.push(word);
+            if order == Order::OperandsLast {
+                break;
+            }
+            continue;
+        };
+        if text == "--" {
+            break;
+        }
+        if !text.starts_with('-') || text == "-" {
+            sorted.operands.push(word);
+            if order == Order::OperandsLast {
+                break;
+            }
+            continue;
+        }
+        if text.starts_with("--") {
+            long_option(text, words, &mut position, table, &mut sorted)?;
+        } else {
+            short_options(text, words, &mut position, table, &mut sorted)?;
+        }
+    }
+    sorted
+        .operands
+        .extend(words.get(position..).unwrap_or_default());
+    Ok(sorted)
+}
+
+fn long_option<'a>(
+    text: &str,
+    words: &'a [Argument],
+    position: &mut usize,
+    table: &str,
+    sorted: &mut Sorted<'a>,
+) -> Result<(), String> {
+    let (name, attached) = match text.split_once('=') {
+        Some((name, value)) => (name, Some(value)),
+        None => (text, None),
+    };
+    let unknown = || format!("option {name} isn't known to be harmless");
+    match (lookup(table, name).ok_or_else(unknown)?, attached) {
+        (Takes::Nothing, None) | (Takes::Attached, None) => {
+            sorted.options.push((name.to_owned(), None, None));
+        }
+        (Takes::Nothing, Some(_)) => return Err(format!("option {name} takes no value")),
+        (kind, Some(value)) => {
+            if kind == Takes::File {
+                sorted.files.push(PathOperand::literal(value));
+            }
+            sorted
+                .options
+                .push((name.to_owned(), None, Some(value.to_owned())));
+        }
+        (kind, None) => {
+            let value = next_value(words, position, name)?;
+            if kind == Takes::File {
+                sorted.files.push(value.path());
+            }
+            sorted.options.push((name.to_owned(), Some(value), None));
+        }
+    }
+    Ok(())
+}
+
+fn short_options<'a>(
+    text: &str,
+    words: &'a [Argument],
+    position: &mut usize,
+    table: &str,
+    sorted: &mut Sorted<'a>,
+) -> Result<(), String> {
+    let letters = text.get(1..).unwrap_or_default();
+    if letters.bytes().all(|byte| byte.is_ascii_digit()) {
+        return match lookup(table, "-#") {
+            Some(_) => Ok(()),
+            None => Err(format!("option {text} isn't known to be harmless")),
+        };
+    }
+    for (index, letter) in letters.char_indices() {
+        let name = format!("-{letter}");
+        let rest = letters.get(index + letter.len_utf8()..).unwrap_or_default();
+        let Some(kind) = lookup(table, &name) else {
+            return Err(format!("option {name} isn't known to be harmless"));
+        };
+        match kind {
+            Takes::Nothing => sorted.options.push((name, None, None)),
+            Takes::Attached => {
+                sorted.options.push((name, None, Some(rest.to_owned())));
+                return Ok(());
+            }
+            Takes::Value | Takes::File if rest.is_empty() => {
+                let value = next_value(words, position, &name)?;
+                if kind == Takes::File {
+                    sorted.files.push(value.path());
+                }
+                sorted.options.push((name, Some(value), None));
+            }
+            Takes::Value | Takes::File => {
+                if kind == Takes::File {
+                    sorted.files.push(PathOperand::literal(rest));
+                }
+                sorted.options.push((name, None, Some(rest.to_owned())));
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn next_value<'a>(
+    words: &'a [Argument],
+    position: &mut usize,
+    name: &str,
+) -> Result<&'a Argument, String> {
+    let Some(value) = words.get(*position) else {
+        return Err(format!("option {name} without its value"));
+    };
+    if !value.is_one_word() {
+        return Err(format!("{} could become several words", value.text()));
+    }
+    *position += 1;
+    Ok(value)
+}

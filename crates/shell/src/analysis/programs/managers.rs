@@ -1,0 +1,349 @@
+//! Package managers and tool chains: only what informs, and only where the project can't intervene.
+//!
+//! Most of them read a file of the project (`.npmrc`, `.cargo/config.toml`, `rust-toolchain.toml`,
+//! `.yarnrc.yml`) that can name programs, hence the trusted folder.
+
+use super::super::argument::Argument;
+use super::services::judge_listed;
+use super::{Verdict, all_fixed};
+
+const NPM_COMMON: &str = "--json --long -l -g --global --depth= -a --all --parseable -p --omit= --include= --prod --production --dev \
+    --registry= --silent -s --no-color --color= -w= --workspace= --workspaces";
+
+const NPM: &[(&str, &str)] = &[
+    ("ls", ""),
+    ("list", ""),
+    ("ll", ""),
+    ("la", ""),
+    ("view", ""),
+    ("info", ""),
+    ("show", ""),
+    ("outdated", ""),
+    ("root", ""),
+    ("prefix", ""),
+    ("explain", ""),
+    ("why", ""),
+    ("search", "--searchlimit="),
+    ("whoami", ""),
+    ("ping", ""),
+    ("config get", ""),
+    ("config list", ""),
+    ("config ls", ""),
+    ("-v", ""),
+    ("fund", ""),
+    ("query", ""),
+    ("pkg get", ""),
+    ("dist-tag ls", ""),
+    ("help", ""),
+];
+
+const YARN: &[(&str, &str)] = &[
+    ("list", "--pattern= --depth= --json --prod"),
+    ("info", "--json"),
+    ("why", "--json"),
+    ("outdated", "--json"),
+    ("-v", ""),
+    ("config get", ""),
+    ("config list", ""),
+    ("licenses list", ""),
+];
+
+const PNPM: &[(&str, &str)] = &[
+    ("list", ""),
+    ("ls", ""),
+    ("why", ""),
+    ("outdated", ""),
+    ("root", ""),
+    ("-v", ""),
+    ("config get", ""),
+    ("config list", ""),
+    ("licenses list", ""),
+];
+
+const CARGO: &[(&str, &str)] = &[
+    ("-V", ""),
+    ("--list", ""),
+    ("-vV", ""),
+    ("locate-project", "--workspace --message-format="),
+    ("read-manifest", "--manifest-path@"),
+    ("verify-project", ""),
+    ("search", "--limit= --registry="),
+    ("help", ""),
+];
+
+/// These write a lock file unless told not to.
+const CARGO_LOCKED: &[(&str, &str)] = &[
+    (
+        "metadata",
+        "--format-version= --no-deps --all-features --no-default-features -F= --features= --filter-platform=",
+    ),
+    (
+        "tree",
+        "-i= -e= -p= -d -f= --invert= --edges= --package= --duplicates --depth= --prefix= --no-dedupe --format= --charset= --workspace \
+        --exclude= --all-features --no-default-features -F= --features= --target= --prune=",
+    ),
+    ("pkgid", ""),
+];
+
+const PIP: &[(&str, &str)] = &[
+    (
+        "list",
+        "-o -u -e -l --outdated --uptodate --editable --local --user --format= --not-required --pre --exclude=",
+    ),
+    ("show", "-f --files"),
+    (
+        "freeze",
+        "-l --local --user --all --exclude-editable --exclude=",
+    ),
+    ("check", ""),
+    ("-V", ""),
+    ("debug", ""),
+    ("config list", ""),
+    ("config get", ""),
+    ("help", ""),
+    ("cache dir", ""),
+    ("cache info", ""),
+    ("cache list", ""),
+    ("index versions", "--pre"),
+    ("inspect", "--local --user"),
+];
+
+const GO: &[(&str, &str)] = &[
+    ("version", "-m -v"),
+    ("env", "-json"),
+    ("doc", "-all -c -cmd -short -src -u"),
+    ("help", ""),
+    (
+        "list",
+        "-json -m -f= -deps -test -u -e -find -versions -retracted",
+    ),
+    ("mod graph", ""),
+    ("mod why", "-m -vendor"),
+    ("tool", ""),
+];
+
+const RUSTUP: &[(&str, &str)] = &[
+    ("toolchain list", "-v --verbose"),
+    ("target list", "--installed --toolchain="),
+    ("component list", "--installed --toolchain="),
+    ("-V", ""),
+    ("which", ""),
+    ("show home", ""),
+    ("override list", ""),
+    ("check", ""),
+];
+
+const APT: &[(&str, &str)] = &[
+    (
+        "list",
+        "--installed --upgradable --upgradeable -a --all-versions",
+    ),
+    ("show", "-a --all-versions"),
+    ("search", "-n --names-only"),
+    ("policy", ""),
+    ("depends", ""),
+    ("rdepends", ""),
+];
+
+const DPKG: &[(&str, &str)] = &[
+    ("-l", ""),
+    ("-L", ""),
+    ("-s", ""),
+    ("-S", ""),
+    ("--list", ""),
+    ("--listfiles", ""),
+    ("--status", ""),
+    ("--search", ""),
+    ("--get-selections", ""),
+    ("--print-architecture", ""),
+];
+
+const RPM: &[(&str, &str)] = &[
+    ("-qa", ""),
+    ("-qi", ""),
+    ("-ql", ""),
+    ("-qf", ""),
+    ("-q", ""),
+    ("-qc", ""),
+    ("-qd", ""),
+    ("-qR", ""),
+];
+
+const BREW: &[(&str, &str)] = &[
+    ("list", "--versions --formula --cask -1 --full-name"),
+    ("info", "--json? --cask --formula"),
+    ("search", "--cask --formula"),
+    ("deps", "--tree --installed"),
+    ("uses", "--installed"),
+    ("leaves", ""),
+    ("config", ""),
+    ("--prefix", ""),
+    ("--version", ""),
+    ("outdated", ""),
+];
+
+const SYSTEMCTL: &[(&str, &str)] = &[
+    ("status", ""),
+    ("show", "-p= --property= --value"),
+    ("list-units", "--all --type= --state= --failed"),
+    ("list-unit-files", "--all --type= --state="),
+    ("is-active", ""),
+    ("is-enabled", ""),
+    ("is-failed", ""),
+    ("cat", ""),
+    ("list-timers", "--all"),
+    ("list-sockets", "--all"),
+    ("list-dependencies", "--all --reverse"),
+    ("--failed", ""),
+    ("get-default", ""),
+];
+
+const GEM: &[(&str, &str)] = &[
+    (
+        "list",
+        "-l -r -a --local --remote --all -d --details --versions",
+    ),
+    ("info", ""),
+    ("search", ""),
+    ("environment", ""),
+    ("env", ""),
+    ("which", ""),
+    ("outdated", ""),
+    ("contents", ""),
+    ("dependency", ""),
+];
+
+const UV: &[(&str, &str)] = &[
+    ("pip list", "--format= --outdated"),
+    ("pip show", ""),
+    ("pip freeze", ""),
+    ("-V", ""),
+    ("python list", "--only-installed"),
+    ("tool list", ""),
+    ("cache dir", ""),
+];
+
+const CONDA: &[(&str, &str)] = &[
+    ("list", "-n= --name= --json"),
+    ("env list", "--json"),
+    ("info", "--json -e --envs"),
+    ("-V", ""),
+    ("search", ""),
+];
+
+const OTHERS: &[(&str, &str)] = &[("-v", ""), ("-V", "")];
+
+pub(super) fn judge(name: &str, words: &[Argument]) -> Verdict {
+    let (commands, common, needs_trust): (&[(&str, &str)], &str, bool) = match name {
+        "npm" => return judge_npm(words),
+        "cargo" => return judge_cargo(words),
+        "go" => return judge_go(words),
+        "pnpm" => (PNPM, NPM_COMMON, true),
+        "yarn" => (YARN, "", true),
+        "pip" | "pip3" => (
+            PIP,
+            "--disable-pip-version-check -v -q --no-color --verbose --quiet --no-input",
+            true,
+        ),
+        "rustup" => (RUSTUP, "", true),
+        "apt" | "apt-cache" => (APT, "", false),
+        "dpkg" => (DPKG, "", false),
+        "rpm" => (RPM, "", false),
+        "brew" => (BREW, "", false),
+        "systemctl" => (
+            SYSTEMCTL,
+            "--no-pager --user --system -l -n= --full --lines= -q --quiet --no-legend --plain -o= --output= -a --all -t= --type=",
+            false,
+        ),
+        "gem" => (GEM, "", true),
+        "uv" => (UV, "", true),
+        "conda" => (CONDA, "", false),
+        _ => (OTHERS, "", true),
+    };
+    judge_listed(name, words, commands, common, needs_trust)
+}
+
+fn judge_npm(words: &[Argument]) -> Verdict {
+    // `npm run` alone lists the scripts; with a name it runs one.
+    if let [Argument::Fixed(only)] = words
+        && matches!(only.as_str(), "run" | "run-script")
+    {
+        return Ok(super::Reading {
+            paths: Vec::new(),
+            needs_trust: true,
+        });
+    }
+    if words.first().and_then(Argument::fixed) == Some("run") {
+        return Err("npm run runs a script of the project".to_owned());
+    }
+    judge_listed("npm", words, NPM, NPM_COMMON, true)
+}
+
+fn judge_cargo(words: &[Argument]) -> Verdict {
+    let locked = all_fixed(words).is_some_and(|words| {
+        words
+            .iter()
+            .any(|word| matches!(*word, "--locked" | "--frozen"))
+    });
+    if locked {
+        let common =
+            "--locked --frozen --offline -q --quiet -v --verbose --color= --manifest-path@";
+        return judge_listed("cargo", words, CARGO_LOCKED, common, true);
+    }
+    let writes = words
+        .first()
+        .and_then(Argument::fixed)
+        .is_some_and(|first| CARGO_LOCKED.iter().any(|(name, _)| *name == first));
+    if writes {
+        return Err("cargo writes Cargo.lock here unless --locked is given".to_owned());
+    }
+    judge_listed(
+        "cargo",
+        words,
+        CARGO,
+        "-q --quiet -v --verbose --color= --offline",
+        true,
+    )
+}
+
+/// Go's options are long ones with a single dash.
+fn judge_go(words: &[Argument]) -> Verdict {
+    let fixed = all_fixed(words).ok_or("go with a word that isn't fixed")?;
+    let (length, allowed) = match fixed.as_slice() {
+        ["mod", "graph" | "why", ..] => (2, "-m -vendor"),
+        ["tool"] => (1, ""),
+        [first, ..] => match GO.iter().find(|(name, _)| name == first) {
+            Some((_, allowed)) if *first != "tool" => (1, *allowed),
+            _ => return Err(format!("go {first} isn't known to only read")),
+        },
+        [] => (0, ""),
+    };
+    let mut rest = fixed.iter().skip(length);
+    while let Some(word) = rest.next() {
+        if !word.starts_with('-') {
+            continue;
+        }
+        let name = word.split('=').next().unwrap_or_default();
+        let name = name
+            .strip_prefix('-')
+            .filter(|name| name.starts_with('-'))
+            .unwrap_or(name);
+        if !allowed
+            .split(' ')
+            .any(|known| known.trim_end_matches('=') == name)
+        {
+            return Err(format!("go's option {word} isn't known to be harmless"));
+        }
+        if allowed
+            .split(' ')
+            .any(|known| known.strip_suffix('=') == Some(name))
+            && !word.contains('=')
+        {
+            rest.next();
+        }
+    }
+    Ok(super::Reading {
+        paths: Vec::new(),
+        needs_trust: true,
+    })
+}

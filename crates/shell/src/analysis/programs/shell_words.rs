@@ -1,0 +1,227 @@
+//! Builtins of the shell, and `test`.
+
+use super::super::argument::Argument;
+use super::super::variables::{Danger, danger_of};
+use super::{Reading, Verdict, all_fixed, paths_of};
+use crate::syntax::ShellKind;
+
+/// Judges a builtin; none if it isn't one that is known here.
+pub(super) fn judge_builtin(name: &str, words: &[Argument], shell: ShellKind) -> Option<Verdict> {
+    let harmless = || Some(Ok(Reading::default()));
+    let refuse = |reason: String| Some(Err(reason));
+    match name {
+        "cd" | "pushd" => Some(judge_cd(name, words)),
+        "popd" | "dirs" | "wait" | "jobs" | "times" if words.is_empty() => harmless(),
+        "exit" | "return" | "break" | "continue" | "shift" => {
+            let plain = words.len() <= 1
+                && all_fixed(words).is_some_and(|words| {
+                    words
+                        .iter()
+                        .all(|word| word.bytes().all(|byte| byte.is_ascii_digit()))
+                });
+            if plain {
+                harmless()
+            } else {
+                refuse(format!("{name} with something that isn't a number"))
+            }
+        }
+        "printf" => Some(judge_printf(words)),
+        "env" | "export" | "set" | "alias" | "umask" | "ulimit" if words.is_empty() => harmless(),
+        "set" => Some(judge_set(words)),
+        "ulimit" if all_fixed(words).is_some_and(|words| words == ["-a"]) => harmless(),
+        "command" => Some(judge_command(words)),
+        "read" => Some(judge_read(words, shell)),
+        "arch" | "hostnamectl" | "timedatectl" | "mount" if words.is_empty() => harmless(),
+        "crontab" if all_fixed(words).is_some_and(|words| words == ["-l"]) => harmless(),
+        "rustc"
+            if all_fixed(words).is_some_and(|words| {
+                matches!(
+                    words.as_slice(),
+                    ["-V" | "-vV" | "--version"]
+                        | ["--version", "--verbose"]
+                        | ["--print", "sysroot"]
+                )
+            }) =>
+        {
+            Some(Ok(Reading {
+                paths: Vec::new(),
+                needs_trust: true,
+            }))
+        }
+        _ => None,
+    }
+}
+
+fn judge_cd(name: &str, words: &[Argument]) -> Verdict {
+    let words = match words.split_first() {
+        Some((first, rest)) if matches!(first.fixed(), Some("--" | "-P" | "-L")) => rest,
+        _ => words,
+    };
+    match words {
+        [] => Ok(Reading::default()),
+        [only] if only.is_one_word() && only.is_surely_operand() && only.fixed() != Some("-") => {
+            Ok(Reading {
+                paths: paths_of([&only]),
+                needs_trust: false,
+            })
+        }
+        [Argument::Fixed(only)] if only == "-" => Ok(Reading::default()),
+        _ => Err(format!("{name} to a folder that isn't known")),
+    }
+}
+
+/// `printf -v` assigns, and evaluates a subscript in the name.
+fn judge_printf(words: &[Argument]) -> Verdict {
+    let words = match words.split_first() {
+        Some((first, rest)) if first.fixed() == Some("--") => rest,
+        _ => words,
+    };
+    match words.first() {
+        Some(format) if !format.is_surely_operand() && !harmless_format(format) => {
+            Err("printf with an option assigns a variable".to_owned())
+        }
+        _ => Ok(Reading::default()),
+    }
+}
+
+/// A quoted variable could be `-v`; a fixed format that starts with a dash but isn't `-v…` is an error.
+fn harmless_format(format: &Argument) -> bool {
+    format
+        .fixed()
+        .is_some_and(|text| !text.starts_with("-v") && !text.starts_with("--"))
+}
+
+/// The options that only make the shell stricter or more talkative.
+fn judge_set(words: &[Argument]) -> Verdict {
+    let refuse = || Err("set can change how the shell reads what follows".to_owned());
+    let Some(fixed) = all_fixed(words) else {
+        return refuse();
+    };
+    let mut rest = fixed.iter();
+    while let Some(word) = rest.next() {
+        let Some(letters) = word.strip_prefix(['-', '+']) else {
+            return refuse();
+        };
+        if letters.is_empty() || !letters.bytes().all(|byte| b"eufxo".contains(&byte)) {
+            return refuse();
+        }
+        if letters.ends_with('o') {
+            let named = rest.next().is_some_and(|name| {
+                matches!(
+                    *name,
+                    "pipefail" | "errexit" | "nounset" | "noglob" | "xtrace" | "noclobber"
+                )
+            });
+            if !named {
+                return refuse();
+            }
+        } else if letters.contains('o') {
+            return refuse();
+        }
+    }
+    Ok(Reading::default())
+}
+
+/// `command -v name` only looks a name up.
+fn judge_command(words: &[Argument]) -> Verdict {
+    match words.split_first() {
+        Some((first, rest))
+            if matches!(first.fixed(), Some("-v" | "-V"))
+                && rest
+                    .iter()
+                    .all(|word| word.fixed().is_some_and(|text| !text.starts_with('-'))) =>
+        {
+            Ok(Reading::default())
+        }
+        _ => Err("command runs another command".to_owned()),
+    }
+}
+
+/// `read` assigns; a subscript in a name would be evaluated, and some names matter.
+fn judge_read(words: &[Argument], shell: ShellKind) -> Verdict {
+    let sorted = super::super::options::sort(
+        words,
+        "-r -s -e -n= -N= -p= -t= -d= -u=",
+        super::super::options::Order::OperandsLast,
+    )?;
+    for name in &sorted.operands {
+        let plain = name.fixed().filter(|text| is_identifier(text));
+        match plain {
+            Some(name) if danger_of(name, shell) == Danger::None => {}
+            Some(name) => return Err(format!("read assigns {name}")),
+            None => {
+                return Err(format!(
+                    "read into {}, which isn't a plain name",
+                    name.text()
+                ));
+            }
+        }
+    }
+    Ok(Reading::default())
+}
+
+pub(super) fn is_identifier(text: &str) -> bool {
+    !text.is_empty()
+        && !text.starts_with(|character: char| character.is_ascii_digit())
+        && text
+            .bytes()
+            .all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
+}
+
+const UNARY: &[&str] = &[
+    "-a", "-b", "-c", "-d", "-e", "-f", "-g", "-h", "-k", "-n", "-p", "-r", "-s", "-t", "-u", "-w",
+    "-x", "-z", "-G", "-L", "-N", "-O", "-S",
+];
+const BINARY: &[&str] = &["=", "==", "!=", "<", ">", "-nt", "-ot", "-ef"];
+const NUMERIC: &[&str] = &["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
+
+/// `test`: each form by the number of its words, as the standard has it. `-v` and `-R` evaluate the
+/// subscript of a name, so nothing may be able to become one of them.
+pub(super) fn judge_test(name: &str, words: &[Argument], shell: ShellKind) -> Verdict {
+    let words = if name == "[" {
+        match words.split_last() {
+            Some((last, rest)) if last.fixed() == Some("]") => rest,
+            _ => return Err("'[' without ']'".to_owned()),
+        }
+    } else {
+        words
+    };
+    if !words.iter().all(Argument::is_one_word) {
+        return Err("a word in a test could become several".to_owned());
+    }
+    check_test(words, shell)?;
+    Ok(Reading::default())
+}
+
+fn check_test(words: &[Argument], shell: ShellKind) -> Result<(), String> {
+    let refuse = || Err("a test that could evaluate a variable's value".to_owned());
+    let is = |word: &Argument, set: &[&str]| word.fixed().is_some_and(|text| set.contains(&text));
+    match words {
+        [] | [_] => Ok(()),
+        [bang, rest @ ..] if is(bang, &["!"]) && words.len() <= 4 => check_test(rest, shell),
+        [operator, _] if is(operator, UNARY) => Ok(()),
+        [_, operator, _] if is(operator, BINARY) => Ok(()),
+        [left, operator, right] if is(operator, NUMERIC) => {
+            // zsh and ksh evaluate both sides as arithmetic; bash and dash want plain numbers.
+            let numbers = [left, right]
+                .iter()
+                .all(|side| side.fixed().is_some_and(|text| text.parse::<i64>().is_ok()));
+            if shell != ShellKind::Zsh || numbers {
+                Ok(())
+            } else {
+                refuse()
+            }
+        }
+        _ => {
+            // Longer forms: split at the fixed connectives and judge each side.
+            let connective = words.iter().position(|word| is(word, &["-a", "-o"]));
+            match connective {
+                Some(index) if all_fixed(words).is_some() && index > 0 => {
+                    check_test(words.get(..index).unwrap_or_default(), shell)?;
+                    check_test(words.get(index + 1..).unwrap_or_default(), shell)
+                }
+                _ => refuse(),
+            }
+        }
+    }
+}
