@@ -162,7 +162,7 @@ pub(crate) fn network_error(error: &reqwest::Error, url: &Url) -> ModelError {
         NetworkTrouble::Refused
     } else if error.is_connect() && error.is_timeout() {
         NetworkTrouble::ConnectTimeout
-    } else if error.is_connect() && is_tls_trouble(error) {
+    } else if is_tls_trouble(error) {
         NetworkTrouble::Tls
     } else {
         NetworkTrouble::Lost
@@ -180,14 +180,18 @@ fn is_proxy_trouble(text: &str) -> bool {
 }
 
 fn is_tls_trouble(error: &reqwest::Error) -> bool {
-    causes(error).any(|cause| {
-        cause
-            .downcast_ref::<std::io::Error>()
-            .and_then(std::io::Error::get_ref)
-            .and_then(|inner| inner.downcast_ref::<rustls::Error>())
-            .is_some()
-            || cause.is::<rustls::Error>()
-    })
+    causes(error).any(holds_tls_error)
+}
+
+/// Looks into I/O errors too: what they wrap is not among their sources.
+fn holds_tls_error(error: &(dyn StdError + 'static)) -> bool {
+    if error.is::<rustls::Error>() {
+        return true;
+    }
+    let wrapped = error
+        .downcast_ref::<std::io::Error>()
+        .and_then(std::io::Error::get_ref);
+    wrapped.is_some_and(|inner| holds_tls_error(inner))
 }
 
 fn has_kind(error: &reqwest::Error, kind: std::io::ErrorKind) -> bool {

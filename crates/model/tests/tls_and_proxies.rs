@@ -1,0 +1,347 @@
+//! TLS, certificates, HTTP/2 and proxies, against real sockets.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests assert by panicking"
+)]
+
+mod support;
+
+use lathe_model::anthropic::ProxySettings;
+use lathe_model::{AnthropicConfig, AnthropicProvider, ModelError, NetworkTrouble, RecoveryPolicy};
+use lathe_scripted::{Reply, Scenario, ScriptedServer};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use support::{Outcome, RawServer, answer, config, quick, read_request, run};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+fn data(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data")
+        .join(name)
+}
+
+/// Speaks TLS in front of a server that doesn't.
+async fn tls_in_front_of(backend: SocketAddr, protocols: &[&str]) -> RawServer {
+    let chain = vec![CertificateDer::from_pem_file(data("server.pem")).unwrap()];
+    let key = PrivateKeyDer::from_pem_file(data("server.key")).unwrap();
+    let mut tls = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .unwrap();
+    tls.alpn_protocols = protocols
+        .iter()
+        .map(|protocol| protocol.as_bytes().to_vec())
+        .collect();
+    let acceptor = TlsAcceptor::from(Arc::new(tls));
+    RawServer::start(move |_, stream| {
+        let acceptor = acceptor.clone();
+        async move {
+            // A client that doesn't trust the certificate hangs up here.
+            let Ok(mut outer) = acceptor.accept(stream).await else {
+                return;
+            };
+            let mut inner = TcpStream::connect(backend).await.unwrap();
+            let _ = copy_bidirectional(&mut outer, &mut inner).await;
+        }
+    })
+    .await
+}
+
+async fn scripted(replies: usize) -> (ScriptedServer, SocketAddr) {
+    let scenario = Scenario::new().reply(Reply::text("secure").times(replies));
+    let server = ScriptedServer::start(scenario).await.unwrap();
+    let address = server
+        .base_url()
+        .trim_start_matches("http://")
+        .parse()
+        .unwrap();
+    (server, address)
+}
+
+async fn run_with(config: &AnthropicConfig) -> Outcome {
+    let provider = Arc::new(AnthropicProvider::new(config).unwrap());
+    run(
+        provider,
+        RecoveryPolicy {
+            max_retries: 1,
+            ..quick()
+        },
+    )
+    .await
+}
+
+fn secure(front: &RawServer) -> AnthropicConfig {
+    AnthropicConfig {
+        extra_ca_files: vec![data("ca.pem")],
+        ..config(&format!("https://localhost:{}", front.address.port()))
+    }
+}
+
+#[tokio::test]
+async fn both_http_versions_work_over_tls() {
+    for (protocols, version) in [
+        (&["h2", "http/1.1"][..], "HTTP/2.0"),
+        (&["http/1.1"][..], "HTTP/1.1"),
+    ] {
+        let (server, address) = scripted(1).await;
+        let front = tls_in_front_of(address, protocols).await;
+        assert_eq!(run_with(&secure(&front)).await.text(), "secure");
+        assert_eq!(server.request(0).unwrap().http_version, version);
+        server.finish();
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_authority_is_refused_at_once_with_the_way_out() {
+    let (server, address) = scripted(1).await;
+    let front = tls_in_front_of(address, &["http/1.1"]).await;
+    // Any other authority will do: here the server's own certificate, which signed nothing.
+    let strange = AnthropicConfig {
+        extra_ca_files: Vec::new(),
+        ca_file: Some(data("server.pem")),
+        ..secure(&front)
+    };
+    let outcome = run_with(&strange).await;
+    let error = outcome.error.unwrap();
+    assert!(
+        matches!(
+            error,
+            ModelError::Network {
+                trouble: NetworkTrouble::Certificate,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+    assert!(error.to_string().contains("NODE_EXTRA_CA_CERTS"), "{error}");
+    assert_eq!(outcome.steps, ["requesting 1"], "waiting would not mend it");
+    assert_eq!(server.request_count(), 0);
+}
+
+#[tokio::test]
+async fn one_file_can_stand_for_all_authorities() {
+    let (server, address) = scripted(1).await;
+    let front = tls_in_front_of(address, &["h2"]).await;
+    let only = AnthropicConfig {
+        extra_ca_files: Vec::new(),
+        ca_file: Some(data("ca.pem")),
+        ..secure(&front)
+    };
+    assert_eq!(run_with(&only).await.text(), "secure");
+    server.finish();
+}
+
+#[tokio::test]
+async fn a_certificate_for_another_name_is_refused() {
+    let (_server, address) = scripted(1).await;
+    let front = tls_in_front_of(address, &["http/1.1"]).await;
+    let elsewhere = AnthropicConfig {
+        base_url: format!("https://127.0.0.2:{}", front.address.port()),
+        ..secure(&front)
+    };
+    // 127.0.0.2 is the same machine, but not in the certificate. The listener is on 127.0.0.1, so a
+    // tunnel is needed to get there at all.
+    let target = front.address;
+    let proxy = RawServer::start(move |_, stream| tunnel(stream, target)).await;
+    let elsewhere = AnthropicConfig {
+        proxies: ProxySettings {
+            https: Some(proxy.url()),
+            ..ProxySettings::default()
+        },
+        ..elsewhere
+    };
+    let error = run_with(&elsewhere).await.error.unwrap();
+    assert!(
+        matches!(
+            error,
+            ModelError::Network {
+                trouble: NetworkTrouble::Certificate,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+}
+
+#[tokio::test]
+async fn plain_text_where_tls_is_expected_is_named() {
+    let (_server, address) = scripted(1).await;
+    let config = AnthropicConfig {
+        extra_ca_files: vec![data("ca.pem")],
+        ..config(&format!("https://{address}"))
+    };
+    let error = run_with(&config).await.error.unwrap();
+    assert!(
+        matches!(
+            error,
+            ModelError::Network {
+                trouble: NetworkTrouble::Tls,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn a_missing_or_empty_authority_file_is_named_when_it_matters() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("missing.pem");
+    let empty = folder.path().join("empty.pem");
+    std::fs::write(&empty, "no certificate in here").unwrap();
+    for path in [&missing, &empty] {
+        let secure = AnthropicConfig {
+            extra_ca_files: vec![path.clone()],
+            ..config("https://localhost")
+        };
+        let Err(error) = AnthropicProvider::new(&secure) else {
+            panic!("{} was taken", path.display())
+        };
+        let text = error.to_string();
+        assert!(text.contains(&path.display().to_string()), "{text}");
+        assert!(text.contains("NODE_EXTRA_CA_CERTS"), "{text}");
+        // Without TLS no certificate is looked at: that is what keeps a local start fast.
+        let plain = AnthropicConfig {
+            extra_ca_files: vec![path.clone()],
+            ..config("http://localhost")
+        };
+        assert!(AnthropicProvider::new(&plain).is_ok());
+    }
+}
+
+/// What a proxy does with CONNECT.
+async fn tunnel(mut stream: TcpStream, target: SocketAddr) {
+    let (head, _) = read_request(&mut stream).await;
+    assert!(head.starts_with("CONNECT "), "{head}");
+    let mut inner = TcpStream::connect(target).await.unwrap();
+    stream
+        .write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        .await
+        .unwrap();
+    let _ = copy_bidirectional(&mut stream, &mut inner).await;
+}
+
+#[tokio::test]
+async fn https_goes_through_a_tunnel() {
+    let (server, address) = scripted(1).await;
+    let front = tls_in_front_of(address, &["h2"]).await;
+    let target = front.address;
+    let proxy = RawServer::start(move |_, stream| tunnel(stream, target)).await;
+    let config = AnthropicConfig {
+        base_url: "https://localhost:9".into(),
+        proxies: ProxySettings {
+            https: Some(format!("127.0.0.1:{}", proxy.address.port())),
+            http: Some("http://127.0.0.1:1".into()),
+            ..ProxySettings::default()
+        },
+        ..secure(&front)
+    };
+    assert_eq!(run_with(&config).await.text(), "secure");
+    server.finish();
+}
+
+#[tokio::test]
+async fn http_goes_to_the_proxy_with_the_whole_address_and_the_password() {
+    let (heads, mut seen) = tokio::sync::mpsc::unbounded_channel();
+    let proxy = RawServer::start(move |_, mut stream| {
+        let heads = heads.clone();
+        async move { heads.send(answer(&mut stream, "by proxy").await.0).unwrap() }
+    })
+    .await;
+    let config = AnthropicConfig {
+        proxies: ProxySettings {
+            all: Some(format!(
+                "http://user:pass@127.0.0.1:{}",
+                proxy.address.port()
+            )),
+            ..ProxySettings::default()
+        },
+        ..config("http://far.invalid/base")
+    };
+    assert_eq!(run_with(&config).await.text(), "by proxy");
+    let head = seen.recv().await.unwrap();
+    assert!(
+        head.starts_with("POST http://far.invalid/base/v1/messages HTTP/1.1"),
+        "{head}"
+    );
+    assert!(
+        head.to_lowercase()
+            .contains("proxy-authorization: basic dxnlcjpwyxnz"),
+        "{head}"
+    );
+}
+
+#[tokio::test]
+async fn exceptions_are_reached_directly() {
+    let (server, address) = scripted(1).await;
+    let config = AnthropicConfig {
+        proxies: ProxySettings {
+            all: Some("http://127.0.0.1:1".into()),
+            exceptions: Some("example.com, 127.0.0.1".into()),
+            ..ProxySettings::default()
+        },
+        ..config(&format!("http://{address}"))
+    };
+    assert_eq!(run_with(&config).await.text(), "secure");
+    server.finish();
+}
+
+#[tokio::test]
+async fn a_proxy_that_refuses_is_named() {
+    let proxy = RawServer::start(|_, mut stream| async move {
+        read_request(&mut stream).await;
+        stream
+            .write_all(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n")
+            .await
+            .unwrap();
+        let _ = stream.read(&mut [0; 16]).await;
+    })
+    .await;
+    let config = AnthropicConfig {
+        extra_ca_files: vec![data("ca.pem")],
+        proxies: ProxySettings {
+            https: Some(proxy.url()),
+            ..ProxySettings::default()
+        },
+        ..config("https://localhost:9")
+    };
+    let error = run_with(&config).await.error.unwrap();
+    assert!(
+        matches!(
+            error,
+            ModelError::Network {
+                trouble: NetworkTrouble::Proxy,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+    assert!(error.to_string().contains("HTTPS_PROXY"), "{error}");
+}
+
+#[test]
+fn a_proxy_address_that_is_none_is_named_without_its_password() {
+    let config = AnthropicConfig {
+        proxies: ProxySettings {
+            https: Some("http://user:hidden@[bad".into()),
+            ..ProxySettings::default()
+        },
+        ..config("https://localhost")
+    };
+    let Err(error) = AnthropicProvider::new(&config) else {
+        panic!("it was taken")
+    };
+    assert!(error.to_string().contains("HTTPS_PROXY"), "{error}");
+    assert!(!error.to_string().contains("hidden"), "{error}");
+}
