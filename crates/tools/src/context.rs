@@ -71,6 +71,8 @@ pub struct CallContext {
     pub turn: RecordId,
     /// Cancelled when the call must stop.
     pub cancel: CancellationToken,
+    /// Cancelled when the call should go on in the background (only a running command can).
+    pub to_background: CancellationToken,
     /// Takes what to show meanwhile.
     pub progress: ProgressSink,
 }
