@@ -69,23 +69,22 @@ pub fn media_type(start: &[u8]) -> Option<&'static str> {
 ///
 /// # Errors
 /// When the bytes are not a picture, damaged, or can't be made small enough.
-pub fn fit(bytes: Vec<u8>) -> Result<Fitted, ImageError> {
-    let media_type = media_type(&bytes).ok_or(ImageError::UnknownKind)?;
-    let (width, height) = reader(&bytes)?.into_dimensions()?;
+pub fn fit(bytes: &[u8]) -> Result<Fitted, ImageError> {
+    let media_type = media_type(bytes).ok_or(ImageError::UnknownKind)?;
+    let (width, height) = reader(bytes)?.into_dimensions()?;
     let accepted = media_type != "image/bmp";
     if accepted && width.max(height) <= LONGEST_EDGE && bytes.len() <= MOST_BYTES {
         // Decoded once all the same: a damaged picture would make the whole request fail.
-        reader(&bytes)?.decode()?;
+        reader(bytes)?.decode()?;
         return Ok(Fitted {
             media_type,
-            bytes,
+            bytes: bytes.to_vec(),
             width,
             height,
             scaled_from: None,
         });
     }
-    let original = reader(&bytes)?.decode()?;
-    drop(bytes);
+    let original = reader(bytes)?.decode()?;
     let mut edge = LONGEST_EDGE;
     while edge >= 64 {
         let scaled = scale(&original, edge);
@@ -174,7 +173,7 @@ mod tests {
             (ImageFormat::WebP, "image/webp"),
         ] {
             let bytes = picture(20, 10, format);
-            let fitted = fit(bytes.clone()).unwrap();
+            let fitted = fit(&bytes).unwrap();
             assert_eq!(fitted.bytes, bytes);
             assert_eq!(fitted.media_type, media_type);
             assert_eq!((fitted.width, fitted.height), (20, 10));
@@ -188,7 +187,7 @@ mod tests {
             (ImageFormat::Png, "image/png"),
             (ImageFormat::Jpeg, "image/jpeg"),
         ] {
-            let fitted = fit(picture(LONGEST_EDGE * 2, 40, format)).unwrap();
+            let fitted = fit(&picture(LONGEST_EDGE * 2, 40, format)).unwrap();
             assert_eq!((fitted.width, fitted.height), (LONGEST_EDGE, 20));
             assert_eq!(fitted.scaled_from, Some((LONGEST_EDGE * 2, 40)));
             assert_eq!(fitted.media_type, media_type);
@@ -199,19 +198,16 @@ mod tests {
 
     #[test]
     fn a_kind_that_models_do_not_take_is_converted() {
-        let fitted = fit(picture(8, 8, ImageFormat::Bmp)).unwrap();
+        let fitted = fit(&picture(8, 8, ImageFormat::Bmp)).unwrap();
         assert_eq!(fitted.media_type, "image/png");
         assert_eq!(fitted.scaled_from, None);
     }
 
     #[test]
     fn damaged_and_foreign_bytes_are_refused() {
-        assert!(matches!(
-            fit(b"hello".to_vec()),
-            Err(ImageError::UnknownKind)
-        ));
+        assert!(matches!(fit(b"hello"), Err(ImageError::UnknownKind)));
         let mut bytes = picture(50, 50, ImageFormat::Png);
         bytes.truncate(bytes.len() / 2);
-        assert!(matches!(fit(bytes), Err(ImageError::Undecodable(_))));
+        assert!(matches!(fit(&bytes), Err(ImageError::Undecodable(_))));
     }
 }

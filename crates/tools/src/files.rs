@@ -135,6 +135,16 @@ impl FileError {
 /// # Errors
 /// When the links go in a circle or can't be read.
 pub fn follow_links(path: &Path) -> Result<PathBuf, FileError> {
+    let mut hops = link_hops(path)?;
+    Ok(hops.pop().unwrap_or_else(|| path.to_owned()))
+}
+
+/// The path and every path that its last component leads to by symlinks, in order.
+///
+/// # Errors
+/// When the links go in a circle or can't be read.
+pub fn link_hops(path: &Path) -> Result<Vec<PathBuf>, FileError> {
+    let mut hops = vec![path.to_owned()];
     let mut current = path.to_owned();
     for _ in 0..LONGEST_LINK_CHAIN {
         match std::fs::symlink_metadata(&current) {
@@ -145,8 +155,9 @@ pub fn follow_links(path: &Path) -> Result<PathBuf, FileError> {
                     Some(parent) => parent.join(target),
                     None => target,
                 };
+                hops.push(current.clone());
             }
-            _ => return Ok(current),
+            _ => return Ok(hops),
         }
     }
     Err(FileError::LinkLoop(path.display().to_string()))

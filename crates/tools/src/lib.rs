@@ -13,15 +13,30 @@
 #![forbid(unsafe_code)]
 
 pub mod context;
+pub mod edit;
 pub mod file_cache;
 pub mod files;
+pub mod glob;
+pub mod grep;
 pub mod input;
+pub mod multi_edit;
+pub mod notebook_edit;
 pub mod patch;
+pub mod read;
 pub mod registry;
 pub mod replacement;
 pub mod text_file;
 pub mod todo_write;
 pub mod tool;
+pub mod write;
+
+mod change;
+mod grep_lines;
+mod missing_file;
+mod notebook;
+mod pdf;
+mod text_window;
+mod walk;
 
 pub use context::{CallContext, ToolContext};
 pub use registry::{ToolDefinition, ToolRegistry};

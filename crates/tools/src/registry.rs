@@ -1,6 +1,14 @@
 //! The tools that a session has, by name.
 
+use crate::edit::Edit;
+use crate::glob::Glob;
+use crate::grep::Grep;
+use crate::multi_edit::MultiEdit;
+use crate::notebook_edit::NotebookEdit;
+use crate::read::Read;
+use crate::todo_write::TodoWrite;
 use crate::tool::{DynTool, Erased, Tool};
+use crate::write::Write;
 use serde::Serialize;
 use serde_json::Value;
 use std::sync::Arc;
@@ -20,6 +28,21 @@ pub struct ToolDefinition {
 #[derive(Clone, Default)]
 pub struct ToolRegistry {
     tools: Vec<Arc<dyn DynTool>>,
+}
+
+/// The built-in tools.
+#[must_use]
+pub fn builtin() -> ToolRegistry {
+    let mut registry = ToolRegistry::new();
+    registry.add(Edit);
+    registry.add(Glob);
+    registry.add(Grep);
+    registry.add(MultiEdit);
+    registry.add(NotebookEdit);
+    registry.add(Read);
+    registry.add(TodoWrite);
+    registry.add(Write);
+    registry
 }
 
 impl ToolRegistry {

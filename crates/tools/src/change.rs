@@ -1,0 +1,230 @@
+//! The way of a change to a file, the same for Write, Edit, MultiEdit and NotebookEdit: load it,
+//! make sure that the model knows this version, compute the new text, keep the old one for undo,
+//! replace it atomically, and remember what is there now.
+
+use crate::context::{CallContext, ToolContext};
+use crate::file_cache::Need;
+use crate::files::{self, FileError, Loaded, Stamp, hash_of};
+use crate::patch;
+use crate::text_file::{self, Encoding};
+use crate::tool::{CallTraits, InterruptBehavior, ToolError};
+use lathe_protocol::display::{Display, Hunk};
+use lathe_protocol::permission::Subject;
+use std::path::{Path, PathBuf};
+
+/// Above this the old content is not part of the structured result: it would be written to the
+/// transcript with every change.
+const LARGEST_ORIGINAL: usize = 1024 * 1024;
+
+/// What a tool that changes one file is like. Nothing is destroyed: the session keeps the old
+/// version.
+pub(crate) const TRAITS: CallTraits = CallTraits {
+    read_only: false,
+    concurrency_safe: false,
+    destructive: false,
+    open_world: false,
+    interrupt: InterruptBehavior::Block,
+    failure_cancels_siblings: false,
+};
+
+/// What a tool that changes one file touches.
+pub(crate) fn subject(path: &str, context: &ToolContext) -> Subject {
+    Subject::Write {
+        paths: vec![context.resolve_path(path)],
+    }
+}
+
+impl From<FileError> for ToolError {
+    fn from(error: FileError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+/// A file's present text, for a change to be computed from.
+pub(crate) struct Present {
+    /// The text; empty when there is no file.
+    pub(crate) text: String,
+    /// How it is stored.
+    pub(crate) encoding: Encoding,
+    /// Whether there is a file.
+    pub(crate) exists: bool,
+}
+
+/// The change that a tool wants.
+pub(crate) struct Wanted<T> {
+    /// The whole new text.
+    pub(crate) text: String,
+    /// Whatever the tool wants to keep for its result.
+    pub(crate) detail: T,
+}
+
+/// What a change did.
+pub(crate) struct Done<T> {
+    /// The text before; `None` when the file was created or the text is too long to report.
+    pub(crate) original: Option<String>,
+    /// Whether the file was created.
+    pub(crate) created: bool,
+    /// The difference.
+    pub(crate) hunks: Vec<Hunk>,
+    /// What the model should know beside success, each a sentence.
+    pub(crate) notes: Vec<String>,
+    /// The tool's own part.
+    pub(crate) detail: T,
+}
+
+impl<T> Done<T> {
+    /// What a face shows.
+    pub(crate) fn display(&self, path: &Path) -> Display {
+        Display::Diff {
+            path: path.to_owned(),
+            hunks: self.hunks.clone(),
+        }
+    }
+
+    /// The notes, each with a space in front, to follow the sentence that tells of success.
+    pub(crate) fn notes_text(&self) -> String {
+        self.notes.iter().map(|note| format!(" {note}")).collect()
+    }
+}
+
+/// What can be said before anyone is asked for permission: a change that would be refused anyway
+/// needs no question.
+pub(crate) fn precheck(path: &str, need: Need, context: &ToolContext) -> Result<(), ToolError> {
+    let path = context.resolve_path(path);
+    let Ok(metadata) = std::fs::metadata(&path) else {
+        return Ok(());
+    };
+    if !metadata.is_file() {
+        return Ok(());
+    }
+    // Without the bytes a newer time alone proves nothing, so only what is certain is refused here.
+    match context
+        .file_cache
+        .check(&path, Stamp::of(&metadata), None, need)
+    {
+        Err(crate::file_cache::NotFresh::Changed(_)) | Ok(()) => Ok(()),
+        Err(error) => Err(ToolError::failed(error.to_string())),
+    }
+}
+
+/// Changes a file. `compute` makes the new text from the present one; when it refuses, nothing has
+/// been touched.
+pub(crate) async fn change<T: Send + 'static>(
+    path: PathBuf,
+    need: Need,
+    context: CallContext,
+    compute: impl FnOnce(&Present) -> Result<Wanted<T>, ToolError> + Send + 'static,
+) -> Result<Done<T>, ToolError> {
+    blocking(move || change_blocking(&path, need, &context, compute)).await
+}
+
+/// Runs work that blocks (files, large computations) where it doesn't hold up other tasks.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => match error.try_into_panic() {
+            // The executor contains and reports panics of tools.
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(error) => Err(ToolError::Cancelled(error.to_string())),
+        },
+    }
+}
+
+fn change_blocking<T>(
+    path: &Path,
+    need: Need,
+    context: &CallContext,
+    compute: impl FnOnce(&Present) -> Result<Wanted<T>, ToolError>,
+) -> Result<Done<T>, ToolError> {
+    let session = &context.session;
+    let loaded = files::load_for_change(path)?;
+    let mut present = Present {
+        text: String::new(),
+        encoding: Encoding::Utf8,
+        exists: loaded.is_some(),
+    };
+    if let Some(loaded) = &loaded {
+        // An empty file holds nothing that the model would have to know.
+        if !loaded.bytes.is_empty() {
+            session
+                .file_cache
+                .check(path, loaded.stamp, Some(loaded.hash), need)
+                .map_err(|error| ToolError::failed(error.to_string()))?;
+        }
+        let (text, encoding) = text_file::decode(&loaded.bytes).map_err(|error| {
+            ToolError::failed(format!(
+                "{} was not changed: {error}. It can't be changed as text without damage.",
+                path.display()
+            ))
+        })?;
+        present.text = text.into_owned();
+        present.encoding = encoding;
+    }
+    let wanted = compute(&present)?;
+    let bytes = text_file::encode(&wanted.text, present.encoding).map_err(|error| {
+        ToolError::failed(format!("{} was not changed: {error}.", path.display()))
+    })?;
+    if bytes.len() as u64 > files::LARGEST_FILE {
+        return Err(ToolError::failed(format!(
+            "{} was not changed: the new content is larger than 1 GiB.",
+            path.display()
+        )));
+    }
+    if context.cancel.is_cancelled() {
+        return Err(ToolError::Cancelled(format!(
+            "Stopped; {} was not changed.",
+            path.display()
+        )));
+    }
+
+    let target = match &loaded {
+        Some(loaded) => loaded.target.clone(),
+        None => files::follow_links(path)?,
+    };
+    session
+        .change_observer
+        .before_change(&target, context.turn)
+        .map_err(|error| {
+            ToolError::failed(format!(
+                "{} was not changed, since its present content could not be kept for undo: {error}",
+                path.display()
+            ))
+        })?;
+    let stamp = files::replace(path, loaded.as_ref(), &bytes, || Ok(()))?;
+    session.change_observer.after_change(&target, context.turn);
+    session.file_cache.record_change(
+        path,
+        stamp,
+        hash_of(&bytes),
+        Some(&wanted.text),
+        need == Need::Whole || !present.exists || present.text.is_empty(),
+    );
+
+    let hunks = patch::hunks(
+        &text_file::with_lf(&present.text),
+        &text_file::with_lf(&wanted.text),
+    );
+    Ok(Done {
+        notes: notes(loaded.as_ref()),
+        created: !present.exists,
+        original: (present.exists && present.text.len() <= LARGEST_ORIGINAL)
+            .then_some(present.text),
+        hunks,
+        detail: wanted.detail,
+    })
+}
+
+fn notes(loaded: Option<&Loaded>) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(loaded) = loaded
+        && loaded.other_names() > 0
+    {
+        notes.push(format!(
+            "The file had {} more hard link(s), which still hold the old content.",
+            loaded.other_names()
+        ));
+    }
+    notes
+}

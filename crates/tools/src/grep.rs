@@ -1,0 +1,499 @@
+//! Grep: a regular expression in the files of a tree, with ripgrep's own libraries.
+//!
+//! The tree is walked in parallel. What is found is ordered afterwards, so that the same question
+//! has the same answer: lines and counts by path, names of files newest first. A search for lines
+//! keeps only those that will be shown, however many there are.
+
+use crate::change::blocking;
+use crate::context::{CallContext, ToolContext};
+use crate::grep_lines::{Collected, LineSink, Shape};
+use crate::tool::{CallTraits, Tool, ToolError, ToolOutput};
+use crate::walk::{self, GlobFilter, Ignored};
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
+use ignore::WalkState;
+use lathe_protocol::display::Display;
+use lathe_protocol::permission::Subject;
+use parking_lot::Mutex;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::cmp::Reverse;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::SystemTime;
+
+/// Lines or files shown unless asked otherwise.
+const DEFAULT_LIMIT: usize = 250;
+/// The most memory that one file may take (a multi-line search loads files whole).
+const LARGEST_FILE_IN_MEMORY: usize = 256 * 1024 * 1024;
+
+/// Searches in files.
+pub struct Grep;
+
+/// What to look for and where.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+pub struct Input {
+    /// The regular expression (Rust syntax).
+    pattern: String,
+    /// File or folder to search. Default: the working folder.
+    #[serde(default)]
+    path: Option<String>,
+    /// Only files that match: "*.ts", "src/**/*.{c,h}", "!*.min.js".
+    #[serde(default)]
+    glob: Option<String>,
+    /// Only files of a type: "rust", "py", "js".
+    #[serde(default)]
+    r#type: Option<String>,
+    /// Default: files_with_matches.
+    #[serde(default)]
+    output_mode: Option<OutputMode>,
+    /// Lines after each match.
+    #[serde(default, rename = "-A")]
+    after: Option<usize>,
+    /// Lines before each match.
+    #[serde(default, rename = "-B")]
+    before: Option<usize>,
+    /// Lines before and after.
+    #[serde(default, rename = "-C")]
+    around: Option<usize>,
+    /// Line numbers (default true).
+    #[serde(default, rename = "-n")]
+    numbers: Option<bool>,
+    /// Ignore case.
+    #[serde(default, rename = "-i")]
+    ignore_case: Option<bool>,
+    /// Let matches span lines and `.` match line ends.
+    #[serde(default)]
+    multiline: Option<bool>,
+    /// At most so many lines or files. Default 250; 0: no limit.
+    #[serde(default)]
+    head_limit: Option<usize>,
+    /// Leave out the first so many.
+    #[serde(default)]
+    offset: Option<usize>,
+}
+
+/// What is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum OutputMode {
+    Content,
+    FilesWithMatches,
+    Count,
+}
+
+impl Input {
+    fn mode(&self) -> OutputMode {
+        self.output_mode.unwrap_or(OutputMode::FilesWithMatches)
+    }
+
+    fn start(&self, context: &ToolContext) -> PathBuf {
+        match &self.path {
+            Some(path) => context.resolve_path(path),
+            None => context.working_folder.read().clone(),
+        }
+    }
+
+    fn limit(&self) -> usize {
+        match self.head_limit.unwrap_or(DEFAULT_LIMIT) {
+            0 => usize::MAX,
+            limit => limit,
+        }
+    }
+
+    fn offset(&self) -> usize {
+        self.offset.unwrap_or(0)
+    }
+
+    fn matcher(&self) -> Result<RegexMatcher, ToolError> {
+        let multiline = self.multiline.unwrap_or(false);
+        let mut builder = RegexMatcherBuilder::new();
+        builder
+            .case_insensitive(self.ignore_case.unwrap_or(false))
+            .multi_line(true)
+            .dot_matches_new_line(multiline);
+        if !multiline {
+            builder.line_terminator(Some(b'\n'));
+        }
+        builder.build(&self.pattern).map_err(|error| {
+            let advice = match error.kind() {
+                grep_regex::ErrorKind::NotAllowed(_) => {
+                    " To search across lines, set multiline to true."
+                }
+                _ => " Write a literal ( [ { . * + ? | \\ with a backslash in front.",
+            };
+            ToolError::invalid(format!(
+                "The pattern is not a valid regular expression: {error}\n{}",
+                advice.trim_start()
+            ))
+        })
+    }
+
+    fn searcher(&self) -> Searcher {
+        let mut builder = SearcherBuilder::new();
+        builder
+            .binary_detection(BinaryDetection::quit(0))
+            .multi_line(self.multiline.unwrap_or(false))
+            .heap_limit(Some(LARGEST_FILE_IN_MEMORY))
+            .line_number(self.mode() == OutputMode::Content);
+        if self.mode() == OutputMode::Content {
+            let around = self.around.unwrap_or(0);
+            builder
+                .after_context(self.after.unwrap_or(around))
+                .before_context(self.before.unwrap_or(around));
+        }
+        builder.build()
+    }
+}
+
+impl Tool for Grep {
+    type Input = Input;
+
+    fn name(&self) -> &'static str {
+        "Grep"
+    }
+
+    fn description(&self) -> &'static str {
+        include_str!("grep.md")
+    }
+
+    fn path_fields(&self) -> &'static [&'static str] {
+        &["path"]
+    }
+
+    fn field_aliases(&self) -> &'static [(&'static str, &'static str)] {
+        &[("context", "-C")]
+    }
+
+    fn traits(&self, _input: &Input) -> CallTraits {
+        CallTraits::READS
+    }
+
+    fn subject(&self, input: &Input, context: &ToolContext) -> Subject {
+        Subject::Read {
+            paths: vec![input.start(context)],
+        }
+    }
+
+    fn activity(&self, input: &Input) -> String {
+        format!("Searching for {}", input.pattern)
+    }
+
+    fn result_limit(&self) -> Option<usize> {
+        Some(20_000)
+    }
+
+    async fn validate(&self, input: &Input, _context: &ToolContext) -> Result<(), ToolError> {
+        input.matcher().map(|_| ())
+    }
+
+    async fn call(&self, input: Input, context: CallContext) -> Result<ToolOutput, ToolError> {
+        blocking(move || Search::new(input, context)?.run()).await
+    }
+}
+
+/// One search.
+struct Search {
+    input: Input,
+    context: CallContext,
+    start: PathBuf,
+    working_folder: PathBuf,
+    matcher: RegexMatcher,
+    filter: Option<GlobFilter>,
+    /// Files that were left out because they hold secrets.
+    withheld: AtomicUsize,
+}
+
+/// What a search of files by name or by number gives.
+type Found = (PathBuf, u64);
+
+impl Search {
+    fn new(input: Input, context: CallContext) -> Result<Self, ToolError> {
+        let start = input.start(&context.session);
+        if !start.exists() {
+            return Err(ToolError::failed(crate::missing_file::message(
+                &start,
+                &context.session,
+            )));
+        }
+        let working_folder = context.session.working_folder.read().clone();
+        Ok(Self {
+            matcher: input.matcher()?,
+            filter: input.glob.as_deref().map(GlobFilter::parse).transpose()?,
+            working_folder,
+            start,
+            input,
+            context,
+            withheld: AtomicUsize::new(0),
+        })
+    }
+
+    fn run(&self) -> Result<ToolOutput, ToolError> {
+        let output = match self.input.mode() {
+            OutputMode::FilesWithMatches => self.files()?,
+            OutputMode::Count => self.counts()?,
+            OutputMode::Content => self.lines()?,
+        };
+        Ok(output)
+    }
+
+    /// Walks the tree and hands every file that is to be searched to a function made once per
+    /// thread.
+    fn walk<'s>(
+        &'s self,
+        visitor: impl Fn() -> Box<dyn FnMut(&Path) + Send + 's>,
+    ) -> Result<(), ToolError> {
+        let cancel = &self.context.cancel;
+        let mut builder = walk::walk(&self.start, Ignored::LeftOut);
+        if let Some(names) = &self.input.r#type {
+            builder.types(walk::types(names)?);
+        }
+        builder.build_parallel().run(|| {
+            let mut visit = visitor();
+            Box::new(move |entry| {
+                if cancel.is_cancelled() {
+                    return WalkState::Quit;
+                }
+                // What can't be looked into is left out, as in a shell.
+                let Ok(entry) = entry else {
+                    return WalkState::Continue;
+                };
+                let named = entry.depth() == 0;
+                // Symlinks are not followed, except the one that was named.
+                let is_file = match entry.file_type() {
+                    Some(kind) if kind.is_symlink() && named => entry.path().is_file(),
+                    Some(kind) => kind.is_file(),
+                    None => false,
+                };
+                if is_file && (named || self.is_wanted(entry.path())) {
+                    visit(entry.path());
+                }
+                WalkState::Continue
+            })
+        });
+        if cancel.is_cancelled() {
+            return Err(ToolError::Cancelled("The search was stopped.".to_owned()));
+        }
+        Ok(())
+    }
+
+    fn is_wanted(&self, path: &Path) -> bool {
+        if let Some(filter) = &self.filter {
+            let passes = |base: &Path| {
+                path.strip_prefix(base)
+                    .is_ok_and(|relative| filter.passes(relative))
+            };
+            if !passes(&self.start) && !passes(&self.working_folder) {
+                return false;
+            }
+        }
+        // Before it is searched: whether a secret contains something would itself tell of it.
+        if (self.context.session.secrets)(path) {
+            self.withheld.fetch_add(1, Ordering::Relaxed);
+            return false;
+        }
+        true
+    }
+
+    fn shown(&self, path: &Path) -> String {
+        let relative = path.strip_prefix(&self.working_folder).unwrap_or(path);
+        relative.display().to_string()
+    }
+
+    /// How many lines match in each file; at most `most` are looked for.
+    fn matching(&self, most: u64) -> Result<Vec<Found>, ToolError> {
+        let found: Mutex<Vec<Found>> = Mutex::new(Vec::new());
+        self.walk(|| {
+            let mut searcher = self.input.searcher();
+            let matcher = self.matcher.clone();
+            let found = &found;
+            Box::new(move |path| {
+                let mut counter = Counter { count: 0, most };
+                // A file that can't be read is left out.
+                if searcher.search_path(&matcher, path, &mut counter).is_ok() && counter.count > 0 {
+                    found.lock().push((path.to_owned(), counter.count));
+                }
+            })
+        })?;
+        Ok(found.into_inner())
+    }
+
+    fn files(&self) -> Result<ToolOutput, ToolError> {
+        let mut found: Vec<(Reverse<SystemTime>, PathBuf)> = self
+            .matching(1)?
+            .into_iter()
+            .map(|(path, _)| {
+                let modified = std::fs::metadata(&path)
+                    .and_then(|metadata| metadata.modified())
+                    .unwrap_or(SystemTime::UNIX_EPOCH);
+                (Reverse(modified), path)
+            })
+            .collect();
+        found.sort_unstable();
+        let total = found.len();
+        let names: Vec<String> = found
+            .iter()
+            .skip(self.input.offset())
+            .take(self.input.limit())
+            .map(|(_, path)| self.shown(path))
+            .collect();
+        let mut text = names.join("\n");
+        let truncated = names.len() < total;
+        if truncated {
+            text.push_str(&self.part_note(names.len(), total, "files"));
+        }
+        Ok(self.output(
+            text,
+            json!({"numFiles": names.len(), "filenames": names}),
+            Display::FileList {
+                paths: names,
+                truncated,
+            },
+        ))
+    }
+
+    fn counts(&self) -> Result<ToolOutput, ToolError> {
+        let mut found = self.matching(u64::MAX)?;
+        found.sort_unstable();
+        let total: u64 = found.iter().map(|(_, count)| count).sum();
+        let rows: Vec<(String, u64)> = found
+            .iter()
+            .skip(self.input.offset())
+            .take(self.input.limit())
+            .map(|(path, count)| (self.shown(path), *count))
+            .collect();
+        let mut text: String = rows
+            .iter()
+            .map(|(name, count)| format!("{name}:{count}\n"))
+            .collect();
+        if !found.is_empty() {
+            text.push_str(&format!(
+                "\n[{total} matching lines in {} files.]",
+                found.len()
+            ));
+        }
+        if rows.len() < found.len() {
+            text.push_str(&self.part_note(rows.len(), found.len(), "files"));
+        }
+        let names: Vec<&String> = rows.iter().map(|(name, _)| name).collect();
+        let structured = json!({
+            "numFiles": found.len(),
+            "filenames": names,
+            "numMatches": total,
+            "content": text,
+        });
+        Ok(self.output(
+            text,
+            structured,
+            Display::Table {
+                columns: vec!["File".to_owned(), "Matches".to_owned()],
+                rows: rows
+                    .into_iter()
+                    .map(|(name, count)| vec![name, count.to_string()])
+                    .collect(),
+            },
+        ))
+    }
+
+    fn lines(&self) -> Result<ToolOutput, ToolError> {
+        let needed = self.input.offset().saturating_add(self.input.limit());
+        let collected = Mutex::new(Collected::new(needed));
+        let shape = Shape {
+            numbers: self.input.numbers.unwrap_or(true),
+            // One more than is shown, to know that there is more.
+            most: needed.saturating_add(1),
+        };
+        self.walk(|| {
+            let mut searcher = self.input.searcher();
+            let matcher = self.matcher.clone();
+            let (collected, shape) = (&collected, &shape);
+            Box::new(move |path| {
+                if collected.lock().is_beyond(path) {
+                    return;
+                }
+                let name = self.shown(path);
+                let mut sink = LineSink::new(&matcher, &name, shape);
+                let searched = searcher.search_path(&matcher, path, &mut sink);
+                let lines = sink.into_lines();
+                if searched.is_ok() && !lines.is_empty() {
+                    collected.lock().add(path, lines);
+                }
+            })
+        })?;
+        let (files, lines, more) = collected
+            .into_inner()
+            .window(self.input.offset(), self.input.limit());
+        let names: Vec<String> = files.iter().map(|path| self.shown(path)).collect();
+        let mut text = lines.join("\n");
+        if more && !lines.is_empty() {
+            text.push_str(&format!(
+                "\n\n[There are more lines; see them with offset {}, or narrow the search.]",
+                self.input.offset() + lines.len()
+            ));
+        }
+        let structured = json!({
+            "numFiles": names.len(),
+            "filenames": names,
+            "content": text,
+            "numLines": lines.len(),
+        });
+        let display = Display::Text { text: text.clone() };
+        Ok(self.output(text, structured, display))
+    }
+
+    fn part_note(&self, shown: usize, total: usize, what: &str) -> String {
+        format!(
+            "\n\n[{shown} of {total} {what} are shown; see others with offset {}, or narrow the search.]",
+            self.input.offset() + shown
+        )
+    }
+
+    /// The result, with what must be said in every mode.
+    fn output(&self, mut text: String, mut structured: Value, display: Display) -> ToolOutput {
+        if text.is_empty() {
+            text.push_str(if self.input.offset() > 0 {
+                "No more matches."
+            } else {
+                "No matches found."
+            });
+        }
+        let withheld = self.withheld.load(Ordering::Relaxed);
+        if withheld > 0 {
+            text.push_str(&format!(
+                "\n[{withheld} files that may hold secrets were not searched. Name one in path to ask for it.]"
+            ));
+        }
+        if let Some(fields) = structured.as_object_mut() {
+            fields.insert("mode".into(), json!(self.input.mode()));
+            fields.insert("appliedOffset".into(), json!(self.input.offset()));
+            if self.input.limit() != usize::MAX {
+                fields.insert("appliedLimit".into(), json!(self.input.limit()));
+            }
+        }
+        ToolOutput::new(text, structured, display)
+    }
+}
+
+/// Counts matching lines, up to a number.
+struct Counter {
+    count: u64,
+    most: u64,
+}
+
+impl Sink for Counter {
+    type Error = std::io::Error;
+
+    fn matched(
+        &mut self,
+        _searcher: &Searcher,
+        found: &SinkMatch<'_>,
+    ) -> Result<bool, Self::Error> {
+        if self.most == 1 {
+            self.count = 1;
+        } else {
+            self.count += found.lines().count() as u64;
+        }
+        Ok(self.count < self.most)
+    }
+}
