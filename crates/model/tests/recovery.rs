@@ -680,7 +680,13 @@ async fn a_cancelled_request_closes_its_connection() {
             let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
             stream.write_all(head.as_bytes()).await.unwrap();
             stream
-                .write_all(b"data: {\"type\":\"ping\"}\n\n")
+                .write_all(
+                    support::events("x")
+                        .split_inclusive("\n\n")
+                        .next()
+                        .unwrap()
+                        .as_bytes(),
+                )
                 .await
                 .unwrap();
             let end = stream.read(&mut [0; 64]).await;

@@ -130,6 +130,27 @@ async fn an_unknown_authority_is_refused_at_once_with_the_way_out() {
 }
 
 #[tokio::test]
+async fn the_system_does_not_trust_a_stranger_either() {
+    let (_server, address) = scripted(1).await;
+    let front = tls_in_front_of(address, &["http/1.1"]).await;
+    let system = AnthropicConfig {
+        extra_ca_files: Vec::new(),
+        ..secure(&front)
+    };
+    let error = run_with(&system).await.error.unwrap();
+    assert!(
+        matches!(
+            error,
+            ModelError::Network {
+                trouble: NetworkTrouble::Certificate,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+}
+
+#[tokio::test]
 async fn one_file_can_stand_for_all_authorities() {
     let (server, address) = scripted(1).await;
     let front = tls_in_front_of(address, &["h2"]).await;
@@ -328,6 +349,29 @@ async fn a_proxy_that_refuses_is_named() {
         "{error:?}"
     );
     assert!(error.to_string().contains("HTTPS_PROXY"), "{error}");
+}
+
+#[tokio::test]
+async fn a_proxy_that_is_not_there_is_named() {
+    let config = AnthropicConfig {
+        proxies: ProxySettings {
+            all: Some("http://127.0.0.1:1".into()),
+            ..ProxySettings::default()
+        },
+        ..config("http://proxy-like.example")
+    };
+    let error = run_with(&config).await.error.unwrap();
+    assert!(
+        matches!(
+            error,
+            ModelError::Network {
+                trouble: NetworkTrouble::Proxy,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+    assert!(error.to_string().contains("ALL_PROXY"), "{error}");
 }
 
 #[test]

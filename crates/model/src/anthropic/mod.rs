@@ -1,13 +1,15 @@
 //! The Anthropic Messages API, and whatever speaks it.
 //!
 //! [`AnthropicConfig`] is a plain value, usually made by [`AnthropicConfig::from_env`];
-//! [`AnthropicProvider`] is a connection pool with credentials. [`transport`] builds the HTTP client
-//! and explains its errors, [`events`] turns responses into events.
+//! [`AnthropicProvider`] is a connection pool with credentials. `transport` builds the HTTP client
+//! and explains its errors, `trust` decides which servers are who they say they are, `events` turns
+//! responses into events.
 
 pub mod config;
 mod credentials;
 mod events;
 mod transport;
+mod trust;
 
 pub use config::{AnthropicConfig, DEFAULT_BASE_URL, ProxySettings};
 pub use credentials::KeyHelper;
@@ -54,6 +56,8 @@ struct Inner {
     betas: Vec<String>,
     credentials: CredentialSource,
     needs_credentials: bool,
+    /// The variable that names the proxy, for messages.
+    proxy: Option<&'static str>,
 }
 
 impl AnthropicProvider {
@@ -67,6 +71,7 @@ impl AnthropicProvider {
         // A server of one's own may well let anybody in.
         let needs_credentials = messages.host_str() == Some("api.anthropic.com");
         let client = transport::client(config, &messages)?;
+        let proxy = transport::proxy_variable(&config.proxies, &messages);
         Ok(Self {
             inner: Arc::new(Inner {
                 client,
@@ -76,6 +81,7 @@ impl AnthropicProvider {
                 betas: config.betas.clone(),
                 credentials: CredentialSource::new(config),
                 needs_credentials,
+                proxy,
             }),
         })
     }
@@ -174,6 +180,7 @@ impl AnthropicProvider {
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
         // A length makes the body one piece for gateways that don't take chunked requests.
         headers.insert(CONTENT_LENGTH, HeaderValue::from(body.length()));
+        tracing::debug!(%url, bytes = body.length(), ?transfer, "sending a model request");
         let chunks = body.chunks().map(Ok::<Bytes, std::convert::Infallible>);
         let response = inner
             .client
@@ -182,7 +189,7 @@ impl AnthropicProvider {
             .body(reqwest::Body::wrap_stream(stream::iter(chunks)))
             .send()
             .await
-            .map_err(|error| transport::network_error(&error, url))?;
+            .map_err(|error| transport::network_error(&error, url, inner.proxy))?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);

@@ -2,13 +2,13 @@
 //!
 //! Building a client must be cheap, since it stands between the start of the process and the first
 //! request. The expensive part is reading the system's CA certificates, so that happens only when
-//! the server or a proxy is spoken to over TLS.
+//! the server or a proxy is spoken to over TLS, and then beside the connecting ([`super::trust`]).
 
 use super::config::{AnthropicConfig, ProxySettings};
+use super::trust;
 use crate::error::{ModelError, NetworkTrouble};
-use reqwest::{Certificate, Client, ClientBuilder, NoProxy, Proxy};
+use reqwest::{Client, ClientBuilder, NoProxy, Proxy};
 use std::error::Error as StdError;
-use std::path::Path;
 use std::time::Duration;
 use url::Url;
 
@@ -47,10 +47,7 @@ pub(crate) fn client(config: &AnthropicConfig, base: &Url) -> Result<Client, Mod
     builder = with_proxies(builder, &config.proxies)?;
     builder = with_certificates(builder, config, base)?;
     builder.build().map_err(|error| ModelError::Configuration {
-        message: format!(
-            "the HTTPS client can't be set up ({}); if this system has no CA certificates, name a PEM file in SSL_CERT_FILE",
-            innermost(&error)
-        ),
+        message: format!("the HTTP client can't be set up: {}", innermost(&error)),
     })
 }
 
@@ -110,53 +107,25 @@ fn with_certificates(
     if base.scheme() == "http" && !secure_proxy {
         return Ok(builder.tls_certs_only([]));
     }
-    let mut extra = Vec::new();
-    for path in &config.extra_ca_files {
-        extra.extend(certificates(path)?);
-    }
-    match &config.ca_file {
-        Some(path) => {
-            extra.extend(certificates(path)?);
-            Ok(builder.tls_certs_only(extra))
-        }
-        None => Ok(builder.tls_certs_merge(extra)),
-    }
+    Ok(builder.tls_backend_preconfigured(trust::tls_config(config)?))
 }
 
-fn certificates(path: &Path) -> Result<Vec<Certificate>, ModelError> {
-    let wrong = |reason: String| ModelError::Configuration {
-        message: format!(
-            "the CA file {} (NODE_EXTRA_CA_CERTS, LATHE_EXTRA_CA_CERTS or SSL_CERT_FILE) {reason}",
-            path.display()
-        ),
-    };
-    let pem = std::fs::read(path).map_err(|error| wrong(format!("can't be read: {error}")))?;
-    let found = Certificate::from_pem_bundle(&pem)
-        .map_err(|error| wrong(format!("is not PEM: {}", innermost(&error))))?;
-    if found.is_empty() {
-        return Err(wrong("holds no certificate; it must be PEM".to_owned()));
-    }
-    Ok(found)
-}
-
-/// What a failed exchange means.
-pub(crate) fn network_error(error: &reqwest::Error, url: &Url) -> ModelError {
-    let url = shown(url);
-    let message = innermost(error);
-    let chain = chain(error);
-    let trouble = if chain
-        .iter()
-        .any(|text| text.contains("invalid peer certificate"))
-    {
+/// What a failed exchange means. `proxy` is the variable that sends it through a proxy, if one does.
+pub(crate) fn network_error(error: &reqwest::Error, url: &Url, proxy: Option<&str>) -> ModelError {
+    let mut message = innermost(error);
+    // The first link names the address, in which any word may occur.
+    let causes: Vec<String> = chain(error).into_iter().skip(1).collect();
+    let any = |test: fn(&str) -> bool| causes.iter().any(|text| test(text));
+    let mut trouble = if any(is_certificate_trouble) {
         NetworkTrouble::Certificate
-    } else if error.is_dns() || chain.iter().any(|text| text.contains("dns error")) {
+    } else if error.is_dns() || any(|text| text.contains("dns error")) {
         // EAI_AGAIN is "try again"; anything else says that the name doesn't exist.
         if message.contains("emporary failure") || message.contains("try again") {
             NetworkTrouble::NameLookup
         } else {
             NetworkTrouble::UnknownHost
         }
-    } else if chain.iter().any(|text| is_proxy_trouble(text)) {
+    } else if any(is_proxy_trouble) {
         NetworkTrouble::Proxy
     } else if has_kind(error, std::io::ErrorKind::ConnectionRefused) {
         NetworkTrouble::Refused
@@ -167,11 +136,53 @@ pub(crate) fn network_error(error: &reqwest::Error, url: &Url) -> ModelError {
     } else {
         NetworkTrouble::Lost
     };
+    if let Some(variable) = proxy
+        && matches!(
+            trouble,
+            NetworkTrouble::NameLookup
+                | NetworkTrouble::UnknownHost
+                | NetworkTrouble::Refused
+                | NetworkTrouble::ConnectTimeout
+        )
+    {
+        // Who didn't answer is the proxy: nobody asked for the server itself yet.
+        trouble = NetworkTrouble::Proxy;
+        message = format!("{message}; the proxy is that of {variable}");
+    }
     ModelError::Network {
         trouble,
-        url,
+        url: shown(url),
         message,
     }
+}
+
+/// The variable that names the proxy for an address, if it has one. Only for messages: the decision
+/// itself is the client's.
+pub(crate) fn proxy_variable(settings: &ProxySettings, url: &Url) -> Option<&'static str> {
+    let host = url.host_str().unwrap_or_default();
+    let exceptions = settings.exceptions.as_deref().unwrap_or_default();
+    let excepted = exceptions
+        .split(',')
+        .map(|entry| entry.trim().trim_start_matches('.'))
+        .any(|entry| {
+            let parent = host.strip_suffix(entry);
+            entry == "*"
+                || (!entry.is_empty()
+                    && parent.is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
+        });
+    let (specific, variable) = match url.scheme() {
+        "https" => (&settings.https, "HTTPS_PROXY"),
+        _ => (&settings.http, "HTTP_PROXY"),
+    };
+    match (excepted, specific, &settings.all) {
+        (true, _, _) | (false, None, None) => None,
+        (false, Some(_), _) => Some(variable),
+        (false, None, Some(_)) => Some("ALL_PROXY"),
+    }
+}
+
+fn is_certificate_trouble(text: &str) -> bool {
+    text.contains("invalid peer certificate") || text.contains(trust::NO_SYSTEM_CERTIFICATES)
 }
 
 fn is_proxy_trouble(text: &str) -> bool {
@@ -253,6 +264,29 @@ mod tests {
             let text = endpoint(base, "messages").unwrap_err().to_string();
             assert!(text.contains("ANTHROPIC_BASE_URL"), "{text}");
         }
+    }
+
+    #[test]
+    fn the_variable_of_a_proxy_is_known_for_messages() {
+        let settings = ProxySettings {
+            https: Some("http://a".into()),
+            http: None,
+            all: Some("http://b".into()),
+            exceptions: Some("localhost, .internal.example".into()),
+        };
+        let variable = |url: &str| proxy_variable(&settings, &Url::parse(url).unwrap());
+        assert_eq!(variable("https://x.example/"), Some("HTTPS_PROXY"));
+        assert_eq!(variable("http://x.example/"), Some("ALL_PROXY"));
+        assert_eq!(variable("http://localhost:80/"), None);
+        assert_eq!(variable("https://deep.internal.example/"), None);
+        assert_eq!(variable("https://notlocalhost/"), Some("HTTPS_PROXY"));
+        assert_eq!(
+            proxy_variable(
+                &ProxySettings::default(),
+                &Url::parse("https://x/").unwrap()
+            ),
+            None
+        );
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub enum Delivery {
         /// Counts from 1 over the whole run.
         attempt: u32,
     },
-    /// An event of the response.
+    /// An event of the response. Keep-alives are left out.
     Event(ProviderEvent),
     /// Every event since the last `Requesting` is withdrawn.
     Retracted {
@@ -252,12 +252,19 @@ impl Run {
             }
         };
         match item {
+            // A sign of life, and nothing else: it is not passed on, and the clock runs on.
+            Some(Ok(event)) if !event.is_progress() => {
+                self.phase = Phase::Receiving {
+                    response,
+                    transfer,
+                    deadline,
+                    delivered,
+                };
+            }
             Some(Ok(event)) => {
-                if event.is_progress() {
-                    delivered = true;
-                    if transfer == Transfer::Streaming {
-                        deadline = Instant::now() + self.attempts.policy.idle_timeout;
-                    }
+                delivered = true;
+                if transfer == Transfer::Streaming {
+                    deadline = Instant::now() + self.attempts.policy.idle_timeout;
                 }
                 let complete = matches!(event.event, StreamEvent::MessageStop);
                 self.queue.push_back(Ok(Delivery::Event(event)));

@@ -1,0 +1,142 @@
+//! Which servers are trusted.
+//!
+//! Reading the system's certificates takes longer than everything else between the start of the
+//! process and its first byte on the wire: on Linux they are hundreds of files. But they are only
+//! needed once the server has answered with its own certificate. So they are read on a thread of
+//! their own while the connection is made, and looked at when both are there.
+
+use super::config::AnthropicConfig;
+use crate::error::ModelError;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls_platform_verifier::Verifier;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+/// What the error says when the system has no certificates at all.
+pub(super) const NO_SYSTEM_CERTIFICATES: &str = "No CA certificates were loaded from the system";
+
+/// The TLS side of a client.
+pub(super) fn tls_config(config: &AnthropicConfig) -> Result<ClientConfig, ModelError> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let unusable = |error: rustls::Error| ModelError::Configuration {
+        message: format!("TLS can't be set up: {error}"),
+    };
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(unusable)?;
+    let mut trusted = Vec::new();
+    for path in config.extra_ca_files.iter().chain(&config.ca_file) {
+        trusted.extend(certificates(path)?);
+    }
+    let builder = if config.ca_file.is_some() {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(trusted);
+        builder.with_root_certificates(roots)
+    } else {
+        let verifier = SystemTrust::load_in_background(trusted, provider);
+        builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier))
+    };
+    let mut tls = builder.with_no_client_auth();
+    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(tls)
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ModelError> {
+    let wrong = |reason: String| ModelError::Configuration {
+        message: format!(
+            "the CA file {} (NODE_EXTRA_CA_CERTS, LATHE_EXTRA_CA_CERTS or SSL_CERT_FILE) {reason}",
+            path.display()
+        ),
+    };
+    let pem = std::fs::read(path).map_err(|error| wrong(format!("can't be read: {error}")))?;
+    let found: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&pem)
+        .collect::<Result<_, _>>()
+        .map_err(|error| wrong(format!("is not PEM: {error}")))?;
+    if found.is_empty() {
+        return Err(wrong("holds no certificate; it must be PEM".to_owned()));
+    }
+    Ok(found)
+}
+
+/// The system's judgement, with some authorities of the user's own.
+#[derive(Debug, Clone)]
+struct SystemTrust {
+    loaded: Arc<OnceLock<Result<Verifier, rustls::Error>>>,
+    extra: Arc<[CertificateDer<'static>]>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl SystemTrust {
+    fn load_in_background(
+        extra: Vec<CertificateDer<'static>>,
+        provider: Arc<CryptoProvider>,
+    ) -> Self {
+        let trust = Self {
+            loaded: Arc::new(OnceLock::new()),
+            extra: extra.into(),
+            provider,
+        };
+        let ahead = trust.clone();
+        // Without a thread the certificates are read when they are needed, which is only slower.
+        let _ = std::thread::Builder::new()
+            .name("ca-certificates".to_owned())
+            .spawn(move || {
+                let _ = ahead.verifier();
+            });
+        trust
+    }
+
+    fn verifier(&self) -> Result<&Verifier, rustls::Error> {
+        let load = || {
+            Verifier::new_with_extra_roots(self.extra.iter().cloned(), Arc::clone(&self.provider))
+        };
+        self.loaded.get_or_init(load).as_ref().map_err(Clone::clone)
+    }
+}
+
+impl ServerCertVerifier for SystemTrust {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let verifier = self.verifier()?;
+        verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.verifier()?
+            .verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.verifier()?
+            .verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        // Asked for before the first byte is sent: it must not wait for the certificates.
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
+    }
+}
