@@ -4,7 +4,8 @@
 //! project's for this person — and on the command line. This crate finds them ([`paths`]), reads
 //! them with the place of every key ([`document`]), holds them to the one declaration of all keys
 //! ([`schema`], [`validate`]), leaves out what an untrusted folder may not say ([`trust`]), and
-//! merges the rest by strength ([`merge`], [`load`]).
+//! merges the rest by strength ([`merge`], [`load`]). It also changes them without disturbing what
+//! the user wrote ([`write`]) and notices when somebody else does ([`watch`]).
 //!
 //! What it deliberately doesn't do: it never prints, never asks, never stops a start, and reads the
 //! process's own environment in one place only ([`paths::Environment::of_process`]). A file that is
@@ -13,8 +14,11 @@
 //! Start with [`load::load`] and [`load::Resolved`].
 #![forbid(unsafe_code)]
 
+pub mod cli;
+pub mod docs;
 pub mod document;
 pub mod environment;
+pub mod instructions;
 pub mod key;
 pub mod load;
 pub mod merge;
@@ -23,7 +27,10 @@ pub mod paths;
 pub mod schema;
 pub mod source;
 pub mod trust;
+pub mod trust_store;
 pub mod validate;
+pub mod watch;
+pub mod write;
 
 pub use key::KeyPath;
 pub use load::{Layer, LoadOptions, Resolved, SourcedRule, load};
@@ -31,3 +38,6 @@ pub use paths::{Environment, Places};
 pub use schema::Settings;
 pub use source::{Problem, Severity, Source};
 pub use trust::Trust;
+pub use trust_store::TrustStore;
+pub use watch::{Change, SettingsWatcher};
+pub use write::OwnWrites;

@@ -262,6 +262,11 @@ impl Resolved {
 /// Reads everything.
 #[must_use]
 pub fn load(places: &Places, options: &LoadOptions) -> Resolved {
+    load_with(places, options, &mut read)
+}
+
+/// Reads everything with another way to read a file.
+pub(crate) fn load_with(places: &Places, options: &LoadOptions, read: &mut Reader<'_>) -> Resolved {
     let mut resolved = Resolved::default();
     for source in Source::ALL {
         if !options.includes(source) {
@@ -273,14 +278,40 @@ pub fn load(places: &Places, options: &LoadOptions) -> Resolved {
             _ => &[],
         };
         for flag in flags {
-            resolved.load_flag(source, flag, places, options);
+            resolved.load_flag(source, flag, places, options, read);
         }
         for file in places.settings_files(source) {
-            resolved.load_file(source, &file, places, options, Presence::Optional);
+            resolved.load_file(source, &file, places, options, Presence::Optional, read);
         }
     }
     resolved.finish();
     resolved
+}
+
+/// Every file that is or would be read, with its source.
+#[must_use]
+pub fn files(places: &Places, options: &LoadOptions) -> Vec<(Source, PathBuf)> {
+    let mut files = Vec::new();
+    for source in Source::ALL
+        .into_iter()
+        .filter(|source| options.includes(*source))
+    {
+        if source == Source::Flag {
+            let named = options.flags.iter().map(|flag| flag.trim());
+            files.extend(
+                named
+                    .filter(|flag| !flag.starts_with('{'))
+                    .map(|flag| (source, places.environment.resolve(flag))),
+            );
+        }
+        files.extend(
+            places
+                .settings_files(source)
+                .into_iter()
+                .map(|file| (source, file)),
+        );
+    }
+    files
 }
 
 /// Reads one text as a layer of a source, as `config doctor` and the watcher need it.
@@ -302,14 +333,25 @@ pub fn load_text(
     resolved
 }
 
+/// Reads a file's text; `None` when it isn't there and needn't be.
+pub(crate) type Reader<'a> = dyn FnMut(&Path, Presence) -> Result<Option<String>, String> + 'a;
+
+/// Whether a file has to be there.
 #[derive(Clone, Copy, PartialEq)]
-enum Presence {
+pub(crate) enum Presence {
     Optional,
     Required,
 }
 
 impl Resolved {
-    fn load_flag(&mut self, source: Source, flag: &str, places: &Places, options: &LoadOptions) {
+    fn load_flag(
+        &mut self,
+        source: Source,
+        flag: &str,
+        places: &Places,
+        options: &LoadOptions,
+        read: &mut Reader<'_>,
+    ) {
         let text = flag.trim();
         if text.starts_with('{') && text.ends_with('}') {
             self.load_text(source, None, text, places, options);
@@ -324,7 +366,7 @@ impl Resolved {
             );
         } else {
             let path = places.environment.resolve(text);
-            self.load_file(source, &path, places, options, Presence::Required);
+            self.load_file(source, &path, places, options, Presence::Required, read);
         }
     }
 
@@ -335,6 +377,7 @@ impl Resolved {
         places: &Places,
         options: &LoadOptions,
         presence: Presence,
+        read: &mut Reader<'_>,
     ) {
         match read(path, presence) {
             Ok(Some(text)) => self.load_text(source, Some(path), &text, places, options),
@@ -618,7 +661,7 @@ fn restricts(key: &str) -> bool {
 /// Files larger than this are no settings.
 const LARGEST: u64 = 8 * 1024 * 1024;
 
-fn read(path: &Path, presence: Presence) -> Result<Option<String>, String> {
+pub(crate) fn read(path: &Path, presence: Presence) -> Result<Option<String>, String> {
     let metadata = match std::fs::metadata(path) {
         Ok(metadata) => metadata,
         Err(error) if missing(&error) && presence == Presence::Optional => return Ok(None),

@@ -1,0 +1,469 @@
+//! Instruction files: `AGENTS.md`, `CLAUDE.md` and their kin.
+//!
+//! At the start everything from the file-system root down to the working folder is loaded, nearest
+//! last, so that what is nearer speaks later. Files of sub-folders and rules for certain paths are
+//! loaded when a file there is touched ([`Instructions::on_touch`]). What is loaded says why, how
+//! much of it was cut, and what it imported ([`imports`]).
+
+mod candidates;
+pub mod imports;
+mod rules;
+
+use crate::paths::Places;
+use crate::write::hash;
+use candidates::{Candidate, candidates_of};
+use globset::{Glob, GlobSet, GlobSetBuilder};
+use rules::Rule;
+use serde::Serialize;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+/// How many bytes of one file count.
+pub const LARGEST_FILE: usize = 40_000;
+/// How deep imports go.
+pub const DEEPEST_IMPORT: usize = 5;
+
+/// Whose words a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Scope {
+    /// The company's.
+    Managed,
+    /// The person's own, for every project.
+    User,
+    /// The project's.
+    Project,
+    /// The person's own, for this project.
+    Local,
+}
+
+/// Why a file was loaded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "why", rename_all = "camelCase")]
+pub enum Reason {
+    /// It holds for every session here.
+    Start,
+    /// Another instruction file imports it.
+    Import {
+        /// That file.
+        by: PathBuf,
+    },
+    /// It lies beside or above a file that was touched.
+    Folder {
+        /// The touched file.
+        touched: PathBuf,
+    },
+    /// It is a rule for a file that was touched.
+    Rule {
+        /// The rule's patterns.
+        patterns: Vec<String>,
+        /// The touched file.
+        touched: PathBuf,
+    },
+}
+
+impl Reason {
+    /// The reason in words.
+    #[must_use]
+    pub fn text(&self) -> String {
+        match self {
+            Self::Start => "holds for every session in this folder".to_owned(),
+            Self::Import { by } => format!("imported by {}", by.display()),
+            Self::Folder { touched } => format!(
+                "is beside or above {}, which was touched",
+                touched.display()
+            ),
+            Self::Rule { patterns, touched } => {
+                format!(
+                    "is a rule for {}; {} was touched",
+                    patterns.join(", "),
+                    touched.display()
+                )
+            }
+        }
+    }
+}
+
+/// A file that was loaded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InstructionFile {
+    /// The file.
+    pub path: PathBuf,
+    /// Whose words it is.
+    pub scope: Scope,
+    /// Why it was loaded.
+    pub reason: Reason,
+    /// What counts of it.
+    #[serde(skip)]
+    pub text: String,
+    /// How many bytes the file has.
+    pub bytes: u64,
+    /// How many of them were cut off.
+    pub cut: u64,
+}
+
+impl InstructionFile {
+    /// The text, with a line at the end that says what was cut.
+    #[must_use]
+    pub fn text_with_notice(&self) -> String {
+        if self.cut == 0 {
+            return self.text.clone();
+        }
+        format!(
+            "{}\n\n[The file is longer: {} of {} bytes were left out. Read {} for the rest.]",
+            self.text.trim_end(),
+            self.cut,
+            self.bytes,
+            self.path.display()
+        )
+    }
+}
+
+/// Something that was left out, and why.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Skipped {
+    /// The file.
+    pub path: PathBuf,
+    /// Why.
+    pub why: String,
+    /// Whether a person's approval would change that (an import from outside the roots).
+    pub needs_approval: bool,
+}
+
+/// What discovery is told.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct InstructionOptions {
+    /// Further folders that may be worked in.
+    pub roots: Vec<PathBuf>,
+    /// Whether a person has approved imports from outside the roots.
+    pub outside_imports: bool,
+    /// Patterns over absolute paths of files that are never loaded.
+    pub excludes: Vec<String>,
+    /// Only the person's own and the company's files (`--setting-sources` without `project`).
+    pub without_project: bool,
+}
+
+/// A file that changed since it was loaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangedInstruction {
+    /// The file.
+    pub path: PathBuf,
+    /// What it says now; `None` when it is gone.
+    pub now: Option<InstructionFile>,
+}
+
+/// All instruction files of a session.
+#[derive(Debug)]
+pub struct Instructions {
+    places: Places,
+    options: InstructionOptions,
+    excludes: GlobSet,
+    loaded: Vec<InstructionFile>,
+    skipped: BTreeSet<Skipped>,
+    rules: Vec<Rule>,
+    /// Real paths of what was looked at, so that nothing is loaded twice.
+    known_files: HashSet<PathBuf>,
+    known_contents: HashMap<[u8; 32], PathBuf>,
+    known_folders: HashSet<PathBuf>,
+}
+
+impl Instructions {
+    /// Loads what holds from the start.
+    #[must_use]
+    pub fn discover(places: &Places, options: InstructionOptions) -> Self {
+        let mut builder = GlobSetBuilder::new();
+        for pattern in &options.excludes {
+            if let Ok(glob) = Glob::new(pattern) {
+                builder.add(glob);
+            }
+        }
+        let mut instructions = Self {
+            places: places.clone(),
+            excludes: builder.build().unwrap_or_default(),
+            options,
+            loaded: Vec::new(),
+            skipped: BTreeSet::new(),
+            rules: Vec::new(),
+            known_files: HashSet::new(),
+            known_contents: HashMap::new(),
+            known_folders: HashSet::new(),
+        };
+        instructions.load_own(&places.managed, Scope::Managed);
+        instructions.load_own(&places.config_home, Scope::User);
+        if !instructions.options.without_project {
+            let mut folders: Vec<&Path> = places.environment.cwd.ancestors().collect();
+            folders.reverse();
+            for folder in folders {
+                instructions.load_folder(folder, &Reason::Start);
+            }
+        }
+        instructions
+    }
+
+    /// What is loaded, in the order in which it speaks.
+    #[must_use]
+    pub fn files(&self) -> &[InstructionFile] {
+        &self.loaded
+    }
+
+    /// What was left out, and why.
+    pub fn skipped(&self) -> impl Iterator<Item = &Skipped> {
+        self.skipped.iter()
+    }
+
+    /// Loads what belongs to a file that is read or changed: instruction files of the folders between
+    /// a root and it, and rules for its path. Returns what is new.
+    pub fn on_touch(&mut self, path: &Path) -> Vec<InstructionFile> {
+        if self.options.without_project {
+            return Vec::new();
+        }
+        let path = self.places.environment.cwd.join(path);
+        let before = self.loaded.len();
+        let roots = self.roots();
+        if let Some(root) = roots
+            .iter()
+            .filter(|root| path.starts_with(root))
+            .max_by_key(|root| root.as_os_str().len())
+        {
+            let mut folders: Vec<PathBuf> = path
+                .ancestors()
+                .skip(1)
+                .take_while(|folder| folder.starts_with(root))
+                .filter(|folder| !self.known_folders.contains(*folder))
+                .map(Path::to_path_buf)
+                .collect();
+            folders.reverse();
+            for folder in folders {
+                self.load_folder(
+                    &folder,
+                    &Reason::Folder {
+                        touched: path.clone(),
+                    },
+                );
+            }
+        }
+        for index in 0..self.rules.len() {
+            if let Some(patterns) = self.rules[index].covers(&path) {
+                let rule = self.rules[index].clone();
+                self.load(
+                    &rule.path,
+                    rule.scope,
+                    &Reason::Rule {
+                        patterns,
+                        touched: path.clone(),
+                    },
+                    0,
+                );
+            }
+        }
+        self.loaded[before..].to_vec()
+    }
+
+    /// Looks whether files changed since they were loaded, takes over what they say now, and returns
+    /// those.
+    pub fn changed(&mut self) -> Vec<ChangedInstruction> {
+        let mut changed = Vec::new();
+        self.loaded.retain_mut(|file| {
+            let Ok((text, bytes)) = read_bounded(&file.path) else {
+                changed.push(ChangedInstruction {
+                    path: file.path.clone(),
+                    now: None,
+                });
+                return false;
+            };
+            let (text, cut) = bounded(rules::without_front_matter(&text), bytes);
+            if text == file.text && bytes == file.bytes {
+                return true;
+            }
+            file.text = text;
+            file.bytes = bytes;
+            file.cut = cut;
+            changed.push(ChangedInstruction {
+                path: file.path.clone(),
+                now: Some(file.clone()),
+            });
+            true
+        });
+        for gone in changed.iter().filter(|change| change.now.is_none()) {
+            self.known_files.remove(&real(&gone.path));
+            self.known_contents.retain(|_, path| *path != gone.path);
+        }
+        changed
+    }
+
+    /// The folders that may be worked in.
+    fn roots(&self) -> Vec<PathBuf> {
+        let cwd = &self.places.environment.cwd;
+        let mut roots = vec![cwd.clone(), self.places.project.clone()];
+        roots.extend(self.options.roots.iter().map(|root| cwd.join(root)));
+        roots
+    }
+
+    /// The files of the config home or the managed folder.
+    fn load_own(&mut self, folder: &Path, scope: Scope) {
+        for name in ["AGENTS.md", "CLAUDE.md"] {
+            self.load(&folder.join(name), scope, &Reason::Start, 0);
+        }
+        self.take_rules(
+            &folder.join("rules"),
+            scope,
+            &self.places.project.clone(),
+            &Reason::Start,
+        );
+    }
+
+    fn load_folder(&mut self, folder: &Path, reason: &Reason) {
+        if !self.known_folders.insert(folder.to_path_buf()) {
+            return;
+        }
+        for candidate in candidates_of(folder) {
+            match candidate {
+                Candidate::File { path, scope } => self.load(&path, scope, reason, 0),
+                Candidate::Rules { path } => self.take_rules(&path, Scope::Project, folder, reason),
+            }
+        }
+    }
+
+    fn take_rules(&mut self, folder: &Path, scope: Scope, base: &Path, reason: &Reason) {
+        for rule in rules::rules_in(folder, scope, base) {
+            match rule {
+                Ok(rule) if rule.is_always() => self.load(&rule.path, scope, reason, 0),
+                Ok(rule) => self.rules.push(rule),
+                Err(skipped) => {
+                    self.skipped.insert(skipped);
+                }
+            }
+        }
+    }
+
+    fn load(&mut self, path: &Path, scope: Scope, reason: &Reason, depth: usize) {
+        let real_path = real(path);
+        if self.known_files.contains(&real_path) || self.excludes.is_match(path) {
+            return;
+        }
+        let Ok((text, bytes)) = read_bounded(path) else {
+            return;
+        };
+        self.known_files.insert(real_path);
+        if text.contains('\0') {
+            self.skip(path, "is not a text", false);
+            return;
+        }
+        let (text, cut) = bounded(rules::without_front_matter(&text), bytes);
+        if text.trim().is_empty() {
+            return;
+        }
+        if let Some(same) = self.known_contents.get(&hash(text.trim().as_bytes())) {
+            let why = format!("says the same as {}", same.display());
+            self.skip(path, &why, false);
+            return;
+        }
+        self.known_contents
+            .insert(hash(text.trim().as_bytes()), path.to_path_buf());
+        let imported = imports::imports_of(&text);
+        self.loaded.push(InstructionFile {
+            path: path.to_path_buf(),
+            scope,
+            reason: reason.clone(),
+            text,
+            bytes,
+            cut,
+        });
+        for import in imported {
+            self.import(path, scope, &import, depth);
+        }
+    }
+
+    fn import(&mut self, by: &Path, scope: Scope, import: &str, depth: usize) {
+        let folder = by.parent().unwrap_or(Path::new("/"));
+        let path = self.places.environment.resolve_from(import, folder);
+        // Without a file of that name it was no import, but an address or a name of someone.
+        if !path.is_file() {
+            if import.contains('/') && imports::looks_like_text(&path) {
+                let why = format!("is imported by {} but isn't there", by.display());
+                self.skip(&path, &why, false);
+            }
+            return;
+        }
+        if depth >= DEEPEST_IMPORT {
+            let why = format!("is imported more than {DEEPEST_IMPORT} levels deep");
+            self.skip(&path, &why, false);
+            return;
+        }
+        if !self.may_import(&path, folder, scope) {
+            let why = format!(
+                "is imported by {} and lies outside the working folders",
+                by.display()
+            );
+            self.skip(&path, &why, true);
+            return;
+        }
+        self.load(
+            &path,
+            scope,
+            &Reason::Import {
+                by: by.to_path_buf(),
+            },
+            depth + 1,
+        );
+    }
+
+    /// What a person or a company wrote may import anything; what comes with a folder only what lies
+    /// in the roots or beside the file itself, until a person approves.
+    fn may_import(&self, path: &Path, folder: &Path, scope: Scope) -> bool {
+        if self.options.outside_imports || matches!(scope, Scope::Managed | Scope::User) {
+            return true;
+        }
+        let path = real(path);
+        let mut allowed = self.roots();
+        allowed.push(self.places.config_home.clone());
+        // A file above the working folder may import from its own repository.
+        let repository = folder
+            .ancestors()
+            .find(|folder| folder.join(".git").exists());
+        allowed.extend(repository.map(Path::to_path_buf));
+        allowed.iter().any(|root| path.starts_with(real(root)))
+    }
+
+    fn skip(&mut self, path: &Path, why: &str, needs_approval: bool) {
+        self.skipped.insert(Skipped {
+            path: path.to_path_buf(),
+            why: why.to_owned(),
+            needs_approval,
+        });
+    }
+}
+
+fn real(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
+}
+
+/// Reads what could count of a file, and how long it is. Anything but a regular file is refused: a
+/// pipe would make the start wait.
+fn read_bounded(path: &Path) -> std::io::Result<(String, u64)> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(std::io::ErrorKind::InvalidInput.into());
+    }
+    let file = fs::File::open(path)?;
+    let bytes = file.metadata()?.len();
+    let mut content = Vec::new();
+    file.take(LARGEST_FILE as u64 + 8 * 1024)
+        .read_to_end(&mut content)?;
+    Ok((String::from_utf8_lossy(&content).into_owned(), bytes))
+}
+
+/// The text up to the last whole line within the bound, and how many bytes that leaves out.
+fn bounded(text: &str, bytes: u64) -> (String, u64) {
+    if text.len() <= LARGEST_FILE && bytes <= LARGEST_FILE as u64 + 4 * 1024 {
+        return (text.to_owned(), 0);
+    }
+    let end = text.floor_char_boundary(LARGEST_FILE.min(text.len()));
+    let kept = text[..end]
+        .rfind('\n')
+        .map_or(&text[..end], |line| &text[..=line]);
+    (kept.to_owned(), bytes.saturating_sub(kept.len() as u64))
+}

@@ -1,0 +1,656 @@
+//! Changes settings files without disturbing them.
+//!
+//! A file is the user's: comments, order, indentation and every byte that isn't part of the change
+//! stay as they are ([`patch`] is a pure function over the text). Writing is atomic (a temporary file
+//! beside it, synced, renamed over), keeps the mode, goes through symlinks and holds a lock, so that
+//! two sessions that save at the same time both get their change in.
+
+use crate::document::{Document, Position, parse_options};
+use crate::key::KeyPath;
+use crate::paths::Places;
+use crate::source::Source;
+use crate::validate::{FindingKind, validate_key};
+use jsonc_parser::cst::{CstInputValue, CstNode, CstObject, CstObjectProp, CstRootNode};
+use lathe_protocol::permission::{Behavior, PermissionUpdate, RuleSource, RuleValue};
+use parking_lot::Mutex;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// One change to a file.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Edit {
+    /// Sets a key.
+    Set {
+        /// The key.
+        key: KeyPath,
+        /// Its value.
+        value: Value,
+    },
+    /// Removes a key.
+    Unset {
+        /// The key.
+        key: KeyPath,
+    },
+    /// Adds what isn't there yet to the end of a list.
+    Add {
+        /// The list's key.
+        key: KeyPath,
+        /// What to add.
+        items: Vec<Value>,
+    },
+    /// Takes elements out of a list.
+    Remove {
+        /// The list's key.
+        key: KeyPath,
+        /// What to take out.
+        items: Vec<Value>,
+    },
+}
+
+/// Why settings were not written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The source has no file of ours.
+    #[error("{source_name} settings are never written by Lathe; choose user, project or local")]
+    NotWritten {
+        /// The source.
+        source_name: &'static str,
+    },
+    /// The file is broken; writing would lose what the user has there.
+    #[error("{}:{}:{}: {message}; fix the file first, nothing was written", file.display(), position.line, position.column)]
+    Broken {
+        /// The file.
+        file: PathBuf,
+        /// Where.
+        position: Position,
+        /// What is wrong.
+        message: String,
+    },
+    /// Something else stands where an object or a list is needed.
+    #[error("{key} is not {wanted} in this file; change it by hand first, nothing was written")]
+    InTheWay {
+        /// The key.
+        key: String,
+        /// What is needed.
+        wanted: &'static str,
+    },
+    /// The value doesn't fit the key.
+    #[error("{key}: {message}")]
+    Invalid {
+        /// The key.
+        key: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// The file system refuses.
+    #[error("{} can't be written: {error}", file.display())]
+    Io {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+/// What this process wrote itself, so that its watcher doesn't report it back.
+#[derive(Debug, Clone, Default)]
+pub struct OwnWrites(Arc<Mutex<HashMap<PathBuf, [u8; 32]>>>);
+
+impl OwnWrites {
+    fn remember(&self, file: &Path, text: &str) {
+        self.0
+            .lock()
+            .insert(file.to_path_buf(), hash(text.as_bytes()));
+    }
+
+    /// Whether a file's content is what this process wrote last.
+    #[must_use]
+    pub fn wrote(&self, file: &Path, text: &str) -> bool {
+        self.0.lock().get(file) == Some(&hash(text.as_bytes()))
+    }
+}
+
+/// The fingerprint of a content.
+pub(crate) fn hash(bytes: &[u8]) -> [u8; 32] {
+    Sha256::digest(bytes).into()
+}
+
+/// Applies changes to the text of a settings file and leaves the rest as it is. An empty text
+/// becomes a new file.
+///
+/// # Errors
+/// When the text is broken, or something else stands where the change goes.
+pub fn patch(text: &str, edits: &[Edit]) -> Result<String, WriteError> {
+    let broken = |position, message| WriteError::Broken {
+        file: PathBuf::new(),
+        position,
+        message,
+    };
+    let (mark, body) = match text.strip_prefix('\u{feff}') {
+        Some(body) => ("\u{feff}", body),
+        None => ("", text),
+    };
+    Document::parse(body).map_err(|error| broken(error.position, error.message))?;
+    let fresh = body.trim().is_empty();
+    let root = CstRootNode::parse(if fresh { "{\n}\n" } else { body }, &parse_options())
+        .map_err(|error| broken(Position { line: 1, column: 1 }, error.to_string()))?;
+    let Some(object) = root.object_value_or_create() else {
+        return Err(WriteError::InTheWay {
+            key: "the file".into(),
+            wanted: "an object",
+        });
+    };
+    let mut changed = false;
+    for edit in edits {
+        changed |= apply(&object, edit)?;
+    }
+    if changed {
+        Ok(format!("{mark}{root}"))
+    } else {
+        Ok(text.to_owned())
+    }
+}
+
+fn apply(root: &CstObject, edit: &Edit) -> Result<bool, WriteError> {
+    let (key, create) = match edit {
+        Edit::Set { key, .. } | Edit::Add { key, .. } => (key, true),
+        Edit::Unset { key } | Edit::Remove { key, .. } => (key, false),
+    };
+    let Some((last, parents)) = key.0.split_last() else {
+        return Ok(false);
+    };
+    let mut object = root.clone();
+    for (depth, step) in parents.iter().enumerate() {
+        object = match property(&object, step) {
+            Some(found) => match found.object_value() {
+                Some(inner) => inner,
+                None if is_null(&found) && create => found.object_value_or_set(),
+                None => {
+                    let key = KeyPath(key.0[..=depth].to_vec()).to_string();
+                    return Err(WriteError::InTheWay {
+                        key,
+                        wanted: "an object",
+                    });
+                }
+            },
+            None if create => object.object_value_or_set(step),
+            None => return Ok(false),
+        };
+    }
+    let found = property(&object, last);
+    match edit {
+        Edit::Set { value, .. } => Ok(set(&object, last, found.as_ref(), value)),
+        Edit::Unset { .. } => Ok(found.map(CstObjectProp::remove).is_some()),
+        Edit::Add { items, .. } => add(&object, key, last, found.as_ref(), items),
+        Edit::Remove { items, .. } => {
+            let Some(list) = found.and_then(|found| found.array_value()) else {
+                return Ok(false);
+            };
+            let mut changed = false;
+            for element in list.elements() {
+                if value_of(&element).is_some_and(|value| items.contains(&value)) {
+                    element.remove();
+                    changed = true;
+                }
+            }
+            Ok(changed)
+        }
+    }
+}
+
+fn set(object: &CstObject, name: &str, found: Option<&CstObjectProp>, value: &Value) -> bool {
+    match found {
+        Some(found) => {
+            if found.value().and_then(|node| value_of(&node)).as_ref() == Some(value) {
+                return false;
+            }
+            found.set_value(input(value));
+        }
+        None => {
+            object.append(name, input(value));
+        }
+    }
+    true
+}
+
+fn add(
+    object: &CstObject,
+    key: &KeyPath,
+    name: &str,
+    found: Option<&CstObjectProp>,
+    items: &[Value],
+) -> Result<bool, WriteError> {
+    let list = match found {
+        Some(found) => match found.array_value() {
+            Some(list) => list,
+            None if is_null(found) => found.array_value_or_set(),
+            None => {
+                return Err(WriteError::InTheWay {
+                    key: key.to_string(),
+                    wanted: "a list",
+                });
+            }
+        },
+        None => object.array_value_or_set(name),
+    };
+    let mut known: Vec<Value> = list.elements().iter().filter_map(value_of).collect();
+    let mut changed = false;
+    for item in items {
+        if !known.contains(item) {
+            if known.is_empty() {
+                list.ensure_multiline();
+            }
+            list.append(input(item));
+            known.push(item.clone());
+            changed = true;
+        }
+    }
+    Ok(changed)
+}
+
+/// The property that counts: of two with the same name the last.
+fn property(object: &CstObject, name: &str) -> Option<CstObjectProp> {
+    object
+        .properties()
+        .into_iter()
+        .rfind(|property| property.decoded_name().as_deref() == Some(name))
+}
+
+fn value_of(node: &CstNode) -> Option<Value> {
+    jsonc_parser::parse_to_serde_value(&node.to_string(), &parse_options()).ok()
+}
+
+fn is_null(property: &CstObjectProp) -> bool {
+    property
+        .value()
+        .is_some_and(|value| value.as_null_keyword().is_some())
+}
+
+fn input(value: &Value) -> CstInputValue {
+    match value {
+        Value::Null => CstInputValue::Null,
+        Value::Bool(flag) => CstInputValue::Bool(*flag),
+        Value::Number(number) => CstInputValue::Number(number.to_string()),
+        Value::String(text) => CstInputValue::String(text.clone()),
+        Value::Array(items) => CstInputValue::Array(items.iter().map(input).collect()),
+        Value::Object(map) => CstInputValue::Object(
+            map.iter()
+                .map(|(name, value)| (name.clone(), input(value)))
+                .collect(),
+        ),
+    }
+}
+
+/// Checks that a value fits its key, before it is written.
+///
+/// # Errors
+/// When it doesn't, or the key is unknown.
+pub fn check(key: &KeyPath, value: &Value) -> Result<(), WriteError> {
+    let invalid = |message| WriteError::Invalid {
+        key: key.to_string(),
+        message,
+    };
+    for finding in validate_key(&key.0, value) {
+        let place = crate::document::pointer_to_key(&finding.pointer);
+        match finding.kind {
+            FindingKind::Wrong {
+                expected,
+                found,
+                fix,
+            } => {
+                let fix = fix.map_or_else(String::new, |fix| format!(" ({fix})"));
+                return Err(invalid(format!("expected {expected}, found {found}{fix}")));
+            }
+            FindingKind::Missing { key } => return Err(invalid(format!("\"{key}\" is missing"))),
+            FindingKind::Unknown {
+                nearest: Some(near),
+            } => {
+                return Err(invalid(format!(
+                    "unknown key {place}; did you mean {near}?"
+                )));
+            }
+            FindingKind::Unknown { nearest: None } if key.to_string().starts_with(&place) => {
+                return Err(invalid(
+                    "unknown key; `lathe config schema` lists all".to_owned(),
+                ));
+            }
+            FindingKind::Unknown { .. } => {}
+        }
+    }
+    Ok(())
+}
+
+/// What a write did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// The file.
+    pub file: PathBuf,
+    /// Whether it changed.
+    pub changed: bool,
+}
+
+/// Changes a source's file. The project's file of this person is kept out of git.
+///
+/// # Errors
+/// When the source is never written, the file is broken, or the file system refuses.
+pub fn write(
+    places: &Places,
+    source: Source,
+    edits: &[Edit],
+    own: Option<&OwnWrites>,
+) -> Result<Written, WriteError> {
+    let file = places.written_file(source).ok_or(WriteError::NotWritten {
+        source_name: source.name(),
+    })?;
+    let written = write_file(
+        &file,
+        edits,
+        if source == Source::User { 0o600 } else { 0o644 },
+        own,
+    )?;
+    if source == Source::Local {
+        keep_out_of_git(&places.project, &file);
+    }
+    Ok(written)
+}
+
+/// Changes one file; a new one gets `mode`.
+///
+/// # Errors
+/// When the file is broken or the file system refuses.
+pub fn write_file(
+    file: &Path,
+    edits: &[Edit],
+    mode: u32,
+    own: Option<&OwnWrites>,
+) -> Result<Written, WriteError> {
+    let io = |error| WriteError::Io {
+        file: file.to_path_buf(),
+        error,
+    };
+    let target = through_links(file).map_err(io)?;
+    let folder = target.parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(folder).map_err(io)?;
+    let _lock = lock_folder(folder).map_err(io)?;
+    let text = match fs::read_to_string(&target) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(io(error)),
+    };
+    let patched = patch(&text, edits).map_err(|error| match error {
+        WriteError::Broken {
+            position, message, ..
+        } => WriteError::Broken {
+            file: file.to_path_buf(),
+            position,
+            message,
+        },
+        other => other,
+    })?;
+    if patched == text {
+        return Ok(Written {
+            file: file.to_path_buf(),
+            changed: false,
+        });
+    }
+    if let Some(own) = own {
+        own.remember(file, &patched);
+    }
+    replace(&target, patched.as_bytes(), mode).map_err(io)?;
+    Ok(Written {
+        file: file.to_path_buf(),
+        changed: true,
+    })
+}
+
+/// Puts a content in place of a file's, at once or not at all. An existing file's mode is kept.
+///
+/// # Errors
+/// When the file system refuses.
+pub fn replace(target: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let folder = target.parent().unwrap_or(Path::new("/"));
+    let mode = fs::metadata(target).map_or(mode, |metadata| metadata.permissions().mode() & 0o7777);
+    let mut temporary = tempfile::Builder::new()
+        .prefix(".settings-")
+        .tempfile_in(folder)?;
+    temporary.write_all(bytes)?;
+    temporary
+        .as_file()
+        .set_permissions(fs::Permissions::from_mode(mode))?;
+    temporary.as_file().sync_all()?;
+    temporary.persist(target)?;
+    // The rename itself is durable only with its folder; some file systems can't sync one.
+    let _ = File::open(folder).and_then(|folder| folder.sync_all());
+    Ok(())
+}
+
+/// Locks a folder against other writers of ours, until the returned file is dropped. The folder
+/// itself is locked, so no lock file is left lying about.
+///
+/// # Errors
+/// When the folder can't be opened.
+pub fn lock_folder(folder: &Path) -> io::Result<File> {
+    let handle = File::open(folder)?;
+    match handle.lock() {
+        Ok(()) => Ok(handle),
+        // Some network file systems have no locks; renaming is still atomic there.
+        Err(error) if error.kind() == ErrorKind::Unsupported => Ok(handle),
+        Err(error) => Err(error),
+    }
+}
+
+/// The file that a path means in the end. A link to a file that isn't there yet is followed too.
+fn through_links(file: &Path) -> io::Result<PathBuf> {
+    let mut path = file.to_path_buf();
+    for _ in 0..40 {
+        match fs::read_link(&path) {
+            Ok(target) => {
+                path = path.parent().unwrap_or(Path::new("/")).join(target);
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::NotFound) => {
+                return Ok(path);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::other("too many symbolic links"))
+}
+
+/// Tells git to leave the file alone, in a place that is not itself part of the repository. Where
+/// that can't be written, a `.gitignore` beside the file does. Failing is no reason not to save.
+fn keep_out_of_git(project: &Path, file: &Path) {
+    let Some(name) = file
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+    else {
+        return;
+    };
+    let Some(folder) = file.parent() else { return };
+    let Some(git) = git_folder(project) else {
+        return;
+    };
+    let folder_name = folder
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned());
+    let pattern = format!("**/{}/{name}", folder_name.unwrap_or_default());
+    if add_line(&git.join("info").join("exclude"), &pattern).is_err() {
+        let _ = add_line(&folder.join(".gitignore"), &name);
+    }
+}
+
+/// The folder in which git keeps `info/exclude` for a working tree.
+fn git_folder(project: &Path) -> Option<PathBuf> {
+    let dot_git = project
+        .ancestors()
+        .map(|folder| folder.join(".git"))
+        .find(|path| path.exists())?;
+    if dot_git.is_dir() {
+        return Some(dot_git);
+    }
+    // A worktree or submodule: a file that says where its folder is, which may say where the
+    // folder is that it shares with others.
+    let text = fs::read_to_string(&dot_git).ok()?;
+    let named = text.strip_prefix("gitdir:")?.trim();
+    let git = dot_git.parent()?.join(named);
+    match fs::read_to_string(git.join("commondir")) {
+        Ok(common) => Some(git.join(common.trim())),
+        Err(_) => Some(git),
+    }
+}
+
+fn add_line(file: &Path, line: &str) -> io::Result<()> {
+    let text = match fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(error),
+    };
+    if text.lines().any(|known| known.trim() == line) {
+        return Ok(());
+    }
+    if let Some(folder) = file.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let gap = if text.is_empty() || text.ends_with('\n') {
+        ""
+    } else {
+        "\n"
+    };
+    let mut handle = fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(file)?;
+    handle.write_all(format!("{gap}{line}\n").as_bytes())
+}
+
+/// A rule as it is written: `Tool` or `Tool(content)`, with parentheses inside escaped.
+#[must_use]
+pub fn rule_text(rule: &RuleValue) -> String {
+    match rule.rule_content.as_deref() {
+        None | Some("") => rule.tool_name.clone(),
+        Some(content) => {
+            let escaped = content
+                .replace('\\', "\\\\")
+                .replace('(', "\\(")
+                .replace(')', "\\)");
+            format!("{}({escaped})", rule.tool_name)
+        }
+    }
+}
+
+/// The source into whose file a destination goes; `None` where nothing is written.
+#[must_use]
+pub fn written_source(destination: RuleSource) -> Option<Source> {
+    match destination {
+        RuleSource::UserSettings => Some(Source::User),
+        RuleSource::ProjectSettings => Some(Source::Project),
+        RuleSource::LocalSettings => Some(Source::Local),
+        RuleSource::PolicySettings
+        | RuleSource::FlagSettings
+        | RuleSource::CliArg
+        | RuleSource::Command
+        | RuleSource::Session => None,
+    }
+}
+
+/// Saves a change of permissions where it says. `None` when its destination is not a file.
+///
+/// # Errors
+/// When the file is broken or the file system refuses.
+pub fn save_update(
+    places: &Places,
+    update: &PermissionUpdate,
+    own: Option<&OwnWrites>,
+) -> Result<Option<Written>, WriteError> {
+    let (destination, edit) = edit_of(update);
+    let Some(source) = written_source(destination) else {
+        return Ok(None);
+    };
+    write(places, source, &[edit], own).map(Some)
+}
+
+fn edit_of(update: &PermissionUpdate) -> (RuleSource, Edit) {
+    let key = |name: &str| KeyPath(vec!["permissions".to_owned(), name.to_owned()]);
+    let list = |behavior: &Behavior| {
+        key(match behavior {
+            Behavior::Allow => "allow",
+            Behavior::Ask => "ask",
+            Behavior::Deny => "deny",
+        })
+    };
+    let texts = |rules: &[RuleValue]| rules.iter().map(|rule| rule_text(rule).into()).collect();
+    let paths = |folders: &[PathBuf]| {
+        folders
+            .iter()
+            .map(|folder| folder.to_string_lossy().into_owned().into())
+            .collect()
+    };
+    let directories = || key("additionalDirectories");
+    match update {
+        PermissionUpdate::AddRules {
+            rules,
+            behavior,
+            destination,
+        } => (
+            *destination,
+            Edit::Add {
+                key: list(behavior),
+                items: texts(rules),
+            },
+        ),
+        PermissionUpdate::RemoveRules {
+            rules,
+            behavior,
+            destination,
+        } => (
+            *destination,
+            Edit::Remove {
+                key: list(behavior),
+                items: texts(rules),
+            },
+        ),
+        PermissionUpdate::ReplaceRules {
+            rules,
+            behavior,
+            destination,
+        } => (
+            *destination,
+            Edit::Set {
+                key: list(behavior),
+                value: Value::Array(texts(rules)),
+            },
+        ),
+        PermissionUpdate::SetMode { mode, destination } => (
+            *destination,
+            Edit::Set {
+                key: key("defaultMode"),
+                value: mode.name().into(),
+            },
+        ),
+        PermissionUpdate::AddDirectories {
+            directories: folders,
+            destination,
+        } => (
+            *destination,
+            Edit::Add {
+                key: directories(),
+                items: paths(folders),
+            },
+        ),
+        PermissionUpdate::RemoveDirectories {
+            directories: folders,
+            destination,
+        } => (
+            *destination,
+            Edit::Remove {
+                key: directories(),
+                items: paths(folders),
+            },
+        ),
+    }
+}
