@@ -1,1 +1,35 @@
-//! The heart: turn loop, executor, context.
+//! The heart: a session takes prompts, calls the model, runs its tools and keeps the transcript.
+//!
+//! A face opens a session ([`open`]), sends it ops and hears events. Inside, the [`session`] actor runs
+//! one turn after another; a turn (`turn`) is a loop of steps (`step`), and what follows a step is
+//! decided by a pure function ([`decide`]). Tool calls run in the streaming `executor`, each through
+//! the same pipeline (`call`): input, hooks, permission, run, hooks, size.
+//!
+//! The engine never prints, never reads a key and never knows who is watching. What it shows, it sends
+//! as events; what it remembers, it writes to the transcript first.
+//!
+//! Start with [`decide`], then `turn.rs`.
+#![forbid(unsafe_code)]
+
+mod call;
+mod compaction;
+mod core;
+pub mod decide;
+pub mod events;
+mod executor;
+mod guard;
+mod hook_points;
+pub mod ledger;
+pub mod open;
+pub mod prompt;
+pub mod questions;
+mod records;
+mod results;
+pub mod session;
+mod step;
+mod turn;
+
+pub use events::EventStream;
+pub use open::{OpenError, Opened, SessionChoice, SessionOptions, open};
+pub use questions::Answerer;
+pub use session::SessionHandle;

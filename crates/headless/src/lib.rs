@@ -1,1 +1,12 @@
-//! Print mode and the NDJSON protocol.
+//! The faces without a terminal: print mode ([`print`]) and the frames of the SDK protocol.
+//!
+//! A face sends ops to a session and renders the events it hears. It decides nothing: what may run,
+//! what is kept and when a turn ends is the engine's. On standard output there is nothing but what
+//! was promised; everything else goes to standard error, and a clean run leaves that empty.
+//!
+//! Start with [`print::run`].
+#![forbid(unsafe_code)]
+
+pub mod exit;
+pub mod output;
+pub mod print;

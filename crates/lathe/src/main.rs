@@ -1,1 +1,113 @@
-fn main() {}
+//! The door: reads the command line and hands over. No logic of its own.
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod commands;
+mod demo;
+mod logging;
+mod run;
+
+use arguments::{Arguments, Command};
+use clap::{CommandFactory as _, Parser as _};
+use lathe_headless::exit::Exit;
+use lathe_settings::Environment;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    // Answered before anything else is set up: scripts ask often.
+    let mut words = std::env::args_os().skip(1);
+    if let (Some(first), None) = (words.next(), words.next())
+        && (first == "--version" || first == "-V")
+    {
+        let _ = writeln!(std::io::stdout(), "lathe {}", env!("CARGO_PKG_VERSION"));
+        return ExitCode::SUCCESS;
+    }
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let _ = error.print();
+            let code = if error.use_stderr() {
+                Exit::Usage
+            } else {
+                Exit::Success
+            };
+            return ExitCode::from(code.code());
+        }
+    };
+    ExitCode::from(enter(arguments).code())
+}
+
+fn enter(arguments: Arguments) -> Exit {
+    match arguments.command {
+        Some(Command::Completions { shell }) => {
+            clap_complete::generate(
+                shell,
+                &mut Arguments::command(),
+                "lathe",
+                &mut std::io::stdout(),
+            );
+            return Exit::Success;
+        }
+        Some(Command::Man) => {
+            let page = clap_mangen::Man::new(Arguments::command());
+            return match page.render(&mut std::io::stdout()) {
+                Ok(()) => Exit::Success,
+                Err(_) => Exit::Failure,
+            };
+        }
+        _ => {}
+    }
+    let environment = match Environment::of_process() {
+        Ok(environment) => environment,
+        Err(error) => {
+            complain(&format!(
+                "the working folder can't be read: {error}. Change into one that exists."
+            ));
+            return Exit::Failure;
+        }
+    };
+    match arguments.command {
+        Some(Command::Demo(demo)) => in_runtime(demo::run(environment, demo)),
+        Some(Command::Sessions(sessions)) => commands::sessions(&environment, sessions.command),
+        Some(Command::Completions { .. } | Command::Man) => Exit::Success,
+        None => {
+            let _log = match logging::start(&arguments.session, &environment) {
+                Ok(log) => log,
+                Err(error) => {
+                    complain(&error);
+                    return Exit::Usage;
+                }
+            };
+            in_runtime(run::run(environment, arguments.session))
+        }
+    }
+}
+
+/// Runs a future on a small runtime: most work is waiting.
+fn in_runtime(work: impl Future<Output = Exit>) -> Exit {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build();
+    match runtime {
+        Ok(runtime) => {
+            let exit = runtime.block_on(work);
+            // Abandoned blocking work must not hold up the exit.
+            runtime.shutdown_background();
+            exit
+        }
+        Err(error) => {
+            complain(&format!("the runtime can't be started: {error}"));
+            Exit::Failure
+        }
+    }
+}
+
+/// Says on standard error what is wrong.
+fn complain(message: &str) {
+    let _ = writeln!(std::io::stderr(), "lathe: {message}");
+}

@@ -1,0 +1,614 @@
+//! One call, from the model's block to the result that goes back: check the input, ask the hooks,
+//! ask for permission, run, ask the hooks again, bound the size.
+//!
+//! Whatever goes wrong on the way is a result that tells the model what to do next. A tool that
+//! panics is a failed tool, not a dead session.
+
+use crate::decide::CallEnding;
+use crate::events::EventSink;
+use crate::hook_points::{HookPoints, HookVerdict};
+use crate::questions::{Answer, Questions};
+use crate::results;
+use futures::FutureExt as _;
+use lathe_model::ToolInput;
+use lathe_permissions::{CallFacts, Permissions};
+use lathe_protocol::content::{Content, ToolUseBlock};
+use lathe_protocol::display::Display;
+use lathe_protocol::event::Event;
+use lathe_protocol::ids::{AgentId, RecordId, RequestId, ToolUseId};
+use lathe_protocol::permission::{
+    Decision, DecisionReason, PermissionDenial, PermissionReply, PermissionRequest,
+};
+use lathe_tools::context::ProgressSink;
+use lathe_tools::{
+    CallContext, CallTraits, DynTool, PreparedCall, ToolContext, ToolError, ToolOutput,
+    ToolRegistry,
+};
+use serde_json::{Value, json};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+
+/// How long a cancelled tool may take to clean up before it is abandoned.
+const CANCEL_GRACE: Duration = Duration::from_secs(5);
+
+/// What calls need of their conversation. One per step: late calls run against the tools that the
+/// step offered.
+pub(crate) struct CallEnvironment {
+    pub(crate) registry: ToolRegistry,
+    pub(crate) tools: Arc<ToolContext>,
+    pub(crate) permissions: Arc<Permissions>,
+    pub(crate) hooks: Arc<HookPoints>,
+    pub(crate) questions: Arc<Questions>,
+    pub(crate) events: EventSink,
+    pub(crate) turn: RecordId,
+    pub(crate) agent_id: Option<AgentId>,
+    pub(crate) backgrounds: Arc<Backgrounds>,
+}
+
+/// How running calls are sent to the background.
+#[derive(Default)]
+pub(crate) struct Backgrounds(
+    parking_lot::Mutex<std::collections::HashMap<ToolUseId, CancellationToken>>,
+);
+
+impl Backgrounds {
+    /// Sends one call, or all of them.
+    pub(crate) fn send(&self, call: Option<&ToolUseId>) {
+        for (id, token) in self.0.lock().iter() {
+            if call.is_none_or(|wanted| wanted == id) {
+                token.cancel();
+            }
+        }
+    }
+
+    pub(crate) fn forget(&self, call: &ToolUseId) {
+        self.0.lock().remove(call);
+    }
+}
+
+/// A call as far as it is known when its block is complete.
+pub(crate) struct IncomingCall {
+    pub(crate) id: ToolUseId,
+    pub(crate) name: String,
+    pub(crate) input: Value,
+    pub(crate) stage: Stage,
+}
+
+/// Whether a call can run at all.
+pub(crate) enum Stage {
+    /// It can.
+    Ready(ReadyCall),
+    /// It can't; this goes back instead.
+    Refused(CallResult),
+}
+
+/// A call with its tool.
+pub(crate) struct ReadyCall {
+    tool: Arc<dyn DynTool>,
+    prepared: Box<dyn PreparedCall>,
+    pub(crate) traits: CallTraits,
+}
+
+/// What goes back.
+#[derive(Debug)]
+pub(crate) struct CallResult {
+    pub(crate) content: Content,
+    pub(crate) structured: Value,
+    pub(crate) display: Display,
+    pub(crate) is_error: bool,
+    pub(crate) denial: Option<PermissionDenial>,
+    pub(crate) ending: Option<CallEnding>,
+    /// Text of hooks for the model.
+    pub(crate) added_context: Vec<String>,
+    pub(crate) elapsed: Duration,
+    /// Whether the tool was started and may have changed something.
+    pub(crate) had_effects: bool,
+    pub(crate) cancels_siblings: bool,
+}
+
+impl CallResult {
+    /// A failure in words for the model.
+    pub(crate) fn failure(text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self {
+            structured: Value::String(format!("Error: {text}")),
+            display: Display::Text { text: text.clone() },
+            content: Content::Text(text),
+            is_error: true,
+            denial: None,
+            ending: None,
+            added_context: Vec::new(),
+            elapsed: Duration::ZERO,
+            had_effects: false,
+            cancels_siblings: false,
+        }
+    }
+}
+
+impl CallEnvironment {
+    /// Finds the tool and checks the input.
+    pub(crate) fn prepare(&self, block: &ToolUseBlock, input: Option<&ToolInput>) -> IncomingCall {
+        let stage = match input {
+            Some(ToolInput::Broken { error, .. }) => Stage::Refused(CallResult::failure(format!(
+                "The arguments of {} are not valid JSON ({error}), so it was not run. Send the call again with complete JSON; if the content is long, split it into several calls.",
+                block.name
+            ))),
+            _ => self.find(&block.name, &block.input),
+        };
+        IncomingCall {
+            id: block.id.clone(),
+            name: block.name.clone(),
+            input: block.input.clone(),
+            stage,
+        }
+    }
+
+    fn find(&self, name: &str, input: &Value) -> Stage {
+        let Some(tool) = self.registry.find(name) else {
+            let known: Vec<&str> = self.registry.names().collect();
+            return Stage::Refused(CallResult::failure(format!(
+                "There is no tool {name}. Tools: {}.",
+                known.join(", ")
+            )));
+        };
+        match tool.clone().prepare(input.clone(), &self.tools) {
+            Ok(prepared) => {
+                let traits = prepared.traits();
+                Stage::Ready(ReadyCall {
+                    tool: tool.clone(),
+                    prepared,
+                    traits,
+                })
+            }
+            Err(error) => Stage::Refused(CallResult::failure(error.to_string())),
+        }
+    }
+
+    /// Runs a call to its end. Never panics.
+    pub(crate) async fn run(
+        self: Arc<Self>,
+        id: ToolUseId,
+        call: ReadyCall,
+        cancel: CancellationToken,
+    ) -> CallResult {
+        let name = call.tool.name().to_owned();
+        let started = Instant::now();
+        let outcome = AssertUnwindSafe(self.pipeline(id, call, cancel))
+            .catch_unwind()
+            .await;
+        let mut result = outcome.unwrap_or_else(|panic| {
+            let message = panic_message(panic.as_ref());
+            tracing::error!(tool = name, message, "a tool panicked");
+            let mut result = CallResult::failure(format!(
+                "{name} failed by a fault of its own ({message}). Its effects are unknown: check before you go on. Another way to the same end may work."
+            ));
+            result.had_effects = true;
+            result
+        });
+        result.elapsed = started.elapsed();
+        result
+    }
+
+    async fn pipeline(
+        self: Arc<Self>,
+        id: ToolUseId,
+        call: ReadyCall,
+        cancel: CancellationToken,
+    ) -> CallResult {
+        let ReadyCall {
+            tool,
+            mut prepared,
+            mut traits,
+        } = call;
+        let name = tool.name().to_owned();
+        if cancel.is_cancelled() {
+            return cancelled();
+        }
+        if let Err(error) = prepared.validate(&self.tools).await {
+            return CallResult::failure(error.to_string());
+        }
+
+        let before = self
+            .hooks
+            .pre_tool_use(&name, prepared.input(), &id, &cancel)
+            .await;
+        let mut added_context = before.context;
+        if let Some(reason) = before.stop {
+            let mut result = CallResult::failure(format!("A hook stopped the turn: {reason}"));
+            result.ending = Some(CallEnding::HookStopped { reason });
+            return result;
+        }
+        if let Some(input) = before.updated_input {
+            match tool.clone().prepare(input, &self.tools) {
+                Ok(again) => prepared = again,
+                Err(error) => {
+                    return CallResult::failure(format!(
+                        "A hook changed the input of {name} into one that doesn't fit: {error}"
+                    ));
+                }
+            }
+            if let Err(error) = prepared.validate(&self.tools).await {
+                return CallResult::failure(error.to_string());
+            }
+            traits = prepared.traits();
+        }
+        if matches!(before.verdict, Some(HookVerdict::Defer)) {
+            let call = json!({"id": id, "name": name, "input": prepared.input()});
+            let mut result = CallResult::failure("The call was put off; the host will run it.");
+            result.is_error = false;
+            result.ending = Some(CallEnding::Deferred { call });
+            return result;
+        }
+
+        let prepared = match self
+            .permit(&id, &tool, prepared, traits, before.verdict, &cancel)
+            .await
+        {
+            Ok(prepared) => prepared,
+            Err(refusal) => {
+                let mut refusal = *refusal;
+                refusal.added_context.append(&mut added_context);
+                return refusal;
+            }
+        };
+        if cancel.is_cancelled() {
+            return cancelled();
+        }
+
+        let input = prepared.input().clone();
+        self.events.send(Event::CallStarted {
+            tool_use_id: id.clone(),
+            tool_name: name.clone(),
+            activity: prepared.activity(),
+        });
+        let started = Instant::now();
+        traits = prepared.traits();
+        let outcome = self.call(&id, &name, prepared, &cancel, started).await;
+        self.backgrounds.forget(&id);
+        let mut result = self
+            .finish(&id, &name, &input, outcome, tool.result_limit(), started)
+            .await;
+        result.cancels_siblings = result.is_error && traits.failure_cancels_siblings;
+        added_context.append(&mut result.added_context);
+        result.added_context = added_context;
+        result.had_effects = !traits.read_only;
+        result
+    }
+
+    fn background_token(&self, id: &ToolUseId) -> CancellationToken {
+        let token = CancellationToken::new();
+        self.backgrounds.0.lock().insert(id.clone(), token.clone());
+        token
+    }
+
+    async fn call(
+        &self,
+        id: &ToolUseId,
+        name: &str,
+        prepared: Box<dyn PreparedCall>,
+        cancel: &CancellationToken,
+        started: Instant,
+    ) -> Result<ToolOutput, ToolError> {
+        let progress = {
+            let events = self.events.clone();
+            let (id, name) = (id.clone(), name.to_owned());
+            ProgressSink::new(move |display| {
+                events.send(Event::CallProgress {
+                    tool_use_id: id.clone(),
+                    tool_name: name.clone(),
+                    display,
+                    elapsed: started.elapsed(),
+                });
+            })
+        };
+        let context = CallContext {
+            session: self.tools.clone(),
+            tool_use_id: id.clone(),
+            turn: self.turn,
+            cancel: cancel.clone(),
+            to_background: self.background_token(id),
+            progress,
+        };
+        let work = prepared.call(context);
+        let abandoned = async {
+            cancel.cancelled().await;
+            tokio::time::sleep(CANCEL_GRACE).await;
+        };
+        tokio::select! {
+            biased;
+            outcome = work => outcome,
+            () = abandoned => Err(ToolError::Cancelled(format!("{name} was stopped."))),
+        }
+    }
+
+    async fn finish(
+        &self,
+        id: &ToolUseId,
+        name: &str,
+        input: &Value,
+        outcome: Result<ToolOutput, ToolError>,
+        limit: Option<usize>,
+        started: Instant,
+    ) -> CallResult {
+        let elapsed = started.elapsed();
+        match outcome {
+            Ok(output) => {
+                let after = if output.is_error {
+                    self.hooks
+                        .post_tool_failure(name, input, id, &output.content.text(), false, elapsed)
+                        .await
+                } else {
+                    self.hooks
+                        .post_tool_use(name, input, id, &output.structured, elapsed)
+                        .await
+                };
+                let mut content = output.content;
+                if let Some(replaced) = after.updated_output {
+                    content = match replaced {
+                        Value::String(text) => Content::Text(text),
+                        other => serde_json::from_value(other.clone())
+                            .unwrap_or_else(|_| Content::Text(other.to_string())),
+                    };
+                }
+                let content = results::fit(content, limit, &self.tools.results_folder, id);
+                CallResult {
+                    content,
+                    structured: output.structured,
+                    display: output.display,
+                    is_error: output.is_error,
+                    denial: None,
+                    ending: after.stop.map(|reason| CallEnding::HookStopped { reason }),
+                    added_context: after.context,
+                    elapsed,
+                    had_effects: true,
+                    cancels_siblings: false,
+                }
+            }
+            Err(error) => {
+                let interrupted = matches!(error, ToolError::Cancelled(_));
+                let text = error.to_string();
+                let after = self
+                    .hooks
+                    .post_tool_failure(name, input, id, &text, interrupted, elapsed)
+                    .await;
+                let mut result = CallResult::failure(text);
+                result.content =
+                    results::fit(result.content, limit, &self.tools.results_folder, id);
+                result.added_context = after.context;
+                result.ending = after.stop.map(|reason| CallEnding::HookStopped { reason });
+                result
+            }
+        }
+    }
+
+    /// Gets the call permitted, or the result that says why not.
+    async fn permit(
+        &self,
+        id: &ToolUseId,
+        tool: &Arc<dyn DynTool>,
+        mut prepared: Box<dyn PreparedCall>,
+        traits: CallTraits,
+        verdict: Option<HookVerdict>,
+        cancel: &CancellationToken,
+    ) -> Result<Box<dyn PreparedCall>, Box<CallResult>> {
+        let aliases = tool.aliases();
+        let decide = |prepared: &dyn PreparedCall| {
+            let context = self.permissions.snapshot();
+            let subject = prepared.subject(&self.tools);
+            let resolved = lathe_permissions::resolve(&subject, &context);
+            let facts = CallFacts {
+                tool_name: tool.name(),
+                aliases: &aliases,
+                input: prepared.input(),
+                subject: &subject,
+                read_only: traits.read_only,
+                resolved,
+            };
+            let decision = lathe_permissions::decide(&facts, &context);
+            let hint = match &decision {
+                Decision::Ask { reason, .. } | Decision::Deny { reason } => {
+                    lathe_permissions::denial_message(&facts, reason)
+                }
+                Decision::Allow { .. } => String::new(),
+            };
+            (decision, hint)
+        };
+        let (decision, hint) = decide(prepared.as_ref());
+        let (decision, hint) = with_hook(decision, hint, verdict, &self.permissions);
+        match decision {
+            Decision::Allow { .. } => Ok(prepared),
+            Decision::Deny { reason } => {
+                Err(self.refuse(id, tool.name(), prepared.input(), hint, &reason))
+            }
+            Decision::Ask {
+                reason,
+                suggestions,
+                blocked_path,
+                ..
+            } => {
+                let request = PermissionRequest {
+                    request_id: RequestId::random(),
+                    tool_name: tool.name().to_owned(),
+                    input: prepared.input().clone(),
+                    tool_use_id: id.clone(),
+                    permission_suggestions: suggestions,
+                    blocked_path,
+                    decision_reason: Some(reason.text()),
+                    decision_reason_type: Some(reason.kind().to_owned()),
+                    display_name: Some(tool.name().to_owned()),
+                    title: Some(prepared.activity()),
+                    description: prepared
+                        .input()
+                        .get("description")
+                        .and_then(Value::as_str)
+                        .map(str::to_owned),
+                    agent_id: self.agent_id.clone(),
+                };
+                match self.questions.ask(request, &self.hooks, cancel).await {
+                    Answer::NobodyToAsk => {
+                        Err(self.refuse(id, tool.name(), prepared.input(), hint, &reason))
+                    }
+                    Answer::Withdrawn => Err(Box::new(cancelled())),
+                    Answer::Reply(PermissionReply::Allow {
+                        updated_input,
+                        updated_permissions,
+                        ..
+                    }) => {
+                        self.questions
+                            .apply(&updated_permissions, &self.permissions);
+                        if let Some(input) = updated_input
+                            && input != *prepared.input()
+                        {
+                            prepared =
+                                tool.clone().prepare(input, &self.tools).map_err(|error| {
+                                    Box::new(CallResult::failure(error.to_string()))
+                                })?;
+                            if let Err(error) = prepared.validate(&self.tools).await {
+                                return Err(Box::new(CallResult::failure(error.to_string())));
+                            }
+                            // A person may change what runs, but not past a deny rule.
+                            if let (Decision::Deny { reason }, hint) = decide(prepared.as_ref()) {
+                                return Err(self.refuse(
+                                    id,
+                                    tool.name(),
+                                    prepared.input(),
+                                    hint,
+                                    &reason,
+                                ));
+                            }
+                        }
+                        Ok(prepared)
+                    }
+                    Answer::Reply(PermissionReply::Deny {
+                        message, interrupt, ..
+                    }) => {
+                        let text = if message.trim().is_empty() {
+                            "The person doesn't want this call to run. Don't try to reach the same end in another way; ask what to do instead.".to_owned()
+                        } else {
+                            message
+                        };
+                        let mut result = CallResult::failure(text);
+                        result.denial = Some(self.denial(id, tool.name(), prepared.input()));
+                        if interrupt {
+                            result.ending = Some(CallEnding::Interrupted);
+                        }
+                        Err(Box::new(result))
+                    }
+                }
+            }
+        }
+    }
+
+    fn denial(&self, id: &ToolUseId, name: &str, input: &Value) -> PermissionDenial {
+        PermissionDenial {
+            tool_name: name.to_owned(),
+            tool_use_id: id.clone(),
+            tool_input: input.clone(),
+        }
+    }
+
+    fn refuse(
+        &self,
+        id: &ToolUseId,
+        name: &str,
+        input: &Value,
+        message: String,
+        reason: &DecisionReason,
+    ) -> Box<CallResult> {
+        let denial = self.denial(id, name, input);
+        self.events.send(Event::PermissionDenied {
+            denial: denial.clone(),
+            message: message.clone(),
+            reason: reason.text(),
+        });
+        let mut result = CallResult::failure(message);
+        result.denial = Some(denial);
+        Box::new(result)
+    }
+}
+
+/// Brings a hook's word and the decision together: the stricter of both wins, and a hook's yes never
+/// beats a deny rule, an ask rule or a hard safety check.
+fn with_hook(
+    decision: Decision,
+    hint: String,
+    verdict: Option<HookVerdict>,
+    permissions: &Permissions,
+) -> (Decision, String) {
+    match (verdict, decision) {
+        (Some(HookVerdict::Deny { name, reason }), _) => {
+            let hint = reason
+                .clone()
+                .unwrap_or_else(|| format!("The hook {name} refuses this call."));
+            (
+                Decision::Deny {
+                    reason: DecisionReason::Hook { name, reason },
+                },
+                hint,
+            )
+        }
+        (Some(HookVerdict::Ask { name, reason }), Decision::Allow { .. }) => {
+            let hint = format!(
+                "A hook wants a person's word for this call ({}), and nobody is there to give it.",
+                reason.as_deref().unwrap_or(&name)
+            );
+            let reason = DecisionReason::Hook { name, reason };
+            if permissions.mode() == lathe_protocol::permission::PermissionMode::DontAsk {
+                return (Decision::Deny { reason }, hint);
+            }
+            let ask = Decision::Ask {
+                reason,
+                suggestions: Vec::new(),
+                blocked_path: None,
+                hard: false,
+            };
+            (ask, hint)
+        }
+        (
+            Some(HookVerdict::Allow { name, reason: why }),
+            Decision::Ask {
+                reason,
+                suggestions,
+                blocked_path,
+                hard,
+            },
+        ) => {
+            let from_rule = matches!(reason, DecisionReason::Rule { .. });
+            if hard || from_rule {
+                (
+                    Decision::Ask {
+                        reason,
+                        suggestions,
+                        blocked_path,
+                        hard,
+                    },
+                    hint,
+                )
+            } else {
+                (
+                    Decision::Allow {
+                        reason: DecisionReason::Hook { name, reason: why },
+                    },
+                    hint,
+                )
+            }
+        }
+        (_, decision) => (decision, hint),
+    }
+}
+
+/// What goes back for a call that was stopped.
+pub(crate) fn cancelled() -> CallResult {
+    CallResult::failure("The call was stopped before it finished: the person interrupted.")
+}
+
+/// The words of a panic.
+pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
+}

@@ -1,0 +1,423 @@
+//! The state of a conversation: what the turn loop owns ([`Core`]) and what it shares with the session
+//! actor while it runs ([`Shared`], [`Turn`]).
+
+use crate::decide::{Limits, OutputCap};
+use crate::events::EventSink;
+use crate::guard::RepeatGuard;
+use crate::hook_points::HookPoints;
+use crate::ledger::Ledger;
+use crate::prompt::PromptParts;
+use crate::questions::Questions;
+use crate::records::RecordFactory;
+use bytes::Bytes;
+use lathe_model::{
+    CacheMarkers, Catalog, FallbackModel, ModelRequest, Provider, RecoveryPolicy, Thinking,
+};
+use lathe_permissions::Permissions;
+use lathe_protocol::content::ContentBlock;
+use lathe_protocol::encoded::EncodedMessage;
+use lathe_protocol::event::{Event, SessionInit};
+use lathe_protocol::ids::{RecordId, SessionId, ToolUseId};
+use lathe_protocol::message::{Message, Role};
+use lathe_protocol::op::Prompt;
+use lathe_protocol::permission::PermissionDenial;
+use lathe_protocol::record::{Fact, MessageRecord, Record};
+use lathe_protocol::usage::Usage;
+use lathe_session::{Conversation, TranscriptWriter};
+use lathe_tools::{ToolContext, ToolRegistry};
+use parking_lot::{Mutex, RwLock};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// What a turn and the session actor both use.
+pub(crate) struct Shared {
+    pub(crate) session_id: SessionId,
+    pub(crate) events: EventSink,
+    pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) permissions: Arc<Permissions>,
+    pub(crate) hooks: Arc<HookPoints>,
+    pub(crate) questions: Arc<Questions>,
+    pub(crate) tools: Arc<ToolContext>,
+    pub(crate) registry: RwLock<ToolRegistry>,
+    pub(crate) queue: Mutex<VecDeque<Prompt>>,
+    pub(crate) choices: RwLock<Choices>,
+    pub(crate) backgrounds: Arc<crate::call::Backgrounds>,
+    pub(crate) default_thinking: Option<Thinking>,
+    /// For facts that don't wait for a turn; the same file as the conversation's own.
+    pub(crate) transcript: TranscriptWriter,
+}
+
+/// What may change between steps.
+#[derive(Debug, Clone)]
+pub(crate) struct Choices {
+    /// The model to use from the next step on.
+    pub(crate) model: String,
+    /// How the model may reason.
+    pub(crate) thinking: Option<Thinking>,
+}
+
+/// The conversation's own state.
+pub(crate) struct Core {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) transcript: TranscriptWriter,
+    pub(crate) conversation: Conversation,
+    /// The newest record.
+    pub(crate) tip: Option<RecordId>,
+    pub(crate) records: RecordFactory,
+    pub(crate) ledger: Ledger,
+    pub(crate) guard: RepeatGuard,
+    pub(crate) denials: Vec<PermissionDenial>,
+    /// The model that answers now; differs from the choice after a fallback.
+    pub(crate) model: String,
+    pub(crate) last_usage: Option<Usage>,
+    pub(crate) parent_tool_use_id: Option<ToolUseId>,
+    pub(crate) fixed: Fixed,
+    /// Messages whose images or documents the API refused, by the bytes of the original.
+    pub(crate) without_media: HashMap<Bytes, EncodedMessage>,
+    pub(crate) tools_encoded: Option<(Vec<String>, Bytes)>,
+}
+
+/// What doesn't change during a session.
+pub(crate) struct Fixed {
+    pub(crate) prompt: PromptParts,
+    pub(crate) system: Bytes,
+    pub(crate) limits: Limits,
+    pub(crate) policy: RecoveryPolicy,
+    pub(crate) fallback_model: Option<String>,
+    pub(crate) betas: Vec<String>,
+    pub(crate) max_output_tokens: Option<u32>,
+    pub(crate) extra: serde_json::Map<String, serde_json::Value>,
+    pub(crate) init: SessionInit,
+    pub(crate) cache: CacheMarkers,
+}
+
+/// A running turn, as the session actor sees it.
+pub(crate) struct Turn {
+    /// The record of the prompt.
+    pub(crate) prompt: RecordId,
+    pub(crate) cancel: CancellationToken,
+    /// Rung when the person typed something meanwhile.
+    pub(crate) steered: Notify,
+    group: Mutex<Option<CancellationToken>>,
+    calls: Mutex<HashMap<ToolUseId, CancellationToken>>,
+}
+
+impl Turn {
+    pub(crate) fn new(prompt: RecordId) -> Self {
+        Self {
+            prompt,
+            cancel: CancellationToken::new(),
+            steered: Notify::new(),
+            group: Mutex::default(),
+            calls: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn set_group(&self, group: CancellationToken) {
+        *self.group.lock() = Some(group);
+    }
+
+    pub(crate) fn set_calls(&self, calls: HashMap<ToolUseId, CancellationToken>) {
+        *self.calls.lock() = calls;
+    }
+
+    /// Stops the calls of the present step.
+    pub(crate) fn cancel_group(&self) {
+        if let Some(group) = &*self.group.lock() {
+            group.cancel();
+        }
+    }
+
+    /// Stops one call. Returns whether it was there.
+    pub(crate) fn cancel_call(&self, id: &ToolUseId) -> bool {
+        let calls = self.calls.lock();
+        calls.get(id).map(CancellationToken::cancel).is_some()
+    }
+}
+
+/// How much room an answer gets beside the thinking.
+const ROOM_BESIDE_THINKING: u32 = 8_192;
+
+impl Core {
+    /// Adds a record to the conversation: to the transcript, to what the model sees, and to what the
+    /// faces show. Gives its id.
+    pub(crate) fn append(&mut self, record: MessageRecord) -> RecordId {
+        let uuid = record.uuid;
+        let record = Record::Message(Box::new(record));
+        self.conversation.push(&record);
+        self.tip = Some(uuid);
+        self.transcript.append(record.clone());
+        if let Record::Message(record) = record {
+            self.shared.events.send(Event::Record {
+                record: Arc::new(*record),
+                parent_tool_use_id: self.parent_tool_use_id.clone(),
+            });
+        }
+        uuid
+    }
+
+    /// As [`Self::append`], and on disk when it returns.
+    pub(crate) async fn append_synced(
+        &mut self,
+        record: MessageRecord,
+    ) -> Result<Arc<MessageRecord>, lathe_session::SessionError> {
+        let shown = Arc::new(record.clone());
+        let record = Record::Message(Box::new(record));
+        self.transcript.append_synced(record.clone()).await?;
+        self.conversation.push(&record);
+        self.tip = Some(shown.uuid);
+        Ok(shown)
+    }
+
+    /// Keeps a fact with the session.
+    pub(crate) fn append_fact(&mut self, fact: Fact) {
+        let record = Record::Fact(fact);
+        self.conversation.push(&record);
+        self.transcript.append(record);
+    }
+
+    /// Goes back to an earlier record; what came after it is off the chain from now on.
+    pub(crate) fn rewind_to(&mut self, base: Option<RecordId>) {
+        if self.tip == base {
+            return;
+        }
+        self.append_fact(Fact::Rewound {
+            to: base,
+            session_id: self.shared.session_id,
+        });
+        self.tip = base;
+    }
+
+    /// The tools that the model is offered: a tool that is denied as a whole isn't.
+    pub(crate) fn offered_tools(&self) -> ToolRegistry {
+        let mut registry = self.shared.registry.read().clone();
+        registry.retain(|tool| !self.shared.permissions.is_blanket_denied(tool.name()));
+        registry
+    }
+
+    /// How hard to try, with the fallback model's request.
+    pub(crate) fn recovery_policy(&self) -> RecoveryPolicy {
+        let mut policy = self.fixed.policy.clone();
+        policy.fallback = self
+            .fixed
+            .fallback_model
+            .as_ref()
+            .filter(|fallback| **fallback != self.model)
+            .map(|fallback| {
+                let model = fallback.clone();
+                let large = self.output_limit(&model, OutputCap::Large);
+                FallbackModel {
+                    model: model.clone(),
+                    rewrite: Arc::new(move |request| {
+                        let mut request = request.clone();
+                        request.model.clone_from(&model);
+                        request.max_tokens = request.max_tokens.min(large);
+                        for message in &mut request.messages {
+                            strip_thinking(message);
+                        }
+                        request
+                    }),
+                }
+            });
+        policy
+    }
+
+    fn output_limit(&self, model: &str, cap: OutputCap) -> u32 {
+        let info = self.shared.catalog.resolve(model).info;
+        match (self.fixed.max_output_tokens, cap) {
+            (Some(fixed), _) => fixed.min(info.max_output),
+            (None, OutputCap::Small) => info.small_output(),
+            (None, OutputCap::Large) => info.large_output(),
+        }
+    }
+
+    /// The next request. Costs what was added since the last one.
+    pub(crate) fn request(&mut self, cap: OutputCap) -> ModelRequest {
+        let wanted = self.shared.choices.read().thinking;
+        let thinking = wanted.and_then(|wanted| {
+            self.shared
+                .catalog
+                .resolve(&self.model)
+                .info
+                .fit_thinking(wanted)
+        });
+        let mut max_tokens = self.output_limit(&self.model, cap);
+        if let Some(Thinking {
+            mode: lathe_model::ThinkingMode::Budget(budget),
+            ..
+        }) = thinking
+        {
+            max_tokens = max_tokens.max(budget.saturating_add(ROOM_BESIDE_THINKING));
+        }
+        let mut messages = self.conversation.request_messages();
+        if !self.without_media.is_empty() {
+            for message in &mut messages {
+                if let Some(replacement) = self.without_media.get(&message.bytes) {
+                    *message = replacement.clone();
+                }
+            }
+        }
+        ModelRequest {
+            model: self.model.clone(),
+            max_tokens,
+            system: self.fixed.system.clone(),
+            tools: self.encoded_tools(),
+            messages,
+            cache_markers: self.fixed.cache,
+            thinking,
+            betas: self.fixed.betas.clone(),
+            stop_sequences: Vec::new(),
+            extra: self.fixed.extra.clone(),
+        }
+    }
+
+    /// The tools as bytes, encoded again only when the list has changed.
+    fn encoded_tools(&mut self) -> Bytes {
+        let registry = self.offered_tools();
+        let names: Vec<String> = registry.names().map(str::to_owned).collect();
+        if let Some((known, bytes)) = &self.tools_encoded
+            && *known == names
+        {
+            return bytes.clone();
+        }
+        let bytes = Bytes::from(
+            serde_json::to_vec(&registry.definitions()).unwrap_or_else(|_| b"[]".to_vec()),
+        );
+        self.tools_encoded = Some((names, bytes.clone()));
+        bytes
+    }
+
+    /// Takes images and documents out of the message that the API refused (or of the last one that has
+    /// any). Returns whether there was one.
+    pub(crate) fn drop_media(&mut self, at: Option<lathe_model::BlockPosition>) -> bool {
+        let messages = self.conversation.request_messages();
+        let named = at.and_then(|at| messages.get(at.message));
+        let found = named
+            .and_then(|message| Some((message, remove_media(message)?)))
+            .or_else(|| {
+                messages
+                    .iter()
+                    .rev()
+                    .find_map(|message| Some((message, remove_media(message)?)))
+            });
+        match found {
+            Some((original, replacement)) => {
+                self.without_media
+                    .insert(original.bytes.clone(), replacement);
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+/// The message without its images and documents; `None` when it has none.
+fn remove_media(message: &EncodedMessage) -> Option<EncodedMessage> {
+    let decoded: Message = serde_json::from_slice(&message.bytes).ok()?;
+    let mut blocks = decoded.content.into_blocks();
+    let mut removed = false;
+    for block in &mut blocks {
+        removed |= remove_media_from(block);
+    }
+    if !removed {
+        return None;
+    }
+    EncodedMessage::new(message.role, &blocks).ok()
+}
+
+fn remove_media_from(block: &mut ContentBlock) -> bool {
+    match block {
+        ContentBlock::Image(_) | ContentBlock::Document(_) => {
+            let kind = block.kind().to_owned();
+            *block = ContentBlock::text(format!(
+                "[An {kind} stood here. The model API refused it, most likely because it is too large, so it was left out.]"
+            ));
+            true
+        }
+        ContentBlock::ToolResult(result) => match &mut result.content {
+            Some(lathe_protocol::content::Content::Blocks(inner)) => {
+                let mut removed = false;
+                for block in inner {
+                    removed |= remove_media_from(block);
+                }
+                removed
+            }
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Takes reasoning out of a message: another model can't read its signature.
+fn strip_thinking(message: &mut EncodedMessage) {
+    let has_thinking = message.role == Role::Assistant && memmem(&message.bytes, b"thinking\"");
+    if !has_thinking {
+        return;
+    }
+    let Ok(decoded) = serde_json::from_slice::<Message>(&message.bytes) else {
+        return;
+    };
+    let mut blocks = decoded.content.into_blocks();
+    blocks.retain(|block| !block.is_thinking());
+    if blocks.is_empty() {
+        blocks.push(ContentBlock::text("[reasoning left out]"));
+    }
+    if let Ok(stripped) = EncodedMessage::new(message.role, &blocks) {
+        *message = stripped;
+    }
+}
+
+fn memmem(haystack: &[u8], needle: &[u8]) -> bool {
+    haystack
+        .windows(needle.len())
+        .any(|window| window == needle)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lathe_protocol::content::ThinkingBlock;
+
+    #[test]
+    fn reasoning_is_taken_out_for_another_model() {
+        let thinking = ContentBlock::Thinking(ThinkingBlock {
+            thinking: "hm".into(),
+            signature: "s".into(),
+            ..ThinkingBlock::default()
+        });
+        let mut message = EncodedMessage::new(
+            Role::Assistant,
+            &[thinking.clone(), ContentBlock::text("a")],
+        )
+        .unwrap();
+        strip_thinking(&mut message);
+        assert_eq!(
+            &message.bytes[..],
+            br#"{"role":"assistant","content":[{"type":"text","text":"a"}]}"#
+        );
+        let mut only = EncodedMessage::new(Role::Assistant, &[thinking]).unwrap();
+        strip_thinking(&mut only);
+        assert!(
+            std::str::from_utf8(&only.bytes)
+                .unwrap()
+                .contains("left out")
+        );
+    }
+
+    #[test]
+    fn media_is_taken_out_of_results_too() {
+        let image = ContentBlock::image("image/png", "AA==");
+        let result = ContentBlock::tool_result("t".into(), vec![image.clone()], false);
+        let message = EncodedMessage::new(Role::User, &[result, image]).unwrap();
+        let without = remove_media(&message).unwrap();
+        assert!(
+            !std::str::from_utf8(&without.bytes)
+                .unwrap()
+                .contains("base64")
+        );
+        assert!(remove_media(&without).is_none());
+    }
+}

@@ -1,0 +1,120 @@
+//! The way of events from the engine to a face.
+//!
+//! Sending never blocks and never fails: a face that is gone is simply not told any more. A face
+//! that reads slowly holds the *model stream* back, not the tools: the step waits for
+//! [`EventSink::room`] between deltas.
+
+use lathe_protocol::event::{Event, NoticeLevel};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::sync::{Notify, mpsc};
+
+/// How many events may wait before the model stream is held back.
+const HIGH_WATER: usize = 1024;
+
+#[derive(Default)]
+struct Pending {
+    count: AtomicUsize,
+    drained: Notify,
+}
+
+/// Where the engine puts its events. Cheap to clone.
+#[derive(Clone)]
+pub struct EventSink {
+    sender: mpsc::UnboundedSender<Event>,
+    pending: Arc<Pending>,
+}
+
+/// Where a face takes them.
+pub struct EventStream {
+    receiver: mpsc::UnboundedReceiver<Event>,
+    pending: Arc<Pending>,
+}
+
+/// A new way.
+#[must_use]
+pub fn channel() -> (EventSink, EventStream) {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let pending = Arc::new(Pending::default());
+    (
+        EventSink {
+            sender,
+            pending: pending.clone(),
+        },
+        EventStream { receiver, pending },
+    )
+}
+
+impl EventSink {
+    /// Tells the face.
+    pub fn send(&self, event: Event) {
+        self.pending.count.fetch_add(1, Ordering::Relaxed);
+        if self.sender.send(event).is_err() {
+            // Nobody listens any more; the count must not hold anyone back.
+            self.pending.count.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells the person something.
+    pub fn notice(&self, level: NoticeLevel, text: impl Into<String>) {
+        self.send(Event::Notice {
+            level,
+            text: text.into(),
+        });
+    }
+
+    /// Waits until the face has caught up.
+    pub async fn room(&self) {
+        while self.pending.count.load(Ordering::Relaxed) > HIGH_WATER && !self.sender.is_closed() {
+            let drained = self.pending.drained.notified();
+            if self.pending.count.load(Ordering::Relaxed) <= HIGH_WATER {
+                return;
+            }
+            tokio::select! {
+                () = drained => {}
+                () = self.sender.closed() => {}
+            }
+        }
+    }
+}
+
+impl EventStream {
+    /// The next event; `None` when the session is over.
+    pub async fn next(&mut self) -> Option<Event> {
+        let event = self.receiver.recv().await?;
+        let before = self.pending.count.fetch_sub(1, Ordering::Relaxed);
+        if before == HIGH_WATER + 1 {
+            self.pending.drained.notify_waiters();
+        }
+        Some(event)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_slow_face_holds_the_stream_back_and_a_gone_one_does_not() {
+        let (sink, mut stream) = channel();
+        for _ in 0..=HIGH_WATER {
+            sink.send(Event::Requesting);
+        }
+        let waiting = tokio::spawn({
+            let sink = sink.clone();
+            async move { sink.room().await }
+        });
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        stream.next().await.unwrap();
+        waiting.await.unwrap();
+
+        for _ in 0..=HIGH_WATER {
+            sink.send(Event::Requesting);
+        }
+        drop(stream);
+        sink.room().await;
+        sink.send(Event::Requesting);
+        sink.room().await;
+    }
+}

@@ -1,0 +1,435 @@
+//! Where hooks are asked: one method for each point of the engine. An event that no hook listens to
+//! costs a look at a list.
+
+use crate::events::EventSink;
+use lathe_hooks::{HookDecision, HookOutcome, HookRegistry, LateAnswer, RunContext};
+use lathe_permissions::Permissions;
+use lathe_protocol::Extra;
+use lathe_protocol::event::{Event, NoticeLevel, TerminalReason};
+use lathe_protocol::hook::{HookEvent, HookInput};
+use lathe_protocol::ids::{AgentId, SessionId, ToolUseId};
+use lathe_protocol::permission::{PermissionReply, PermissionRequest};
+use lathe_tools::ToolContext;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// How long hooks may hold up the end of a session.
+const END_LIMIT: Duration = Duration::from_secs(5);
+
+/// The hooks of a conversation, with what they are told.
+pub struct HookPoints {
+    pub(crate) registry: Arc<HookRegistry>,
+    pub(crate) late: Mutex<mpsc::UnboundedReceiver<LateAnswer>>,
+    pub(crate) session_id: SessionId,
+    pub(crate) transcript: PathBuf,
+    pub(crate) project: PathBuf,
+    pub(crate) tools: Arc<ToolContext>,
+    pub(crate) permissions: Arc<Permissions>,
+    pub(crate) events: EventSink,
+    pub(crate) environment_file: Option<PathBuf>,
+    pub(crate) agent: Option<(AgentId, String)>,
+}
+
+/// A hook's word on a call.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum HookVerdict {
+    Allow {
+        name: String,
+        reason: Option<String>,
+    },
+    Ask {
+        name: String,
+        reason: Option<String>,
+    },
+    Deny {
+        name: String,
+        reason: Option<String>,
+    },
+    Defer,
+}
+
+/// What hooks say before a call.
+#[derive(Debug, Default)]
+pub(crate) struct BeforeCall {
+    pub(crate) verdict: Option<HookVerdict>,
+    pub(crate) updated_input: Option<Value>,
+    pub(crate) context: Vec<String>,
+    pub(crate) stop: Option<String>,
+}
+
+/// What hooks say after a call.
+#[derive(Debug, Default)]
+pub(crate) struct AfterCall {
+    pub(crate) context: Vec<String>,
+    pub(crate) updated_output: Option<Value>,
+    pub(crate) stop: Option<String>,
+}
+
+/// What hooks say of a prompt.
+#[derive(Debug, Default)]
+pub(crate) struct PromptVerdict {
+    pub(crate) block: Option<String>,
+    pub(crate) stop: Option<String>,
+    pub(crate) context: Vec<String>,
+    pub(crate) session_title: Option<String>,
+}
+
+/// What hooks say when the model wants to stop.
+#[derive(Debug, Default)]
+pub(crate) struct StopVerdict {
+    pub(crate) block: Option<String>,
+    pub(crate) stop: Option<String>,
+}
+
+/// What hooks say when a session starts.
+#[derive(Debug, Default)]
+pub(crate) struct StartVerdict {
+    pub(crate) context: Vec<String>,
+    pub(crate) initial_user_message: Option<String>,
+    pub(crate) session_title: Option<String>,
+}
+
+impl HookPoints {
+    /// Runs the hooks of an event. `None` when there are none, which costs next to nothing.
+    async fn fire(
+        &self,
+        event: HookEvent,
+        matched: Option<&str>,
+        fields: impl FnOnce() -> Value,
+        cancel: &CancellationToken,
+    ) -> Option<HookOutcome> {
+        if !self.registry.matches(event, matched) {
+            return None;
+        }
+        let fields = match fields() {
+            Value::Object(fields) => fields,
+            _ => Extra::new(),
+        };
+        let cwd = self.tools.working_folder.read().clone();
+        let input = HookInput {
+            session_id: self.session_id.to_string(),
+            transcript_path: self.transcript.display().to_string(),
+            cwd: cwd.display().to_string(),
+            permission_mode: Some(self.permissions.mode().name().to_owned()),
+            agent_id: self.agent.as_ref().map(|(id, _)| id.0.clone()),
+            agent_type: self.agent.as_ref().map(|(_, kind)| kind.clone()),
+            hook_event_name: event,
+            fields,
+        };
+        let events = self.events.clone();
+        let context = RunContext {
+            cancel: cancel.clone(),
+            environment_file: self.environment_file.clone(),
+            observer: Some(Arc::new(move |progress: lathe_hooks::HookProgress| {
+                events.send(Event::Hook(progress.notice));
+            })),
+            ..RunContext::new(cwd, self.project.clone())
+        };
+        let outcome = self.registry.run(&input, &context).await;
+        for message in &outcome.system_messages {
+            self.events.notice(NoticeLevel::Info, message.clone());
+        }
+        for warning in &outcome.warnings {
+            self.events.notice(NoticeLevel::Warning, warning.clone());
+        }
+        Some(outcome)
+    }
+
+    pub(crate) async fn pre_tool_use(
+        &self,
+        name: &str,
+        input: &Value,
+        id: &ToolUseId,
+        cancel: &CancellationToken,
+    ) -> BeforeCall {
+        let fields = || json!({"tool_name": name, "tool_input": input, "tool_use_id": id});
+        let Some(outcome) = self
+            .fire(HookEvent::PreToolUse, Some(name), fields, cancel)
+            .await
+        else {
+            return BeforeCall::default();
+        };
+        let mut verdict = outcome.permission.map(|voice| {
+            let (name, reason) = (voice.hook, voice.reason);
+            match voice.decision {
+                HookDecision::Allow => HookVerdict::Allow { name, reason },
+                HookDecision::Ask => HookVerdict::Ask { name, reason },
+                HookDecision::Deny => HookVerdict::Deny { name, reason },
+                HookDecision::Defer => HookVerdict::Defer,
+            }
+        });
+        if let Some(reason) = outcome.block {
+            verdict = Some(HookVerdict::Deny {
+                name: "PreToolUse".to_owned(),
+                reason: Some(reason),
+            });
+        }
+        BeforeCall {
+            verdict,
+            updated_input: outcome.updated_input,
+            context: outcome.additional_context,
+            stop: outcome.stop,
+        }
+    }
+
+    pub(crate) async fn post_tool_use(
+        &self,
+        name: &str,
+        input: &Value,
+        id: &ToolUseId,
+        response: &Value,
+        elapsed: Duration,
+    ) -> AfterCall {
+        let fields = || {
+            json!({
+                "tool_name": name, "tool_input": input, "tool_use_id": id,
+                "tool_response": response, "duration_ms": millis(elapsed),
+            })
+        };
+        let outcome = self
+            .fire(
+                HookEvent::PostToolUse,
+                Some(name),
+                fields,
+                &CancellationToken::new(),
+            )
+            .await;
+        after_call(outcome, name)
+    }
+
+    pub(crate) async fn post_tool_failure(
+        &self,
+        name: &str,
+        input: &Value,
+        id: &ToolUseId,
+        error: &str,
+        is_interrupt: bool,
+        elapsed: Duration,
+    ) -> AfterCall {
+        let fields = || {
+            json!({
+                "tool_name": name, "tool_input": input, "tool_use_id": id, "error": error,
+                "is_interrupt": is_interrupt, "duration_ms": millis(elapsed),
+            })
+        };
+        let outcome = self
+            .fire(
+                HookEvent::PostToolUseFailure,
+                Some(name),
+                fields,
+                &CancellationToken::new(),
+            )
+            .await;
+        after_call(outcome, name)
+    }
+
+    /// A hook's answer to a permission question; `None` when none has one.
+    pub(crate) async fn permission_request(
+        &self,
+        request: &PermissionRequest,
+        cancel: &CancellationToken,
+    ) -> Option<PermissionReply> {
+        let fields = || {
+            json!({
+                "tool_name": request.tool_name, "tool_input": request.input,
+                "tool_use_id": request.tool_use_id,
+                "permission_suggestions": request.permission_suggestions,
+            })
+        };
+        self.fire(
+            HookEvent::PermissionRequest,
+            Some(&request.tool_name),
+            fields,
+            cancel,
+        )
+        .await?
+        .permission_reply
+    }
+
+    pub(crate) async fn permission_denied(
+        &self,
+        name: &str,
+        input: &Value,
+        id: &ToolUseId,
+        reason: &str,
+    ) {
+        let fields =
+            || json!({"tool_name": name, "tool_input": input, "tool_use_id": id, "reason": reason});
+        self.fire(
+            HookEvent::PermissionDenied,
+            Some(name),
+            fields,
+            &CancellationToken::new(),
+        )
+        .await;
+    }
+
+    pub(crate) async fn user_prompt_submit(
+        &self,
+        prompt: &str,
+        cancel: &CancellationToken,
+    ) -> PromptVerdict {
+        let fields = || json!({"prompt": prompt});
+        let Some(outcome) = self
+            .fire(HookEvent::UserPromptSubmit, None, fields, cancel)
+            .await
+        else {
+            return PromptVerdict::default();
+        };
+        PromptVerdict {
+            block: outcome.block,
+            stop: outcome.stop,
+            context: outcome.additional_context,
+            session_title: outcome.session_title,
+        }
+    }
+
+    pub(crate) async fn stop(
+        &self,
+        last_text: &str,
+        active: bool,
+        cancel: &CancellationToken,
+    ) -> StopVerdict {
+        let fields = || {
+            json!({
+                "stop_hook_active": active, "last_assistant_message": last_text,
+                "background_tasks": [], "session_crons": [],
+            })
+        };
+        let Some(outcome) = self.fire(HookEvent::Stop, None, fields, cancel).await else {
+            return StopVerdict::default();
+        };
+        let mut block = outcome.block;
+        if block.is_none() && !outcome.additional_context.is_empty() {
+            block = Some(outcome.additional_context.join("\n\n"));
+        }
+        StopVerdict {
+            block,
+            stop: outcome.stop,
+        }
+    }
+
+    pub(crate) async fn stop_failure(&self, reason: TerminalReason, text: &str, errors: &[String]) {
+        let fields = || json!({"error": reason, "message": text, "errors": errors});
+        self.fire(
+            HookEvent::StopFailure,
+            None,
+            fields,
+            &CancellationToken::new(),
+        )
+        .await;
+    }
+
+    /// Whether a hook prevents a compaction, and why.
+    pub(crate) async fn pre_compact(
+        &self,
+        trigger: &str,
+        instructions: Option<&str>,
+        cancel: &CancellationToken,
+    ) -> Option<String> {
+        let fields = || json!({"trigger": trigger, "custom_instructions": instructions});
+        let outcome = self
+            .fire(HookEvent::PreCompact, Some(trigger), fields, cancel)
+            .await?;
+        outcome.block.or(outcome.stop)
+    }
+
+    pub(crate) async fn post_compact(&self, trigger: &str, summary: &str) {
+        let fields = || json!({"trigger": trigger, "compact_summary": summary});
+        self.fire(
+            HookEvent::PostCompact,
+            Some(trigger),
+            fields,
+            &CancellationToken::new(),
+        )
+        .await;
+    }
+
+    pub(crate) async fn session_start(&self, source: &str) -> StartVerdict {
+        let fields = || json!({"source": source});
+        let outcome = self
+            .fire(
+                HookEvent::SessionStart,
+                Some(source),
+                fields,
+                &CancellationToken::new(),
+            )
+            .await;
+        let Some(outcome) = outcome else {
+            return StartVerdict::default();
+        };
+        StartVerdict {
+            context: outcome.additional_context,
+            initial_user_message: outcome.initial_user_message,
+            session_title: outcome.session_title,
+        }
+    }
+
+    /// Tells which instruction files were loaded, and why.
+    pub(crate) async fn instructions_loaded(&self, files: Value) {
+        let fields = || json!({"files": files});
+        self.fire(
+            HookEvent::InstructionsLoaded,
+            None,
+            fields,
+            &CancellationToken::new(),
+        )
+        .await;
+    }
+
+    /// The session ends; hooks may not hold that up for long.
+    pub(crate) async fn session_end(&self, reason: &str) {
+        let fields = || json!({"reason": reason});
+        let cancel = CancellationToken::new();
+        let all = async {
+            self.fire(HookEvent::SessionEnd, Some(reason), fields, &cancel)
+                .await;
+            self.registry.shut_down().await;
+        };
+        if tokio::time::timeout(END_LIMIT, all).await.is_err() {
+            cancel.cancel();
+        }
+    }
+
+    /// What background hooks had to say since the last time.
+    pub(crate) fn take_late_context(&self) -> Vec<String> {
+        let mut late = self.late.lock();
+        let mut texts = Vec::new();
+        while let Ok(answer) = late.try_recv() {
+            texts.extend(answer.answer.additional_context.clone());
+            texts.extend(answer.answer.block.clone());
+        }
+        texts
+    }
+}
+
+fn after_call(outcome: Option<HookOutcome>, name: &str) -> AfterCall {
+    let Some(outcome) = outcome else {
+        return AfterCall::default();
+    };
+    let mut context = outcome.additional_context;
+    if let Some(reason) = outcome.block {
+        context.push(format!("A hook objects to this result of {name}: {reason}"));
+    }
+    let updated_output = if name.starts_with("mcp__") {
+        outcome
+            .updated_mcp_tool_output
+            .or(outcome.updated_tool_output)
+    } else {
+        outcome.updated_tool_output
+    };
+    AfterCall {
+        context,
+        updated_output,
+        stop: outcome.stop,
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

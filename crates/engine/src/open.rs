@@ -1,0 +1,698 @@
+//! Opening a session: from what the caller chose and what the surroundings say to a running actor.
+//!
+//! The order matters and is written down here once: settings, provider, transcript, permissions, tools,
+//! hooks, instructions, and only then the conversation. Nothing here prints; what a face should tell
+//! the person is in [`Opened::remarks`].
+
+use crate::core::{Choices, Core, Fixed, Shared};
+use crate::decide::Limits;
+use crate::events::{self, EventSink, EventStream};
+use crate::guard::RepeatGuard;
+use crate::hook_points::HookPoints;
+use crate::ledger::{Ledger, Totals};
+use crate::prompt::{PromptParts, Surroundings, git_branch};
+use crate::questions::{Answerer, Questions};
+use crate::records::{RecordFactory, reminder};
+use crate::session::{self, SessionHandle};
+use lathe_hooks::HookRegistry;
+use lathe_model::{
+    AnthropicConfig, AnthropicProvider, CacheMarkers, Catalog, ModelError, Provider,
+    RecoveryPolicy, Thinking,
+};
+use lathe_permissions::{
+    ModeGates, ModeRefused, PermissionContext, Permissions, PermissionsConfig, Rule, RuleError,
+};
+use lathe_protocol::event::{NoticeLevel, SessionInit};
+use lathe_protocol::ids::{RecordId, SessionId};
+use lathe_protocol::permission::{Behavior, PermissionMode, RuleSource};
+use lathe_protocol::record::Record;
+use lathe_session::{
+    Conversation, Loaded, SessionError, SessionPaths, SessionStore, TranscriptWriter, WriterOptions,
+};
+use lathe_settings::{Environment, LoadOptions, Places, Resolved, Source};
+use lathe_tools::{ToolContext, ToolRegistry};
+use parking_lot::{Mutex, RwLock};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What the caller chose.
+#[derive(Debug, Clone)]
+pub struct SessionOptions {
+    /// Further roots.
+    pub add_dirs: Vec<PathBuf>,
+    /// The model, or its short name.
+    pub model: Option<String>,
+    /// The model that takes over when the first is overloaded.
+    pub fallback_model: Option<String>,
+    /// Replaces the system prompt; empty means none.
+    pub system_prompt: Option<String>,
+    /// Added to the system prompt.
+    pub append_system_prompt: Option<String>,
+    /// The built-in tools to offer; `None` is all of them.
+    pub tools: Option<Vec<String>>,
+    /// Rules of the command line that allow.
+    pub allowed_tools: Vec<String>,
+    /// Rules of the command line that deny.
+    pub disallowed_tools: Vec<String>,
+    /// The permission mode; `None` leaves it to settings.
+    pub permission_mode: Option<PermissionMode>,
+    /// Whether bypassPermissions may be entered later.
+    pub allow_bypass: bool,
+    /// Who answers permission questions.
+    pub answerer: Answerer,
+    /// Model calls of one turn.
+    pub max_turns: Option<u32>,
+    /// Dollars of the session.
+    pub max_budget_usd: Option<f64>,
+    /// Tokens that the model may think; `Some(0)` switches thinking off.
+    pub max_thinking_tokens: Option<u32>,
+    /// Beta features to ask for.
+    pub betas: Vec<String>,
+    /// Which conversation.
+    pub session: SessionChoice,
+    /// Copy the history under a new id.
+    pub fork: bool,
+    /// The id of a new session or fork.
+    pub session_id: Option<SessionId>,
+    /// Take the history only up to this record.
+    pub resume_at: Option<RecordId>,
+    /// Whether a transcript is written.
+    pub persist: bool,
+    /// The values of `--settings`.
+    pub settings_flags: Vec<String>,
+    /// The value of `--setting-sources`.
+    pub setting_sources: Option<Vec<Source>>,
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        Self {
+            add_dirs: Vec::new(),
+            model: None,
+            fallback_model: None,
+            system_prompt: None,
+            append_system_prompt: None,
+            tools: None,
+            allowed_tools: Vec::new(),
+            disallowed_tools: Vec::new(),
+            permission_mode: None,
+            allow_bypass: false,
+            answerer: Answerer::Nobody,
+            max_turns: None,
+            max_budget_usd: None,
+            max_thinking_tokens: None,
+            betas: Vec::new(),
+            session: SessionChoice::New,
+            fork: false,
+            session_id: None,
+            resume_at: None,
+            persist: true,
+            settings_flags: Vec::new(),
+            setting_sources: None,
+        }
+    }
+}
+
+/// Which conversation to open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SessionChoice {
+    /// A new one.
+    New,
+    /// The newest of this folder; a new one if there is none.
+    Continue,
+    /// The one with this id, title or file.
+    Resume(String),
+}
+
+/// Why a session could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The caller's choice is wrong.
+    #[error("{0}")]
+    Usage(String),
+    /// There is no key.
+    #[error(
+        "no key for the model API was found.\n  Set one:        export ANTHROPIC_API_KEY=…   (or apiKeyHelper in settings.json)\n  A local model:  export ANTHROPIC_BASE_URL=http://localhost:8080 ANTHROPIC_AUTH_TOKEN=local\n  Without a key:  lathe demo"
+    )]
+    NoCredentials,
+    /// The session's files.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The provider.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The mode may not be entered.
+    #[error(transparent)]
+    Mode(#[from] ModeRefused),
+}
+
+/// An open session.
+pub struct Opened {
+    /// The face's hold on it.
+    pub session: SessionHandle,
+    /// What it tells.
+    pub events: EventStream,
+    /// What the person should know: problems with settings, what was skipped.
+    pub remarks: Vec<String>,
+}
+
+/// Opens a session.
+///
+/// # Errors
+/// When the caller's choice is wrong, there is no key, or the session's files can't be used.
+pub async fn open(environment: Environment, options: SessionOptions) -> Result<Opened, OpenError> {
+    let mut remarks = Vec::new();
+    let places = Places::new(environment);
+    let settings = load_settings(&places, &options, &mut remarks)?;
+    let environment = with_settings(&places.environment, &settings);
+    let catalog = catalog(&environment, &settings, &mut remarks);
+    let (provider, key_source) = provider(&environment, &settings, &places)?;
+    let policy = RecoveryPolicy::from_env(|name| environment.variable(name).map(str::to_owned))?;
+
+    let (events, stream) = events::channel();
+    let opened = transcript(&places, &options, &events)?;
+    let session_id = opened.session_id;
+    let permissions = Arc::new(permissions(
+        &places,
+        &settings,
+        &options,
+        &opened.paths,
+        &mut remarks,
+    )?);
+    let tools = Arc::new(tool_context(&places, &environment, &permissions, &opened));
+    let registry = offered(&options)?;
+    let (hook_registry, late) = HookRegistry::new();
+    hook_registry.set_settings(&settings);
+    remarks.extend(hook_registry.problems());
+    let hooks = Arc::new(HookPoints {
+        registry: hook_registry,
+        late: Mutex::new(late),
+        session_id,
+        transcript: opened.paths.transcript(),
+        project: places.project.clone(),
+        tools: tools.clone(),
+        permissions: permissions.clone(),
+        events: events.clone(),
+        environment_file: None,
+        agent: None,
+    });
+
+    let model = chosen_model(&options, &environment, &settings, &catalog);
+    let thinking = thinking(&options, &environment, &settings);
+    let fallback_model = options
+        .fallback_model
+        .clone()
+        .or_else(|| {
+            settings
+                .settings
+                .fallback_model
+                .as_ref()
+                .and_then(|list| list.list().into_iter().next())
+        })
+        .map(|name| catalog.resolve(&name).id);
+    let branch = git_branch(&places.environment.cwd);
+    let prompt = PromptParts {
+        replacement: options.system_prompt.clone(),
+        appended: options.append_system_prompt.clone(),
+        surroundings: Surroundings {
+            cwd: places.environment.cwd.clone(),
+            other_roots: tools.roots.read().iter().skip(1).cloned().collect(),
+            git_branch: branch.clone(),
+            platform: std::env::consts::OS.to_owned(),
+            shell: tools
+                .shell
+                .program()
+                .map_or_else(|| "none".to_owned(), |program| program.name().to_owned()),
+            date: jiff::Zoned::now().date().to_string(),
+            model: model.id.clone(),
+        },
+        instructions: String::new(),
+        language: settings.settings.language.clone(),
+    };
+    let mut betas = options.betas.clone();
+    betas.extend(model.betas.iter().cloned());
+    let max_output_tokens = environment
+        .first_variable(&["LATHE_MAX_OUTPUT_TOKENS", "CLAUDE_CODE_MAX_OUTPUT_TOKENS"])
+        .and_then(|text| text.parse().ok());
+    let fixed = Fixed {
+        system: prompt.encode(),
+        prompt,
+        limits: Limits {
+            max_turns: options.max_turns,
+            max_budget_usd: options.max_budget_usd,
+            auto_compact: settings.settings.auto_compact.unwrap_or(true),
+            fixed_output_cap: max_output_tokens.is_some(),
+            structured_output: false,
+        },
+        policy,
+        fallback_model,
+        betas: betas.clone(),
+        max_output_tokens,
+        extra: serde_json::Map::new(),
+        init: SessionInit {
+            api_key_source: key_source,
+            output_style: settings
+                .settings
+                .output_style
+                .clone()
+                .unwrap_or_else(|| "default".into()),
+            betas,
+            ..SessionInit::default()
+        },
+        cache: CacheMarkers::FiveMinutes,
+    };
+    let questions = Arc::new(Questions::new(options.answerer, events.clone()));
+    let shared = Arc::new(Shared {
+        session_id,
+        events: events.clone(),
+        provider,
+        catalog,
+        permissions,
+        hooks: hooks.clone(),
+        questions,
+        tools: tools.clone(),
+        registry: RwLock::new(registry),
+        queue: Mutex::default(),
+        choices: RwLock::new(Choices {
+            model: model.id.clone(),
+            thinking,
+        }),
+        backgrounds: Arc::default(),
+        default_thinking: thinking,
+        transcript: opened.writer.clone(),
+    });
+    let mut core = Core {
+        shared,
+        transcript: opened.writer,
+        conversation: Conversation::new(&model.id),
+        tip: None,
+        records: RecordFactory {
+            session_id,
+            cwd: places.environment.cwd.clone(),
+            git_branch: branch.unwrap_or_default(),
+            agent_id: None,
+        },
+        ledger: Ledger::default(),
+        guard: RepeatGuard::default(),
+        denials: Vec::new(),
+        model: model.id,
+        last_usage: None,
+        parent_tool_use_id: None,
+        fixed,
+        without_media: std::collections::HashMap::new(),
+        tools_encoded: None,
+    };
+    let source = match (&opened.history, options.fork) {
+        (Some(_), true) => "fork",
+        (Some(_), false) => "resume",
+        (None, _) => "startup",
+    };
+    if let Some(history) = opened.history {
+        restore(&mut core, &history, options.resume_at, &mut remarks)?;
+    }
+    start_hooks(&mut core, &hooks, source).await;
+    Ok(Opened {
+        session: session::start(core),
+        events: stream,
+        remarks,
+    })
+}
+
+fn load_settings(
+    places: &Places,
+    options: &SessionOptions,
+    remarks: &mut Vec<String>,
+) -> Result<Resolved, OpenError> {
+    let trust = lathe_settings::Trust::Headless {
+        named: options.setting_sources.clone().unwrap_or_default(),
+    };
+    let load = LoadOptions {
+        flags: options.settings_flags.clone(),
+        managed_flags: Vec::new(),
+        sources: options.setting_sources.clone(),
+        trust,
+    };
+    let settings = lathe_settings::load(places, &load);
+    if let Some(problem) = settings.flag_errors().first() {
+        return Err(OpenError::Usage(problem.to_string()));
+    }
+    remarks.extend(settings.problems.iter().map(ToString::to_string));
+    let withheld = settings.withheld();
+    if !withheld.is_empty() {
+        let what: Vec<String> = withheld.iter().map(ToString::to_string).collect();
+        remarks.push(format!(
+            "this folder is not trusted, so what its own settings bring was skipped: {}. Trust it with `lathe trust add`, or name its sources with --setting-sources.",
+            what.join(", ")
+        ));
+    }
+    Ok(settings)
+}
+
+/// The environment with the variables that settings add. What the process has wins.
+fn with_settings(environment: &Environment, settings: &Resolved) -> Environment {
+    let mut environment = environment.clone();
+    for (name, value) in settings.environment() {
+        environment.variables.entry(name).or_insert(value);
+    }
+    environment
+}
+
+fn catalog(
+    environment: &Environment,
+    settings: &Resolved,
+    remarks: &mut Vec<String>,
+) -> Arc<Catalog> {
+    let mut catalog =
+        Catalog::built_in().with_env(|name| environment.variable(name).map(str::to_owned));
+    let extension = serde_json::json!({
+        "models": settings.value.get("models"),
+        "prices": settings.value.get("prices"),
+    });
+    if settings.value.get("models").is_some() || settings.value.get("prices").is_some() {
+        if let Err(problems) = catalog.extend(&extension) {
+            remarks.extend(problems);
+        }
+    }
+    Arc::new(catalog)
+}
+
+fn provider(
+    environment: &Environment,
+    settings: &Resolved,
+    places: &Places,
+) -> Result<(Arc<dyn Provider>, String), OpenError> {
+    let mut config =
+        AnthropicConfig::from_env(|name| environment.variable(name).map(str::to_owned))?;
+    if let Some(command) = &settings.settings.api_key_helper {
+        config.key_helper = Some(key_helper(command.clone(), places, environment));
+    }
+    let key_source = config.key_source();
+    if key_source == "none" {
+        return Err(OpenError::NoCredentials);
+    }
+    let provider = AnthropicProvider::new(&config)?;
+    Ok((Arc::new(provider), key_source.to_owned()))
+}
+
+/// Runs the command that prints the key.
+fn key_helper(
+    command: String,
+    places: &Places,
+    environment: &Environment,
+) -> lathe_model::KeyHelper {
+    let cwd = places.environment.cwd.clone();
+    let variables = environment.variables.clone();
+    Arc::new(move |_refresh| {
+        let (command, cwd, variables) = (command.clone(), cwd.clone(), variables.clone());
+        Box::pin(async move {
+            let context = lathe_hooks::helper::HelperContext {
+                cwd: &cwd,
+                environment: variables,
+                limit: std::time::Duration::from_secs(30),
+                cancel: tokio_util::sync::CancellationToken::new(),
+            };
+            lathe_hooks::run_helper(&command, "", context)
+                .await
+                .map_err(|error| error.to_string())
+        })
+    })
+}
+
+fn chosen_model(
+    options: &SessionOptions,
+    environment: &Environment,
+    settings: &Resolved,
+    catalog: &Catalog,
+) -> lathe_model::ResolvedModel {
+    options
+        .model
+        .as_deref()
+        .or_else(|| environment.variable("ANTHROPIC_MODEL"))
+        .or(settings.settings.model.as_deref())
+        .map_or_else(|| catalog.default_model(), |name| catalog.resolve(name))
+}
+
+fn thinking(
+    options: &SessionOptions,
+    environment: &Environment,
+    settings: &Resolved,
+) -> Option<Thinking> {
+    let tokens = options
+        .max_thinking_tokens
+        .or_else(|| environment.variable("MAX_THINKING_TOKENS")?.parse().ok())
+        .or_else(|| u32::try_from(settings.settings.max_thinking_tokens?).ok())?;
+    Some(if tokens == 0 {
+        Thinking::disabled()
+    } else {
+        Thinking::budget(tokens)
+    })
+}
+
+/// A session's files.
+struct Transcript {
+    session_id: SessionId,
+    paths: SessionPaths,
+    writer: TranscriptWriter,
+    history: Option<Loaded>,
+}
+
+fn transcript(
+    places: &Places,
+    options: &SessionOptions,
+    events: &EventSink,
+) -> Result<Transcript, OpenError> {
+    let store = SessionStore::new(&places.config_home);
+    let cwd = &places.environment.cwd;
+    let found = match &options.session {
+        SessionChoice::New => None,
+        SessionChoice::Continue => store.newest(cwd),
+        SessionChoice::Resume(wanted) => Some(store.resolve(wanted, cwd)?),
+    };
+    let resuming = found.is_some();
+    if options.session_id.is_some() && resuming && !options.fork {
+        return Err(OpenError::Usage(
+            "--session-id names a new session; together with --continue or --resume it needs --fork-session".to_owned(),
+        ));
+    }
+    let events = events.clone();
+    let writer_options = WriterOptions {
+        on_problem: Some(Arc::new(move |problem| {
+            events.notice(NoticeLevel::Warning, problem.to_string());
+        })),
+        ..WriterOptions::default()
+    };
+    let Some(found) = found else {
+        let session_id = options.session_id.unwrap_or_else(SessionId::random);
+        let paths = SessionPaths::new(&places.config_home, cwd, session_id);
+        let writer = if options.persist {
+            TranscriptWriter::create(&paths.transcript(), writer_options)?
+        } else {
+            TranscriptWriter::disabled(&paths.transcript())
+        };
+        return Ok(Transcript {
+            session_id,
+            paths,
+            writer,
+            history: None,
+        });
+    };
+    let (session_id, path) = if options.fork {
+        let id = options.session_id.unwrap_or_else(SessionId::random);
+        let target = SessionPaths::new(&places.config_home, cwd, id);
+        lathe_session::fork::fork(&found.path, &target, id, options.resume_at)?;
+        (id, target.transcript())
+    } else {
+        (found.id, found.path.clone())
+    };
+    let paths = SessionPaths::of_transcript(&path);
+    let writer = if options.persist {
+        TranscriptWriter::open_append(&path, writer_options)?
+    } else {
+        TranscriptWriter::disabled(&path)
+    };
+    let history = lathe_session::load_tail(&path)?;
+    Ok(Transcript {
+        session_id,
+        paths,
+        writer,
+        history: Some(history),
+    })
+}
+
+fn permissions(
+    places: &Places,
+    settings: &Resolved,
+    options: &SessionOptions,
+    paths: &SessionPaths,
+    remarks: &mut Vec<String>,
+) -> Result<Permissions, OpenError> {
+    let environment = &places.environment;
+    let home = environment
+        .home
+        .clone()
+        .unwrap_or_else(|| environment.cwd.clone());
+    let mut context = PermissionContext::new(&environment.cwd, &home, &places.config_home);
+    context.project.clone_from(&places.project);
+    context.readable_paths.push(paths.tool_results());
+    let (rules, problems) = lathe_permissions::settings::rules_of(settings, &context);
+    context.rules = rules;
+    remarks.extend(problems.iter().map(ToString::to_string));
+    for (list, behavior, flag) in [
+        (&options.allowed_tools, Behavior::Allow, "--allowedTools"),
+        (
+            &options.disallowed_tools,
+            Behavior::Deny,
+            "--disallowedTools",
+        ),
+    ] {
+        for text in list {
+            for rule in lathe_permissions::parse_rule_list(text) {
+                let rule =
+                    rule.map_err(|error: RuleError| OpenError::Usage(format!("{flag}: {error}")))?;
+                let anchors = context.anchors(RuleSource::CliArg);
+                let rule = Rule::new(rule, behavior, RuleSource::CliArg, &anchors)
+                    .map_err(|error| OpenError::Usage(format!("{flag}: {error}")))?;
+                context.rules.add(rule);
+            }
+        }
+    }
+    for folder in &options.add_dirs {
+        let folder = environment.resolve(&folder.to_string_lossy());
+        if !folder.is_dir() {
+            return Err(OpenError::Usage(format!(
+                "--add-dir: {} is not a folder",
+                folder.display()
+            )));
+        }
+        context
+            .roots
+            .push(std::fs::canonicalize(&folder).unwrap_or(folder));
+    }
+    for (folder, _) in settings.directories(places) {
+        context
+            .roots
+            .push(std::fs::canonicalize(&folder).unwrap_or(folder));
+    }
+    let configured = settings.settings.permissions.as_ref();
+    context.mode = options
+        .permission_mode
+        .or_else(|| configured.and_then(|configured| configured.default_mode))
+        .unwrap_or_default();
+    context.bypass_available =
+        options.allow_bypass || context.mode == PermissionMode::BypassPermissions;
+    let mut gates = ModeGates::of_process();
+    gates.contained = environment.variable("IS_SANDBOX") == Some("1");
+    gates.bypass_disabled =
+        configured.is_some_and(|configured| configured.disable_bypass_permissions_mode.is_some());
+    Ok(Permissions::new(PermissionsConfig {
+        context,
+        gates,
+        store: None,
+    })?)
+}
+
+fn tool_context(
+    places: &Places,
+    environment: &Environment,
+    permissions: &Arc<Permissions>,
+    opened: &Transcript,
+) -> ToolContext {
+    let cwd = places.environment.cwd.clone();
+    let home = environment.home.clone().unwrap_or_else(|| cwd.clone());
+    let roots = permissions.snapshot().roots.clone();
+    let secrets = {
+        let permissions = permissions.clone();
+        move |path: &Path| permissions.is_secret(path)
+    };
+    let variables = environment.variables.clone();
+    ToolContext::new(
+        opened.session_id,
+        home,
+        cwd,
+        roots,
+        opened.paths.tool_results(),
+        Arc::new(secrets),
+        variables,
+    )
+}
+
+fn offered(options: &SessionOptions) -> Result<ToolRegistry, OpenError> {
+    let mut registry = lathe_tools::registry::builtin();
+    if let Some(names) = &options.tools {
+        for name in names {
+            if registry.find(name).is_none() {
+                let known: Vec<&str> = registry.names().collect();
+                return Err(OpenError::Usage(format!(
+                    "--tools: there is no tool {name}; tools: {}",
+                    known.join(", ")
+                )));
+            }
+        }
+        registry.retain(|tool| {
+            names
+                .iter()
+                .any(|name| name == tool.name() || tool.aliases().contains(name))
+        });
+    }
+    Ok(registry)
+}
+
+/// Takes a history up.
+fn restore(
+    core: &mut Core,
+    history: &Loaded,
+    resume_at: Option<RecordId>,
+    remarks: &mut Vec<String>,
+) -> Result<(), OpenError> {
+    let chain = match resume_at {
+        Some(record) => history.chain_to(record)?,
+        None => history.chain(),
+    };
+    for record in &chain {
+        core.conversation.push(record);
+    }
+    core.tip = chain.iter().rev().find_map(|record| match &**record {
+        Record::Message(message) if !message.is_sidechain => Some(message.uuid),
+        _ => None,
+    });
+    if let Some(totals) = &history.facts.cost
+        && let Ok(totals) = serde_json::from_value::<Totals>(totals.clone())
+    {
+        core.ledger = Ledger::resume(totals);
+    }
+    if let Some(todos) = &history.facts.todos
+        && let Ok(todos) = serde_json::from_value(todos.clone())
+    {
+        *core.shared.tools.todos.lock() = todos;
+    }
+    if !history.damaged.is_empty() {
+        remarks.push(format!(
+            "{} damaged line(s) of the transcript {} were skipped",
+            history.damaged.len(),
+            history.path.display()
+        ));
+    }
+    Ok(())
+}
+
+async fn start_hooks(core: &mut Core, hooks: &HookPoints, source: &str) {
+    let verdict = hooks.session_start(source).await;
+    if !verdict.context.is_empty() {
+        let record = core
+            .records
+            .meta(core.tip, reminder(&verdict.context.join("\n\n")));
+        core.append(record);
+    }
+    if let Some(title) = verdict.session_title {
+        core.append_fact(lathe_protocol::record::Fact::AiTitle {
+            ai_title: title,
+            session_id: core.shared.session_id,
+        });
+    }
+    if let Some(words) = verdict.initial_user_message {
+        core.shared
+            .queue
+            .lock()
+            .push_back(lathe_protocol::op::Prompt::new(words));
+    }
+}

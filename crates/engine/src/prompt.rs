@@ -1,0 +1,203 @@
+//! The system prompt: what never changes first, then what varies from session to session. Both parts
+//! are serialised once; the first ends in a cache marker, so every session of a user shares it.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// The parts that never change, in order.
+const FIXED: [&str; 4] = [
+    include_str!("../prompts/identity.md"),
+    include_str!("../prompts/work.md"),
+    include_str!("../prompts/tools.md"),
+    include_str!("../prompts/safety.md"),
+];
+
+/// What the system prompt is made of.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PromptParts {
+    /// Replaces our own prompt; empty means none at all.
+    pub replacement: Option<String>,
+    /// Added at the end.
+    pub appended: Option<String>,
+    /// Where the session works.
+    pub surroundings: Surroundings,
+    /// The instruction files, already put together.
+    pub instructions: String,
+    /// The language to answer in, if set.
+    pub language: Option<String>,
+}
+
+/// Where the session works. Computed once per session: it must not change the prompt's bytes.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Surroundings {
+    /// The working folder.
+    pub cwd: PathBuf,
+    /// Further roots.
+    pub other_roots: Vec<PathBuf>,
+    /// The git branch; `None` outside a repository.
+    pub git_branch: Option<String>,
+    /// `linux`, `macos`.
+    pub platform: String,
+    /// The shell that commands run in.
+    pub shell: String,
+    /// Today, as `2026-01-31`.
+    pub date: String,
+    /// The model's id.
+    pub model: String,
+}
+
+impl PromptParts {
+    /// The text blocks, in order, as `(text, ends a cached part)`.
+    #[must_use]
+    pub fn blocks(&self) -> Vec<(String, bool)> {
+        let mut blocks = Vec::new();
+        match &self.replacement {
+            Some(text) if text.trim().is_empty() => {}
+            Some(text) => blocks.push((text.clone(), false)),
+            None => {
+                let fixed: Vec<&str> = FIXED.iter().map(|part| part.trim_end()).collect();
+                blocks.push((fixed.join("\n\n"), true));
+                blocks.push((self.varying(), false));
+            }
+        }
+        if let Some(text) = &self.appended
+            && !text.trim().is_empty()
+        {
+            blocks.push((text.clone(), false));
+        }
+        if let Some(last) = blocks.last_mut() {
+            last.1 = true;
+        }
+        blocks
+    }
+
+    fn varying(&self) -> String {
+        let at = &self.surroundings;
+        let mut text = format!("Surroundings:\n- Working folder: {}\n", at.cwd.display());
+        for root in &at.other_roots {
+            text.push_str(&format!("- Also to be worked in: {}\n", root.display()));
+        }
+        match &at.git_branch {
+            Some(branch) => text.push_str(&format!("- Git repository, branch {branch}\n")),
+            None => text.push_str("- Not a git repository\n"),
+        }
+        text.push_str(&format!(
+            "- Platform: {}, shell: {}\n- Today: {}\n- Model: {}",
+            at.platform, at.shell, at.date, at.model
+        ));
+        if let Some(language) = &self.language {
+            text.push_str(&format!("\n\nAnswer in {language}."));
+        }
+        if !self.instructions.trim().is_empty() {
+            text.push_str(
+                "\n\nInstructions of this person and project. They go before your own habits; the person's words in the conversation go before them.\n\n",
+            );
+            text.push_str(self.instructions.trim());
+        }
+        text
+    }
+
+    /// The `system` field of a request.
+    #[must_use]
+    pub fn encode(&self) -> Bytes {
+        let blocks: Vec<Value> = self
+            .blocks()
+            .into_iter()
+            .map(|(text, marked)| {
+                let mut block = json!({"type": "text", "text": text});
+                if marked && let Some(object) = block.as_object_mut() {
+                    object.insert("cache_control".into(), json!({"type": "ephemeral"}));
+                }
+                block
+            })
+            .collect();
+        if blocks.is_empty() {
+            return Bytes::new();
+        }
+        Bytes::from(Value::Array(blocks).to_string())
+    }
+}
+
+/// The branch that a folder is on, read from git's own files: no process is started for it.
+#[must_use]
+pub fn git_branch(folder: &std::path::Path) -> Option<String> {
+    let dot_git = folder
+        .ancestors()
+        .map(|at| at.join(".git"))
+        .find(|path| path.exists())?;
+    let git_folder = if dot_git.is_file() {
+        let text = std::fs::read_to_string(&dot_git).ok()?;
+        let target = text.strip_prefix("gitdir:")?.trim();
+        dot_git.parent()?.join(target)
+    } else {
+        dot_git
+    };
+    let head = std::fs::read_to_string(git_folder.join("HEAD")).ok()?;
+    let head = head.trim();
+    Some(match head.strip_prefix("ref: refs/heads/") {
+        Some(branch) => branch.to_owned(),
+        // Detached: the short commit id.
+        None => head.chars().take(12).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_prompt_is_small() {
+        let fixed: usize = FIXED.iter().map(|part| part.len()).sum();
+        assert!(fixed <= 4_096, "the fixed prompt has {fixed} bytes");
+    }
+
+    #[test]
+    fn the_same_parts_give_the_same_bytes_and_two_markers() {
+        let parts = PromptParts::default();
+        assert_eq!(parts.encode(), parts.encode());
+        let value: Value = serde_json::from_slice(&parts.encode()).unwrap();
+        let marked = value
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|block| block.get("cache_control").is_some())
+            .count();
+        assert_eq!(marked, 2);
+    }
+
+    #[test]
+    fn a_replacement_replaces_and_an_empty_one_leaves_nothing() {
+        let parts = PromptParts {
+            replacement: Some("Only this.".into()),
+            ..PromptParts::default()
+        };
+        assert_eq!(parts.blocks(), [("Only this.".to_owned(), true)]);
+        let parts = PromptParts {
+            replacement: Some(String::new()),
+            appended: Some("More.".into()),
+            ..PromptParts::default()
+        };
+        assert_eq!(parts.blocks(), [("More.".to_owned(), true)]);
+        let none = PromptParts {
+            replacement: Some(String::new()),
+            ..PromptParts::default()
+        };
+        assert!(none.encode().is_empty());
+    }
+
+    #[test]
+    fn the_branch_is_read_from_plain_repositories_and_worktrees() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(git_branch(folder.path()), None);
+        let git = folder.path().join(".git");
+        std::fs::create_dir_all(git.join("worktrees/w")).unwrap();
+        std::fs::write(git.join("HEAD"), "ref: refs/heads/feature/x\n").unwrap();
+        let inner = folder.path().join("a/b");
+        std::fs::create_dir_all(&inner).unwrap();
+        assert_eq!(git_branch(&inner).as_deref(), Some("feature/x"));
+        std::fs::write(git.join("worktrees/w/HEAD"), "0123456789abcdef0123\n").unwrap();
+        std::fs::write(inner.join(".git"), "gitdir: ../../.git/worktrees/w\n").unwrap();
+        assert_eq!(git_branch(&inner).as_deref(), Some("0123456789ab"));
+    }
+}

@@ -1,0 +1,147 @@
+//! Making records: every line of a transcript gets its surroundings here.
+
+use lathe_protocol::Extra;
+use lathe_protocol::content::{Content, ContentBlock};
+use lathe_protocol::ids::{AgentId, RecordId, SessionId};
+use lathe_protocol::message::{AssistantMessage, Message};
+use lathe_protocol::record::{MessageRecord, RecordKind, RecordMessage};
+use serde_json::Value;
+use std::path::PathBuf;
+
+/// What all records of a conversation have in common.
+#[derive(Debug, Clone)]
+pub(crate) struct RecordFactory {
+    pub(crate) session_id: SessionId,
+    pub(crate) cwd: PathBuf,
+    pub(crate) git_branch: String,
+    pub(crate) agent_id: Option<AgentId>,
+}
+
+impl RecordFactory {
+    fn base(&self, kind: RecordKind, parent: Option<RecordId>) -> MessageRecord {
+        MessageRecord {
+            kind,
+            parent_uuid: parent,
+            logical_parent_uuid: None,
+            is_sidechain: self.agent_id.is_some(),
+            agent_id: self.agent_id.clone(),
+            user_type: "external".to_owned(),
+            cwd: self.cwd.to_string_lossy().into_owned(),
+            session_id: self.session_id,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            git_branch: self.git_branch.clone(),
+            subtype: None,
+            message: None,
+            content: None,
+            attachment: None,
+            is_meta: false,
+            is_virtual: false,
+            is_compact_summary: false,
+            is_api_error_message: false,
+            tool_use_result: None,
+            source_tool_assistant_uuid: None,
+            permission_mode: None,
+            request_id: None,
+            uuid: RecordId::random(),
+            timestamp: now(),
+            extra: Extra::new(),
+        }
+    }
+
+    /// A user record: a prompt, or text that the harness adds.
+    pub(crate) fn user(
+        &self,
+        parent: Option<RecordId>,
+        content: impl Into<Content>,
+    ) -> MessageRecord {
+        let mut record = self.base(RecordKind::User, parent);
+        record.message = Some(RecordMessage::Plain(Message::user(content)));
+        record
+    }
+
+    /// Text that the model sees and the person doesn't.
+    pub(crate) fn meta(&self, parent: Option<RecordId>, text: impl Into<String>) -> MessageRecord {
+        let mut record = self.user(parent, text.into());
+        record.is_meta = true;
+        record
+    }
+
+    /// One block of a model's message. `header` is the message as far as it is known, without content.
+    pub(crate) fn assistant(
+        &self,
+        parent: Option<RecordId>,
+        header: &AssistantMessage,
+        block: ContentBlock,
+    ) -> MessageRecord {
+        let mut message = header.clone();
+        message.content = vec![block];
+        message.stop_reason = None;
+        message.stop_sequence = None;
+        let mut record = self.base(RecordKind::Assistant, parent);
+        record.message = Some(RecordMessage::Assistant(message));
+        record
+    }
+
+    /// An API error, shown where the model's answer would stand.
+    pub(crate) fn api_error(
+        &self,
+        parent: Option<RecordId>,
+        text: &str,
+        kind: &str,
+    ) -> MessageRecord {
+        let mut record = self.base(RecordKind::Assistant, parent);
+        record.message = Some(RecordMessage::Assistant(AssistantMessage::synthetic(text)));
+        record.is_api_error_message = true;
+        record.extra.insert("error".into(), Value::from(kind));
+        record
+    }
+
+    /// A tool's result, hanging off its own call's record.
+    pub(crate) fn tool_result(
+        &self,
+        call: RecordId,
+        block: ContentBlock,
+        structured: Value,
+    ) -> MessageRecord {
+        let mut record = self.user(Some(call), vec![block]);
+        record.tool_use_result = Some(structured);
+        record.source_tool_assistant_uuid = Some(call);
+        record
+    }
+
+    /// An event of the session.
+    pub(crate) fn system(
+        &self,
+        parent: Option<RecordId>,
+        subtype: &str,
+        content: &str,
+    ) -> MessageRecord {
+        let mut record = self.base(RecordKind::System, parent);
+        record.subtype = Some(subtype.to_owned());
+        record.content = Some(Value::from(content));
+        record
+    }
+}
+
+/// Now, as records write it: UTC with milliseconds.
+pub(crate) fn now() -> String {
+    let now = jiff::Timestamp::now();
+    format!("{now:.3}")
+}
+
+/// Text from the harness to the model, marked as such.
+pub(crate) fn reminder(text: &str) -> String {
+    format!("<system-reminder>\n{}\n</system-reminder>", text.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timestamps_have_milliseconds_and_a_z() {
+        let now = now();
+        assert_eq!(now.len(), "2026-01-01T00:00:00.000Z".len(), "{now}");
+        assert!(now.ends_with('Z'));
+    }
+}

@@ -1,0 +1,344 @@
+//! The session actor: takes ops from a face, runs turns one after another, and never blocks on either.
+//!
+//! While a turn runs in its own task, the actor goes on reading ops: an interruption, an answer to a
+//! question or a new prompt reaches the turn at once.
+
+use crate::call::panic_message;
+use crate::core::{Core, Shared, Turn};
+use futures::FutureExt as _;
+use lathe_protocol::event::{Event, NoticeLevel, SessionState, TerminalReason, TurnResult};
+use lathe_protocol::ids::SessionId;
+use lathe_protocol::op::{Op, Prompt};
+use lathe_protocol::record::Fact;
+use lathe_protocol::usage::Usage;
+use std::panic::AssertUnwindSafe;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Mutex, mpsc};
+use tokio::task::JoinHandle;
+
+/// A face's hold on a session.
+pub struct SessionHandle {
+    ops: mpsc::UnboundedSender<Op>,
+    shared: Arc<Shared>,
+    transcript: PathBuf,
+    task: JoinHandle<()>,
+}
+
+impl SessionHandle {
+    /// Tells the session something. Returns whether it still lives.
+    pub fn send(&self, op: Op) -> bool {
+        self.ops.send(op).is_ok()
+    }
+
+    /// The session's id.
+    #[must_use]
+    pub fn session_id(&self) -> SessionId {
+        self.shared.session_id
+    }
+
+    /// The session's transcript.
+    #[must_use]
+    pub fn transcript(&self) -> &Path {
+        &self.transcript
+    }
+
+    /// The prompts that wait for the present turn, oldest first.
+    #[must_use]
+    pub fn queued(&self) -> Vec<lathe_protocol::ids::RecordId> {
+        self.shared
+            .queue
+            .lock()
+            .iter()
+            .map(|prompt| prompt.uuid)
+            .collect()
+    }
+
+    /// Withdraws every open question: whoever could answer is gone.
+    pub fn withdraw_questions(&self) {
+        self.shared.questions.withdraw_all();
+    }
+
+    /// Ends the session: what was accepted is finished, everything is flushed, no child is left.
+    pub async fn finish(self) {
+        let _ = self.ops.send(Op::Shutdown);
+        drop(self.ops);
+        if let Err(error) = self.task.await {
+            tracing::error!(%error, "the session's task failed");
+        }
+    }
+}
+
+struct Actor {
+    shared: Arc<Shared>,
+    core: Arc<Mutex<Core>>,
+    ops: mpsc::UnboundedReceiver<Op>,
+    running: Option<Running>,
+    ending: bool,
+}
+
+struct Running {
+    turn: Arc<Turn>,
+    task: JoinHandle<()>,
+}
+
+/// Starts the actor.
+pub(crate) fn start(core: Core) -> SessionHandle {
+    let (sender, ops) = mpsc::unbounded_channel();
+    let shared = core.shared.clone();
+    let transcript = core.transcript.path().to_owned();
+    let actor = Actor {
+        shared: shared.clone(),
+        core: Arc::new(Mutex::new(core)),
+        ops,
+        running: None,
+        ending: false,
+    };
+    SessionHandle {
+        ops: sender,
+        shared,
+        transcript,
+        task: tokio::spawn(actor.run()),
+    }
+}
+
+impl Actor {
+    async fn run(mut self) {
+        loop {
+            if self.running.is_none() {
+                self.start_next().await;
+            }
+            if self.running.is_none() && self.ending {
+                break;
+            }
+            let turn_ended = async {
+                match &mut self.running {
+                    Some(running) => {
+                        let _ = (&mut running.task).await;
+                    }
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                op = self.ops.recv(), if !self.ending => match op {
+                    Some(op) => self.handle(op).await,
+                    None => self.ending = true,
+                },
+                () = turn_ended => {
+                    self.running = None;
+                    if self.shared.queue.lock().is_empty() {
+                        self.shared.events.send(Event::StateChanged(SessionState::Idle));
+                    }
+                }
+            }
+        }
+        self.close().await;
+    }
+
+    async fn handle(&mut self, op: Op) {
+        match op {
+            Op::Prompt(prompt) => {
+                self.shared.queue.lock().push_back(prompt);
+                if let Some(running) = &self.running {
+                    running.turn.steered.notify_one();
+                }
+            }
+            Op::Interrupt { drop_queued } => {
+                if drop_queued {
+                    self.shared.queue.lock().clear();
+                }
+                if let Some(running) = &self.running {
+                    running.turn.cancel.cancel();
+                }
+            }
+            Op::CancelCall { tool_use_id } => {
+                if let Some(running) = &self.running
+                    && !running.turn.cancel_call(&tool_use_id)
+                {
+                    self.shared.events.notice(
+                        NoticeLevel::Info,
+                        format!("The call {tool_use_id} is not running."),
+                    );
+                }
+            }
+            Op::CancelGroup => {
+                if let Some(running) = &self.running {
+                    running.turn.cancel_group();
+                }
+            }
+            Op::Background { tool_use_id } => {
+                self.shared.backgrounds.send(tool_use_id.as_ref());
+            }
+            Op::PermissionReply { request_id, reply } => {
+                // A late answer to a question that was closed meanwhile changes nothing.
+                self.shared.questions.answer(&request_id, reply);
+            }
+            Op::SetPermissionMode(mode) => match self.shared.permissions.set_mode(mode) {
+                Ok(()) => {
+                    self.shared.events.send(Event::ModeChanged(mode));
+                    self.append_fact(Fact::Mode {
+                        mode: mode.name().to_owned(),
+                        session_id: self.shared.session_id,
+                    });
+                }
+                Err(error) => self
+                    .shared
+                    .events
+                    .notice(NoticeLevel::Warning, error.to_string()),
+            },
+            Op::SetModel(model) => {
+                let resolved = match model {
+                    Some(name) => self.shared.catalog.resolve(&name),
+                    None => self.shared.catalog.default_model(),
+                };
+                self.shared.choices.write().model = resolved.id;
+            }
+            Op::SetMaxThinkingTokens(tokens) => {
+                self.shared.choices.write().thinking = match tokens {
+                    None => self.shared.default_thinking,
+                    Some(0) => Some(lathe_model::Thinking::disabled()),
+                    Some(tokens) => Some(lathe_model::Thinking::budget(tokens)),
+                };
+            }
+            Op::CancelQueued { uuid } => {
+                self.shared
+                    .queue
+                    .lock()
+                    .retain(|prompt| prompt.uuid != uuid);
+            }
+            Op::StopTask { task_id } => {
+                if let Err(error) = self
+                    .shared
+                    .tools
+                    .shell
+                    .background()
+                    .stop(task_id.as_str())
+                    .await
+                {
+                    self.shared
+                        .events
+                        .notice(NoticeLevel::Warning, error.to_string());
+                }
+            }
+            Op::Compact { instructions } => self.compact(instructions),
+            Op::Shutdown => self.ending = true,
+        }
+    }
+
+    /// Keeps a fact without waiting for a turn that runs.
+    fn append_fact(&self, fact: Fact) {
+        self.shared
+            .transcript
+            .append(lathe_protocol::record::Record::Fact(fact));
+    }
+
+    async fn start_next(&mut self) {
+        loop {
+            let Some(prompt) = self.shared.queue.lock().pop_front() else {
+                return;
+            };
+            if prompt.context_only {
+                self.add_context(prompt).await;
+                continue;
+            }
+            self.shared
+                .events
+                .send(Event::StateChanged(SessionState::Running));
+            let turn = Arc::new(Turn::new(prompt.uuid));
+            let task = tokio::spawn(run_turn(self.core.clone(), prompt, turn.clone()));
+            self.running = Some(Running { turn, task });
+            return;
+        }
+    }
+
+    /// Adds words to the conversation without running a turn.
+    async fn add_context(&self, prompt: Prompt) {
+        let mut core = self.core.lock().await;
+        let mut record = core.records.user(core.tip, prompt.content);
+        record.uuid = prompt.uuid;
+        record.is_meta = prompt.is_meta;
+        match core.append_synced(record).await {
+            Ok(record) => self.shared.events.send(Event::PromptAccepted { record }),
+            Err(error) => self.shared.events.notice(
+                NoticeLevel::Error,
+                format!("A message could not be kept: {error}"),
+            ),
+        }
+    }
+
+    fn compact(&mut self, instructions: Option<String>) {
+        if self.running.is_some() {
+            self.shared.events.notice(
+                NoticeLevel::Info,
+                "The conversation is compacted when the turn is over.",
+            );
+            return;
+        }
+        self.shared
+            .events
+            .send(Event::StateChanged(SessionState::Running));
+        let turn = Arc::new(Turn::new(lathe_protocol::ids::RecordId::random()));
+        let (core, shared, cancel) = (self.core.clone(), self.shared.clone(), turn.cancel.clone());
+        let task = tokio::spawn(async move {
+            let mut core = core.lock().await;
+            if let Err(error) = core
+                .compact("manual", instructions.as_deref(), &cancel)
+                .await
+            {
+                shared.events.notice(
+                    NoticeLevel::Warning,
+                    format!("The conversation was not compacted: {error}"),
+                );
+            }
+        });
+        self.running = Some(Running { turn, task });
+    }
+
+    async fn close(self) {
+        self.shared.tools.shell.shut_down().await;
+        self.shared.hooks.session_end("other").await;
+        if let Err(error) = self.shared.transcript.close().await {
+            self.shared.events.notice(
+                NoticeLevel::Error,
+                format!("The transcript could not be written: {error}"),
+            );
+        }
+    }
+}
+
+/// Runs a turn. A panic in the engine itself ends the turn, not the session.
+async fn run_turn(core: Arc<Mutex<Core>>, prompt: Prompt, turn: Arc<Turn>) {
+    let mut core = core.lock().await;
+    let origin = prompt.origin.clone();
+    let outcome = AssertUnwindSafe(core.run_turn(prompt, &turn))
+        .catch_unwind()
+        .await;
+    if let Err(panic) = outcome {
+        let message = panic_message(panic.as_ref()).to_owned();
+        tracing::error!(message, "a turn panicked");
+        let _ = core.transcript.flush().await;
+        let shared = core.shared.clone();
+        shared.events.send(Event::TurnFinished(Arc::new(TurnResult {
+            session_id: shared.session_id,
+            terminal_reason: TerminalReason::InternalError,
+            is_error: true,
+            text: String::new(),
+            errors: vec![format!(
+                "Lathe failed by a fault of its own ({message}). Nothing that was said is lost; the session can go on."
+            )],
+            stop_reason: None,
+            num_turns: 0,
+            duration: Duration::ZERO,
+            duration_api: Duration::ZERO,
+            usage: Usage::default(),
+            total_cost_usd: core.ledger.cost_usd(),
+            model_usage: core.ledger.totals().models.clone(),
+            permission_denials: std::mem::take(&mut core.denials),
+            api_error_status: None,
+            structured_output: None,
+            deferred_tool_use: None,
+            origin,
+        })));
+    }
+}

@@ -1,0 +1,456 @@
+//! One step: a model call and the tool calls that come of it.
+//!
+//! The stream of deliveries and the running calls are waited for together, so a call begins while the
+//! model still writes, and its result is in the transcript as soon as it is its turn. When an answer is
+//! withdrawn, the conversation goes back to where it was; calls that had already begun are stopped, and
+//! what they did is told to the model, so that nothing is silently done twice.
+
+use crate::call::CallEnvironment;
+use crate::core::{Core, Turn};
+use crate::decide::{CallEnding, Failure, Phase, StepOutcome};
+use crate::executor::{Delivered, Executor};
+use crate::guard::Verdict;
+use crate::records::reminder;
+use futures::StreamExt as _;
+use lathe_model::{Delivery, MessageAssembler, ModelError, ModelRequest, ProviderEvent};
+use lathe_protocol::content::{ContentBlock, joined_text};
+use lathe_protocol::display::Display;
+use lathe_protocol::event::Event;
+use lathe_protocol::ids::RecordId;
+use lathe_protocol::message::StopReason;
+use lathe_protocol::stream::StreamEvent;
+use serde_json::value::RawValue;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What a step came to, with what the turn reports of it.
+pub(crate) struct StepReport {
+    pub(crate) outcome: StepOutcome,
+    /// The error behind a failure.
+    pub(crate) error: Option<ModelError>,
+    /// What the model said.
+    pub(crate) text: String,
+    pub(crate) stop_reason: Option<StopReason>,
+    /// The records of the answer and its results.
+    pub(crate) records: Vec<RecordId>,
+}
+
+/// One try at an answer.
+struct Attempt {
+    assembler: MessageAssembler,
+    executor: Executor,
+    /// The records of this answer, in order.
+    blocks: Vec<RecordId>,
+    /// Every record that this attempt appended.
+    records: Vec<RecordId>,
+    /// Where the conversation stood before.
+    base: Option<RecordId>,
+    ending: Option<CallEnding>,
+    texts: Vec<String>,
+}
+
+impl Core {
+    /// Makes a model call and runs its tool calls.
+    pub(crate) async fn step(&mut self, turn: &Turn, request: ModelRequest) -> StepReport {
+        let mut deliveries = lathe_model::run(
+            self.shared.provider.clone(),
+            request,
+            self.recovery_policy(),
+            turn.cancel.clone(),
+        );
+        let mut attempt = self.attempt(turn);
+        let asked = Instant::now();
+        let mut error = None;
+        loop {
+            tokio::select! {
+                biased;
+                () = turn.cancel.cancelled() => {
+                    self.ledger.note_api_time(asked.elapsed());
+                    return self.cancelled(attempt, Phase::Streaming).await;
+                }
+                () = attempt.executor.next_done(), if attempt.executor.is_busy() => {
+                    self.deliver(turn, &mut attempt).await;
+                }
+                () = turn.steered.notified() => attempt.executor.interrupt_waiting(),
+                delivery = deliveries.next() => match delivery {
+                    None => break,
+                    Some(Err(ModelError::Cancelled)) => {
+                        self.ledger.note_api_time(asked.elapsed());
+                        return self.cancelled(attempt, Phase::Streaming).await;
+                    }
+                    Some(Err(failure)) => {
+                        error = Some(failure);
+                        break;
+                    }
+                    Some(Ok(delivery)) => {
+                        if let Err(failure) = self.take(turn, &mut attempt, delivery).await {
+                            error = Some(failure);
+                            break;
+                        }
+                    }
+                },
+            }
+            if attempt.ending.is_some() {
+                break;
+            }
+        }
+        drop(deliveries);
+        self.ledger.note_api_time(asked.elapsed());
+        if let Some(error) = error {
+            attempt
+                .executor
+                .stop("Not run: the answer it belongs to was lost.")
+                .await;
+            self.withdraw(turn, &mut attempt, "the model's answer was lost")
+                .await;
+            let failure = match &error {
+                ModelError::PromptTooLong { .. } | ModelError::RequestTooLarge(_) => {
+                    Failure::PromptTooLong
+                }
+                ModelError::ImageTooLarge { .. } | ModelError::PdfTooLarge { .. } => {
+                    Failure::MediaRejected
+                }
+                _ => Failure::Other,
+            };
+            return StepReport {
+                outcome: StepOutcome::Failed(failure),
+                error: Some(error),
+                text: String::new(),
+                stop_reason: None,
+                records: Vec::new(),
+            };
+        }
+        self.run_out(turn, attempt).await
+    }
+
+    fn attempt(&self, turn: &Turn) -> Attempt {
+        let group = turn.cancel.child_token();
+        turn.set_group(group.clone());
+        Attempt {
+            assembler: MessageAssembler::default(),
+            executor: Executor::new(Arc::new(self.call_environment(turn)), group),
+            blocks: Vec::new(),
+            records: Vec::new(),
+            base: self.tip,
+            ending: None,
+            texts: Vec::new(),
+        }
+    }
+
+    fn call_environment(&self, turn: &Turn) -> CallEnvironment {
+        CallEnvironment {
+            registry: self.offered_tools(),
+            tools: self.shared.tools.clone(),
+            permissions: self.shared.permissions.clone(),
+            hooks: self.shared.hooks.clone(),
+            questions: self.shared.questions.clone(),
+            events: self.shared.events.clone(),
+            turn: turn.prompt,
+            agent_id: self.records.agent_id.clone(),
+            backgrounds: self.shared.backgrounds.clone(),
+        }
+    }
+
+    async fn take(
+        &mut self,
+        turn: &Turn,
+        attempt: &mut Attempt,
+        delivery: Delivery,
+    ) -> Result<(), ModelError> {
+        match delivery {
+            Delivery::Requesting { .. } => self.shared.events.send(Event::Requesting),
+            Delivery::Event(event) => {
+                self.take_event(turn, attempt, &event).await?;
+                // A face that reads slowly holds the stream back, but never a cancellation.
+                tokio::select! {
+                    () = self.shared.events.room() => {}
+                    () = turn.cancel.cancelled() => {}
+                }
+            }
+            Delivery::Retracted { reason } => {
+                attempt
+                    .executor
+                    .stop("Not run: the answer it belongs to was withdrawn.")
+                    .await;
+                self.withdraw(turn, attempt, &reason).await;
+            }
+            Delivery::Retrying {
+                attempt,
+                max_retries,
+                delay,
+                status,
+                error,
+                ..
+            } => {
+                tracing::info!(attempt, ?status, error, "the model is asked again");
+                self.shared.events.send(Event::Retrying {
+                    attempt,
+                    max_retries,
+                    delay,
+                    status,
+                    error,
+                });
+            }
+            Delivery::FellBack { from, to, reason } => {
+                self.model.clone_from(&to);
+                self.conversation.set_model(&to);
+                self.shared
+                    .events
+                    .send(Event::ModelFellBack { from, to, reason });
+            }
+        }
+        Ok(())
+    }
+
+    async fn take_event(
+        &mut self,
+        turn: &Turn,
+        attempt: &mut Attempt,
+        event: &ProviderEvent,
+    ) -> Result<(), ModelError> {
+        if matches!(event.event, StreamEvent::Ping) {
+            return Ok(());
+        }
+        if let Ok(raw) = String::from_utf8(event.raw.to_vec())
+            && let Ok(raw) = RawValue::from_string(raw)
+        {
+            self.shared.events.send(Event::Stream {
+                event: Arc::from(raw),
+                parent_tool_use_id: self.parent_tool_use_id.clone(),
+            });
+        }
+        let Some(completed) = attempt.assembler.feed(&event.event)? else {
+            return Ok(());
+        };
+        if completed.block.is_blank() {
+            return Ok(());
+        }
+        let Some(header) = attempt.assembler.header() else {
+            return Ok(());
+        };
+        let parent = attempt.blocks.last().copied().or(attempt.base);
+        if let ContentBlock::Text(text) = &completed.block {
+            attempt.texts.push(text.text.clone());
+        }
+        let call = match &completed.block {
+            ContentBlock::ToolUse(call) => Some(call.clone()),
+            _ => None,
+        };
+        let record = self.records.assistant(parent, header, completed.block);
+        let uuid = self.append(record);
+        attempt.blocks.push(uuid);
+        attempt.records.push(uuid);
+        if let Some(call) = call {
+            let incoming = self
+                .call_environment(turn)
+                .prepare(&call, completed.tool_input.as_ref());
+            attempt.executor.submit(incoming, uuid);
+            turn.set_calls(attempt.executor.cancel_tokens());
+            // A call that was refused at once has its result already.
+            self.deliver(turn, attempt).await;
+        }
+        Ok(())
+    }
+
+    /// The answer is complete: waits for its calls.
+    async fn run_out(&mut self, turn: &Turn, mut attempt: Attempt) -> StepReport {
+        while attempt.executor.is_busy() && attempt.ending.is_none() {
+            tokio::select! {
+                biased;
+                () = turn.cancel.cancelled() => return self.cancelled(attempt, Phase::Tools).await,
+                () = attempt.executor.next_done() => self.deliver(turn, &mut attempt).await,
+                () = turn.steered.notified() => attempt.executor.interrupt_waiting(),
+            }
+        }
+        if attempt.ending.is_some() {
+            attempt
+                .executor
+                .stop("Not run: the turn ended before it.")
+                .await;
+        }
+        self.deliver(turn, &mut attempt).await;
+        turn.set_calls(std::collections::HashMap::new());
+
+        let calls = attempt.executor.count();
+        let mut stop_reason = None;
+        if let Some(header) = attempt.assembler.header().cloned() {
+            self.ledger
+                .note_response(&header.model, &header.usage, &self.shared.catalog);
+            self.last_usage = Some(header.usage.clone());
+            stop_reason = header.stop_reason;
+        }
+        StepReport {
+            outcome: StepOutcome::Answered {
+                stop_reason: stop_reason.clone(),
+                calls,
+                structured_output: None,
+                ending: attempt.ending,
+            },
+            error: None,
+            text: attempt.texts.join("\n"),
+            stop_reason,
+            records: attempt.records,
+        }
+    }
+
+    /// Appends the results that are due, in the order of the calls.
+    async fn deliver(&mut self, turn: &Turn, attempt: &mut Attempt) {
+        let mut added = Vec::new();
+        while let Some(delivered) = attempt.executor.deliver() {
+            self.deliver_one(attempt, delivered, &mut added);
+        }
+        if !added.is_empty() {
+            let record = self.records.meta(self.tip, reminder(&added.join("\n\n")));
+            let uuid = self.append(record);
+            attempt.records.push(uuid);
+        }
+        turn.set_calls(attempt.executor.cancel_tokens());
+    }
+
+    fn deliver_one(
+        &mut self,
+        attempt: &mut Attempt,
+        delivered: Delivered,
+        added: &mut Vec<String>,
+    ) {
+        let Delivered {
+            id,
+            name,
+            input,
+            record: call,
+            result,
+        } = delivered;
+        let (lines_added, lines_removed) = changed_lines(&result.display);
+        self.ledger
+            .note_call(result.elapsed, lines_added, lines_removed);
+        match self.guard.note(&name, &input, &result.content.text()) {
+            Verdict::Fine => {}
+            Verdict::Remind { count } => added.push(format!(
+                "You have made the same {name} call {count} times in a row with the same result. It won't change: try something else, or say what is in the way."
+            )),
+            Verdict::Stop { count } => {
+                attempt.ending.get_or_insert(CallEnding::Repeated {
+                    reason: format!(
+                        "The same {name} call was made {count} times in a row with the same result, so the turn was ended"
+                    ),
+                });
+            }
+        }
+        if let Some(denial) = result.denial {
+            self.denials.push(denial);
+        }
+        if let Some(ending) = result.ending {
+            attempt.ending.get_or_insert(ending);
+        }
+        added.extend(result.added_context);
+        self.shared.events.send(Event::CallFinished {
+            tool_use_id: id.clone(),
+            tool_name: name,
+            display: result.display,
+            is_error: result.is_error,
+            elapsed: result.elapsed,
+        });
+        let block = ContentBlock::tool_result(id, result.content, result.is_error);
+        let record = self.records.tool_result(call, block, result.structured);
+        let uuid = self.append(record);
+        attempt.records.push(uuid);
+    }
+
+    /// Takes an answer back. The executor has been stopped before.
+    async fn withdraw(&mut self, turn: &Turn, attempt: &mut Attempt, reason: &str) {
+        if let Some(header) = attempt.assembler.header() {
+            // What was withdrawn has been paid for all the same.
+            self.ledger.note_response(
+                &header.model.clone(),
+                &header.usage.clone(),
+                &self.shared.catalog,
+            );
+        }
+        let effects = attempt.executor.effects();
+        self.shared.events.send(Event::Retracted {
+            records: std::mem::take(&mut attempt.records),
+            reason: reason.to_owned(),
+        });
+        self.rewind_to(attempt.base);
+        let fresh = self.attempt(turn);
+        *attempt = fresh;
+        if !effects.is_empty() {
+            let mut text = "An earlier attempt at your answer was lost on the way, after these calls had already run. Their effects are real; look before you repeat any of them:".to_owned();
+            for (name, input, result) in effects {
+                let result: String = result.chars().take(500).collect();
+                let _ = write!(text, "\n- {name} {input}\n  gave: {result}");
+            }
+            let record = self.records.meta(self.tip, reminder(&text));
+            self.append(record);
+            attempt.base = self.tip;
+        }
+    }
+
+    /// The person interrupted: everything is stopped, every call gets a result, what was said stays.
+    async fn cancelled(&mut self, mut attempt: Attempt, phase: Phase) -> StepReport {
+        let phase = if attempt.executor.is_busy() {
+            Phase::Tools
+        } else {
+            phase
+        };
+        attempt
+            .executor
+            .stop("The call was stopped: the person interrupted.")
+            .await;
+        let mut added = Vec::new();
+        while let Some(delivered) = attempt.executor.deliver() {
+            self.deliver_one(&mut attempt, delivered, &mut added);
+        }
+        if let Some(header) = attempt.assembler.header() {
+            self.ledger.note_response(
+                &header.model.clone(),
+                &header.usage.clone(),
+                &self.shared.catalog,
+            );
+        }
+        let unfinished = attempt
+            .assembler
+            .partial()
+            .filter(|_| !attempt.assembler.is_complete());
+        if let Some(partial) = unfinished
+            && let Some(block) = partial.content.get(attempt.blocks.len()).cloned()
+        {
+            attempt
+                .texts
+                .push(joined_text(std::slice::from_ref(&block)));
+            let parent = attempt.blocks.last().copied().or(attempt.base);
+            let parent = if attempt.executor.count() > 0 {
+                self.tip
+            } else {
+                parent
+            };
+            let mut record = self.records.assistant(parent, &partial, block);
+            record.extra.insert("aborted".into(), true.into());
+            self.append(record);
+        }
+        StepReport {
+            outcome: StepOutcome::Cancelled(phase),
+            error: None,
+            text: attempt.texts.join("\n"),
+            stop_reason: None,
+            records: attempt.records,
+        }
+    }
+}
+
+/// How many lines a change added and removed.
+fn changed_lines(display: &Display) -> (u64, u64) {
+    let Display::Diff { hunks, .. } = display else {
+        return (0, 0);
+    };
+    let mut counts = (0, 0);
+    for line in hunks.iter().flat_map(|hunk| &hunk.lines) {
+        match line.as_bytes().first() {
+            Some(b'+') => counts.0 += 1,
+            Some(b'-') => counts.1 += 1,
+            _ => {}
+        }
+    }
+    counts
+}

@@ -1,0 +1,470 @@
+//! A turn: from a person's words to the result.
+//!
+//! The loop fits on a page: gate, step, decide. What happens next is decided in [`crate::decide`]; this
+//! module carries it out.
+
+use crate::core::{Core, Turn};
+use crate::decide::{
+    Continue, Done, LoopState, MAX_STOP_HOOK_OBJECTIONS, StepOutcome, Transition, decide, gate,
+};
+use crate::hook_points::PromptVerdict;
+use crate::records::reminder;
+use crate::step::StepReport;
+use lathe_model::ModelError;
+use lathe_protocol::content::Content;
+use lathe_protocol::event::{Event, NoticeLevel, TerminalReason, TurnResult};
+use lathe_protocol::ids::RecordId;
+use lathe_protocol::message::StopReason;
+use lathe_protocol::op::Prompt;
+use lathe_protocol::record::Fact;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What the model is told after its answer was cut.
+const GO_ON: &str = "Your answer was cut at the output limit. Go on exactly where it stopped, without repeating or summing up anything. Work in smaller pieces.";
+/// What the model is told when it stopped without its structured output.
+const GIVE_OUTPUT: &str =
+    "Finish by calling the StructuredOutput tool with your answer in the wanted shape.";
+/// What a person's interruption looks like in the conversation.
+const INTERRUPTED: &str = "[Request interrupted by user]";
+const INTERRUPTED_IN_TOOLS: &str = "[Request interrupted by user for tool use]";
+
+/// What a turn gathers for its result.
+struct Report {
+    started: Instant,
+    origin: Option<serde_json::Value>,
+    text: String,
+    stop_reason: Option<StopReason>,
+    error: Option<ModelError>,
+    deferred: Option<serde_json::Value>,
+}
+
+impl Core {
+    /// Runs a turn to its end. The result has been told to the faces when it returns.
+    pub(crate) async fn run_turn(&mut self, prompt: Prompt, turn: &Turn) -> Arc<TurnResult> {
+        let mut report = Report {
+            started: Instant::now(),
+            origin: prompt.origin.clone(),
+            text: String::new(),
+            stop_reason: None,
+            error: None,
+            deferred: None,
+        };
+        self.ledger.start_turn();
+        self.denials.clear();
+        self.guard.reset();
+        self.model.clone_from(&self.shared.choices.read().model);
+        self.conversation.set_model(&self.model);
+
+        let mut state = LoopState::default();
+        let done = match self.accept(prompt, turn).await {
+            Ok(()) => self.run_loop(turn, &mut state, &mut report).await,
+            Err(done) => done,
+        };
+        let result = self.finish(turn, &state, done, report).await;
+        self.shared.events.send(Event::TurnFinished(result.clone()));
+        result
+    }
+
+    async fn run_loop(&mut self, turn: &Turn, state: &mut LoopState, report: &mut Report) -> Done {
+        loop {
+            if turn.cancel.is_cancelled() {
+                return Done::Ended {
+                    reason: TerminalReason::AbortedStreaming,
+                    message: "Interrupted by the user".to_owned(),
+                };
+            }
+            if let Some(done) = gate(state, &self.fixed.limits, self.ledger.cost_usd()) {
+                return done;
+            }
+            self.take_changes().await;
+            let request = self.request(state.output_cap);
+            let base = self.tip;
+            state.model_calls += 1;
+            let step = self.step(turn, request).await;
+            let StepReport {
+                outcome,
+                error,
+                text,
+                stop_reason,
+                records,
+            } = step;
+            if !text.is_empty() {
+                report.text = text;
+            }
+            report.stop_reason = stop_reason;
+            report.error = error;
+            if let StepOutcome::Answered {
+                ending: Some(crate::decide::CallEnding::Deferred { call }),
+                ..
+            } = &outcome
+            {
+                report.deferred = Some(call.clone());
+            }
+            let mut transition = decide(state, &self.fixed.limits, &outcome);
+            if transition == Transition::Done(Done::Completed)
+                && let Some(next) = self.before_stop(turn, state, &report.text).await
+            {
+                transition = next;
+            }
+            match transition {
+                Transition::Done(done) => return done,
+                Transition::Continue(reason) => {
+                    if let Err(done) = self.go_on(turn, reason, base, records, report).await {
+                        return done;
+                    }
+                    *state = state.after(&outcome, reason);
+                }
+            }
+        }
+    }
+
+    /// Takes the prompt in: hooks first, then the record, on disk before the model sees a byte.
+    async fn accept(&mut self, prompt: Prompt, turn: &Turn) -> Result<(), Done> {
+        let text = prompt.content.text();
+        let verdict = if prompt.is_meta {
+            PromptVerdict::default()
+        } else {
+            self.shared
+                .hooks
+                .user_prompt_submit(&text, &turn.cancel)
+                .await
+        };
+        let mut record = self.records.user(self.tip, prompt.content);
+        record.uuid = prompt.uuid;
+        record.is_meta = prompt.is_meta;
+        record.permission_mode = Some(self.shared.permissions.mode().name().to_owned());
+        record.extra.extend(prompt.extra);
+        if verdict.block.is_some() {
+            // Refused words are kept for the person, not for the model.
+            record.is_virtual = true;
+        }
+        match self.append_synced(record).await {
+            Ok(record) => self.shared.events.send(Event::PromptAccepted { record }),
+            Err(error) => {
+                return Err(Done::Ended {
+                    reason: TerminalReason::InternalError,
+                    message: format!(
+                        "The prompt could not be written to the transcript, so it was not sent: {error}"
+                    ),
+                });
+            }
+        }
+        self.append_fact(Fact::LastPrompt {
+            last_prompt: text.chars().take(500).collect(),
+            session_id: self.shared.session_id,
+        });
+        self.shared
+            .events
+            .send(Event::TurnStarted(Arc::new(self.init())));
+        if let Some(reason) = verdict.block {
+            self.shared.events.notice(
+                NoticeLevel::Warning,
+                format!("A hook refused the prompt: {reason}"),
+            );
+            return Err(Done::Ended {
+                reason: TerminalReason::HookStopped,
+                message: format!("The prompt was refused by a hook: {reason}"),
+            });
+        }
+        if let Some(reason) = verdict.stop {
+            return Err(Done::Ended {
+                reason: TerminalReason::HookStopped,
+                message: reason,
+            });
+        }
+        if !verdict.context.is_empty() {
+            let record = self
+                .records
+                .meta(self.tip, reminder(&verdict.context.join("\n\n")));
+            self.append(record);
+        }
+        if let Some(title) = verdict.session_title {
+            self.append_fact(Fact::AiTitle {
+                ai_title: title,
+                session_id: self.shared.session_id,
+            });
+        }
+        Ok(())
+    }
+
+    /// What a face is told at the start of a turn.
+    fn init(&self) -> lathe_protocol::event::SessionInit {
+        let mut init = self.fixed.init.clone();
+        init.cwd = self
+            .shared
+            .tools
+            .working_folder
+            .read()
+            .display()
+            .to_string();
+        init.tools = self.offered_tools().names().map(str::to_owned).collect();
+        init.model.clone_from(&self.model);
+        init.permission_mode = self.shared.permissions.mode();
+        init
+    }
+
+    /// Files that someone else changed since the model read them, and hooks that finished late.
+    async fn take_changes(&mut self) {
+        let mut texts = self.shared.hooks.take_late_context();
+        for change in self.shared.tools.file_cache.changed_on_disk() {
+            texts.push(format!(
+                "{} was changed on disk by someone else since you read it. The change:\n{}",
+                change.path.display(),
+                change.diff
+            ));
+        }
+        if !texts.is_empty() {
+            let record = self.records.meta(self.tip, reminder(&texts.join("\n\n")));
+            self.append(record);
+        }
+    }
+
+    /// The model is finished. Stop hooks may object, and words may have come in meanwhile.
+    async fn before_stop(
+        &mut self,
+        turn: &Turn,
+        state: &LoopState,
+        last_text: &str,
+    ) -> Option<Transition> {
+        let active = state.stop_hook_objections > 0;
+        let verdict = self
+            .shared
+            .hooks
+            .stop(last_text, active, &turn.cancel)
+            .await;
+        if let Some(reason) = verdict.stop {
+            return Some(Transition::Done(Done::Ended {
+                reason: TerminalReason::StopHookPrevented,
+                message: reason,
+            }));
+        }
+        let objection = verdict.block?;
+        if state.stop_hook_objections >= MAX_STOP_HOOK_OBJECTIONS {
+            self.shared.events.notice(
+                NoticeLevel::Warning,
+                format!(
+                    "Stop hooks have sent the model back to work {MAX_STOP_HOOK_OBJECTIONS} times in a row; the turn ends now. Their last word: {objection}"
+                ),
+            );
+            return None;
+        }
+        let record = self.records.meta(
+            self.tip,
+            reminder(&format!(
+                "A stop hook says that the work is not done yet:\n{objection}"
+            )),
+        );
+        self.append(record);
+        Some(Transition::Continue(Continue::StopHookObjected))
+    }
+
+    /// Prepares the next step.
+    async fn go_on(
+        &mut self,
+        turn: &Turn,
+        reason: Continue,
+        base: Option<RecordId>,
+        records: Vec<RecordId>,
+        report: &mut Report,
+    ) -> Result<(), Done> {
+        match reason {
+            Continue::ToolResults | Continue::QueuedPrompt => {
+                self.take_queued(turn).await?;
+            }
+            Continue::OutputEscalated => {
+                self.shared.events.send(Event::Retracted {
+                    records,
+                    reason:
+                        "the answer was cut at the output limit; asking again with a larger one"
+                            .to_owned(),
+                });
+                self.rewind_to(base);
+                report.text.clear();
+            }
+            Continue::OutputResumed => {
+                let record = self.records.meta(self.tip, GO_ON);
+                self.append(record);
+            }
+            Continue::StructuredOutputWanted => {
+                let record = self.records.meta(self.tip, reminder(GIVE_OUTPUT));
+                self.append(record);
+            }
+            Continue::Compact => {
+                if let Err(error) = self.compact("auto", None, &turn.cancel).await {
+                    return Err(Done::Ended {
+                        reason: TerminalReason::PromptTooLong,
+                        message: format!(
+                            "Prompt is too long, and compacting the conversation failed: {error}"
+                        ),
+                    });
+                }
+            }
+            Continue::DropMedia => {
+                let at = match &report.error {
+                    Some(
+                        ModelError::ImageTooLarge { at, .. } | ModelError::PdfTooLarge { at, .. },
+                    ) => *at,
+                    _ => None,
+                };
+                if !self.drop_media(at) {
+                    return Err(Done::Ended {
+                        reason: TerminalReason::ImageError,
+                        message: report
+                            .error
+                            .as_ref()
+                            .map_or_else(String::new, ToString::to_string),
+                    });
+                }
+                self.shared.events.notice(
+                    NoticeLevel::Warning,
+                    "The model API refused an image or document; it was left out and the request repeated.",
+                );
+            }
+            Continue::StopHookObjected | Continue::Paused => {}
+        }
+        Ok(())
+    }
+
+    /// Delivers what the person typed meanwhile.
+    async fn take_queued(&mut self, turn: &Turn) -> Result<(), Done> {
+        loop {
+            let Some(prompt) = self.shared.queue.lock().pop_front() else {
+                return Ok(());
+            };
+            let text = prompt.content.text();
+            let verdict = self
+                .shared
+                .hooks
+                .user_prompt_submit(&text, &turn.cancel)
+                .await;
+            let mut record = self.records.user(self.tip, prompt.content);
+            record.uuid = prompt.uuid;
+            record.is_meta = prompt.is_meta;
+            record.is_virtual = verdict.block.is_some();
+            self.guard.reset();
+            match self.append_synced(record).await {
+                Ok(record) => self.shared.events.send(Event::PromptAccepted { record }),
+                Err(error) => {
+                    return Err(Done::Ended {
+                        reason: TerminalReason::InternalError,
+                        message: format!(
+                            "A prompt could not be written to the transcript: {error}"
+                        ),
+                    });
+                }
+            }
+            if let Some(reason) = verdict.block {
+                self.shared.events.notice(
+                    NoticeLevel::Warning,
+                    format!("A hook refused the prompt: {reason}"),
+                );
+            } else if !verdict.context.is_empty() {
+                let record = self
+                    .records
+                    .meta(self.tip, reminder(&verdict.context.join("\n\n")));
+                self.append(record);
+            }
+        }
+    }
+
+    async fn finish(
+        &mut self,
+        turn: &Turn,
+        state: &LoopState,
+        done: Done,
+        report: Report,
+    ) -> Arc<TurnResult> {
+        let (reason, message) = match done {
+            Done::Completed => (TerminalReason::Completed, String::new()),
+            Done::Ended { reason, message } => (reason, message),
+        };
+        let mut text = report.text;
+        let mut num_turns = state.model_calls;
+        let mut api_error_status = None;
+        let mut errors = Vec::new();
+        let is_error = !matches!(
+            reason,
+            TerminalReason::Completed
+                | TerminalReason::HookStopped
+                | TerminalReason::StopHookPrevented
+                | TerminalReason::ToolDeferred
+        );
+        match reason {
+            TerminalReason::ApiError
+            | TerminalReason::PromptTooLong
+            | TerminalReason::ImageError => {
+                let (words, kind) = match &report.error {
+                    Some(error) => (error.to_string(), error.sdk_kind()),
+                    None => (message, "unknown"),
+                };
+                api_error_status = report.error.as_ref().and_then(ModelError::status);
+                let record = self.records.api_error(self.tip, &words, kind);
+                self.append(record);
+                text = words;
+            }
+            TerminalReason::AbortedStreaming | TerminalReason::AbortedTools => {
+                let marker = if reason == TerminalReason::AbortedTools {
+                    INTERRUPTED_IN_TOOLS
+                } else {
+                    INTERRUPTED
+                };
+                let record = self.records.user(
+                    self.tip,
+                    Content::Blocks(vec![lathe_protocol::content::ContentBlock::text(marker)]),
+                );
+                self.append(record);
+                errors.push(message);
+            }
+            TerminalReason::MaxTurns => {
+                num_turns += 1;
+                errors.push(message);
+            }
+            TerminalReason::HookStopped | TerminalReason::StopHookPrevented => {
+                if text.is_empty() {
+                    text = message;
+                }
+            }
+            TerminalReason::Completed | TerminalReason::ToolDeferred => {}
+            _ => errors.push(message),
+        }
+        let _ = turn;
+        if is_error {
+            self.shared.hooks.stop_failure(reason, &text, &errors).await;
+        }
+        self.append_fact(Fact::Cost {
+            totals: serde_json::to_value(self.ledger.totals()).unwrap_or_default(),
+            session_id: self.shared.session_id,
+        });
+        if let Err(error) = self.transcript.flush().await {
+            self.shared.events.notice(
+                NoticeLevel::Error,
+                format!("The transcript could not be written: {error}"),
+            );
+        }
+        Arc::new(TurnResult {
+            session_id: self.shared.session_id,
+            terminal_reason: reason,
+            is_error,
+            text,
+            errors,
+            stop_reason: report.stop_reason.as_ref().and_then(|reason| {
+                serde_json::to_value(reason)
+                    .ok()?
+                    .as_str()
+                    .map(str::to_owned)
+            }),
+            num_turns,
+            duration: report.started.elapsed(),
+            duration_api: self.ledger.turn_api_time(),
+            usage: self.ledger.turn_usage().clone(),
+            total_cost_usd: self.ledger.cost_usd(),
+            model_usage: self.ledger.totals().models.clone(),
+            permission_denials: std::mem::take(&mut self.denials),
+            api_error_status,
+            structured_output: None,
+            deferred_tool_use: report.deferred,
+            origin: report.origin,
+        })
+    }
+}

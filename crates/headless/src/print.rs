@@ -1,0 +1,178 @@
+//! Print mode: one prompt, one answer, and leave.
+
+use crate::exit::Exit;
+use crate::output::Lines;
+use lathe_engine::{EventStream, SessionHandle};
+use lathe_protocol::event::{Event, NoticeLevel, TurnResult};
+use lathe_protocol::frame::{FrameOptions, frames_of, result_frame};
+use lathe_protocol::op::{Op, Prompt};
+use std::io::Write;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// How the answer is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// The answer's words.
+    Text,
+    /// One object.
+    Json,
+    /// A line for everything that happens.
+    StreamJson(FrameOptions),
+}
+
+/// What was asked of this process from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Signal {
+    /// Nothing.
+    #[default]
+    None,
+    /// SIGINT.
+    Interrupt,
+    /// SIGTERM or SIGHUP.
+    Terminate,
+}
+
+/// How to print.
+pub struct PrintOptions {
+    /// The prompt.
+    pub prompt: Prompt,
+    /// The form.
+    pub format: Format,
+    /// Every call on standard error.
+    pub verbose: bool,
+    /// Told when a signal comes.
+    pub signals: watch::Receiver<Signal>,
+}
+
+/// Runs one turn and prints it. The session is finished when it returns.
+pub async fn run(
+    session: SessionHandle,
+    mut events: EventStream,
+    options: PrintOptions,
+    output: impl Write,
+    mut errors: impl Write,
+) -> Exit {
+    let PrintOptions {
+        prompt,
+        format,
+        verbose,
+        mut signals,
+    } = options;
+    let mut lines = Lines::new(output);
+    let session_id = session.session_id();
+    session.send(Op::Prompt(prompt));
+    let mut result: Option<Arc<TurnResult>> = None;
+    let mut signal = Signal::None;
+    while result.is_none() {
+        let event = tokio::select! {
+            event = events.next() => event,
+            changed = signals.changed(), if signal == Signal::None => {
+                signal = if changed.is_ok() { *signals.borrow() } else { Signal::Terminate };
+                session.send(Op::Interrupt { drop_queued: true });
+                continue;
+            }
+        };
+        let Some(event) = event else { break };
+        match &event {
+            Event::TurnFinished(finished) => result = Some(finished.clone()),
+            Event::Notice {
+                level: NoticeLevel::Error | NoticeLevel::Warning,
+                text,
+            } => {
+                let _ = writeln!(errors, "lathe: {text}");
+            }
+            Event::Retrying {
+                attempt,
+                max_retries,
+                delay,
+                error,
+                ..
+            } if verbose || format == Format::Text => {
+                let _ = writeln!(
+                    errors,
+                    "lathe: {error}; asking again in {:.1} s ({attempt}/{max_retries})",
+                    delay.as_secs_f64()
+                );
+            }
+            Event::ModelFellBack { from, to, reason } => {
+                let _ = writeln!(errors, "lathe: {to} takes over from {from}: {reason}");
+            }
+            Event::CallStarted { activity, .. } if verbose && format == Format::Text => {
+                let _ = writeln!(errors, "· {activity}");
+            }
+            Event::PermissionDenied { denial, reason, .. } if verbose && format == Format::Text => {
+                let _ = writeln!(errors, "· {} refused: {reason}", denial.tool_name);
+            }
+            _ => {}
+        }
+        if let Format::StreamJson(options) = format {
+            for frame in frames_of(&event, session_id, options) {
+                lines.json(&frame);
+            }
+        }
+        if lines.is_closed() {
+            session.send(Op::Interrupt { drop_queued: true });
+        }
+    }
+    session.finish().await;
+    let Some(result) = result else {
+        let _ = writeln!(errors, "lathe: the session ended without a result");
+        return Exit::Failure;
+    };
+    match format {
+        Format::Text => print_text(&result, &mut lines, &mut errors),
+        Format::Json => lines.json(&result_frame(&result)),
+        Format::StreamJson(_) => {}
+    }
+    match signal {
+        Signal::Interrupt => Exit::Interrupted,
+        Signal::Terminate => Exit::Terminated,
+        Signal::None if result.is_error => Exit::Failure,
+        Signal::None => Exit::Success,
+    }
+}
+
+fn print_text(result: &TurnResult, lines: &mut Lines<impl Write>, errors: &mut impl Write) {
+    let api_error = result.is_error && result.errors.is_empty();
+    if api_error {
+        let _ = writeln!(errors, "lathe: {}", result.text);
+    } else if !result.text.is_empty() {
+        let end = if result.text.ends_with('\n') {
+            ""
+        } else {
+            "\n"
+        };
+        lines.text(&format!("{}{end}", result.text));
+    }
+    for error in &result.errors {
+        let _ = writeln!(errors, "lathe: {error}");
+    }
+    for denial in &result.permission_denials {
+        tracing::debug!(tool = denial.tool_name, "denied");
+    }
+}
+
+/// The result of a session that could not be opened, for hosts that read frames.
+#[must_use]
+pub fn failed_start(message: &str) -> serde_json::Value {
+    result_frame(&TurnResult {
+        session_id: lathe_protocol::ids::SessionId::random(),
+        terminal_reason: lathe_protocol::event::TerminalReason::InternalError,
+        is_error: true,
+        text: String::new(),
+        errors: vec![message.to_owned()],
+        stop_reason: None,
+        num_turns: 0,
+        duration: std::time::Duration::ZERO,
+        duration_api: std::time::Duration::ZERO,
+        usage: lathe_protocol::usage::Usage::default(),
+        total_cost_usd: 0.0,
+        model_usage: indexmap::IndexMap::new(),
+        permission_denials: Vec::new(),
+        api_error_status: None,
+        structured_output: None,
+        deferred_tool_use: None,
+        origin: None,
+    })
+}

@@ -1,0 +1,454 @@
+//! The command line, declared once: `--help`, the man page and the shell completions come from here.
+//!
+//! Flags that other tools of this ecosystem spell in camel case are accepted in both spellings.
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use lathe_protocol::permission::PermissionMode;
+use std::path::PathBuf;
+use uuid::Uuid;
+
+/// Examples at the end of `--help`.
+const EXAMPLES: &str = "\
+Examples:
+  lathe demo                                   watch the engine fix a failing test, no key needed
+  lathe -p \"why does the build fail?\"          one answer, then leave
+  git diff | lathe -p \"review this\"            the prompt and what comes in by the pipe
+  lathe -p \"fix the tests\" --permission-mode acceptEdits --allowedTools \"Bash(cargo test:*)\"
+  lathe -p \"go on\" --continue                  go on with the newest session of this folder
+  lathe -p \"list the TODOs\" --output-format json | jq -r .result
+
+Exit codes: 0 done · 1 the turn or the session failed · 2 wrong usage · 3 no key · 130 interrupted · 143 terminated
+
+Environment: ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, ANTHROPIC_BASE_URL, ANTHROPIC_MODEL, LATHE_CONFIG_DIR, …
+(`lathe config env` lists all)";
+
+/// A terminal agent harness: wraps a language model with tools, permissions and sessions.
+#[derive(Debug, Parser)]
+#[command(
+    name = "lathe",
+    version,
+    about,
+    after_help = EXAMPLES,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    disable_help_subcommand = false
+)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+
+    #[command(flatten)]
+    pub(crate) session: SessionArguments,
+}
+
+/// Everything about a conversation.
+#[derive(Debug, Args)]
+pub(crate) struct SessionArguments {
+    /// What to do. With --print and no prompt, it is read from standard input.
+    pub(crate) prompt: Option<String>,
+
+    /// Print the answer and leave.
+    #[arg(short = 'p', long, help_heading = "Output")]
+    pub(crate) print: bool,
+
+    /// How the answer is printed.
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        value_name = "FORMAT",
+        help_heading = "Output"
+    )]
+    pub(crate) output_format: OutputFormat,
+
+    /// How prompts come in: text, or frames of the SDK protocol on standard input.
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        value_name = "FORMAT",
+        help_heading = "Output"
+    )]
+    pub(crate) input_format: InputFormat,
+
+    /// With stream-json: also the pieces of messages as they come.
+    #[arg(long, help_heading = "Output")]
+    pub(crate) include_partial_messages: bool,
+
+    /// With stream-json: also what hooks do.
+    #[arg(long, help_heading = "Output")]
+    pub(crate) include_hook_events: bool,
+
+    /// With stream-json: also the prompts that were accepted.
+    #[arg(long, help_heading = "Output")]
+    pub(crate) replay_user_messages: bool,
+
+    /// Say more: with text output, every tool call on standard error.
+    #[arg(long, help_heading = "Output")]
+    pub(crate) verbose: bool,
+
+    /// The model: an id, or opus, sonnet, haiku, default.
+    #[arg(long, value_name = "MODEL", help_heading = "Model")]
+    pub(crate) model: Option<String>,
+
+    /// The model that takes over when the first is overloaded.
+    #[arg(long, value_name = "MODEL", help_heading = "Model")]
+    pub(crate) fallback_model: Option<String>,
+
+    /// How many tokens the model may think (0: none).
+    #[arg(long, value_name = "TOKENS", help_heading = "Model")]
+    pub(crate) max_thinking_tokens: Option<u32>,
+
+    /// Beta features to ask of the API, separated by commas.
+    #[arg(
+        long,
+        value_name = "A,B",
+        value_delimiter = ',',
+        help_heading = "Model"
+    )]
+    pub(crate) betas: Vec<String>,
+
+    /// Model calls of one turn at most.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Model")]
+    pub(crate) max_turns: Option<u32>,
+
+    /// Dollars of the session at most.
+    #[arg(long, value_name = "USD", value_parser = positive_dollars, help_heading = "Model")]
+    pub(crate) max_budget_usd: Option<f64>,
+
+    /// Replace the system prompt.
+    #[arg(
+        long,
+        value_name = "TEXT",
+        allow_hyphen_values = true,
+        help_heading = "Prompt"
+    )]
+    pub(crate) system_prompt: Option<String>,
+
+    /// Replace the system prompt by a file's content.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "system_prompt",
+        help_heading = "Prompt"
+    )]
+    pub(crate) system_prompt_file: Option<PathBuf>,
+
+    /// Add to the system prompt.
+    #[arg(
+        long,
+        value_name = "TEXT",
+        allow_hyphen_values = true,
+        help_heading = "Prompt"
+    )]
+    pub(crate) append_system_prompt: Option<String>,
+
+    /// Add a file's content to the system prompt.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "append_system_prompt",
+        help_heading = "Prompt"
+    )]
+    pub(crate) append_system_prompt_file: Option<PathBuf>,
+
+    /// The folder to work in.
+    #[arg(long, value_name = "FOLDER", help_heading = "Permissions")]
+    pub(crate) cwd: Option<PathBuf>,
+
+    /// A further folder that may be worked in. Repeatable.
+    #[arg(long, value_name = "FOLDER", num_args = 1.., help_heading = "Permissions")]
+    pub(crate) add_dir: Vec<PathBuf>,
+
+    /// The built-in tools to offer: names separated by commas, "default" for all, "" for none.
+    #[arg(long, value_name = "A,B", help_heading = "Permissions")]
+    pub(crate) tools: Option<String>,
+
+    /// Rules for what may run without asking, e.g. "Edit Bash(git log:*)". Repeatable.
+    #[arg(long = "allowedTools", alias = "allowed-tools", value_name = "RULES", num_args = 1.., help_heading = "Permissions")]
+    pub(crate) allowed_tools: Vec<String>,
+
+    /// Rules for what may not run; a bare name takes the tool away. Repeatable.
+    #[arg(long = "disallowedTools", alias = "disallowed-tools", value_name = "RULES", num_args = 1.., help_heading = "Permissions")]
+    pub(crate) disallowed_tools: Vec<String>,
+
+    /// How questions are answered when no rule decides: default, acceptEdits, plan, dontAsk,
+    /// bypassPermissions, auto.
+    #[arg(long, value_name = "MODE", help_heading = "Permissions")]
+    pub(crate) permission_mode: Option<PermissionMode>,
+
+    /// The same as --permission-mode bypassPermissions. Only in a sandbox.
+    #[arg(long, conflicts_with = "permission_mode", help_heading = "Permissions")]
+    pub(crate) dangerously_skip_permissions: bool,
+
+    /// Lets the host enter bypassPermissions later.
+    #[arg(long, help_heading = "Permissions")]
+    pub(crate) allow_dangerously_skip_permissions: bool,
+
+    /// Who answers permission questions: "stdio" is the host on standard input and output.
+    #[arg(long, value_name = "NAME", help_heading = "Permissions")]
+    pub(crate) permission_prompt_tool: Option<String>,
+
+    /// Go on with the newest session of this folder.
+    #[arg(
+        short = 'c',
+        long = "continue",
+        conflicts_with = "resume",
+        help_heading = "Session"
+    )]
+    pub(crate) continue_session: bool,
+
+    /// Go on with a session: its id, the beginning of it, its title, or its file.
+    #[arg(short = 'r', long, value_name = "SESSION", num_args = 0..=1, default_missing_value = "", help_heading = "Session")]
+    pub(crate) resume: Option<String>,
+
+    /// With --continue or --resume: copy the history into a new session and leave the old one alone.
+    #[arg(long, help_heading = "Session")]
+    pub(crate) fork_session: bool,
+
+    /// The id of the new session.
+    #[arg(long, value_name = "UUID", help_heading = "Session")]
+    pub(crate) session_id: Option<Uuid>,
+
+    /// With --resume: the history only up to this record.
+    #[arg(
+        long,
+        value_name = "UUID",
+        requires = "resume",
+        help_heading = "Session"
+    )]
+    pub(crate) resume_session_at: Option<Uuid>,
+
+    /// Write no transcript.
+    #[arg(long, help_heading = "Session")]
+    pub(crate) no_session_persistence: bool,
+
+    /// A settings file, or settings as JSON, above the user's and the project's. Repeatable.
+    #[arg(long, value_name = "FILE-OR-JSON", help_heading = "Settings")]
+    pub(crate) settings: Vec<String>,
+
+    /// Which settings files count: user, project, local, separated by commas; "" for none.
+    #[arg(long, value_name = "LIST", help_heading = "Settings")]
+    pub(crate) setting_sources: Option<String>,
+
+    /// Write a log of what happens to standard error, for the given targets ("lathe_model=debug").
+    #[arg(short = 'd', long, value_name = "FILTER", num_args = 0..=1, default_missing_value = "", require_equals = true, help_heading = "Settings")]
+    pub(crate) debug: Option<String>,
+
+    /// Write that log to a file.
+    #[arg(long, value_name = "FILE", help_heading = "Settings")]
+    pub(crate) debug_file: Option<PathBuf>,
+
+    /// The same as --debug.
+    #[arg(long, hide = true)]
+    pub(crate) debug_to_stderr: bool,
+}
+
+fn positive_dollars(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(dollars) if dollars > 0.0 && dollars.is_finite() => Ok(dollars),
+        _ => Err("a number of dollars above 0 is wanted, for example 2.50".to_owned()),
+    }
+}
+
+/// How an answer is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum OutputFormat {
+    /// The answer's words.
+    #[default]
+    Text,
+    /// One object with the answer, its cost and how it ended.
+    Json,
+    /// A line of JSON for everything that happens.
+    StreamJson,
+}
+
+/// How prompts come in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum InputFormat {
+    /// Words.
+    #[default]
+    Text,
+    /// Frames of the SDK protocol.
+    StreamJson,
+}
+
+/// What else there is to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Watch the real engine find and fix a failing test, driven by a built-in scripted model. Needs no key.
+    Demo(DemoArguments),
+    /// List, show, export and delete sessions.
+    Sessions(SessionsArguments),
+    /// Print shell completions.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the man page (roff).
+    Man,
+}
+
+/// `lathe demo`.
+#[derive(Debug, Args)]
+pub(crate) struct DemoArguments {
+    /// Keep the sample project and print where it is.
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// No pauses.
+    #[arg(long)]
+    pub(crate) fast: bool,
+}
+
+/// `lathe sessions`.
+#[derive(Debug, Args)]
+pub(crate) struct SessionsArguments {
+    #[command(subcommand)]
+    pub(crate) command: SessionsCommand,
+}
+
+/// What to do with sessions.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionsCommand {
+    /// List the sessions of this folder, newest first.
+    List {
+        /// The sessions of all folders.
+        #[arg(long)]
+        all: bool,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what was said in a session.
+    Show {
+        /// Its id, the beginning of it, its title, or its file.
+        session: String,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write a session to a file, or to standard output.
+    Export {
+        /// Its id, the beginning of it, its title, or its file.
+        session: String,
+        /// The form.
+        #[arg(long, value_enum, default_value_t)]
+        format: ExportFormat,
+        /// The file; standard output if absent.
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Delete sessions for good.
+    Delete {
+        /// Their ids, the beginnings of them, their titles, or their files.
+        #[arg(required = true)]
+        sessions: Vec<String>,
+        /// As JSON.
+        #[arg(long, action = ArgAction::SetTrue)]
+        json: bool,
+    },
+    /// Go back to before a prompt: conversation, files, or both.
+    Rewind {
+        /// Its id, the beginning of it, its title, or its file.
+        session: String,
+        /// The prompt: its id, or the beginning of it (`lathe sessions show` lists them).
+        to: String,
+        /// Only the files.
+        #[arg(long, conflicts_with = "conversation")]
+        files: bool,
+        /// Only the conversation.
+        #[arg(long)]
+        conversation: bool,
+        /// Show what would change, and change nothing.
+        #[arg(long, conflicts_with = "force")]
+        preview: bool,
+        /// Overwrite files that were changed since outside the session.
+        #[arg(long)]
+        force: bool,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Give a session a title.
+    Rename {
+        /// Its id, the beginning of it, its title, or its file.
+        session: String,
+        /// The title.
+        title: String,
+    },
+    /// Tag a session; an empty tag takes it away.
+    Tag {
+        /// Its id, the beginning of it, its title, or its file.
+        session: String,
+        /// The tag.
+        tag: String,
+    },
+}
+
+/// The form of an export.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// To read.
+    #[default]
+    Markdown,
+    /// Words only.
+    Text,
+    /// Every record.
+    Json,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_declaration_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn both_spellings_and_both_forms_are_accepted() {
+        let parse = |args: &[&str]| {
+            Arguments::try_parse_from([&["lathe", "-p", "x"], args].concat())
+                .unwrap()
+                .session
+        };
+        for args in [
+            &["--allowedTools", "Read,Edit"][..],
+            &["--allowed-tools", "Read,Edit"],
+            &["--allowedTools=Read,Edit"],
+        ] {
+            assert_eq!(parse(args).allowed_tools, ["Read,Edit"]);
+        }
+        assert_eq!(parse(&["--tools", ""]).tools.as_deref(), Some(""));
+        assert_eq!(
+            parse(&["--system-prompt=-x"]).system_prompt.as_deref(),
+            Some("-x")
+        );
+        assert_eq!(
+            parse(&["--setting-sources="]).setting_sources.as_deref(),
+            Some("")
+        );
+        assert_eq!(parse(&["--resume=abc"]).resume.as_deref(), Some("abc"));
+        assert_eq!(parse(&["--debug"]).debug.as_deref(), Some(""));
+        assert_eq!(
+            parse(&["--debug=lathe_model=trace"]).debug.as_deref(),
+            Some("lathe_model=trace")
+        );
+    }
+
+    #[test]
+    fn a_wrong_value_is_named_with_what_is_right() {
+        let error = Arguments::try_parse_from(["lathe", "-p", "x", "--permission-mode", "yolo"])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("yolo") && error.contains("acceptEdits"),
+            "{error}"
+        );
+        let error =
+            Arguments::try_parse_from(["lathe", "-p", "x", "--max-turns", "0"]).unwrap_err();
+        assert!(error.to_string().contains("max-turns"));
+    }
+}

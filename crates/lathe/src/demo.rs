@@ -1,0 +1,343 @@
+//! `lathe demo`: the real engine, tools, permissions and transcript, over the real HTTP path, driven by
+//! a scripted model. Everything but the model's words is the real thing: the test really fails, the
+//! edit is really made, the refused command is really refused.
+
+use crate::arguments::DemoArguments;
+use crate::complain;
+use lathe_engine::{SessionOptions, open};
+use lathe_headless::exit::Exit;
+use lathe_protocol::content::ContentBlock;
+use lathe_protocol::display::{Display, TodoStatus};
+use lathe_protocol::event::Event;
+use lathe_protocol::op::{Op, Prompt};
+use lathe_protocol::permission::PermissionMode;
+use lathe_protocol::record::{MessageRecord, RecordKind};
+use lathe_scripted::{Reply, Scenario, ScriptedServer};
+use lathe_settings::Environment;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
+
+/// The sample project.
+const FILES: [(&str, &str); 3] = [
+    ("README.md", include_str!("../demo/README.md")),
+    ("slugify.sh", include_str!("../demo/slugify.sh")),
+    ("tests/run.sh", include_str!("../demo/tests/run.sh")),
+];
+
+const PROMPT: &str = "The tests of this project fail. Find out why and fix it.";
+const TEST_COMMAND: &str = "sh tests/run.sh";
+
+/// The model's part. What it says of the tests it has from the real results.
+fn scenario(fast: bool) -> Scenario {
+    let todos = |first: &str, second: &str, third: &str| {
+        json!({"todos": [
+            {"content": "Run the tests", "status": first, "activeForm": "Running the tests"},
+            {"content": "Find the cause", "status": second, "activeForm": "Looking for the cause"},
+            {"content": "Fix it and check", "status": third, "activeForm": "Fixing it"},
+        ]})
+    };
+    let pace = if fast { 0 } else { 15 };
+    let say = |text: &str| Reply::text(text).delta_characters(6).chunk_delay_ms(pace);
+    Scenario::new()
+        .reply(
+            say("I'll run the tests first.")
+                .with_tool_use("TodoWrite", todos("in_progress", "pending", "pending"))
+                .with_tool_use("Bash", json!({"command": TEST_COMMAND, "description": "Run the tests"})),
+        )
+        .reply(
+            say("Runs of other characters become several dashes. Let me see where they are replaced.")
+                .with_tool_use("Grep", json!({"pattern": "sed", "output_mode": "content", "-n": true}))
+                .with_tool_use("Read", json!({"file_path": "slugify.sh"})),
+        )
+        .reply(
+            say("Each character is replaced on its own; a run of them should become one dash.")
+                .with_tool_use("TodoWrite", todos("completed", "completed", "in_progress"))
+                .with_tool_use("Edit", json!({
+                    "file_path": "slugify.sh",
+                    "old_string": "sed 's/[^a-z0-9]/-/g'",
+                    "new_string": "sed 's/[^a-z0-9][^a-z0-9]*/-/g'",
+                })),
+        )
+        .reply(
+            say("Checking, and publishing right away.")
+                .with_tool_use("Bash", json!({"command": TEST_COMMAND, "description": "Run the tests"}))
+                .with_tool_use("Bash", json!({"command": "git push origin main", "description": "Publish"})),
+        )
+        .reply(
+            say("The push was refused, rightly: nobody asked for it. The work itself is done.")
+                .with_tool_use("TodoWrite", todos("completed", "completed", "completed")),
+        )
+        .reply(say(
+            "Fixed in `slugify.sh:5`: runs of characters that aren't letters or digits now become a single dash. All four checks pass. Nothing was published.",
+        ))
+}
+
+/// Runs the demo.
+pub(crate) async fn run(environment: Environment, arguments: DemoArguments) -> Exit {
+    match play(environment, &arguments).await {
+        Ok(exit) => exit,
+        Err(error) => {
+            complain(&format!("the demo could not run: {error:#}"));
+            Exit::Failure
+        }
+    }
+}
+
+async fn play(environment: Environment, arguments: &DemoArguments) -> anyhow::Result<Exit> {
+    let folder = tempfile::Builder::new().prefix("lathe-demo-").tempdir()?;
+    let project = std::fs::canonicalize(folder.path())?.join("sample");
+    for (name, content) in FILES {
+        let path = project.join(name);
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        std::fs::write(path, content)?;
+    }
+    let server = ScriptedServer::start(scenario(arguments.fast)).await?;
+    let environment = surroundings(&environment, &project, folder.path(), &server.base_url());
+    let options = SessionOptions {
+        permission_mode: Some(PermissionMode::AcceptEdits),
+        allowed_tools: vec![format!("Bash({TEST_COMMAND})")],
+        ..SessionOptions::default()
+    };
+    let mut screen = Screen::new();
+    screen.line(&format!(
+        "A sample project with a failing test is in {}.",
+        project.display()
+    ));
+    screen.line("A scripted model on loopback plays the model; engine, tools, permissions and transcript are the real ones.");
+    screen.line(&format!(
+        "Allowed: edits inside the project, and Bash({TEST_COMMAND}). Everything else needs a person, and nobody is there.\n"
+    ));
+    screen.prompt(PROMPT);
+
+    let opened = open(environment, options).await?;
+    let (session, mut events) = (opened.session, opened.events);
+    let transcript = session.transcript().to_owned();
+    session.send(Op::Prompt(Prompt::new(PROMPT)));
+    let mut finished = None;
+    while let Some(event) = events.next().await {
+        screen.show(&event);
+        if let Event::TurnFinished(result) = event {
+            finished = Some(result);
+            break;
+        }
+    }
+    session.finish().await;
+    let Some(result) = finished else {
+        anyhow::bail!("the turn did not end")
+    };
+    if let Err(problem) = server.check() {
+        anyhow::bail!("the scripted model was sent something that the API would refuse: {problem}");
+    }
+    let records = std::fs::read_to_string(&transcript).map_or(0, |text| text.lines().count());
+    screen.line("");
+    screen.line(&format!(
+        "{} model calls, {} input and {} output tokens, {:.2} s. {records} records in the transcript.",
+        result.num_turns,
+        result.usage.total_input(),
+        result.usage.output_tokens,
+        result.duration.as_secs_f64(),
+    ));
+    let passes = std::process::Command::new("sh")
+        .arg(project.join("tests/run.sh"))
+        .stdout(std::process::Stdio::null())
+        .status()?
+        .success();
+    screen.line(if passes {
+        "The sample project's tests pass now."
+    } else {
+        "The sample project's tests still fail."
+    });
+    if arguments.keep {
+        let kept = folder.keep();
+        screen.line(&format!("Kept: {}", kept.display()));
+        screen.line(&format!("Transcript: {}", transcript.display()));
+    }
+    screen.line(
+        "\nWith a key:  export ANTHROPIC_API_KEY=…  &&  lathe -p \"what does this project do?\"",
+    );
+    Ok(if passes && !result.is_error {
+        Exit::Success
+    } else {
+        Exit::Failure
+    })
+}
+
+/// Surroundings of the demo's own: the user's settings and sessions are not touched.
+fn surroundings(
+    environment: &Environment,
+    project: &Path,
+    home: &Path,
+    base_url: &str,
+) -> Environment {
+    let mut variables: BTreeMap<String, String> = ["PATH", "LANG", "LC_ALL", "TERM", "TMPDIR"]
+        .into_iter()
+        .filter_map(|name| Some((name.to_owned(), environment.variable(name)?.to_owned())))
+        .collect();
+    variables.insert("HOME".into(), home.display().to_string());
+    variables.insert(
+        "LATHE_CONFIG_DIR".into(),
+        home.join("config").display().to_string(),
+    );
+    variables.insert("ANTHROPIC_BASE_URL".into(), base_url.to_owned());
+    variables.insert("ANTHROPIC_API_KEY".into(), "demo".into());
+    variables.insert("NO_PROXY".into(), "127.0.0.1".into());
+    Environment {
+        variables,
+        home: Some(home.to_owned()),
+        cwd: project.to_owned(),
+    }
+}
+
+/// Prints what happens, as it happens.
+struct Screen {
+    colour: bool,
+    in_words: bool,
+}
+
+impl Screen {
+    fn new() -> Self {
+        let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        Self {
+            colour,
+            in_words: false,
+        }
+    }
+
+    fn paint(&self, code: &str, text: &str) -> String {
+        if self.colour {
+            format!("\x1b[{code}m{text}\x1b[0m")
+        } else {
+            text.to_owned()
+        }
+    }
+
+    fn line(&mut self, text: &str) {
+        self.end_words();
+        let _ = writeln!(std::io::stdout(), "{text}");
+    }
+
+    fn prompt(&mut self, text: &str) {
+        let mark = self.paint("1", "❯");
+        self.line(&format!("{mark} {text}\n"));
+    }
+
+    fn words(&mut self, text: &str) {
+        self.in_words = true;
+        let mut out = std::io::stdout();
+        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    }
+
+    fn end_words(&mut self) {
+        if std::mem::take(&mut self.in_words) {
+            let _ = writeln!(std::io::stdout());
+        }
+    }
+
+    fn show(&mut self, event: &Event) {
+        match event {
+            Event::Stream { event, .. } => {
+                if let Ok(value) = serde_json::from_str::<serde_json::Value>(event.get())
+                    && let Some(text) = value.pointer("/delta/text").and_then(|text| text.as_str())
+                {
+                    self.words(text);
+                }
+            }
+            Event::CallStarted {
+                tool_name,
+                activity,
+                ..
+            } => {
+                let mark = self.paint("36", "●");
+                let name = self.paint("1", tool_name);
+                self.line(&format!("{mark} {name}  {activity}"));
+            }
+            Event::CallFinished {
+                display, is_error, ..
+            } => self.result(display, *is_error),
+            Event::Record { record, .. } => self.refusal(record),
+            Event::PermissionDenied { denial, reason, .. } => {
+                let mark = self.paint("31", "✗");
+                let command = denial
+                    .tool_input
+                    .get("command")
+                    .and_then(|it| it.as_str())
+                    .unwrap_or("");
+                self.line(&format!(
+                    "{mark} {} {command}  refused: {reason}",
+                    denial.tool_name
+                ));
+            }
+            Event::TurnFinished(_) => self.end_words(),
+            _ => {}
+        }
+    }
+
+    /// Tool results that were refused are shown by their own event; nothing more to say.
+    fn refusal(&mut self, record: &MessageRecord) {
+        if record.kind == RecordKind::Assistant {
+            let spoke = record.message.as_ref().is_some_and(|message| {
+                message
+                    .blocks()
+                    .iter()
+                    .any(|block| matches!(block, ContentBlock::Text(_)))
+            });
+            if spoke {
+                self.end_words();
+            }
+        }
+    }
+
+    fn result(&mut self, display: &Display, is_error: bool) {
+        match display {
+            Display::Terminal { output, exit_code } => {
+                for line in output.lines() {
+                    let line = self.paint("2", line);
+                    self.line(&format!("    {line}"));
+                }
+                if let Some(code) = exit_code
+                    && *code != 0
+                {
+                    let code = self.paint("31", &format!("exit code {code}"));
+                    self.line(&format!("    {code}"));
+                }
+            }
+            Display::Diff { hunks, .. } => {
+                for line in hunks.iter().flat_map(|hunk| &hunk.lines) {
+                    let painted = match line.as_bytes().first() {
+                        Some(b'+') => self.paint("32", line),
+                        Some(b'-') => self.paint("31", line),
+                        _ => self.paint("2", line),
+                    };
+                    self.line(&format!("    {painted}"));
+                }
+            }
+            Display::Todos { items } => {
+                for item in items {
+                    let mark = match item.status {
+                        TodoStatus::Completed => "☒",
+                        TodoStatus::InProgress => "▶",
+                        TodoStatus::Pending => "☐",
+                    };
+                    self.line(&format!("    {mark} {}", item.content));
+                }
+            }
+            Display::File { line_count, .. } => self.line(&format!("    {line_count} lines")),
+            Display::FileList { paths, .. } => {
+                for path in paths {
+                    self.line(&format!("    {path}"));
+                }
+            }
+            Display::Text { text } if !is_error => {
+                for line in text.lines().take(12) {
+                    let line = self.paint("2", line);
+                    self.line(&format!("    {line}"));
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! From flags to a session and a face.
+
+use crate::arguments::{InputFormat, OutputFormat, SessionArguments};
+use crate::complain;
+use lathe_engine::{Answerer, OpenError, SessionChoice, SessionOptions};
+use lathe_headless::exit::Exit;
+use lathe_headless::print::{self, Format, PrintOptions, Signal};
+use lathe_protocol::frame::FrameOptions;
+use lathe_protocol::ids::{RecordId, SessionId};
+use lathe_protocol::op::Prompt;
+use lathe_protocol::permission::PermissionMode;
+use lathe_settings::{Environment, Source};
+use std::io::{IsTerminal as _, Read as _, Write as _};
+use tokio::sync::watch;
+
+/// Runs what the flags ask for.
+pub(crate) async fn run(mut environment: Environment, arguments: SessionArguments) -> Exit {
+    if let Err(error) = enter_folder(&mut environment, &arguments) {
+        complain(&error);
+        return Exit::Usage;
+    }
+    if !arguments.print && arguments.output_format == OutputFormat::Text {
+        complain(
+            "this version works headless: give the prompt with -p (`lathe -p \"…\"`), or see `lathe --help`.",
+        );
+        return Exit::Usage;
+    }
+    let options = match session_options(&arguments) {
+        Ok(options) => options,
+        Err(error) => {
+            complain(&error);
+            return Exit::Usage;
+        }
+    };
+    let prompt = match prompt(&arguments) {
+        Ok(prompt) => prompt,
+        Err(error) => {
+            complain(&error);
+            return Exit::Usage;
+        }
+    };
+    let signals = listen();
+    print_one(environment, options, &arguments, prompt, signals).await
+}
+
+async fn print_one(
+    environment: Environment,
+    options: SessionOptions,
+    arguments: &SessionArguments,
+    prompt: String,
+    signals: watch::Receiver<Signal>,
+) -> Exit {
+    let format = match arguments.output_format {
+        OutputFormat::Text => Format::Text,
+        OutputFormat::Json => Format::Json,
+        OutputFormat::StreamJson => Format::StreamJson(FrameOptions {
+            partial_messages: arguments.include_partial_messages,
+            hook_events: arguments.include_hook_events,
+            replay_user_messages: arguments.replay_user_messages,
+            ..FrameOptions::default()
+        }),
+    };
+    let opened = match lathe_engine::open(environment, options).await {
+        Ok(opened) => opened,
+        Err(error) => {
+            complain(&error.to_string());
+            if let Format::StreamJson(_) = format {
+                lathe_headless::output::Lines::new(std::io::stdout())
+                    .json(&print::failed_start(&error.to_string()));
+            }
+            return exit_of(&error);
+        }
+    };
+    for remark in &opened.remarks {
+        complain(remark);
+    }
+    let options = PrintOptions {
+        prompt: Prompt::new(prompt),
+        format,
+        verbose: arguments.verbose,
+        signals,
+    };
+    print::run(
+        opened.session,
+        opened.events,
+        options,
+        std::io::stdout(),
+        std::io::stderr(),
+    )
+    .await
+}
+
+fn exit_of(error: &OpenError) -> Exit {
+    match error {
+        OpenError::Usage(_) | OpenError::Mode(_) => Exit::Usage,
+        OpenError::NoCredentials => Exit::NoCredentials,
+        OpenError::Session(_) | OpenError::Model(_) => Exit::Failure,
+    }
+}
+
+/// Makes `--cwd` the working folder, as a real path: sessions are found by it.
+fn enter_folder(environment: &mut Environment, arguments: &SessionArguments) -> Result<(), String> {
+    if let Some(folder) = &arguments.cwd {
+        let folder = environment.resolve(&folder.to_string_lossy());
+        environment.cwd = std::fs::canonicalize(&folder)
+            .map_err(|error| format!("--cwd: {} can't be used: {error}", folder.display()))?;
+        if !environment.cwd.is_dir() {
+            return Err(format!("--cwd: {} is not a folder", folder.display()));
+        }
+    } else if let Ok(real) = std::fs::canonicalize(&environment.cwd) {
+        environment.cwd = real;
+    }
+    Ok(())
+}
+
+fn session_options(arguments: &SessionArguments) -> Result<SessionOptions, String> {
+    let session = if arguments.continue_session {
+        SessionChoice::Continue
+    } else {
+        match &arguments.resume {
+            Some(wanted) if wanted.is_empty() => {
+                return Err(
+                    "--resume needs to know which session here: give its id, the beginning of it or its title (`lathe sessions list` shows them), or use --continue for the newest.".to_owned(),
+                );
+            }
+            Some(wanted) => SessionChoice::Resume(wanted.clone()),
+            None => SessionChoice::New,
+        }
+    };
+    if arguments.fork_session && session == SessionChoice::New {
+        return Err("--fork-session needs --continue or --resume".to_owned());
+    }
+    let from_file =
+        |text: &Option<String>, file: &Option<std::path::PathBuf>, flag: &str| match file {
+            Some(path) => std::fs::read_to_string(path)
+                .map(Some)
+                .map_err(|error| format!("{flag}: {} can't be read: {error}", path.display())),
+            None => Ok(text.clone()),
+        };
+    let permission_mode = if arguments.dangerously_skip_permissions {
+        Some(PermissionMode::BypassPermissions)
+    } else {
+        arguments.permission_mode
+    };
+    let setting_sources = match &arguments.setting_sources {
+        Some(list) => {
+            Some(Source::parse_list(list).map_err(|error| format!("--setting-sources: {error}"))?)
+        }
+        None => None,
+    };
+    if arguments.input_format == InputFormat::StreamJson {
+        return Err(
+            "--input-format stream-json is not supported yet; give the prompt as an argument"
+                .to_owned(),
+        );
+    }
+    Ok(SessionOptions {
+        add_dirs: arguments.add_dir.clone(),
+        model: arguments.model.clone(),
+        fallback_model: arguments.fallback_model.clone(),
+        system_prompt: from_file(
+            &arguments.system_prompt,
+            &arguments.system_prompt_file,
+            "--system-prompt-file",
+        )?,
+        append_system_prompt: from_file(
+            &arguments.append_system_prompt,
+            &arguments.append_system_prompt_file,
+            "--append-system-prompt-file",
+        )?,
+        tools: tool_list(arguments.tools.as_deref()),
+        allowed_tools: arguments.allowed_tools.clone(),
+        disallowed_tools: arguments.disallowed_tools.clone(),
+        permission_mode,
+        allow_bypass: arguments.allow_dangerously_skip_permissions,
+        answerer: Answerer::Nobody,
+        max_turns: arguments.max_turns,
+        max_budget_usd: arguments.max_budget_usd,
+        max_thinking_tokens: arguments.max_thinking_tokens,
+        betas: arguments.betas.clone(),
+        session,
+        fork: arguments.fork_session,
+        session_id: arguments.session_id.map(SessionId),
+        resume_at: arguments.resume_session_at.map(RecordId),
+        persist: !arguments.no_session_persistence,
+        settings_flags: arguments.settings.clone(),
+        setting_sources,
+    })
+}
+
+fn tool_list(text: Option<&str>) -> Option<Vec<String>> {
+    let text = text?;
+    if text == "default" {
+        return None;
+    }
+    Some(
+        text.split([',', ' '])
+            .map(str::trim)
+            .filter(|name| !name.is_empty())
+            .map(str::to_owned)
+            .collect(),
+    )
+}
+
+/// The prompt: the argument, what comes in by a pipe, or both. An argument never waits for standard
+/// input that nobody writes to.
+fn prompt(arguments: &SessionArguments) -> Result<String, String> {
+    let given = arguments.prompt.as_deref().unwrap_or_default();
+    let stdin = std::io::stdin();
+    let piped = if !given.is_empty() {
+        waiting_input()
+    } else if stdin.is_terminal() {
+        return Err(
+            "there is no prompt: give it as an argument (`lathe -p \"…\"`) or by a pipe."
+                .to_owned(),
+        );
+    } else {
+        let mut bytes = Vec::new();
+        stdin
+            .lock()
+            .read_to_end(&mut bytes)
+            .map_err(|error| format!("standard input can't be read: {error}"))?;
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    let piped = piped.trim_end();
+    let prompt = match (given.is_empty(), piped.is_empty()) {
+        (false, false) => format!("{given}\n\n{piped}"),
+        (false, true) => given.to_owned(),
+        (true, _) => piped.to_owned(),
+    };
+    if prompt.trim().is_empty() {
+        return Err("the prompt is empty.".to_owned());
+    }
+    Ok(prompt)
+}
+
+/// What is in a pipe or file on standard input beside a prompt argument. A file is read whole. A pipe
+/// is read to its end only if something comes within a moment: a parent that passes on an open pipe
+/// and never writes must not make us wait.
+fn waiting_input() -> String {
+    let stdin = std::io::stdin();
+    if stdin.is_terminal() {
+        return String::new();
+    }
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let reading = std::thread::Builder::new()
+        .name("stdin".to_owned())
+        .spawn(move || {
+            let mut bytes = Vec::new();
+            let mut first = [0_u8; 1];
+            let mut stdin = std::io::stdin().lock();
+            match stdin.read(&mut first) {
+                Ok(0) | Err(_) => {
+                    let _ = sender.send(None);
+                }
+                Ok(_) => {
+                    let _ = sender.send(Some(Vec::new()));
+                    bytes.extend(first);
+                    let _ = stdin.read_to_end(&mut bytes);
+                    let _ = sender.send(Some(bytes));
+                }
+            }
+        });
+    if reading.is_err() {
+        return String::new();
+    }
+    // Present input (a file, a here-document, a command that printed already) is there at once.
+    match receiver.recv_timeout(std::time::Duration::from_millis(50)) {
+        Ok(Some(_)) => receiver
+            .recv()
+            .ok()
+            .flatten()
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .unwrap_or_default(),
+        _ => String::new(),
+    }
+}
+
+/// Listens for signals. The second one ends the process at once.
+fn listen() -> watch::Receiver<Signal> {
+    let (sender, receiver) = watch::channel(Signal::None);
+    tokio::spawn(async move {
+        use tokio::signal::unix::{SignalKind, signal};
+        let (Ok(mut interrupt), Ok(mut terminate), Ok(mut hang_up)) = (
+            signal(SignalKind::interrupt()),
+            signal(SignalKind::terminate()),
+            signal(SignalKind::hangup()),
+        ) else {
+            return;
+        };
+        let mut count = 0;
+        loop {
+            let got = tokio::select! {
+                _ = interrupt.recv() => Signal::Interrupt,
+                _ = terminate.recv() => Signal::Terminate,
+                _ = hang_up.recv() => Signal::Terminate,
+            };
+            count += 1;
+            if count > 1 {
+                lathe_shell::run::kill_everything(std::time::Duration::ZERO);
+                let _ = std::io::stdout().flush();
+                #[allow(clippy::exit, reason = "a second signal means now; children are dead")]
+                std::process::exit(i32::from(Exit::Interrupted.code()));
+            }
+            let _ = sender.send(got);
+        }
+    });
+    receiver
+}
