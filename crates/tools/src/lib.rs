@@ -12,6 +12,7 @@
 //! Start with [`tool::Tool`], then read [`todo_write`], the smallest one.
 #![forbid(unsafe_code)]
 
+pub mod bash;
 pub mod context;
 pub mod edit;
 pub mod file_cache;
@@ -25,6 +26,8 @@ pub mod patch;
 pub mod read;
 pub mod registry;
 pub mod replacement;
+pub mod task_output;
+pub mod task_stop;
 pub mod text_file;
 pub mod todo_write;
 pub mod tool;

@@ -39,7 +39,7 @@ pub use background::{
 };
 pub use exit_code::{ExitMeaning, explain_exit};
 pub use live::kill_everything;
-pub use program::{ShellKind, ShellProgram};
+pub use program::ShellProgram;
 pub use session::ShellSession;
 
 use lathe_protocol::ids::{TaskId, ToolUseId};

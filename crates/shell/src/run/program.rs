@@ -9,6 +9,7 @@
 //! it leaves at once, so a plain command costs no round trip. With some left it waits for a word:
 //! while it lives, they are all below it in the process tree and can be ended for certain.
 
+use crate::syntax::ShellKind;
 use std::ffi::OsString;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
@@ -20,17 +21,6 @@ pub struct ShellProgram {
     pub path: PathBuf,
     /// What it understands.
     pub kind: ShellKind,
-}
-
-/// What a shell understands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ShellKind {
-    /// GNU bash.
-    Bash,
-    /// zsh.
-    Zsh,
-    /// Any other that follows POSIX.
-    Posix,
 }
 
 impl ShellProgram {

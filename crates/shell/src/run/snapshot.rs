@@ -7,8 +7,9 @@
 //! there, and if it never is, commands run with the environment of this process alone.
 
 use super::family::new_marker;
-use super::program::{ShellKind, ShellProgram};
+use super::program::ShellProgram;
 use super::spawn::{self, Launch};
+use crate::syntax::ShellKind;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
