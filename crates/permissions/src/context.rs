@@ -5,10 +5,14 @@ use crate::path::{ResolvedPath, resolve_path};
 use crate::pattern::Anchors;
 use crate::protected::{IgnoreFile, OwnPlaces};
 use crate::ruleset::RuleSet;
+use crate::shell::Expansion;
 use lathe_protocol::permission::{PermissionMode, RuleSource, Subject};
+use lathe_shell::analysis::{Analysis, analyse};
+use lathe_shell::syntax::ShellKind;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What is known about the sandbox.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -52,6 +56,8 @@ pub struct PermissionContext {
     pub ignore: Option<IgnoreFile>,
     /// The sandbox.
     pub sandbox: SandboxFacts,
+    /// The shell that runs commands.
+    pub shell: ShellKind,
 }
 
 impl PermissionContext {
@@ -74,6 +80,7 @@ impl PermissionContext {
             readable_paths: Vec::new(),
             ignore: None,
             sandbox: SandboxFacts::default(),
+            shell: ShellKind::Bash,
         }
     }
 
@@ -156,6 +163,8 @@ impl CallFacts<'_> {
 #[derive(Debug, Clone, Default)]
 pub struct ResolvedPaths {
     paths: BTreeMap<PathBuf, ResolvedPath>,
+    expansions: Vec<Expansion>,
+    analysis: Option<Arc<Analysis>>,
 }
 
 impl ResolvedPaths {
@@ -167,11 +176,28 @@ impl ResolvedPaths {
             .get(path)
             .cloned()
             .unwrap_or_else(|| ResolvedPath {
-                written: crate::path::fold(path),
+                // Not folded: what is refused by its text must still read as it was written.
+                written: path.to_path_buf(),
                 links: Vec::new(),
                 real: None,
                 case_insensitive: false,
+                is_folder: false,
             })
+    }
+
+    /// What the analyser said.
+    #[must_use]
+    pub fn analysis(&self) -> Option<&Arc<Analysis>> {
+        self.analysis.as_ref()
+    }
+
+    /// The files that a pattern matches; `None` when that isn't known.
+    pub(crate) fn matches(&self, pattern: &Path) -> Option<&[PathBuf]> {
+        self.expansions
+            .iter()
+            .find(|expansion| expansion.pattern == pattern)?
+            .matches
+            .as_deref()
     }
 
     /// Adds a path that was looked at.
@@ -195,7 +221,7 @@ impl ResolvedPaths {
 /// Asks the file system what the paths of a call really are, and the analyser what its command is.
 /// This is the I/O that comes before [`decide`](crate::decide).
 #[must_use]
-pub fn resolve(subject: &Subject, _context: &PermissionContext) -> ResolvedPaths {
+pub fn resolve(subject: &Subject, context: &PermissionContext) -> ResolvedPaths {
     let mut resolved = ResolvedPaths::default();
     match subject {
         Subject::Read { paths } | Subject::Write { paths } => {
@@ -203,8 +229,16 @@ pub fn resolve(subject: &Subject, _context: &PermissionContext) -> ResolvedPaths
                 resolved.look_at(path);
             }
         }
-        Subject::Shell { .. }
-        | Subject::Nothing
+        Subject::Shell { command, cwd, .. } => {
+            let analysis = Arc::new(analyse(command, context.shell));
+            let (paths, expansions) = crate::shell::paths_of(&analysis, cwd, context);
+            for path in paths {
+                resolved.look_at(&path);
+            }
+            resolved.expansions = expansions;
+            resolved.analysis = Some(analysis);
+        }
+        Subject::Nothing
         | Subject::Fetch { .. }
         | Subject::Mcp { .. }
         | Subject::Named { .. }

@@ -31,10 +31,7 @@ pub fn decide(call: &CallFacts<'_>, context: &PermissionContext) -> Decision {
             command,
             cwd,
             unsandboxed,
-        } => {
-            let _ = cwd;
-            shell::decide(call, command, *unsandboxed, context)
-        }
+        } => shell::judge(call, command, cwd, *unsandboxed, context).decision,
         Subject::Fetch { url } => fetch(call, context, url),
         Subject::Mcp {
             server,

@@ -30,7 +30,7 @@ mod protected;
 pub mod rule;
 pub mod ruleset;
 pub mod settings;
-mod shell;
+pub mod shell;
 mod suggest;
 
 pub use context::{CallFacts, PermissionContext, ResolvedPaths, SandboxFacts, resolve};

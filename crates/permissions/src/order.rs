@@ -166,9 +166,26 @@ pub(crate) fn strictest(decisions: Vec<Decision>) -> Option<Decision> {
             merge(&mut all_suggestions, suggestions);
         }
     }
-    let mut winner = decisions
-        .into_iter()
-        .find(|decision| strictness(decision) == most)?;
+    // Of several that pass, one that needed a rule or a mode says more than one that passes anyway.
+    let telling = |decision: &Decision| {
+        use DecisionReason::{Mode, Rule};
+        matches!(
+            decision,
+            Decision::Allow {
+                reason: Rule { .. } | Mode { .. }
+            }
+        )
+    };
+    let at = decisions
+        .iter()
+        .position(telling)
+        .filter(|_| most == 0)
+        .or_else(|| {
+            decisions
+                .iter()
+                .position(|decision| strictness(decision) == most)
+        })?;
+    let mut winner = decisions.into_iter().nth(at)?;
     if let Decision::Ask {
         suggestions, hard, ..
     } = &mut winner

@@ -24,6 +24,8 @@ pub struct ResolvedPath {
     pub real: Option<PathBuf>,
     /// Whether names that differ by case are the same there.
     pub case_insensitive: bool,
+    /// Whether it is a folder now.
+    pub is_folder: bool,
 }
 
 impl ResolvedPath {
@@ -110,11 +112,13 @@ pub fn resolve_path(path: &Path) -> ResolvedPath {
     let mut links = Vec::new();
     let real = follow(path, &mut links);
     let case_insensitive = real.as_deref().is_some_and(is_case_insensitive);
+    let is_folder = real.as_deref().is_some_and(Path::is_dir);
     ResolvedPath {
         written: fold(path),
         links,
         real,
         case_insensitive,
+        is_folder,
     }
 }
 

@@ -157,7 +157,16 @@ pub enum CommandPattern {
     /// A text with `*` for anything (`npm run *`).
     Wildcard(TextPattern),
     /// This command and no other.
-    Exact(Vec<String>),
+    Exact(ExactCommand),
+}
+
+/// One command, spelt out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExactCommand {
+    /// The text.
+    pub text: String,
+    /// Its words, where it is one simple command.
+    pub words: Option<Vec<String>>,
 }
 
 impl CommandPattern {
@@ -183,9 +192,9 @@ impl CommandPattern {
         if wildcard.has_stars() {
             return Ok(Self::Wildcard(wildcard));
         }
-        Ok(Self::Exact(
-            split_words(&wildcard.literal()).ok_or("its quotes are not balanced")?,
-        ))
+        let text = wildcard.literal();
+        let words = split_words(&text);
+        Ok(Self::Exact(ExactCommand { text, words }))
     }
 
     /// Whether a command's words match. `None` is a word whose text is not known before it runs.
@@ -199,13 +208,13 @@ impl CommandPattern {
                         .zip(words)
                         .all(|(wanted, word)| *word == Some(wanted.as_str()))
             }
-            Self::Exact(exact) => {
+            Self::Exact(exact) => exact.words.as_ref().is_some_and(|exact| {
                 words.len() == exact.len()
                     && exact
                         .iter()
                         .zip(words)
                         .all(|(wanted, word)| *word == Some(wanted.as_str()))
-            }
+            }),
             Self::Wildcard(pattern) => {
                 let Some(Some(first)) = words.first() else {
                     return false;
@@ -220,6 +229,25 @@ impl CommandPattern {
         }
     }
 
+    /// Whether words of which some are not known before they run could turn into a match.
+    #[must_use]
+    pub fn could_match(&self, words: &[Option<&str>]) -> bool {
+        let Some(unknown) = words.iter().position(Option::is_none) else {
+            return self.matches(words);
+        };
+        // What is not known can become any number of words; only what stands before it counts.
+        let fixed: Vec<&str> = words.iter().take(unknown).copied().flatten().collect();
+        let wanted = self.leading_words();
+        let length = wanted.len().min(fixed.len());
+        wanted[..length] == fixed[..length]
+    }
+
+    /// Whether it is exactly this whole command.
+    #[must_use]
+    pub fn is_command(&self, command: &str) -> bool {
+        matches!(self, Self::Exact(exact) if exact.text == command.trim())
+    }
+
     /// Whether it is one command, spelt out.
     #[must_use]
     pub fn is_exact(&self) -> bool {
@@ -230,7 +258,11 @@ impl CommandPattern {
     #[must_use]
     pub fn leading_words(&self) -> Vec<&str> {
         match self {
-            Self::Prefix(words) | Self::Exact(words) => words.iter().map(String::as_str).collect(),
+            Self::Prefix(words) => words.iter().map(String::as_str).collect(),
+            Self::Exact(exact) => match &exact.words {
+                Some(words) => words.iter().map(String::as_str).collect(),
+                None => exact.text.split_whitespace().take(1).collect(),
+            },
             Self::Wildcard(pattern) => pattern.leading_words(),
         }
     }
@@ -256,6 +288,12 @@ fn join_words(words: &[Option<&str>]) -> String {
         }
     }
     text
+}
+
+/// A command as the content of a rule that matches exactly it: its stars are no wildcards.
+#[must_use]
+pub fn exact_content(command: &str) -> String {
+    command.trim().replace('*', "\\*")
 }
 
 /// A text in which `*` stands for anything and `\*` for itself.
@@ -546,6 +584,31 @@ mod tests {
         assert!(!command("git status", &["git", "status", "-s"]));
         assert!(command("echo 'a b'", &["echo", "a b"]));
         assert!(!command("echo 'a b'", &["echo", "a", "b"]));
+    }
+
+    #[test]
+    fn a_whole_command_is_matched_by_its_text() {
+        for command in [
+            "rm *.o",
+            r"find . -name \*.rs",
+            "eval \"$(x)\"",
+            "echo 'unbalanced",
+            "a:*",
+        ] {
+            let pattern = CommandPattern::new(&exact_content(command)).unwrap();
+            assert!(pattern.is_command(command), "{command}: {pattern:?}");
+            assert!(!pattern.is_command("other"), "{command}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_could_become_anything() {
+        let pattern = CommandPattern::new("git push origin:*").unwrap();
+        assert!(pattern.could_match(&[Some("git"), None]));
+        assert!(pattern.could_match(&[None]));
+        assert!(pattern.could_match(&[Some("git"), Some("push"), None]));
+        assert!(!pattern.could_match(&[Some("git"), Some("pull"), None]));
+        assert!(!pattern.could_match(&[Some("git"), Some("push"), Some("upstream")]));
     }
 
     #[test]

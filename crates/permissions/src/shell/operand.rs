@@ -1,0 +1,341 @@
+//! From what a command names to paths.
+//!
+//! A word such as `src/*.rs` or `~/x` is not a path yet: it depends on the folder that the part runs in
+//! (which a `cd` may have changed, or failed to) and, for patterns, on which files are there. What can't
+//! be bounded is said to be so, and asks.
+
+use crate::context::PermissionContext;
+use crate::path::fold;
+use globset::GlobBuilder;
+use lathe_shell::analysis::{
+    Analysis, Part, PathKind, PathOperand, RedirectionKind, WorkingFolder,
+};
+use std::path::{Path, PathBuf};
+
+/// Folders and files that a pattern may look at before it counts as unbounded.
+const MOST_LOOKED_AT: usize = 5_000;
+
+/// What an operand means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    /// Each of these could be meant; all must pass.
+    Paths(Vec<PathBuf>),
+    /// A pattern: its matches all lie below these folders, and are looked up beforehand.
+    Pattern {
+        /// The folders before the first special character.
+        folders: Vec<PathBuf>,
+        /// The patterns, absolute.
+        patterns: Vec<PathBuf>,
+    },
+    /// Nobody can say.
+    Unbounded,
+}
+
+/// The folders that a part may run in; `None` when that can't be known.
+pub(crate) fn folders_of(
+    part: &Part,
+    cwd: &Path,
+    context: &PermissionContext,
+) -> Option<Vec<PathBuf>> {
+    match &part.folder {
+        WorkingFolder::Start => Some(vec![cwd.to_path_buf()]),
+        WorkingFolder::After(steps) => {
+            // Each change may have failed, so every shorter sequence is possible too.
+            let mut folders = vec![cwd.to_path_buf()];
+            for step in steps {
+                let next: Vec<PathBuf> = match step.kind {
+                    PathKind::Literal => folders
+                        .iter()
+                        .map(|folder| folder.join(&step.text))
+                        .collect(),
+                    PathKind::Home => vec![context.home.join(&step.text)],
+                    PathKind::Pattern
+                    | PathKind::HomePattern
+                    | PathKind::Pipe
+                    | PathKind::Unbounded => return None,
+                };
+                for folder in next {
+                    if !folders.contains(&folder) {
+                        folders.push(folder);
+                    }
+                }
+                if folders.len() > 64 {
+                    return None;
+                }
+            }
+            Some(folders)
+        }
+        WorkingFolder::Unknown => None,
+    }
+}
+
+/// What an operand of a part means.
+pub(crate) fn meaning_of(
+    operand: &PathOperand,
+    folders: Option<&[PathBuf]>,
+    context: &PermissionContext,
+) -> Meaning {
+    let text = operand.text.as_str();
+    let home = [context.home.clone()];
+    let bases: &[PathBuf] = match operand.kind {
+        PathKind::Home | PathKind::HomePattern => &home,
+        PathKind::Literal | PathKind::Pattern if text.starts_with('/') => &[],
+        PathKind::Literal | PathKind::Pattern => match folders {
+            Some(folders) => folders,
+            None => return Meaning::Unbounded,
+        },
+        // A pipe to another part, which is judged by itself.
+        PathKind::Pipe => return Meaning::Paths(Vec::new()),
+        PathKind::Unbounded => return Meaning::Unbounded,
+    };
+    let joined = |text: &str| -> Vec<PathBuf> {
+        if bases.is_empty() {
+            vec![PathBuf::from(text)]
+        } else {
+            bases.iter().map(|base| base.join(text)).collect()
+        }
+    };
+    match operand.kind {
+        PathKind::Literal | PathKind::Home => Meaning::Paths(joined(text)),
+        PathKind::Pattern | PathKind::HomePattern => {
+            // What braces turn into is not in the text.
+            if text.contains('{') {
+                return Meaning::Unbounded;
+            }
+            let special = text.find(['*', '?', '[']).unwrap_or(text.len());
+            let front = text[..special]
+                .rfind('/')
+                .map_or("", |slash| &text[..=slash]);
+            Meaning::Pattern {
+                folders: joined(front),
+                patterns: joined(text),
+            }
+        }
+        PathKind::Pipe | PathKind::Unbounded => Meaning::Unbounded,
+    }
+}
+
+/// Every path that the decision about a command will want to know about.
+pub(crate) fn paths_of(
+    analysis: &Analysis,
+    cwd: &Path,
+    context: &PermissionContext,
+) -> (Vec<PathBuf>, Vec<Expansion>) {
+    let mut paths = Vec::new();
+    let mut expansions: Vec<Expansion> = Vec::new();
+    for part in &analysis.parts {
+        let folders = folders_of(part, cwd, context);
+        if part.folder != WorkingFolder::Start {
+            paths.extend(folders.iter().flatten().cloned());
+        }
+        for operand in operands_of(part) {
+            match meaning_of(&operand, folders.as_deref(), context) {
+                Meaning::Paths(found) => paths.extend(found),
+                Meaning::Pattern { folders, patterns } => {
+                    paths.extend(folders);
+                    for pattern in patterns {
+                        if !expansions.iter().any(|known| known.pattern == pattern) {
+                            expansions.push(Expansion::of(pattern));
+                        }
+                    }
+                }
+                Meaning::Unbounded => {}
+            }
+        }
+    }
+    for expansion in &expansions {
+        paths.extend(expansion.matches.iter().flatten().cloned());
+    }
+    // A file that is copied or moved into a folder is written under its own name there.
+    let mut inside = Vec::new();
+    for part in &analysis.parts {
+        let Some(command) = &part.file_command else {
+            continue;
+        };
+        let folders = folders_of(part, cwd, context);
+        inside.extend(landing_places(&command.paths, folders.as_deref(), context));
+    }
+    paths.extend(inside);
+    (paths, expansions)
+}
+
+/// Where files would land if the last operand is a folder.
+pub(crate) fn landing_places(
+    operands: &[PathOperand],
+    folders: Option<&[PathBuf]>,
+    context: &PermissionContext,
+) -> Vec<PathBuf> {
+    let Some((last, sources)) = operands.split_last() else {
+        return Vec::new();
+    };
+    let Meaning::Paths(targets) = meaning_of(last, folders, context) else {
+        return Vec::new();
+    };
+    let names = sources
+        .iter()
+        .filter_map(|source| Path::new(&source.text).file_name());
+    names
+        .flat_map(|name| targets.iter().map(move |target| target.join(name)))
+        .collect()
+}
+
+/// Everything that a part names as a file.
+fn operands_of(part: &Part) -> Vec<PathOperand> {
+    let mut operands = part.read_paths.clone();
+    operands.extend(
+        part.file_command
+            .iter()
+            .flat_map(|command| command.paths.clone()),
+    );
+    for redirection in &part.redirections {
+        let touches = !redirection.free
+            && !matches!(
+                redirection.kind,
+                RedirectionKind::Duplicate | RedirectionKind::HereDocument
+            );
+        if touches {
+            operands.push(redirection.target.path());
+        }
+    }
+    operands.extend(removed_operands(part));
+    operands.extend(mentioned(part).into_iter().map(PathOperand::literal));
+    operands
+}
+
+/// What commands behind wrappers would remove.
+pub(crate) fn removed_operands(part: &Part) -> Vec<PathOperand> {
+    part.all_effective
+        .iter()
+        .filter(|argv| {
+            argv.first()
+                .and_then(|word| word.fixed())
+                .is_some_and(|name| {
+                    matches!(
+                        crate::broad::base_name(name),
+                        "rm" | "rmdir" | "unlink" | "shred" | "mv"
+                    )
+                })
+        })
+        .flat_map(|argv| argv.iter().skip(1))
+        .filter(|word| word.fixed().is_none_or(|text| !text.starts_with('-')))
+        .map(lathe_shell::analysis::Argument::path)
+        .collect()
+}
+
+/// Words of a command that read like files, for programs of which it isn't known what they read:
+/// `@file`, `--option=file` and plain words.
+pub(crate) fn mentioned(part: &Part) -> Vec<String> {
+    if part.read_only.is_yes() {
+        return Vec::new();
+    }
+    let mut found: Vec<String> = Vec::new();
+    let words = part
+        .all_effective
+        .iter()
+        .flat_map(|argv| argv.iter().skip(1))
+        .filter_map(|word| word.fixed());
+    for word in words {
+        let value = word.rsplit(['=', '@']).next().unwrap_or(word);
+        for candidate in [word, value] {
+            let plain = !candidate.is_empty()
+                && candidate.len() <= 4096
+                && !candidate.starts_with('-')
+                && !candidate.contains(['\n', '\0', ' '])
+                && !candidate.contains("://");
+            if plain && found.len() < 64 && !found.iter().any(|known| known == candidate) {
+                found.push(candidate.to_owned());
+            }
+        }
+    }
+    found
+}
+
+/// A pattern and the files that match it now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Expansion {
+    pub(crate) pattern: PathBuf,
+    /// `None` when there were too many files to look at.
+    pub(crate) matches: Option<Vec<PathBuf>>,
+}
+
+impl Expansion {
+    fn of(pattern: PathBuf) -> Self {
+        let matches = expand(&pattern);
+        Self { pattern, matches }
+    }
+}
+
+/// The files that a pattern matches, name by name as a shell does it. Hidden files are taken to match
+/// too, which a shell option can make true.
+fn expand(pattern: &Path) -> Option<Vec<PathBuf>> {
+    let pattern = fold(pattern);
+    let mut found = vec![PathBuf::from("/")];
+    let mut looked_at = 0;
+    for component in pattern.components().skip(1) {
+        let name = component.as_os_str().to_string_lossy();
+        if !name.contains(['*', '?', '[']) {
+            for path in &mut found {
+                path.push(component);
+            }
+            continue;
+        }
+        let Ok(glob) = GlobBuilder::new(&name.replace('{', "\\{"))
+            .literal_separator(true)
+            .build()
+        else {
+            return None;
+        };
+        let matcher = glob.compile_matcher();
+        let mut next = Vec::new();
+        for folder in &found {
+            let Ok(entries) = std::fs::read_dir(folder) else {
+                continue;
+            };
+            for entry in entries.flatten() {
+                looked_at += 1;
+                if looked_at > MOST_LOOKED_AT {
+                    return None;
+                }
+                if matcher.is_match(entry.file_name()) {
+                    next.push(entry.path());
+                }
+            }
+        }
+        found = next;
+    }
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_expanded_name_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a.rs", "b.rs", ".env", "sub/c.rs", "sub/d.txt"] {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+        }
+        let names = |pattern: &str| {
+            let mut names: Vec<String> = expand(&folder.path().join(pattern))
+                .unwrap()
+                .into_iter()
+                .map(|path| {
+                    path.strip_prefix(folder.path())
+                        .unwrap()
+                        .display()
+                        .to_string()
+                })
+                .collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names("*.rs"), ["a.rs", "b.rs"]);
+        assert_eq!(names("*/*.rs"), ["sub/c.rs"]);
+        assert_eq!(names(".e*"), [".env"]);
+        assert_eq!(names("s*/d.txt"), ["sub/d.txt"]);
+        assert!(names("nothing*").is_empty());
+    }
+}

@@ -1,0 +1,538 @@
+//! The verdict on one part of a command.
+
+use super::Judge;
+use super::operand::{
+    Meaning, folders_of, landing_places, meaning_of, mentioned, removed_operands,
+};
+use crate::files::{self, Toucher};
+use crate::order::{Findings, Question, strictest};
+use crate::path::ResolvedPath;
+use crate::ruleset::Rule;
+use crate::suggest;
+use lathe_protocol::permission::{
+    Behavior, Decision, DecisionReason, PermissionUpdate, RuleSource,
+};
+use lathe_shell::analysis::{
+    Argument, Concern, ConcernKind, FileAction, Part, PathOperand, ReadOnly, RedirectionKind,
+    WorkingFolder, analyse, suggested_prefix,
+};
+use std::path::{Path, PathBuf};
+
+/// Files that are no files.
+const FREE_DEVICES: &[&str] = &[
+    "/dev/null",
+    "/dev/stdin",
+    "/dev/stdout",
+    "/dev/stderr",
+    "/dev/tty",
+    "/dev/zero",
+    "/dev/urandom",
+    "/dev/random",
+];
+
+/// Judges one part: as a command, and by each file that it names.
+pub(super) fn judge_part(judge: &Judge<'_>, part: &Part) -> Decision {
+    let folders = folders_of(part, judge.cwd, judge.context);
+    let view = View {
+        judge,
+        part,
+        folders: folders.as_deref(),
+        grant: grant(judge, part),
+    };
+    let mut decisions = vec![view.command().decide(judge.context.mode)];
+    let mut paths: Vec<Findings> = Vec::new();
+    view.redirections(&mut paths);
+    view.reads(&mut paths);
+    view.file_command(&mut paths);
+    view.mentioned_secrets(&mut paths);
+    decisions.extend(
+        paths
+            .into_iter()
+            .map(|findings| findings.decide(judge.context.mode)),
+    );
+    strictest(decisions).unwrap_or_else(|| judge.as_unknown())
+}
+
+/// The allow rule that covers a part as a command, and how far.
+#[derive(Clone, Copy)]
+struct Grant<'a> {
+    rule: &'a Rule,
+    reach: Reach,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Reach {
+    /// The command and the files that its words name.
+    Command,
+    /// Also where its output goes.
+    Output,
+    /// All that, and secrets too: the rule spells the command out.
+    Spelt,
+}
+
+fn grant<'a>(judge: &Judge<'a>, part: &Part) -> Option<Grant<'a>> {
+    if let Some(rule) = judge.exact {
+        return Some(Grant {
+            rule,
+            reach: Reach::Spelt,
+        });
+    }
+    if let Some(rule) = judge.everything {
+        return Some(Grant {
+            rule,
+            reach: Reach::Output,
+        });
+    }
+    if !part.can_be_allowed || part.concerns.iter().any(Concern::asks_despite_rules) {
+        return None;
+    }
+    let words = words_of(&part.effective_argv);
+    let rule = judge.context.rules.with(Behavior::Allow).find(|rule| {
+        rule.command()
+            .is_some_and(|pattern| pattern.matches(&words))
+    })?;
+    let spelt = rule
+        .command()
+        .is_some_and(crate::pattern::CommandPattern::is_exact);
+    Some(Grant {
+        rule,
+        reach: if spelt { Reach::Spelt } else { Reach::Command },
+    })
+}
+
+fn words_of(argv: &[Argument]) -> Vec<Option<&str>> {
+    argv.iter().map(Argument::fixed).collect()
+}
+
+struct View<'a> {
+    judge: &'a Judge<'a>,
+    part: &'a Part,
+    folders: Option<&'a [PathBuf]>,
+    grant: Option<Grant<'a>>,
+}
+
+impl View<'_> {
+    // ---- as a command -------------------------------------------------------------------------
+
+    fn command(&self) -> Findings {
+        let part = self.part;
+        let reads = self.reads_only();
+        let mut question = Question::other(self.why_asked());
+        question.suggestions = self.suggestions();
+        if self.judge.leaves_sandbox && !reads {
+            question.reason = DecisionReason::SandboxOverride {
+                reason: "the command asks to run outside the sandbox".to_owned(),
+            };
+        }
+        let mut findings = self.judge.findings(question);
+        findings.changes = !reads;
+        self.deny_and_ask(&mut findings);
+        if let Some(reason) = self.vital_removal() {
+            findings.hard = Some(Question::new(DecisionReason::SafetyCheck { reason }));
+        }
+        let blocking = part
+            .concerns
+            .iter()
+            .find(|concern| concern.asks_despite_rules());
+        if blocking.is_some_and(|concern| {
+            matches!(
+                concern.kind,
+                ConcernKind::RunsText | ConcernKind::VariableCommand
+            )
+        }) {
+            self.judge.guard_denials(&mut findings);
+        }
+        if reads {
+            let reason = "it only reads".to_owned();
+            findings.passes = Some(DecisionReason::Other { reason });
+        }
+        // A redirection by itself, and a reader whose output goes to a file: the file decides.
+        if blocking.is_none() && !reads && self.reads_only_beside_redirections() {
+            findings.passes = Some(DecisionReason::Other {
+                reason: "apart from its redirections it only reads".to_owned(),
+            });
+            findings.changes = true;
+        }
+        findings.edit_in_roots =
+            part.file_command.is_some() && blocking.is_none() && part.can_be_allowed;
+        findings.allow = self.grant.map(|grant| grant.rule.reason());
+        findings
+    }
+
+    fn why_asked(&self) -> String {
+        match (&self.part.read_only, self.untrusted()) {
+            (ReadOnly::Yes, Some(concern)) => {
+                format!("the folder is not trusted, and {}", concern.message)
+            }
+            (ReadOnly::Yes, None) => "the folder that it runs in can't be judged".to_owned(),
+            (ReadOnly::No { reason }, _) => format!("it is not known to only read: {reason}"),
+        }
+    }
+
+    /// What about the part is harmless only in a trusted folder, where this one isn't.
+    fn untrusted(&self) -> Option<&Concern> {
+        let needs = |concern: &&Concern| concern.kind == ConcernKind::NeedsTrustedFolder;
+        self.part
+            .concerns
+            .iter()
+            .find(needs)
+            .filter(|_| !self.judge.context.trusted)
+    }
+
+    /// Whether the part may run because it only reads.
+    fn reads_only(&self) -> bool {
+        if self.untrusted().is_some() {
+            return false;
+        }
+        if self.part.read_only.is_yes() {
+            return true;
+        }
+        // `cd` to the very folder that is worked in, then git: the same folder that is trusted.
+        self.part.read_only_in_trusted_folder
+            && self.judge.context.trusted
+            && self.folders.is_some_and(|folders| {
+                folders.iter().all(|folder| {
+                    let real = self.judge.call.resolved.get(folder).real;
+                    real.is_some_and(|real| self.judge.context.roots.contains(&real))
+                })
+            })
+    }
+
+    /// Whether it would only read if its redirections weren't there.
+    fn reads_only_beside_redirections(&self) -> bool {
+        let part = self.part;
+        let writes = part
+            .redirections
+            .iter()
+            .any(|redirection| !redirection.free);
+        if !writes || self.untrusted().is_some() || !part.assignments.is_empty() {
+            return false;
+        }
+        if part.argv.is_empty() {
+            return true;
+        }
+        let words: Vec<String> = part
+            .argv
+            .iter()
+            .map(|word| match word {
+                Argument::Fixed(text) => format!("'{}'", text.replace('\'', r"'\''")),
+                Argument::Variable(variable) => variable.source.clone(),
+            })
+            .collect();
+        let alone = analyse(&words.join(" "), self.judge.context.shell);
+        alone.read_only
+            && (self.judge.context.trusted
+                || alone.parts.iter().all(|part| part.concerns.is_empty()))
+    }
+
+    fn deny_and_ask(&self, findings: &mut Findings) {
+        let rules = &self.judge.context.rules;
+        let commands: Vec<Vec<Option<&str>>> = self
+            .part
+            .all_effective
+            .iter()
+            .chain([&self.part.argv, &self.part.effective_argv])
+            .flat_map(|argv| {
+                let words = words_of(argv);
+                // `/bin/rm` is `rm`.
+                let named = words.first().copied().flatten().map(|name| {
+                    let mut named = words.clone();
+                    if let Some(first) = named.first_mut() {
+                        *first = Some(crate::broad::base_name(name));
+                    }
+                    named
+                });
+                std::iter::once(words).chain(named)
+            })
+            .filter(|words| !words.is_empty())
+            .collect();
+        let on = |behavior| {
+            rules.with(behavior).find(|rule: &&Rule| {
+                rule.command()
+                    .is_some_and(|pattern| commands.iter().any(|words| pattern.matches(words)))
+            })
+        };
+        findings.deny = on(Behavior::Deny).map(Rule::reason);
+        if findings.ask.is_none() {
+            findings.ask = on(Behavior::Ask).map(Rule::reason);
+        }
+        let possible = rules.with(Behavior::Deny).find(|rule| {
+            rule.command()
+                .is_some_and(|pattern| commands.iter().any(|words| pattern.could_match(words)))
+        });
+        if let (None, Some(rule)) = (&findings.deny, possible) {
+            let reason = format!(
+                "what its words become is not known, and the rule {} may forbid it",
+                rule.text()
+            );
+            findings.hard = Some(Question::new(DecisionReason::SafetyCheck { reason }));
+        }
+    }
+
+    /// Why a removal needs a person whatever the rules say.
+    fn vital_removal(&self) -> Option<String> {
+        if let Some(removal) = &self.part.removal {
+            return Some(format!(
+                "it would remove {}: {}",
+                removal.target, removal.reason
+            ));
+        }
+        let context = self.judge.context;
+        for operand in removed_operands(self.part) {
+            let Meaning::Paths(paths) = meaning_of(&operand, self.folders, context) else {
+                continue;
+            };
+            for path in paths {
+                let path = self.judge.call.resolved.get(&path);
+                let vital = path.forms().find(|form| {
+                    let holds = |folder: &Path| {
+                        crate::path::starts_with(folder, form, path.case_insensitive)
+                    };
+                    holds(&context.home)
+                        || context.roots.iter().any(|root| holds(root))
+                        || holds(&context.config_home)
+                });
+                if let Some(vital) = vital {
+                    return Some(format!(
+                        "it would remove `{}`, which holds a working root or the home folder",
+                        vital.display()
+                    ));
+                }
+            }
+        }
+        None
+    }
+
+    fn suggestions(&self) -> Vec<PermissionUpdate> {
+        let part = self.part;
+        if !part.can_be_allowed || part.concerns.iter().any(Concern::asks_despite_rules) {
+            return self.judge.exact_suggestion();
+        }
+        if part.file_command.is_some() && self.paths_are_inside() {
+            // Edits in general cover simple file commands.
+            return vec![PermissionUpdate::SetMode {
+                mode: lathe_protocol::permission::PermissionMode::AcceptEdits,
+                destination: RuleSource::Session,
+            }];
+        }
+        match suggested_prefix(&part.effective_argv) {
+            Some(words) => {
+                let content = Some(format!("{}:*", words.join(" ")));
+                vec![suggest::allow_rule(
+                    "Bash",
+                    content,
+                    RuleSource::LocalSettings,
+                )]
+            }
+            None => self.judge.exact_suggestion(),
+        }
+    }
+
+    fn paths_are_inside(&self) -> bool {
+        self.part
+            .file_command
+            .iter()
+            .flat_map(|command| &command.paths)
+            .all(
+                |operand| match meaning_of(operand, self.folders, self.judge.context) {
+                    Meaning::Paths(paths) => paths.iter().all(|path| {
+                        self.judge
+                            .call
+                            .resolved
+                            .get(path)
+                            .inside(&self.judge.context.roots)
+                    }),
+                    Meaning::Pattern { .. } | Meaning::Unbounded => false,
+                },
+            )
+    }
+
+    // ---- by its files -------------------------------------------------------------------------
+
+    fn redirections(&self, all: &mut Vec<Findings>) {
+        for redirection in &self.part.redirections {
+            if redirection.free {
+                continue;
+            }
+            let writes = match redirection.kind {
+                // Reads are among the part's read paths.
+                RedirectionKind::Read | RedirectionKind::HereDocument => continue,
+                RedirectionKind::Duplicate => {
+                    all.push(self.unbounded(&redirection.text, true));
+                    continue;
+                }
+                RedirectionKind::Write | RedirectionKind::Append | RedirectionKind::ReadWrite => {
+                    true
+                }
+            };
+            self.each_path(
+                &redirection.target.path(),
+                &redirection.text,
+                writes,
+                Reach::Output,
+                all,
+            );
+        }
+    }
+
+    fn reads(&self, all: &mut Vec<Findings>) {
+        for operand in &self.part.read_paths {
+            self.each_path(operand, &operand.text, false, Reach::Command, all);
+        }
+        if self.part.folder != WorkingFolder::Start && self.part.read_only.is_yes() {
+            // What it reads without naming it lies in the folder that it runs in.
+            match self.folders {
+                Some(folders) => {
+                    for folder in folders {
+                        all.push(self.path_findings(folder, false, Reach::Command));
+                    }
+                }
+                None => all.push(self.unbounded("the folder it runs in", false)),
+            }
+        }
+    }
+
+    fn file_command(&self, all: &mut Vec<Findings>) {
+        let Some(command) = &self.part.file_command else {
+            return;
+        };
+        let last = command.paths.len().saturating_sub(1);
+        for (index, operand) in command.paths.iter().enumerate() {
+            let writes = command.action != FileAction::Copy || index == last;
+            self.each_path(operand, &operand.text, writes, Reach::Command, all);
+        }
+        if matches!(
+            command.action,
+            FileAction::Copy | FileAction::Move | FileAction::Link
+        ) && let Some(target) = command.paths.last()
+            && let Meaning::Paths(targets) = meaning_of(target, self.folders, self.judge.context)
+            && targets
+                .iter()
+                .any(|target| self.judge.call.resolved.get(target).is_folder)
+        {
+            for landing in landing_places(&command.paths, self.folders, self.judge.context) {
+                all.push(self.path_findings(&landing, true, Reach::Command));
+            }
+        }
+    }
+
+    /// Programs of which it isn't known what they read: a word that names a secret, or a file that a
+    /// rule forbids, counts as read.
+    fn mentioned_secrets(&self, all: &mut Vec<Findings>) {
+        if self.part.file_command.is_some() {
+            return;
+        }
+        for word in mentioned(self.part) {
+            let operand = PathOperand::literal(word);
+            let Meaning::Paths(paths) = meaning_of(&operand, self.folders, self.judge.context)
+            else {
+                continue;
+            };
+            for path in paths {
+                let resolved = self.judge.call.resolved.get(&path);
+                let secret = resolved
+                    .forms()
+                    .any(|form| self.judge.context.secret(form).is_some());
+                let findings = self.path_findings(&path, false, Reach::Command);
+                if secret || findings.deny.is_some() {
+                    all.push(findings);
+                }
+            }
+        }
+    }
+
+    fn each_path(
+        &self,
+        operand: &PathOperand,
+        shown: &str,
+        writes: bool,
+        reach: Reach,
+        all: &mut Vec<Findings>,
+    ) {
+        match meaning_of(operand, self.folders, self.judge.context) {
+            Meaning::Paths(paths) => {
+                for path in paths {
+                    all.push(self.path_findings(&path, writes, reach));
+                }
+            }
+            Meaning::Pattern { .. } if writes => all.push(self.unbounded(shown, true)),
+            Meaning::Pattern { folders, patterns } => {
+                for folder in folders {
+                    all.push(self.path_findings(&folder, false, reach));
+                }
+                for pattern in patterns {
+                    match self.judge.call.resolved.matches(&pattern) {
+                        Some(found) => {
+                            for path in found {
+                                all.push(self.path_findings(path, false, reach));
+                            }
+                        }
+                        None => all.push(self.unbounded(shown, false)),
+                    }
+                }
+            }
+            Meaning::Unbounded => all.push(self.unbounded(shown, writes)),
+        }
+    }
+
+    /// A file that can't be known: an allow rule for the command covers it, nothing else does.
+    fn unbounded(&self, shown: &str, writes: bool) -> Findings {
+        let verb = if writes { "written" } else { "read" };
+        let mut question =
+            Question::other(format!("it can't be known which file is {verb}: {shown}"));
+        question.suggestions = self.judge.exact_suggestion();
+        let mut findings = self.judge.findings(question);
+        findings.changes = writes;
+        let needed = if writes {
+            Reach::Output
+        } else {
+            Reach::Command
+        };
+        findings.allow = self.granted(needed);
+        findings
+    }
+
+    fn granted(&self, needed: Reach) -> Option<DecisionReason> {
+        self.grant
+            .filter(|grant| grant.reach >= needed)
+            .map(|grant| grant.rule.reason())
+    }
+
+    fn path_findings(&self, path: &Path, writes: bool, reach: Reach) -> Findings {
+        let resolved: ResolvedPath = self.judge.call.resolved.get(path);
+        let context = self.judge.context;
+        let free = FREE_DEVICES
+            .iter()
+            .any(|device| resolved.written == Path::new(device))
+            || resolved.written.starts_with("/dev/fd");
+        let mut findings = if writes {
+            files::write(&resolved, Toucher::Shell, context)
+        } else {
+            files::read(&resolved, Toucher::Shell, context)
+        };
+        findings.sandboxed = self.judge.sandboxed;
+        if free {
+            findings.passes = Some(DecisionReason::Other {
+                reason: "a device that holds nothing".to_owned(),
+            });
+            findings.hard = None;
+            findings.refused = None;
+            findings.changes = false;
+            return findings;
+        }
+        // A shell expands nothing in a decoded word: `$` in a name is just a character, but one that
+        // a person should look at.
+        if let Some(reason) = findings.refused.take() {
+            findings.hard.get_or_insert(Question::new(reason));
+        }
+        let secret = resolved.forms().any(|form| context.secret(form).is_some());
+        let needed = if secret { Reach::Spelt } else { reach };
+        if findings.allow.is_none() {
+            findings.allow = self.granted(needed);
+        }
+        if !secret && findings.question.suggestions.is_empty() {
+            findings.question.suggestions = self.judge.exact_suggestion();
+        }
+        findings
+    }
+}
