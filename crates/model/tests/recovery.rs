@@ -13,6 +13,7 @@ use lathe_model::{
     AnthropicConfig, AnthropicProvider, Delivery, FallbackModel, KeyHelper, ModelError,
     ModelRequest, NetworkTrouble, RecoveryPolicy, Thinking,
 };
+use lathe_protocol::stream::StreamEvent;
 use lathe_scripted::{Ending, Position, Reply, Scenario, ScriptedServer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,6 +23,9 @@ use support::{
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
+
+/// Long for a loopback connection even on a busy machine, short for a test.
+const SHORT: Duration = Duration::from_millis(800);
 
 async fn play(scenario: Scenario, policy: RecoveryPolicy) -> (Outcome, ScriptedServer) {
     let server = ScriptedServer::start(scenario).await.unwrap();
@@ -243,7 +247,7 @@ async fn an_unknown_host_is_told_at_once() {
 #[tokio::test]
 async fn an_answer_that_never_comes_is_given_up_and_retried() {
     let policy = RecoveryPolicy {
-        request_timeout: Duration::from_millis(100),
+        request_timeout: Duration::from_secs(1),
         ..quick()
     };
     let scenario = Scenario::new()
@@ -361,18 +365,19 @@ async fn a_bad_request_found_in_the_middle_of_a_stream_is_final() {
 
 #[tokio::test]
 async fn a_stalled_stream_is_cut_and_the_third_try_is_not_streamed() {
-    for ending in [
+    let endings = [
         Ending::Silence,
         Ending::KeepAliveComments { every_ms: 5 },
         Ending::KeepAliveEvents { every_ms: 5 },
-    ] {
+    ];
+    let runs = endings.map(|ending| async move {
         let stalled = Reply::text("half a sentence that is withdrawn")
             .cut(Position::MidBlock(0), ending.clone());
         let scenario = Scenario::new()
             .reply(stalled.times(2))
             .reply(Reply::text("whole"));
         let policy = RecoveryPolicy {
-            idle_timeout: Duration::from_millis(150),
+            idle_timeout: SHORT,
             ..quick()
         };
         let (outcome, server) = play(scenario, policy).await;
@@ -391,7 +396,8 @@ async fn a_stalled_stream_is_cut_and_the_third_try_is_not_streamed() {
             "{ending:?}"
         );
         assert_eq!(streamed(&server), [true, true, false]);
-    }
+    });
+    futures::future::join_all(runs).await;
 }
 
 #[tokio::test]
@@ -399,7 +405,7 @@ async fn a_stream_that_never_says_anything_is_cut_too_and_nothing_is_retracted()
     let silent = Reply::text("x").cut(Position::Start, Ending::KeepAliveComments { every_ms: 5 });
     let scenario = Scenario::new().reply(silent).reply(Reply::text("whole"));
     let policy = RecoveryPolicy {
-        idle_timeout: Duration::from_millis(150),
+        idle_timeout: SHORT,
         ..quick()
     };
     let (outcome, _) = play(scenario, policy).await;
@@ -414,14 +420,51 @@ async fn a_stream_that_never_says_anything_is_cut_too_and_nothing_is_retracted()
 async fn a_slow_stream_that_moves_is_left_alone() {
     let slow = Reply::text("a text that comes in many small pieces")
         .delta_characters(2)
-        .chunk_delay_ms(20);
+        .chunk_delay_ms(50);
     let policy = RecoveryPolicy {
-        idle_timeout: Duration::from_millis(400),
+        idle_timeout: SHORT,
         ..quick()
     };
     let (outcome, server) = play(Scenario::new().reply(slow), policy).await;
     assert_eq!(outcome.text(), "a text that comes in many small pieces");
     assert_eq!(server.request_count(), 1);
+}
+
+#[tokio::test]
+async fn a_consumer_that_takes_its_time_is_not_a_stall() {
+    let gated = Reply::text("half a sentence and its rest").gate(Position::MidBlock(0), "rest");
+    let server = ScriptedServer::start(Scenario::new().reply(gated))
+        .await
+        .unwrap();
+    let policy = RecoveryPolicy {
+        idle_timeout: SHORT,
+        ..quick()
+    };
+    let mut stream = lathe_model::run(
+        provider(&server.base_url()),
+        request(),
+        policy.clone(),
+        CancellationToken::new(),
+    );
+    let mut complete = false;
+    let mut paused = false;
+    while let Some(item) = stream.next().await {
+        let delivery = item.unwrap();
+        assert!(
+            matches!(delivery, Delivery::Requesting { .. } | Delivery::Event(_)),
+            "{delivery:?}"
+        );
+        if let Delivery::Event(event) = delivery {
+            complete = matches!(event.event, StreamEvent::MessageStop);
+            if !paused && matches!(event.event, StreamEvent::ContentBlockStart { .. }) {
+                paused = true;
+                // Longer than the stream may be idle, while nobody asks it for anything.
+                tokio::time::sleep(policy.idle_timeout * 2).await;
+                server.gate("rest").release();
+            }
+        }
+    }
+    assert!(complete && paused);
 }
 
 #[tokio::test]

@@ -14,6 +14,9 @@ use futures::StreamExt;
 use lathe_model::{
     AnthropicConfig, AnthropicProvider, CacheMarkers, Delivery, ModelError, Provider, Transfer,
 };
+use lathe_protocol::content::ContentBlock;
+use lathe_protocol::encoded::EncodedMessage;
+use lathe_protocol::message::Role;
 use lathe_protocol::stream::StreamEvent;
 use lathe_scripted::reply::Chunks;
 use lathe_scripted::{Framing, LineEnd, Position, Reply, Scenario, ScriptedServer};
@@ -21,7 +24,7 @@ use serde_json::json;
 use std::io::Write as _;
 use std::sync::Arc;
 use support::{RawServer, answer, config, events, provider, quick, read_request, request, run};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 fn rich() -> Reply {
     Reply::thinking("let me see")
@@ -247,6 +250,52 @@ async fn a_last_event_without_its_blank_line_still_counts() {
     let outcome = run(provider(&server.url()), quick()).await;
     assert_eq!(outcome.text(), "fine");
     assert_eq!(outcome.steps, ["requesting 1"]);
+}
+
+#[tokio::test]
+async fn an_early_refusal_of_a_large_body_is_heard() {
+    let server = RawServer::start(|_, mut stream| async move {
+        // Only the beginning is read, as a gateway does that looks at the length.
+        let mut beginning = [0; 2048];
+        stream.read_exact(&mut beginning).await.unwrap();
+        let body = r#"{"type":"error","error":{"type":"request_too_large","message":"too many bytes"}}"#;
+        let head = format!(
+            "HTTP/1.1 413 Payload Too Large\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.write_all(body.as_bytes()).await.unwrap();
+        stream.flush().await.unwrap();
+        // Leaves when the client does: closing with unread bytes would reset the connection.
+        let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
+    })
+    .await;
+    let mut request = request();
+    let long = ContentBlock::text("x".repeat(8 << 20));
+    request.messages = vec![EncodedMessage::new(Role::User, &[long]).unwrap()];
+    let error = provider(&server.url())
+        .stream(&request, Transfer::Streaming)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, ModelError::RequestTooLarge(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn what_the_public_api_would_not_take_is_not_uploaded() {
+    let config = AnthropicConfig {
+        api_key: Some("key".into()),
+        ..AnthropicConfig::default()
+    };
+    let mut request = request();
+    let long = ContentBlock::text("x".repeat(33 << 20));
+    request.messages = vec![EncodedMessage::new(Role::User, &[long]).unwrap()];
+    let provider = AnthropicProvider::new(&config).unwrap();
+    let error = provider
+        .stream(&request, Transfer::Streaming)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, ModelError::RequestTooLarge(_)), "{error:?}");
+    assert!(error.to_string().contains("413"), "{error}");
 }
 
 #[tokio::test]

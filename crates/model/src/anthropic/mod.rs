@@ -16,7 +16,7 @@ pub use credentials::KeyHelper;
 
 use crate::body::{Purpose, RequestBody};
 use crate::classify::{self, Refusal};
-use crate::error::ModelError;
+use crate::error::{ApiFailure, ModelError};
 use crate::provider::{Provider, ProviderEvent, ResponseStream, Transfer};
 use crate::request::{ModelRequest, StaleThinking};
 use crate::sse::SseDecoder;
@@ -37,6 +37,8 @@ use url::Url;
 const API_VERSION: &str = "2023-06-01";
 /// Lets a request say what happens to reasoning that doesn't fit its conversation.
 const THINKING_BINDING_BETA: &str = "thinking-binding-controls-2026-08-01";
+/// The largest request that the public API takes.
+const MAX_REQUEST_BYTES: u64 = 32 * 1024 * 1024;
 /// The most of an error answer that is read.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 /// The most of a whole response that is read.
@@ -55,7 +57,8 @@ struct Inner {
     headers: HeaderMap,
     betas: Vec<String>,
     credentials: CredentialSource,
-    needs_credentials: bool,
+    /// It needs a key, and has known limits; a server of one's own may differ in both.
+    is_public_api: bool,
     /// The variable that names the proxy, for messages.
     proxy: Option<&'static str>,
 }
@@ -68,8 +71,7 @@ impl AnthropicProvider {
     pub fn new(config: &AnthropicConfig) -> Result<Self, ModelError> {
         let messages = transport::endpoint(&config.base_url, "messages")?;
         let count_tokens = transport::endpoint(&config.base_url, "messages/count_tokens")?;
-        // A server of one's own may well let anybody in.
-        let needs_credentials = messages.host_str() == Some("api.anthropic.com");
+        let is_public_api = messages.host_str() == Some("api.anthropic.com");
         let client = transport::client(config, &messages)?;
         let proxy = transport::proxy_variable(&config.proxies, &messages);
         Ok(Self {
@@ -80,7 +82,7 @@ impl AnthropicProvider {
                 headers: fixed_headers(config)?,
                 betas: config.betas.clone(),
                 credentials: CredentialSource::new(config),
-                needs_credentials,
+                is_public_api,
                 proxy,
             }),
         })
@@ -92,7 +94,7 @@ impl AnthropicProvider {
     /// # Errors
     /// [`ModelError::NoCredentials`].
     pub fn check_credentials(&self) -> Result<(), ModelError> {
-        if self.inner.needs_credentials && self.inner.credentials.is_empty() {
+        if self.inner.is_public_api && self.inner.credentials.is_empty() {
             return Err(ModelError::NoCredentials);
         }
         Ok(())
@@ -170,6 +172,11 @@ impl AnthropicProvider {
     ) -> Result<Response, ModelError> {
         self.check_credentials()?;
         let inner = &self.inner;
+        if inner.is_public_api && body.length() > MAX_REQUEST_BYTES {
+            // The API would say the same, but hang up in the middle of the upload, which looks like
+            // a lost connection and would be tried again and again.
+            return Err(too_large(body.length()));
+        }
         let mut headers = inner.headers.clone();
         show(&inner.credentials.current().await?, &mut headers)?;
         add_betas(&mut headers, inner.betas.iter().chain(betas))?;
@@ -205,6 +212,17 @@ impl AnthropicProvider {
         }
         Err(refusal(response).await)
     }
+}
+
+fn too_large(bytes: u64) -> ModelError {
+    ModelError::RequestTooLarge(Box::new(ApiFailure {
+        status: Some(413),
+        kind: Some("request_too_large".to_owned()),
+        message: format!(
+            "the request has {bytes} bytes, and the API takes at most {MAX_REQUEST_BYTES}"
+        ),
+        ..ApiFailure::default()
+    }))
 }
 
 async fn refusal(response: Response) -> ModelError {

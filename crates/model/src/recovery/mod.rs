@@ -107,6 +107,16 @@ pub fn run(
     .boxed()
 }
 
+/// How long a response is waited for.
+#[derive(Debug, Clone, Copy)]
+enum Patience {
+    /// The whole response by then.
+    Until(Instant),
+    /// Progress within the idle limit of this moment. Without one the clock starts with the next
+    /// wait: the time in which nobody asked for events is not the stream's.
+    SinceProgress(Option<Instant>),
+}
+
 enum Phase {
     /// An attempt is about to begin.
     Begin,
@@ -119,9 +129,9 @@ enum Phase {
     /// Events come in.
     Receiving {
         response: ResponseStream,
-        transfer: Transfer,
-        deadline: Instant,
+        /// Whether an event has been passed on.
         delivered: bool,
+        patience: Patience,
     },
     /// Between attempts.
     Waiting { until: Instant },
@@ -175,23 +185,21 @@ impl Run {
                 deadline,
             } => {
                 let outcome = tokio::select! {
+                    biased;
                     outcome = &mut response => outcome,
                     () = sleep_until(deadline) => Err(self.timed_out()),
                 };
                 match outcome {
                     Ok(response) => {
-                        let deadline = match transfer {
-                            Transfer::Streaming => {
-                                Instant::now() + self.attempts.policy.idle_timeout
-                            }
+                        let patience = match transfer {
+                            Transfer::Streaming => Patience::SinceProgress(None),
                             // The limit is for request and response together.
-                            Transfer::Whole => deadline,
+                            Transfer::Whole => Patience::Until(deadline),
                         };
                         self.phase = Phase::Receiving {
                             response,
-                            transfer,
-                            deadline,
                             delivered: false,
+                            patience,
                         };
                     }
                     Err(error) => self.failed(error, false, false),
@@ -199,11 +207,10 @@ impl Run {
             }
             Phase::Receiving {
                 response,
-                transfer,
-                deadline,
                 delivered,
+                patience,
             } => {
-                self.receive(response, transfer, deadline, delivered).await;
+                self.receive(response, delivered, patience).await;
             }
             Phase::Waiting { until } => {
                 sleep_until(until).await;
@@ -231,21 +238,24 @@ impl Run {
         };
     }
 
-    async fn receive(
-        &mut self,
-        mut response: ResponseStream,
-        transfer: Transfer,
-        mut deadline: Instant,
-        mut delivered: bool,
-    ) {
+    async fn receive(&mut self, mut response: ResponseStream, delivered: bool, patience: Patience) {
+        let (deadline, patience) = match patience {
+            Patience::Until(deadline) => (deadline, patience),
+            Patience::SinceProgress(since) => {
+                let since = since.unwrap_or_else(Instant::now);
+                let deadline = since + self.attempts.policy.idle_timeout;
+                (deadline, Patience::SinceProgress(Some(since)))
+            }
+        };
         let item = tokio::select! {
+            biased;
             item = response.next() => item,
             () = sleep_until(deadline) => {
-                let error = match transfer {
-                    Transfer::Streaming => {
+                let error = match patience {
+                    Patience::Until(_) => self.timed_out(),
+                    Patience::SinceProgress(_) => {
                         ModelError::Stalled { after: self.attempts.policy.idle_timeout }
                     }
-                    Transfer::Whole => self.timed_out(),
                 };
                 self.failed(error, true, delivered);
                 return;
@@ -256,26 +266,24 @@ impl Run {
             Some(Ok(event)) if !event.is_progress() => {
                 self.phase = Phase::Receiving {
                     response,
-                    transfer,
-                    deadline,
                     delivered,
+                    patience,
                 };
             }
             Some(Ok(event)) => {
-                delivered = true;
-                if transfer == Transfer::Streaming {
-                    deadline = Instant::now() + self.attempts.policy.idle_timeout;
-                }
                 let complete = matches!(event.event, StreamEvent::MessageStop);
                 self.queue.push_back(Ok(Delivery::Event(event)));
+                let patience = match patience {
+                    Patience::SinceProgress(_) => Patience::SinceProgress(None),
+                    Patience::Until(_) => patience,
+                };
                 self.phase = if complete {
                     Phase::Done
                 } else {
                     Phase::Receiving {
                         response,
-                        transfer,
-                        deadline,
-                        delivered,
+                        delivered: true,
+                        patience,
                     }
                 };
             }
