@@ -196,6 +196,7 @@ impl Conversation {
             self.count(&piece);
             if let Some(group) = self.groups.last_mut() {
                 group.assistant.push(piece);
+                group.words_current = false;
             }
         }
         self.touch_last();
@@ -210,7 +211,12 @@ impl Conversation {
                 || (!group.message_ids.is_empty() && group.user.is_empty() && !group.has_calls())
         });
         if !joins {
-            self.groups.push(Group::default());
+            // Right as long as the groups before are rendered; if they aren't, rendering starts there.
+            let first_message = Some(self.rendered.len());
+            self.groups.push(Group {
+                first_message,
+                ..Group::default()
+            });
         }
         if let Some(group) = self.groups.last_mut()
             && group.message_ids.last().is_none_or(|known| known != id)
@@ -322,6 +328,7 @@ impl Conversation {
         self.groups.truncate(mark.groups);
         if let Some(group) = self.groups.last_mut() {
             group.message_ids.truncate(mark.message_ids);
+            group.words_current &= group.assistant.len() == mark.assistant;
             group.assistant.truncate(mark.assistant);
             group.user.truncate(mark.user);
         }
@@ -347,6 +354,7 @@ impl Conversation {
     pub fn set_model(&mut self, model: &str) {
         if self.model != model {
             model.clone_into(&mut self.model);
+            self.groups.iter_mut().for_each(|group| group.words_current = false);
             self.touch(0);
         }
     }
@@ -505,6 +513,7 @@ impl Conversation {
         };
         if tail == Tail::Assistant {
             // A paused call of a server tool stays only in a request that continues it.
+            self.groups[last].words_current = false;
             self.touch(last);
         }
         let Some(dirty) = self.dirty.take() else {
@@ -512,20 +521,33 @@ impl Conversation {
         };
         let mut from = dirty.min(last);
         // What follows words that aren't shown belongs to the user message before them.
-        while from > 0 && self.groups[from].spoken(&self.model, false).is_empty() {
+        while from > 0
+            && (self.groups[from].first_message.is_none()
+                || self.groups[from].spoken(&self.model, false).is_empty())
+        {
             from -= 1;
         }
-        self.rendered.truncate(self.groups[from].first_message);
+        let first = self.groups[from].first_message;
+        let kept_words = first.filter(|_| self.groups[from].words_current);
+        self.rendered.truncate(kept_words.map_or(first.unwrap_or(0), |words| words + 1));
         let mut run: Vec<Slot> = Vec::new();
         for index in from..=last {
             let open_end = tail == Tail::Assistant && index == last;
-            let spoken = self.groups[index].spoken(&self.model, open_end);
-            self.groups[index].first_message = self.rendered.len();
+            let keeps_words = index == from && kept_words.is_some();
+            let spoken = if keeps_words {
+                Vec::new()
+            } else {
+                self.groups[index].first_message = None;
+                self.groups[index].words_current = !open_end;
+                self.groups[index].spoken(&self.model, open_end)
+            };
             if !spoken.is_empty() {
                 self.compose(Role::User, &mut run);
                 if self.rendered.is_empty() {
                     self.rendered.push(single_text(LOST_BEGINNING));
                 }
+                // What was heard before the words stays when the words change.
+                self.groups[index].first_message = Some(self.rendered.len());
                 let mut slots = spoken
                     .into_iter()
                     .map(|piece| Slot::Assistant(index, piece))

@@ -10,8 +10,12 @@ pub(super) struct Group {
     pub(super) message_ids: Vec<String>,
     pub(super) assistant: Vec<Piece>,
     pub(super) user: Vec<Piece>,
-    /// Where this group's messages start in `rendered`.
-    pub(super) first_message: usize,
+    /// Where the model's words of this group stand in `rendered`; `None` if none are shown, so that
+    /// what came in after them belongs to the message before.
+    pub(super) first_message: Option<usize>,
+    /// Whether the model's words stand in `rendered` as they are now, so that only what came in after
+    /// them has to be written anew.
+    pub(super) words_current: bool,
 }
 
 /// A block of what follows the model's words.
