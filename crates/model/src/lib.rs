@@ -12,6 +12,41 @@
 //! reads the process environment: whoever starts a session hands over a lookup function, so that a
 //! test or an embedding host decides what is seen.
 //!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use futures::StreamExt;
+//! use lathe_model::{AnthropicConfig, AnthropicProvider, Delivery, MessageAssembler, ModelRequest};
+//! use lathe_model::RecoveryPolicy;
+//! use lathe_protocol::{content::ContentBlock, encoded::EncodedMessage, message::Role};
+//! use std::sync::Arc;
+//! use tokio_util::sync::CancellationToken;
+//!
+//! let environment = |name: &str| std::env::var(name).ok();
+//! let provider = Arc::new(AnthropicProvider::new(&AnthropicConfig::from_env(environment)?)?);
+//! let mut request = ModelRequest::new("claude-sonnet-5-5", 8192);
+//! request.messages.push(EncodedMessage::new(Role::User, &[ContentBlock::text("Hello")])?);
+//!
+//! let policy = RecoveryPolicy::from_env(environment)?;
+//! let mut deliveries = lathe_model::run(provider, request, policy, CancellationToken::new());
+//! let mut assembler = MessageAssembler::default();
+//! while let Some(delivery) = deliveries.next().await {
+//!     match delivery? {
+//!         // A new attempt: what came before it does not count.
+//!         Delivery::Requesting { .. } => assembler = MessageAssembler::default(),
+//!         Delivery::Event(event) => {
+//!             if let Some(completed) = assembler.feed(&event.event)? {
+//!                 assert_eq!(completed.index, 0);
+//!             }
+//!         }
+//!         Delivery::Retracted { .. } | Delivery::Retrying { .. } | Delivery::FellBack { .. } => {}
+//!     }
+//! }
+//! let message = assembler.finish()?;
+//! # let _ = message;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! Start with [`request::ModelRequest`], then [`recovery`], then [`anthropic`].
 #![forbid(unsafe_code)]
 

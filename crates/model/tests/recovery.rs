@@ -432,7 +432,7 @@ async fn a_slow_stream_that_moves_is_left_alone() {
 
 #[tokio::test]
 async fn a_consumer_that_takes_its_time_is_not_a_stall() {
-    let gated = Reply::text("half a sentence and its rest").gate(Position::MidBlock(0), "rest");
+    let gated = Reply::text("the rest").gate(Position::BeforeBlock(0), "rest");
     let server = ScriptedServer::start(Scenario::new().reply(gated))
         .await
         .unwrap();
@@ -456,7 +456,7 @@ async fn a_consumer_that_takes_its_time_is_not_a_stall() {
         );
         if let Delivery::Event(event) = delivery {
             complete = matches!(event.event, StreamEvent::MessageStop);
-            if !paused && matches!(event.event, StreamEvent::ContentBlockStart { .. }) {
+            if !paused && matches!(event.event, StreamEvent::MessageStart { .. }) {
                 paused = true;
                 // Longer than the stream may be idle, while nobody asks it for anything.
                 tokio::time::sleep(policy.idle_timeout * 2).await;

@@ -100,3 +100,66 @@ fn both_ways(key: &str) -> Credentials {
         bearer: Some(key.to_owned()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// A helper that numbers its keys.
+    fn numbering() -> KeyHelper {
+        let calls = AtomicUsize::new(0);
+        Arc::new(move |_| {
+            let number = calls.fetch_add(1, Ordering::SeqCst);
+            Box::pin(std::future::ready(Ok(format!("key-{number}"))))
+        })
+    }
+
+    async fn key(source: &CredentialSource) -> Option<String> {
+        source.current().await.unwrap().api_key
+    }
+
+    #[tokio::test]
+    async fn a_helpers_key_is_kept_for_its_lifetime() {
+        let config = AnthropicConfig {
+            key_helper: Some(numbering()),
+            ..AnthropicConfig::default()
+        };
+        let source = CredentialSource::new(&config);
+        assert_eq!(key(&source).await.as_deref(), Some("key-0"));
+        assert_eq!(key(&source).await.as_deref(), Some("key-0"));
+        assert_eq!(source.refresh().await, Ok(true));
+        assert_eq!(key(&source).await.as_deref(), Some("key-1"));
+        let config = AnthropicConfig {
+            key_helper: Some(numbering()),
+            key_helper_lifetime: Duration::ZERO,
+            ..AnthropicConfig::default()
+        };
+        let source = CredentialSource::new(&config);
+        assert_eq!(key(&source).await.as_deref(), Some("key-0"));
+        assert_eq!(key(&source).await.as_deref(), Some("key-1"));
+    }
+
+    #[tokio::test]
+    async fn two_requests_at_once_ask_for_one_key() {
+        let config = AnthropicConfig {
+            key_helper: Some(numbering()),
+            ..AnthropicConfig::default()
+        };
+        let source = CredentialSource::new(&config);
+        let (one, two) = futures::join!(key(&source), key(&source));
+        assert_eq!(one, two);
+    }
+
+    #[tokio::test]
+    async fn a_given_key_counts_before_the_helper() {
+        let config = AnthropicConfig {
+            api_key: Some("given".into()),
+            key_helper: Some(numbering()),
+            ..AnthropicConfig::default()
+        };
+        let source = CredentialSource::new(&config);
+        assert_eq!(key(&source).await.as_deref(), Some("given"));
+        assert_eq!(source.refresh().await, Ok(false));
+    }
+}

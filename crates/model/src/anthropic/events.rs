@@ -8,8 +8,7 @@ use bytes::Bytes;
 use lathe_protocol::content::{ContentBlock, TextBlock, ThinkingBlock};
 use lathe_protocol::message::AssistantMessage;
 use lathe_protocol::stream::{Delta, MessageDelta, StreamEvent};
-use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// Event types that this version knows. Any other is news from a newer API, and skipped.
 const KNOWN: [&str; 8] = [
@@ -36,27 +35,24 @@ pub(crate) fn read(
     event: SseEvent,
     request_id: Option<&str>,
 ) -> Result<Option<ProviderEvent>, Unusable> {
+    // What gateways of another family end their streams with.
+    if event.data.as_ref() == b"[DONE]" {
+        return Ok(None);
+    }
     let parsed = match serde_json::from_slice::<StreamEvent>(&event.data) {
         Ok(parsed) => parsed,
-        Err(error) => {
-            #[derive(Deserialize)]
-            struct Kind {
-                r#type: Option<String>,
-            }
-            // What gateways of another family end their streams with.
-            if event.data.as_ref() == b"[DONE]" {
+        Err(error) => match second_look(&event.data) {
+            Some(Ok(parsed)) => parsed,
+            Some(Err(kind)) => {
+                tracing::debug!(kind, "skipping an event of unknown type");
                 return Ok(None);
             }
-            return match serde_json::from_slice::<Kind>(&event.data) {
-                Ok(Kind { r#type: Some(kind) }) if !KNOWN.contains(&kind.as_str()) => {
-                    tracing::debug!(kind, "skipping an event of unknown type");
-                    Ok(None)
-                }
-                _ => Err(Unusable::Malformed(format!(
+            None => {
+                return Err(Unusable::Malformed(format!(
                     "an event can't be read: {error}"
-                ))),
-            };
-        }
+                )));
+            }
+        },
     };
     if let StreamEvent::Error { error } = &parsed {
         let id = request_id.map(str::to_owned);
@@ -70,6 +66,74 @@ pub(crate) fn read(
         event: parsed,
         raw: event.data,
     }))
+}
+
+/// An event that isn't one at first sight: of an unknown type (its name as the error), or from a
+/// server that leaves out what it thinks goes without saying.
+fn second_look(data: &[u8]) -> Option<Result<StreamEvent, String>> {
+    let mut value: Value = serde_json::from_slice(data).ok()?;
+    let kind = value.get("type")?.as_str()?.to_owned();
+    if !KNOWN.contains(&kind.as_str()) {
+        return Some(Err(kind));
+    }
+    match kind.as_str() {
+        "message_start" => complete_message(value.get_mut("message")?),
+        "content_block_start" => complete_block(value.get_mut("content_block")?),
+        "message_delta" => default(value.as_object_mut()?, "usage", json!({})),
+        _ => {}
+    }
+    serde_json::from_value(value).ok().map(Ok)
+}
+
+/// Reads a whole message, as lenient as a stream is read.
+pub(crate) fn message(data: &[u8]) -> Result<AssistantMessage, serde_json::Error> {
+    serde_json::from_slice(data).or_else(|error| {
+        let mut value: Value = serde_json::from_slice(data)?;
+        // An error, or something else altogether, must not become an empty message.
+        if value.get("type").and_then(Value::as_str) != Some("message") {
+            return Err(error);
+        }
+        complete_message(&mut value);
+        serde_json::from_value(value)
+    })
+}
+
+fn complete_message(message: &mut Value) {
+    if let Some(fields) = message.as_object_mut() {
+        for (name, value) in [
+            ("id", json!("")),
+            ("model", json!("")),
+            ("content", json!([])),
+            ("usage", json!({})),
+        ] {
+            default(fields, name, value);
+        }
+        if let Some(blocks) = fields.get_mut("content").and_then(Value::as_array_mut) {
+            blocks.iter_mut().for_each(complete_block);
+        }
+    }
+}
+
+fn complete_block(block: &mut Value) {
+    let Some(fields) = block.as_object_mut() else {
+        return;
+    };
+    match fields.get("type").and_then(Value::as_str) {
+        Some("text") => default(fields, "text", json!("")),
+        Some("thinking") => {
+            default(fields, "thinking", json!(""));
+            default(fields, "signature", json!(""));
+        }
+        Some("tool_use") => default(fields, "input", json!({})),
+        _ => {}
+    }
+}
+
+/// Fills in a field that is absent or null.
+fn default(fields: &mut Map<String, Value>, name: &str, value: Value) {
+    if fields.get(name).is_none_or(Value::is_null) {
+        fields.insert(name.to_owned(), value);
+    }
 }
 
 /// The events that a stream would have sent for a whole message.
@@ -155,7 +219,6 @@ fn taken_apart(block: ContentBlock) -> (ContentBlock, Vec<Delta>) {
 mod tests {
     use super::*;
     use crate::assemble::MessageAssembler;
-    use serde_json::json;
 
     fn event(data: &str) -> Result<Option<ProviderEvent>, Unusable> {
         read(
@@ -207,6 +270,32 @@ mod tests {
             Err(Unusable::Malformed(_))
         ));
         assert!(matches!(event(""), Err(Unusable::Malformed(_))));
+    }
+
+    #[test]
+    fn servers_that_leave_out_the_obvious_are_understood() {
+        let events = [
+            r#"{"type":"message_start","message":{"type":"message","role":"assistant","usage":null,"content":null}}"#,
+            r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t","name":"N"}}"#,
+            r#"{"type":"content_block_stop","index":0}"#,
+            r#"{"type":"content_block_start","index":1,"content_block":{"type":"text","text":null}}"#,
+            r#"{"type":"content_block_stop","index":1}"#,
+            r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":null}"#,
+            r#"{"type":"message_stop"}"#,
+        ];
+        let mut assembler = MessageAssembler::default();
+        for data in events {
+            let Ok(Some(read)) = event(data) else {
+                panic!("{data}")
+            };
+            assembler.feed(&read.event).unwrap();
+        }
+        assert_eq!(assembler.finish().unwrap().content.len(), 2);
+        let whole =
+            message(br#"{"type":"message","content":[{"type":"tool_use","id":"t","name":"N"}]}"#);
+        assert_eq!(whole.unwrap().content.len(), 1);
+        assert!(message(br#"{"type":"error","error":{}}"#).is_err());
+        assert!(message(b"{}").is_err());
     }
 
     #[test]

@@ -27,7 +27,6 @@ use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, USER_AGENT};
 use http::{HeaderName, HeaderValue};
-use lathe_protocol::message::AssistantMessage;
 use reqwest::{Client, Response};
 use serde_json::Value;
 use std::collections::VecDeque;
@@ -386,7 +385,7 @@ fn whole(response: Response, url: Url) -> BoxStream<'static, Result<ProviderEven
                 url: transport::shown(&url),
                 message: format!("the message can't be read: {error}"),
             };
-            let message: AssistantMessage = serde_json::from_slice(&bytes).map_err(unreadable)?;
+            let message = events::message(&bytes).map_err(unreadable)?;
             events::from_message(message).map_err(unreadable)
         };
         let items: VecDeque<Result<ProviderEvent, ModelError>> = match outcome.await {

@@ -446,7 +446,7 @@ mod tests {
         for id in catalog.ids() {
             let info = catalog.find(id).unwrap();
             assert!(info.max_output as u64 <= info.context_window, "{id}");
-            assert!(info.name.is_some() && info.knowledge.is_some(), "{id}");
+            assert!(info.name.is_some() && info.thinking.is_some(), "{id}");
         }
     }
 
