@@ -354,7 +354,9 @@ impl Conversation {
     pub fn set_model(&mut self, model: &str) {
         if self.model != model {
             model.clone_into(&mut self.model);
-            self.groups.iter_mut().for_each(|group| group.words_current = false);
+            self.groups
+                .iter_mut()
+                .for_each(|group| group.words_current = false);
             self.touch(0);
         }
     }
@@ -529,7 +531,8 @@ impl Conversation {
         }
         let first = self.groups[from].first_message;
         let kept_words = first.filter(|_| self.groups[from].words_current);
-        self.rendered.truncate(kept_words.map_or(first.unwrap_or(0), |words| words + 1));
+        self.rendered
+            .truncate(kept_words.map_or(first.unwrap_or(0), |words| words + 1));
         let mut run: Vec<Slot> = Vec::new();
         for index in from..=last {
             let open_end = tail == Tail::Assistant && index == last;

@@ -317,19 +317,24 @@ fn lock(file: &File, path: &Path) -> Result<(), SessionError> {
 /// The process that holds a lock on a file, as Linux lists it.
 fn lock_owner(file: &File) -> Option<u32> {
     let inode = file.metadata().ok()?.ino().to_string();
-    let locks = fs::read_to_string("/proc/locks").ok()?;
-    locks.lines().find_map(|line| {
-        // `1: FLOCK  ADVISORY  WRITE 4711 08:01:262146 0 EOF`
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let [_, "FLOCK", _, _, pid, place, ..] = fields.as_slice() else {
-            return None;
-        };
-        let found = place.rsplit(':').next() == Some(inode.as_str());
-        found
-            .then(|| pid.parse().ok())
-            .flatten()
-            .filter(|pid| *pid > 0)
+    // The list is read in parts, and one that changes meanwhile may leave an entry out.
+    (0..5).find_map(|_| {
+        let locks = fs::read_to_string("/proc/locks").ok()?;
+        locks.lines().find_map(|line| owner_in(line, &inode))
     })
+}
+
+/// `1: FLOCK  ADVISORY  WRITE 4711 08:01:262146 0 EOF` → 4711, if the inode fits.
+fn owner_in(line: &str, inode: &str) -> Option<u32> {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let [_, "FLOCK", _, _, pid, place, ..] = fields.as_slice() else {
+        return None;
+    };
+    let found = place.rsplit(':').next() == Some(inode);
+    found
+        .then(|| pid.parse().ok())
+        .flatten()
+        .filter(|pid| *pid > 0)
 }
 
 pub(super) fn holder(path: &Path) -> io::Result<Option<Option<u32>>> {
