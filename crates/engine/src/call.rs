@@ -9,6 +9,7 @@ use crate::events::EventSink;
 use crate::hook_points::{HookPoints, HookVerdict};
 use crate::questions::{Answer, Questions};
 use crate::results;
+use crate::undo::Undo;
 use futures::FutureExt as _;
 use lathe_model::ToolInput;
 use lathe_permissions::{CallFacts, Permissions};
@@ -17,7 +18,7 @@ use lathe_protocol::display::Display;
 use lathe_protocol::event::Event;
 use lathe_protocol::ids::{AgentId, RecordId, RequestId, ToolUseId};
 use lathe_protocol::permission::{
-    Decision, DecisionReason, PermissionDenial, PermissionReply, PermissionRequest,
+    Decision, DecisionReason, PermissionDenial, PermissionReply, PermissionRequest, Subject,
 };
 use lathe_tools::context::ProgressSink;
 use lathe_tools::{
@@ -26,6 +27,7 @@ use lathe_tools::{
 };
 use serde_json::{Value, json};
 use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -45,6 +47,7 @@ pub(crate) struct CallEnvironment {
     pub(crate) turn: RecordId,
     pub(crate) agent_id: Option<AgentId>,
     pub(crate) backgrounds: Arc<Backgrounds>,
+    pub(crate) undo: Option<Arc<Undo>>,
 }
 
 /// How running calls are sent to the background.
@@ -106,6 +109,8 @@ pub(crate) struct CallResult {
     /// Whether the tool was started and may have changed something.
     pub(crate) had_effects: bool,
     pub(crate) cancels_siblings: bool,
+    /// The files that it read or changed.
+    pub(crate) touched: Vec<PathBuf>,
 }
 
 impl CallResult {
@@ -123,6 +128,7 @@ impl CallResult {
             elapsed: Duration::ZERO,
             had_effects: false,
             cancels_siblings: false,
+            touched: Vec::new(),
         }
     }
 }
@@ -265,7 +271,12 @@ impl CallEnvironment {
         });
         let started = Instant::now();
         traits = prepared.traits();
+        let subject = prepared.subject(&self.tools);
+        let watched = self.watch_shell(&subject, traits).await;
         let outcome = self.call(&id, &name, prepared, &cancel, started).await;
+        if let (Some(undo), Some((before, roots))) = (&self.undo, watched) {
+            undo.after_shell(before, roots, self.turn).await;
+        }
         self.backgrounds.forget(&id);
         let mut result = self
             .finish(&id, &name, &input, outcome, tool.result_limit(), started)
@@ -274,7 +285,26 @@ impl CallEnvironment {
         added_context.append(&mut result.added_context);
         result.added_context = added_context;
         result.had_effects = !traits.read_only;
+        if let Subject::Read { paths } | Subject::Write { paths } = subject
+            && !result.is_error
+        {
+            result.touched = paths;
+        }
         result
+    }
+
+    /// Looks over the roots before a shell command that may write, so that it can be undone.
+    async fn watch_shell(
+        &self,
+        subject: &Subject,
+        traits: CallTraits,
+    ) -> Option<(lathe_session::scan::Scan, Vec<PathBuf>)> {
+        let undo = self.undo.as_ref()?;
+        if traits.read_only || !matches!(subject, Subject::Shell { .. }) {
+            return None;
+        }
+        let roots = self.tools.roots.read().clone();
+        Some((undo.before_shell(roots.clone()).await?, roots))
     }
 
     fn background_token(&self, id: &ToolUseId) -> CancellationToken {
@@ -364,6 +394,7 @@ impl CallEnvironment {
                     elapsed,
                     had_effects: true,
                     cancels_siblings: false,
+                    touched: Vec::new(),
                 }
             }
             Err(error) => {
@@ -419,9 +450,9 @@ impl CallEnvironment {
         let (decision, hint) = with_hook(decision, hint, verdict, &self.permissions);
         match decision {
             Decision::Allow { .. } => Ok(prepared),
-            Decision::Deny { reason } => {
-                Err(self.refuse(id, tool.name(), prepared.input(), hint, &reason))
-            }
+            Decision::Deny { reason } => Err(self
+                .refuse(id, tool.name(), prepared.input(), hint, &reason)
+                .await),
             Decision::Ask {
                 reason,
                 suggestions,
@@ -447,9 +478,9 @@ impl CallEnvironment {
                     agent_id: self.agent_id.clone(),
                 };
                 match self.questions.ask(request, &self.hooks, cancel).await {
-                    Answer::NobodyToAsk => {
-                        Err(self.refuse(id, tool.name(), prepared.input(), hint, &reason))
-                    }
+                    Answer::NobodyToAsk => Err(self
+                        .refuse(id, tool.name(), prepared.input(), hint, &reason)
+                        .await),
                     Answer::Withdrawn => Err(Box::new(cancelled())),
                     Answer::Reply(PermissionReply::Allow {
                         updated_input,
@@ -470,13 +501,9 @@ impl CallEnvironment {
                             }
                             // A person may change what runs, but not past a deny rule.
                             if let (Decision::Deny { reason }, hint) = decide(prepared.as_ref()) {
-                                return Err(self.refuse(
-                                    id,
-                                    tool.name(),
-                                    prepared.input(),
-                                    hint,
-                                    &reason,
-                                ));
+                                return Err(self
+                                    .refuse(id, tool.name(), prepared.input(), hint, &reason)
+                                    .await);
                             }
                         }
                         Ok(prepared)
@@ -509,7 +536,7 @@ impl CallEnvironment {
         }
     }
 
-    fn refuse(
+    async fn refuse(
         &self,
         id: &ToolUseId,
         name: &str,
@@ -523,6 +550,9 @@ impl CallEnvironment {
             message: message.clone(),
             reason: reason.text(),
         });
+        self.hooks
+            .permission_denied(name, input, id, &reason.text())
+            .await;
         let mut result = CallResult::failure(message);
         result.denial = Some(denial);
         Box::new(result)

@@ -6,9 +6,9 @@ use crate::events::EventSink;
 use crate::guard::RepeatGuard;
 use crate::hook_points::HookPoints;
 use crate::ledger::Ledger;
-use crate::prompt::PromptParts;
 use crate::questions::Questions;
 use crate::records::RecordFactory;
+use crate::undo::Undo;
 use bytes::Bytes;
 use lathe_model::{
     CacheMarkers, Catalog, FallbackModel, ModelRequest, Provider, RecoveryPolicy, Thinking,
@@ -24,6 +24,7 @@ use lathe_protocol::permission::PermissionDenial;
 use lathe_protocol::record::{Fact, MessageRecord, Record};
 use lathe_protocol::usage::Usage;
 use lathe_session::{Conversation, TranscriptWriter};
+use lathe_settings::instructions::Instructions;
 use lathe_tools::{ToolContext, ToolRegistry};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{HashMap, VecDeque};
@@ -46,8 +47,14 @@ pub(crate) struct Shared {
     pub(crate) choices: RwLock<Choices>,
     pub(crate) backgrounds: Arc<crate::call::Backgrounds>,
     pub(crate) default_thinking: Option<Thinking>,
+    /// Whether the caller named the model: then settings don't change it.
+    pub(crate) model_is_pinned: bool,
+    pub(crate) undo: Option<Arc<Undo>>,
+    pub(crate) instructions: Mutex<Option<Instructions>>,
     /// For facts that don't wait for a turn; the same file as the conversation's own.
     pub(crate) transcript: TranscriptWriter,
+    /// What conversations inside this one used, until the ledger takes it in.
+    pub(crate) extra_usage: Mutex<Vec<crate::ledger::Totals>>,
 }
 
 /// What may change between steps.
@@ -82,7 +89,6 @@ pub(crate) struct Core {
 
 /// What doesn't change during a session.
 pub(crate) struct Fixed {
-    pub(crate) prompt: PromptParts,
     pub(crate) system: Bytes,
     pub(crate) limits: Limits,
     pub(crate) policy: RecoveryPolicy,

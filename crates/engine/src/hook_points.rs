@@ -370,6 +370,42 @@ impl HookPoints {
         }
     }
 
+    /// Settings changed while the session runs.
+    pub(crate) async fn config_change(&self, source: &str, files: &[String]) {
+        let fields = || json!({"source": source, "files": files, "file_path": files.first()});
+        self.fire(
+            HookEvent::ConfigChange,
+            Some(source),
+            fields,
+            &CancellationToken::new(),
+        )
+        .await;
+    }
+
+    /// All calls of one answer are done.
+    pub(crate) async fn post_tool_batch(&self, calls: usize) {
+        let fields = || json!({"tool_calls": calls});
+        self.fire(
+            HookEvent::PostToolBatch,
+            None,
+            fields,
+            &CancellationToken::new(),
+        )
+        .await;
+    }
+
+    /// The person is notified of something.
+    pub(crate) async fn notification(&self, kind: &str, message: &str) {
+        let fields = || json!({"notification_type": kind, "message": message, "title": "Lathe"});
+        self.fire(
+            HookEvent::Notification,
+            Some(kind),
+            fields,
+            &CancellationToken::new(),
+        )
+        .await;
+    }
+
     /// Tells which instruction files were loaded, and why.
     pub(crate) async fn instructions_loaded(&self, files: Value) {
         let fields = || json!({"files": files});

@@ -76,6 +76,22 @@ impl Ledger {
         }
     }
 
+    /// Adds what a conversation inside this one used.
+    pub fn absorb(&mut self, other: &Totals) {
+        for (model, usage) in &other.models {
+            let entry = self.totals.models.entry(model.clone()).or_default();
+            entry.input_tokens += usage.input_tokens;
+            entry.output_tokens += usage.output_tokens;
+            entry.cache_read_input_tokens += usage.cache_read_input_tokens;
+            entry.cache_creation_input_tokens += usage.cache_creation_input_tokens;
+            entry.web_search_requests += usage.web_search_requests;
+            entry.cost_usd += usage.cost_usd;
+            entry.context_window = usage.context_window;
+            entry.max_output_tokens = usage.max_output_tokens;
+        }
+        self.totals.api_duration_ms += other.api_duration_ms;
+    }
+
     /// Notes time spent waiting for the model API.
     pub fn note_api_time(&mut self, time: Duration) {
         self.turn_api_time += time;

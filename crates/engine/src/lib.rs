@@ -20,6 +20,8 @@ mod executor;
 mod guard;
 mod hook_points;
 pub mod ledger;
+mod live;
+mod nested;
 pub mod open;
 pub mod prompt;
 pub mod questions;
@@ -28,6 +30,7 @@ mod results;
 pub mod session;
 mod step;
 mod turn;
+mod undo;
 
 pub use events::EventStream;
 pub use open::{OpenError, Opened, SessionChoice, SessionOptions, open};

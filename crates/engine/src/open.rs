@@ -10,10 +10,13 @@ use crate::events::{self, EventSink, EventStream};
 use crate::guard::RepeatGuard;
 use crate::hook_points::HookPoints;
 use crate::ledger::{Ledger, Totals};
+use crate::live::{self, SettingsStore};
+use crate::nested::SessionHookModel;
 use crate::prompt::{PromptParts, Surroundings, git_branch};
 use crate::questions::{Answerer, Questions};
 use crate::records::{RecordFactory, reminder};
 use crate::session::{self, SessionHandle};
+use crate::undo::Undo;
 use lathe_hooks::HookRegistry;
 use lathe_model::{
     AnthropicConfig, AnthropicProvider, CacheMarkers, Catalog, ModelError, Provider,
@@ -29,7 +32,10 @@ use lathe_protocol::record::Record;
 use lathe_session::{
     Conversation, Loaded, SessionError, SessionPaths, SessionStore, TranscriptWriter, WriterOptions,
 };
-use lathe_settings::{Environment, LoadOptions, Places, Resolved, Source};
+use lathe_settings::instructions::{InstructionOptions, Instructions};
+use lathe_settings::trust_store::TrustStore;
+use lathe_settings::write::OwnWrites;
+use lathe_settings::{Environment, LoadOptions, Places, Resolved, Source, Trust};
 use lathe_tools::{ToolContext, ToolRegistry};
 use parking_lot::{Mutex, RwLock};
 use std::path::{Path, PathBuf};
@@ -163,7 +169,10 @@ pub struct Opened {
 pub async fn open(environment: Environment, options: SessionOptions) -> Result<Opened, OpenError> {
     let mut remarks = Vec::new();
     let places = Places::new(environment);
-    let settings = load_settings(&places, &options, &mut remarks)?;
+    let trust_store = TrustStore::new(&places);
+    let trust = trust_store.headless_trust(&places.project, options.setting_sources.as_deref());
+    let (settings, load_options) = load_settings(&places, &options, &trust, &mut remarks)?;
+    let own_writes = OwnWrites::default();
     let environment = with_settings(&places.environment, &settings);
     let catalog = catalog(&environment, &settings, &mut remarks);
     let (provider, key_source) = provider(&environment, &settings, &places)?;
@@ -172,14 +181,25 @@ pub async fn open(environment: Environment, options: SessionOptions) -> Result<O
     let (events, stream) = events::channel();
     let opened = transcript(&places, &options, &events)?;
     let session_id = opened.session_id;
+    let store = SettingsStore {
+        places: places.clone(),
+        own: own_writes.clone(),
+    };
     let permissions = Arc::new(permissions(
         &places,
         &settings,
+        &trust,
         &options,
         &opened.paths,
+        store,
         &mut remarks,
     )?);
-    let tools = Arc::new(tool_context(&places, &environment, &permissions, &opened));
+    let undo = undo(&opened, &events, &mut remarks);
+    let mut tools = tool_context(&places, &environment, &permissions, &opened);
+    if let Some(undo) = &undo {
+        tools.change_observer = undo.clone();
+    }
+    let tools = Arc::new(tools);
     let registry = offered(&options)?;
     let (hook_registry, late) = HookRegistry::new();
     hook_registry.set_settings(&settings);
@@ -211,6 +231,26 @@ pub async fn open(environment: Environment, options: SessionOptions) -> Result<O
         })
         .map(|name| catalog.resolve(&name).id);
     let branch = git_branch(&places.environment.cwd);
+    let instructions = Instructions::discover(
+        &places,
+        InstructionOptions {
+            roots: tools.roots.read().clone(),
+            outside_imports: trust_store
+                .entry(&places.project)
+                .and_then(|entry| entry.outside_imports)
+                .unwrap_or(false),
+            excludes: settings
+                .settings
+                .instruction_excludes
+                .clone()
+                .unwrap_or_default(),
+            without_project: options
+                .setting_sources
+                .as_ref()
+                .is_some_and(|sources| !sources.contains(&Source::Project)),
+        },
+    );
+    let loaded_files = serde_json::to_value(instructions.files()).unwrap_or_default();
     let prompt = PromptParts {
         replacement: options.system_prompt.clone(),
         appended: options.append_system_prompt.clone(),
@@ -226,7 +266,7 @@ pub async fn open(environment: Environment, options: SessionOptions) -> Result<O
             date: jiff::Zoned::now().date().to_string(),
             model: model.id.clone(),
         },
-        instructions: String::new(),
+        instructions: instructions_text(&instructions),
         language: settings.settings.language.clone(),
     };
     let mut betas = options.betas.clone();
@@ -236,7 +276,6 @@ pub async fn open(environment: Environment, options: SessionOptions) -> Result<O
         .and_then(|text| text.parse().ok());
     let fixed = Fixed {
         system: prompt.encode(),
-        prompt,
         limits: Limits {
             max_turns: options.max_turns,
             max_budget_usd: options.max_budget_usd,
@@ -279,8 +318,16 @@ pub async fn open(environment: Environment, options: SessionOptions) -> Result<O
         }),
         backgrounds: Arc::default(),
         default_thinking: thinking,
+        model_is_pinned: options.model.is_some()
+            || environment.variable("ANTHROPIC_MODEL").is_some(),
+        undo,
+        instructions: Mutex::new(Some(instructions)),
         transcript: opened.writer.clone(),
+        extra_usage: Mutex::default(),
     });
+    hooks.registry.set_model(Arc::new(SessionHookModel {
+        shared: Arc::downgrade(&shared),
+    }));
     let mut core = Core {
         shared,
         transcript: opened.writer,
@@ -310,7 +357,16 @@ pub async fn open(environment: Environment, options: SessionOptions) -> Result<O
     if let Some(history) = opened.history {
         restore(&mut core, &history, options.resume_at, &mut remarks)?;
     }
+    hooks.instructions_loaded(loaded_files).await;
     start_hooks(&mut core, &hooks, source).await;
+    live::watch_background(&core.shared);
+    live::watch_settings(
+        &core.shared,
+        places,
+        load_options,
+        Arc::new(settings),
+        own_writes,
+    );
     Ok(Opened {
         session: session::start(core),
         events: stream,
@@ -321,16 +377,14 @@ pub async fn open(environment: Environment, options: SessionOptions) -> Result<O
 fn load_settings(
     places: &Places,
     options: &SessionOptions,
+    trust: &Trust,
     remarks: &mut Vec<String>,
-) -> Result<Resolved, OpenError> {
-    let trust = lathe_settings::Trust::Headless {
-        named: options.setting_sources.clone().unwrap_or_default(),
-    };
+) -> Result<(Resolved, LoadOptions), OpenError> {
     let load = LoadOptions {
         flags: options.settings_flags.clone(),
         managed_flags: Vec::new(),
         sources: options.setting_sources.clone(),
-        trust,
+        trust: trust.clone(),
     };
     let settings = lathe_settings::load(places, &load);
     if let Some(problem) = settings.flag_errors().first() {
@@ -345,7 +399,7 @@ fn load_settings(
             what.join(", ")
         ));
     }
-    Ok(settings)
+    Ok((settings, load))
 }
 
 /// The environment with the variables that settings add. What the process has wins.
@@ -522,8 +576,10 @@ fn transcript(
 fn permissions(
     places: &Places,
     settings: &Resolved,
+    trust: &Trust,
     options: &SessionOptions,
     paths: &SessionPaths,
+    store: SettingsStore,
     remarks: &mut Vec<String>,
 ) -> Result<Permissions, OpenError> {
     let environment = &places.environment;
@@ -533,6 +589,10 @@ fn permissions(
         .unwrap_or_else(|| environment.cwd.clone());
     let mut context = PermissionContext::new(&environment.cwd, &home, &places.config_home);
     context.project.clone_from(&places.project);
+    context.trusted = trust.covers_folder();
+    let (ignore, problems) = lathe_permissions::IgnoreFile::load(&places.project);
+    context.ignore = ignore;
+    remarks.extend(problems);
     context.readable_paths.push(paths.tool_results());
     let (rules, problems) = lathe_permissions::settings::rules_of(settings, &context);
     context.rules = rules;
@@ -587,7 +647,7 @@ fn permissions(
     Ok(Permissions::new(PermissionsConfig {
         context,
         gates,
-        store: None,
+        store: Some(Box::new(store)),
     })?)
 }
 
@@ -614,6 +674,37 @@ fn tool_context(
         Arc::new(secrets),
         variables,
     )
+}
+
+/// Undo for the session; without it, the person is told.
+fn undo(opened: &Transcript, events: &EventSink, remarks: &mut Vec<String>) -> Option<Arc<Undo>> {
+    match lathe_session::checkpoint::FileHistory::new(opened.writer.clone()) {
+        Ok(history) => Some(Arc::new(Undo {
+            history: Arc::new(history),
+            runtime: tokio::runtime::Handle::current(),
+            events: events.clone(),
+            excluded: vec![opened.paths.project_folder().to_owned()],
+        })),
+        Err(error) => {
+            remarks.push(format!(
+                "changes to files can't be undone in this session: {error}"
+            ));
+            None
+        }
+    }
+}
+
+/// The instruction files, one after another, nearest last.
+fn instructions_text(instructions: &Instructions) -> String {
+    let mut text = String::new();
+    for file in instructions.files() {
+        text.push_str(&format!(
+            "# {}\n\n{}\n\n",
+            file.path.display(),
+            file.text_with_notice().trim_end()
+        ));
+    }
+    text
 }
 
 fn offered(options: &SessionOptions) -> Result<ToolRegistry, OpenError> {

@@ -88,7 +88,14 @@ impl Questions {
             }
         };
         let from_hooks = hooks.permission_request(&request, cancel);
-        tokio::pin!(from_face, from_hooks);
+        let wanted = request
+            .title
+            .clone()
+            .unwrap_or_else(|| request.tool_name.clone());
+        let message = format!("Lathe needs your permission: {wanted}");
+        let notified = hooks.notification("permission_prompt", &message);
+        tokio::pin!(from_face, from_hooks, notified);
+        let mut notifying = self.answerer == Answerer::Face;
         let mut face_open = self.answerer == Answerer::Face;
         let mut hooks_open = true;
         let answer = loop {
@@ -98,6 +105,7 @@ impl Questions {
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => break Answer::Withdrawn,
+                () = &mut notified, if notifying => notifying = false,
                 reply = &mut from_face, if face_open => match reply {
                     Some(reply) => break Answer::Reply(reply),
                     None => face_open = false,

@@ -18,6 +18,7 @@ use lathe_protocol::display::Display;
 use lathe_protocol::event::Event;
 use lathe_protocol::ids::RecordId;
 use lathe_protocol::message::StopReason;
+use lathe_protocol::record::Fact;
 use lathe_protocol::stream::StreamEvent;
 use serde_json::value::RawValue;
 use std::fmt::Write as _;
@@ -149,6 +150,7 @@ impl Core {
             turn: turn.prompt,
             agent_id: self.records.agent_id.clone(),
             backgrounds: self.shared.backgrounds.clone(),
+            undo: self.shared.undo.clone(),
         }
     }
 
@@ -273,6 +275,9 @@ impl Core {
         turn.set_calls(std::collections::HashMap::new());
 
         let calls = attempt.executor.count();
+        if calls > 0 {
+            self.shared.hooks.post_tool_batch(calls).await;
+        }
         let mut stop_reason = None;
         if let Some(header) = attempt.assembler.header().cloned() {
             self.ledger
@@ -344,6 +349,10 @@ impl Core {
             attempt.ending.get_or_insert(ending);
         }
         added.extend(result.added_context);
+        added.extend(self.touched_instructions(&result.touched));
+        if name == "TodoWrite" && !result.is_error {
+            self.keep_todos();
+        }
         self.shared.events.send(Event::CallFinished {
             tool_use_id: id.clone(),
             tool_name: name,
@@ -355,6 +364,34 @@ impl Core {
         let record = self.records.tool_result(call, block, result.structured);
         let uuid = self.append(record);
         attempt.records.push(uuid);
+    }
+
+    /// Instruction files that come with the files that were touched.
+    fn touched_instructions(&self, paths: &[std::path::PathBuf]) -> Vec<String> {
+        let mut instructions = self.shared.instructions.lock();
+        let Some(instructions) = instructions.as_mut() else {
+            return Vec::new();
+        };
+        let mut texts = Vec::new();
+        for path in paths {
+            for file in instructions.on_touch(path) {
+                texts.push(format!(
+                    "Instructions that hold for this part of the project, from {}:\n{}",
+                    file.path.display(),
+                    file.text_with_notice()
+                ));
+            }
+        }
+        texts
+    }
+
+    /// Keeps the task list with the session.
+    fn keep_todos(&mut self) {
+        let todos = serde_json::to_value(&*self.shared.tools.todos.lock()).unwrap_or_default();
+        self.append_fact(Fact::TodoList {
+            todos,
+            session_id: self.shared.session_id,
+        });
     }
 
     /// Takes an answer back. The executor has been stopped before.

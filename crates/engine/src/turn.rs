@@ -74,6 +74,7 @@ impl Core {
                     message: "Interrupted by the user".to_owned(),
                 };
             }
+            self.take_extra_usage();
             if let Some(done) = gate(state, &self.fixed.limits, self.ledger.cost_usd()) {
                 return done;
             }
@@ -326,6 +327,14 @@ impl Core {
         Ok(())
     }
 
+    /// Counts what conversations inside this one used.
+    fn take_extra_usage(&mut self) {
+        let used = std::mem::take(&mut *self.shared.extra_usage.lock());
+        for totals in &used {
+            self.ledger.absorb(totals);
+        }
+    }
+
     /// Delivers what the person typed meanwhile.
     async fn take_queued(&mut self, turn: &Turn) -> Result<(), Done> {
         loop {
@@ -432,6 +441,7 @@ impl Core {
         if is_error {
             self.shared.hooks.stop_failure(reason, &text, &errors).await;
         }
+        self.take_extra_usage();
         self.append_fact(Fact::Cost {
             totals: serde_json::to_value(self.ledger.totals()).unwrap_or_default(),
             session_id: self.shared.session_id,

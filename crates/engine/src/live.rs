@@ -1,0 +1,154 @@
+//! What goes on beside the turns: settings that change while the session runs, and background commands
+//! that begin and end.
+
+use crate::core::Shared;
+use lathe_permissions::PermissionContext;
+use lathe_protocol::event::{Event, NoticeLevel, TaskNotice, TaskStatus, TaskUsage};
+use lathe_settings::watch::SettingsWatcher;
+use lathe_settings::write::OwnWrites;
+use lathe_settings::{LoadOptions, Places, Resolved};
+use lathe_shell::run::{BackgroundCommand, BackgroundEvent, BackgroundStatus};
+use std::sync::{Arc, Weak};
+
+/// Keeps rules that a person chose to keep.
+pub(crate) struct SettingsStore {
+    pub(crate) places: Places,
+    pub(crate) own: OwnWrites,
+}
+
+impl lathe_permissions::Store for SettingsStore {
+    fn save(&self, update: &lathe_protocol::permission::PermissionUpdate) -> Result<(), String> {
+        lathe_settings::write::save_update(&self.places, update, Some(&self.own))
+            .map(|_| ())
+            .map_err(|error| error.to_string())
+    }
+}
+
+/// Watches the settings files until the session ends. What changes takes effect at once: rules, hooks,
+/// the model.
+pub(crate) fn watch_settings(
+    shared: &Arc<Shared>,
+    places: Places,
+    options: LoadOptions,
+    current: Arc<Resolved>,
+    own: OwnWrites,
+) {
+    let shared = Arc::downgrade(shared);
+    tokio::spawn(async move {
+        let starting = tokio::task::spawn_blocking(move || {
+            SettingsWatcher::start(places, options, current, own)
+        });
+        let (watcher, mut changes) = match starting.await {
+            Ok(Ok(started)) => started,
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "settings are not watched");
+                return;
+            }
+            Err(_) => return,
+        };
+        while let Some(change) = changes.recv().await {
+            let Some(shared) = Weak::upgrade(&shared) else {
+                break;
+            };
+            for problem in &change.problems {
+                shared
+                    .events
+                    .notice(NoticeLevel::Warning, problem.to_string());
+            }
+            if change.keys.is_empty() {
+                continue;
+            }
+            apply(&shared, &watcher.current());
+            let summaries: Vec<String> = change.keys.iter().map(|key| key.summary()).collect();
+            shared.events.notice(
+                NoticeLevel::Info,
+                format!("Settings changed: {}", summaries.join(", ")),
+            );
+            let files: Vec<String> = change
+                .files
+                .iter()
+                .map(|(_, path)| path.display().to_string())
+                .collect();
+            let source = change
+                .files
+                .first()
+                .map_or("settings", |(source, _)| source.name())
+                .to_owned();
+            shared.hooks.config_change(&source, &files).await;
+        }
+    });
+}
+
+/// Makes changed settings count.
+fn apply(shared: &Shared, settings: &Resolved) {
+    let context: Arc<PermissionContext> = shared.permissions.snapshot();
+    let (rules, problems) = lathe_permissions::settings::rules_of(settings, &context);
+    for problem in problems {
+        shared
+            .events
+            .notice(NoticeLevel::Warning, problem.to_string());
+    }
+    shared.permissions.reload(&rules);
+    shared.hooks.registry.set_settings(settings);
+    if let Some(model) = &settings.settings.model
+        && !shared.model_is_pinned
+    {
+        shared.choices.write().model = shared.catalog.resolve(model).id;
+    }
+}
+
+/// Tells the faces of background commands.
+pub(crate) fn watch_background(shared: &Arc<Shared>) {
+    let mut changes = shared.tools.shell.background().subscribe();
+    let shared = Arc::downgrade(shared);
+    tokio::spawn(async move {
+        while let Some(change) = changes.recv().await {
+            let Some(shared) = Weak::upgrade(&shared) else {
+                break;
+            };
+            shared.events.send(Event::Task(match change {
+                BackgroundEvent::Started(command) => TaskNotice::Started {
+                    task_id: command.id.clone(),
+                    description: description(&command),
+                    tool_use_id: command.tool_use_id.clone(),
+                    task_type: "local_bash".to_owned(),
+                    is_backgrounded: true,
+                    extra: lathe_protocol::Extra::new(),
+                },
+                BackgroundEvent::Ended(command) => finished(&command),
+            }));
+        }
+    });
+}
+
+fn description(command: &BackgroundCommand) -> String {
+    if command.description.is_empty() {
+        command.command.clone()
+    } else {
+        command.description.clone()
+    }
+}
+
+fn finished(command: &BackgroundCommand) -> TaskNotice {
+    let status = match &command.status {
+        BackgroundStatus::Stopped => TaskStatus::Stopped,
+        BackgroundStatus::Completed | BackgroundStatus::Running => TaskStatus::Completed,
+        BackgroundStatus::Failed(_) => TaskStatus::Failed,
+    };
+    let code = command
+        .status
+        .exit_code()
+        .map_or_else(String::new, |code| format!(" (exit code {code})"));
+    TaskNotice::Finished {
+        task_id: command.id.clone(),
+        tool_use_id: command.tool_use_id.clone(),
+        status,
+        output_file: command.output_file.display().to_string(),
+        summary: format!("{}: {}{code}", description(command), command.status.word()),
+        usage: Some(TaskUsage {
+            total_tokens: 0,
+            tool_uses: 0,
+            duration_ms: u64::try_from(command.elapsed.as_millis()).unwrap_or(u64::MAX),
+        }),
+    }
+}
