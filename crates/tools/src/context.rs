@@ -34,7 +34,7 @@ pub struct ToolContext {
     /// Says which files' contents may not be read without a person's word.
     pub secrets: SecretCheck,
     /// Looks up an environment variable.
-    pub environment: Arc<dyn Fn(&str) -> Option<String> + Send + Sync>,
+    pub environment: EnvironmentLookup,
 }
 
 /// Told of every file before a tool changes it.
@@ -98,6 +98,9 @@ impl ProgressSink {
         (self.0)(display);
     }
 }
+
+/// Looks up an environment variable.
+pub type EnvironmentLookup = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// Says of a file whether its content may not be read without a person's word.
 pub type SecretCheck = Arc<dyn Fn(&Path) -> bool + Send + Sync>;

@@ -461,19 +461,19 @@ impl FileCache {
         remembered.sort_by(|(one, _), (other, _)| one.cmp(other));
         remembered
             .into_iter()
-            .filter_map(|(key, entry)| self.change_of(key, entry))
+            .filter_map(|(key, entry)| self.change_of(&key, entry))
             .collect()
     }
 
-    fn change_of(&self, key: PathBuf, entry: Entry) -> Option<FileChange> {
-        let metadata = match std::fs::metadata(&key) {
+    fn change_of(&self, key: &Path, entry: Entry) -> Option<FileChange> {
+        let metadata = match std::fs::metadata(key) {
             Ok(metadata) => Some(metadata),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             // Not readable at the moment: nothing is known, so nothing is told.
             Err(_) => return None,
         };
         let Some(metadata) = metadata else {
-            self.update(&key, entry.stamp, None);
+            self.update(key, entry.stamp, None);
             return Some(FileChange {
                 path: entry.named,
                 diff: "The file no longer exists.".to_owned(),
@@ -484,12 +484,12 @@ impl FileCache {
             return None;
         }
         let bytes = (metadata.is_file() && metadata.len() <= LARGEST_DIFFED)
-            .then(|| std::fs::read(&key).ok())
+            .then(|| std::fs::read(key).ok())
             .flatten();
         let hash = bytes.as_deref().map(hash_of);
         let (old_stamp, path) = (entry.stamp, entry.named.clone());
         if hash.is_some() && hash == entry.hash {
-            self.update(&key, old_stamp, Some(Entry { stamp, ..entry }));
+            self.update(key, old_stamp, Some(Entry { stamp, ..entry }));
             return None;
         }
         let text = bytes
@@ -507,7 +507,7 @@ impl FileCache {
             Seen::Nothing
         };
         self.update(
-            &key,
+            key,
             old_stamp,
             Some(Entry {
                 named: path.clone(),

@@ -119,13 +119,18 @@ impl Input {
         builder.build(&self.pattern).map_err(|error| {
             let advice = match error.kind() {
                 grep_regex::ErrorKind::NotAllowed(_) => {
-                    " To search across lines, set multiline to true."
+                    "To search across lines, set multiline to true."
                 }
-                _ => " Write a literal ( [ { . * + ? | \\ with a backslash in front.",
+                _ => "Write a literal ( [ { . * + ? | \\ with a backslash in front.",
+            };
+            // The matcher wraps the pattern in a group; the plain library points into the pattern as
+            // it was written.
+            let error = match regex::Regex::new(&self.pattern) {
+                Err(plain) => plain.to_string(),
+                Ok(_) => error.to_string(),
             };
             ToolError::invalid(format!(
-                "The pattern is not a valid regular expression: {error}\n{}",
-                advice.trim_start()
+                "The pattern is not a valid regular expression: {error}\n{advice}"
             ))
         })
     }
@@ -205,6 +210,9 @@ struct Search {
     withheld: AtomicUsize,
 }
 
+/// Takes each file that is to be searched.
+type Visitor<'s> = Box<dyn FnMut(&Path) + Send + 's>;
+
 /// What a search of files by name or by number gives.
 type Found = (PathBuf, u64);
 
@@ -240,10 +248,7 @@ impl Search {
 
     /// Walks the tree and hands every file that is to be searched to a function made once per
     /// thread.
-    fn walk<'s>(
-        &'s self,
-        visitor: impl Fn() -> Box<dyn FnMut(&Path) + Send + 's>,
-    ) -> Result<(), ToolError> {
+    fn walk<'s>(&'s self, visitor: impl Fn() -> Visitor<'s>) -> Result<(), ToolError> {
         let cancel = &self.context.cancel;
         let mut builder = walk::walk(&self.start, Ignored::LeftOut);
         if let Some(names) = &self.input.r#type {

@@ -1,0 +1,167 @@
+//! How fast Grep and Glob are beside ripgrep itself, on the same tree in the same run.
+//!
+//! ```text
+//! cargo run --release -p lathe-tools --example search_speed -- [files, default 100000] [folder]
+//! ```
+//!
+//! Builds a tree in a temporary folder (or searches the given one), asks both the same questions in
+//! turn, and prints the best time of each and their ratio. Needs `rg` on the PATH. ripgrep's time
+//! includes the start of its process, since that is what calling it would cost.
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a program for people at a terminal"
+)]
+
+use lathe_protocol::ids::{RecordId, SessionId};
+use lathe_tools::context::{CallContext, ProgressSink, ToolContext};
+use lathe_tools::registry;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+
+const ROUNDS: usize = 9;
+
+/// A question to a tool, and the same to ripgrep.
+struct Question {
+    name: &'static str,
+    tool: &'static str,
+    input: Value,
+    arguments: &'static [&'static str],
+}
+
+fn questions() -> Vec<Question> {
+    vec![
+        Question {
+            name: "names of files, rare word",
+            tool: "Grep",
+            input: json!({"pattern": "needle_in_hay"}),
+            arguments: &["--files-with-matches", "needle_in_hay"],
+        },
+        Question {
+            name: "names of files, common regex",
+            tool: "Grep",
+            input: json!({"pattern": "fn\\s+item_\\d+", "head_limit": 0}),
+            arguments: &["--files-with-matches", "fn\\s+item_\\d+"],
+        },
+        Question {
+            name: "lines, rare word",
+            tool: "Grep",
+            input: json!({"pattern": "needle_in_hay", "output_mode": "content", "head_limit": 0}),
+            arguments: &["--line-number", "needle_in_hay"],
+        },
+        Question {
+            name: "lines, common word, first 250",
+            tool: "Grep",
+            input: json!({"pattern": "value", "output_mode": "content"}),
+            arguments: &["--line-number", "value"],
+        },
+        Question {
+            name: "counts, ignoring case",
+            tool: "Grep",
+            input: json!({"pattern": "RESULT", "-i": true, "output_mode": "count", "head_limit": 0}),
+            arguments: &["--count", "--ignore-case", "RESULT"],
+        },
+        Question {
+            name: "files by name",
+            tool: "Glob",
+            input: json!({"pattern": "**/*.rs"}),
+            arguments: &["--files", "--glob", "*.rs"],
+        },
+    ]
+}
+
+fn build_tree(root: &Path, files: usize) {
+    for number in 0..files {
+        let folder = root.join(format!("part{}/group{}", number % 10, number % 1000));
+        if number < 1000 {
+            std::fs::create_dir_all(&folder).unwrap();
+        }
+        let mut text = String::new();
+        for line in 0..8 + number % 40 {
+            let _ = writeln!(
+                text,
+                "    pub fn item_{line}(value: u32) -> Result<u32, Error> {{ Ok(value + {number}) }}"
+            );
+        }
+        if number % 997 == 0 {
+            text.push_str("// needle_in_hay\n");
+        }
+        let kind = ["rs", "py", "md", "ts"][number % 4];
+        std::fs::write(folder.join(format!("file{number}.{kind}")), text).unwrap();
+    }
+    std::fs::write(root.join(".gitignore"), "*.log\nbuild/\n").unwrap();
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let files = arguments
+        .next()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(100_000);
+    let temporary = tempfile::tempdir().unwrap();
+    let root = match arguments.next() {
+        Some(folder) => folder.into(),
+        None => {
+            println!("building a tree of {files} files");
+            build_tree(temporary.path(), files);
+            temporary.path().to_owned()
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let session = Arc::new(ToolContext::new(
+        SessionId::random(),
+        root.clone(),
+        root.clone(),
+        vec![root.clone()],
+        temporary.path().join("results"),
+        Arc::new(|_| false),
+        BTreeMap::new(),
+    ));
+    let tools = registry::builtin();
+    for question in questions() {
+        let mut ours = Duration::MAX;
+        let mut theirs = Duration::MAX;
+        for _ in 0..ROUNDS {
+            let started = Instant::now();
+            let call = Arc::clone(tools.find(question.tool).unwrap())
+                .prepare(question.input.clone(), &session)
+                .unwrap();
+            let context = CallContext {
+                session: Arc::clone(&session),
+                tool_use_id: "call".into(),
+                turn: RecordId::random(),
+                cancel: CancellationToken::new(),
+                to_background: CancellationToken::new(),
+                progress: ProgressSink::none(),
+            };
+            runtime.block_on(call.call(context)).unwrap();
+            ours = ours.min(started.elapsed());
+
+            let started = Instant::now();
+            let output = Command::new("rg")
+                .args(["--no-config", "--hidden", "--glob", "!.git"])
+                .args(question.arguments)
+                .arg(&root)
+                .output()
+                .unwrap();
+            theirs = theirs.min(started.elapsed());
+            assert!(output.status.success(), "{output:?}");
+        }
+        println!(
+            "{:32} lathe {:8.1?}  rg {:8.1?}  ratio {:.2}",
+            question.name,
+            ours,
+            theirs,
+            ours.as_secs_f64() / theirs.as_secs_f64()
+        );
+    }
+}
