@@ -443,7 +443,8 @@ fn collect<'a>(value: &'a Value, path: &mut Vec<String>, rows: &mut Vec<(KeyPath
                 path.pop();
             }
         }
-        leaf => rows.push((KeyPath(path.clone()), leaf)),
+        leaf if !path.is_empty() => rows.push((KeyPath(path.clone()), leaf)),
+        _ => {}
     }
 }
 

@@ -152,7 +152,6 @@ variables! {
     #[harmless] "BASH_MAX_TIMEOUT_MS" => "tools", "600000", "The longest time limit that a shell command may ask for, in milliseconds.";
     #[harmless] "BASH_MAX_OUTPUT_LENGTH" => "tools", "30000", "How many characters of a shell command's output the model gets.";
     #[harmless] "LATHE_DISABLE_BACKGROUND_TASKS" | "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS" => "tools", "", "`1` keeps shell commands out of the background: one that reaches its time limit is ended.";
-    "LATHE" => "set for shell commands", "1", "Says that a command is run by Lathe.";
     "LATHE_COMMAND_ID" => "set for shell commands", "", "Marks the processes of a command, so that all of them are found when it ends.";
     "SHELL" => "shell", "/bin/bash", "The shell whose start-up files the shell tool reads.";
     #[harmless] "MCP_TIMEOUT" => "mcp", "30000", "How long a server may take to start, in milliseconds.";

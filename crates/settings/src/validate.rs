@@ -356,6 +356,9 @@ pub(crate) fn describe(root: &Value, schema: &Value) -> String {
     let words = check.words(schema);
     let mut parts: Vec<String> = Vec::new();
     if let Some(choices) = alternatives(schema) {
+        if let [only] = choices.as_slice() {
+            return describe(root, only);
+        }
         for choice in choices {
             let part = describe(root, choice);
             if check.words(choice).is_empty() && !parts.contains(&part) {

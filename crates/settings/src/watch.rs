@@ -124,7 +124,6 @@ impl SettingsWatcher {
         {
             let mut guard = shared.lock();
             guard.debouncer = Some(debouncer);
-            guard.watch_folders();
             // Something may have changed between loading and watching.
             guard.look();
         }
@@ -163,11 +162,12 @@ impl Drop for SettingsWatcher {
 
 impl Shared {
     fn look(&mut self) {
+        // First, so that what happens in a new folder after this look makes an event.
+        self.watch_folders();
         if let Some(change) = self.state.look() {
             // Nobody listens any more when the session is over.
             let _ = self.changes.send(change);
         }
-        self.watch_folders();
     }
 
     /// Watches the folders of all files. Of a folder that isn't there yet, the folder above.
