@@ -75,9 +75,7 @@ pub(crate) fn read(
             Toucher::Shell => "Read",
         };
         let grants = |rule: &Rule| rule.is_for_reading() || rule.is_for_writing(tool);
-        findings.allow = granted(path, context, secret.is_some(), grants, |form| {
-            readable(form, path, context)
-        });
+        findings.allow = granted(path, context, grants, |form| readable(form, path, context));
     }
     findings
 }
@@ -173,9 +171,8 @@ pub(crate) fn write(
     findings.allow = granted(
         path,
         context,
-        secret.is_some(),
         |rule| rule.is_for_writing(tool),
-        |form| edits && plain && within(form, &context.roots, path.case_insensitive),
+        |form| edits && literal.is_none() && within(form, &context.roots, path.case_insensitive),
     );
     findings
 }
@@ -209,23 +206,25 @@ fn rule_on(
 }
 
 /// The allow rule that lets a path pass: every form that is touched must be covered by a rule or be
-/// free anyway, and at least one is covered by a rule. A secret needs a rule that names it.
+/// free anyway, and at least one is covered by a rule. A form that is a secret needs a rule that
+/// names it.
 fn granted(
     path: &ResolvedPath,
     context: &PermissionContext,
-    secret: bool,
     about: impl Fn(&Rule) -> bool,
     free: impl Fn(&Path) -> bool,
 ) -> Option<DecisionReason> {
     let mut reason = None;
-    for form in path.touched() {
+    // The way it was written counts where that alone makes it a secret.
+    let written = Some(path.written.as_path()).filter(|written| context.secret(written).is_some());
+    for form in path.touched().chain(written) {
+        let secret = context.secret(form).is_some();
+        let names = |rule: &Rule| {
+            rule.named_path()
+                .is_some_and(|named| context.secret(named).is_some())
+        };
         let rule = context.rules.with(Behavior::Allow).find(|rule| {
-            about(rule)
-                && rule.covers_form(form, path.case_insensitive)
-                && (!secret
-                    || rule
-                        .named_path()
-                        .is_some_and(|named| context.secret(named).is_some()))
+            about(rule) && rule.covers_form(form, path.case_insensitive) && (!secret || names(rule))
         });
         match rule {
             Some(rule) => reason = reason.or_else(|| Some(rule.reason())),

@@ -9,6 +9,8 @@
 //! - [`context`]: what a decision depends on, as plain data.
 //! - `order`: the order in which it counts. `files` and `shell` judge what is touched; `protected`
 //!   knows which paths need a person, and which are secrets.
+//! - [`answer`]: asking, with several answerers racing. [`classifier`]: auto mode, where a model answers.
+//! - [`settings`]: from settings files and back. [`cli`]: what `lathe permissions …` does.
 //! - [`live`]: the changing permissions of a session, and what was refused.
 //!
 //! What this crate deliberately doesn't do: it never asks anybody itself, runs nothing, and never
@@ -17,7 +19,10 @@
 //! Start with [`decide`].
 #![forbid(unsafe_code)]
 
+pub mod answer;
 mod broad;
+pub mod classifier;
+pub mod cli;
 pub mod context;
 mod decision;
 mod files;

@@ -173,9 +173,7 @@ pub(crate) fn protected(path: &Path, own: OwnPlaces<'_>) -> Option<String> {
     }
     let names = lower_names(path);
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let Some(last) = names.last().copied() else {
-        return None;
-    };
+    let last = names.last().copied()?;
     if names.iter().any(|name| OWN_FOLDERS.contains(name)) || OWN_FILES.contains(&last) {
         return Some(format!(
             "`{shown}` holds settings, hooks, skills or commands that Lathe obeys"

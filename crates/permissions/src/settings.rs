@@ -1,9 +1,16 @@
-//! From settings to rules, and from answers back to settings.
+//! From settings to a context with its rules, and from answers back to settings files.
 
+use crate::classifier::Guide;
 use crate::context::PermissionContext;
+use crate::live::Store;
+use crate::path::real_folder;
 use crate::pattern::Anchors;
+use crate::protected::IgnoreFile;
 use crate::ruleset::{RuleProblem, RuleSet};
+use lathe_protocol::permission::PermissionUpdate;
 use lathe_settings::load::Resolved;
+use lathe_settings::paths::Places;
+use lathe_settings::write::{OwnWrites, save_update};
 
 /// Compiles the rules of all settings sources. Rules that don't parse are returned with their file
 /// and line; they count for nothing.
@@ -33,4 +40,79 @@ pub fn rules_of(settings: &Resolved, context: &PermissionContext) -> (RuleSet, V
         ));
     }
     (rules, problems)
+}
+
+/// A context from settings: rules, roots, mode, `.latheignore`. What is wrong is said in texts.
+/// `bypass_available` stays false; that takes a flag.
+#[must_use]
+pub fn context_of(
+    places: &Places,
+    settings: &Resolved,
+    trusted: bool,
+) -> (PermissionContext, Vec<String>) {
+    let environment = &places.environment;
+    let home = environment
+        .home
+        .clone()
+        .unwrap_or_else(|| environment.cwd.clone());
+    let mut context = PermissionContext::new(&environment.cwd, &home, &places.config_home);
+    context.project.clone_from(&places.project);
+    context.trusted = trusted;
+    let (rules, problems) = rules_of(settings, &context);
+    context.rules = rules;
+    let mut remarks: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    let (ignore, problems) = IgnoreFile::load(&real_folder(&places.project));
+    context.ignore = ignore;
+    remarks.extend(problems);
+    for (folder, _) in settings.directories(places) {
+        let root = real_folder(&folder);
+        if !context.roots.contains(&root) {
+            context.roots.push(root);
+        }
+    }
+    if let Some(mode) = settings
+        .settings
+        .permissions
+        .as_ref()
+        .and_then(|configured| configured.default_mode)
+    {
+        context.mode = mode;
+    }
+    (context, remarks)
+}
+
+/// What the person says about auto mode.
+#[must_use]
+pub fn guide_of(settings: &Resolved) -> Guide {
+    settings
+        .settings
+        .auto_mode
+        .as_ref()
+        .map_or_else(Guide::default, |auto| Guide {
+            allow: auto.allow.clone(),
+            soft_deny: auto.soft_deny.clone(),
+            environment: auto.environment.clone(),
+        })
+}
+
+/// Keeps lasting changes in the settings files.
+pub struct SettingsStore {
+    places: Places,
+    own: OwnWrites,
+}
+
+impl SettingsStore {
+    /// A store for these places. `own` keeps the watcher from reporting our own writes.
+    #[must_use]
+    pub fn new(places: Places, own: OwnWrites) -> Self {
+        Self { places, own }
+    }
+}
+
+impl Store for SettingsStore {
+    fn save(&self, update: &PermissionUpdate) -> Result<(), String> {
+        save_update(&self.places, update, Some(&self.own))
+            .map(|_| ())
+            .map_err(|error| error.to_string())
+    }
 }

@@ -37,7 +37,7 @@ pub(super) fn judge_part(judge: &Judge<'_>, part: &Part) -> Decision {
         judge,
         part,
         folders: folders.as_deref(),
-        grant: grant(judge, part),
+        grant: grant(judge, part, folders.as_deref()),
     };
     let mut decisions = vec![view.command().decide(judge.context.mode)];
     let mut paths: Vec<Findings> = Vec::new();
@@ -70,7 +70,7 @@ enum Reach {
     Spelt,
 }
 
-fn grant<'a>(judge: &Judge<'a>, part: &Part) -> Option<Grant<'a>> {
+fn grant<'a>(judge: &Judge<'a>, part: &Part, folders: Option<&[PathBuf]>) -> Option<Grant<'a>> {
     if let Some(rule) = judge.exact {
         return Some(Grant {
             rule,
@@ -86,6 +86,15 @@ fn grant<'a>(judge: &Judge<'a>, part: &Part) -> Option<Grant<'a>> {
     if !part.can_be_allowed || part.concerns.iter().any(Concern::asks_despite_rules) {
         return None;
     }
+    // A rule is for a command in the folder that is worked in, not for the same words where another
+    // folder's configuration says what they do.
+    let foreign = part
+        .concerns
+        .iter()
+        .any(|concern| concern.kind == ConcernKind::ForeignFolder);
+    if foreign && !are_roots(judge, folders) {
+        return None;
+    }
     let words = words_of(&part.effective_argv);
     let rule = judge.context.rules.with(Behavior::Allow).find(|rule| {
         rule.command()
@@ -97,6 +106,16 @@ fn grant<'a>(judge: &Judge<'a>, part: &Part) -> Option<Grant<'a>> {
     Some(Grant {
         rule,
         reach: if spelt { Reach::Spelt } else { Reach::Command },
+    })
+}
+
+/// Whether each of the folders that a part may run in is a working root itself.
+fn are_roots(judge: &Judge<'_>, folders: Option<&[PathBuf]>) -> bool {
+    folders.is_some_and(|folders| {
+        folders.iter().all(|folder| {
+            let real = judge.call.resolved.get(folder).real;
+            real.is_some_and(|real| judge.context.roots.contains(&real))
+        })
     })
 }
 
@@ -190,12 +209,7 @@ impl View<'_> {
         // `cd` to the very folder that is worked in, then git: the same folder that is trusted.
         self.part.read_only_in_trusted_folder
             && self.judge.context.trusted
-            && self.folders.is_some_and(|folders| {
-                folders.iter().all(|folder| {
-                    let real = self.judge.call.resolved.get(folder).real;
-                    real.is_some_and(|real| self.judge.context.roots.contains(&real))
-                })
-            })
+            && are_roots(self.judge, self.folders)
     }
 
     /// Whether it would only read if its redirections weren't there.

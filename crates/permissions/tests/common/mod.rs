@@ -1,5 +1,6 @@
 //! A small project on disk, and calls as the engine makes them.
 #![allow(dead_code, reason = "each test file uses some of it")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 use lathe_permissions::{
     CallFacts, IgnoreFile, PermissionContext, Rule, decide, parse_rule, resolve,
@@ -193,4 +194,68 @@ pub(crate) fn rows() -> Vec<Vec<&'static str>> {
             fields
         })
         .collect()
+}
+
+/// A command of the analyser's corpus.
+pub(crate) struct Sample {
+    pub(crate) command: String,
+    pub(crate) shell: lathe_shell::syntax::ShellKind,
+    pub(crate) kind: String,
+}
+
+/// A file of the analyser's corpus: `command<TAB>shell<TAB>verdict<TAB>kind`.
+pub(crate) fn corpus(name: &str) -> Vec<Sample> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../shell/data")
+        .join(name);
+    let text = std::fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    text.lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(|line| {
+            let fields: Vec<&str> = line.split('\t').collect();
+            Sample {
+                command: unescape(fields[0]),
+                shell: match fields[1] {
+                    "zsh" => lathe_shell::syntax::ShellKind::Zsh,
+                    "posix" | "sh" => lathe_shell::syntax::ShellKind::Posix,
+                    _ => lathe_shell::syntax::ShellKind::Bash,
+                },
+                kind: fields.get(3).copied().unwrap_or_default().to_owned(),
+            }
+        })
+        .collect()
+}
+
+/// A text as in a Rust string.
+fn unescape(text: &str) -> String {
+    let mut out = String::new();
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        if character != '\\' {
+            out.push(character);
+            continue;
+        }
+        match characters.next() {
+            Some('n') => out.push('\n'),
+            Some('t') => out.push('\t'),
+            Some('r') => out.push('\r'),
+            Some('0') => out.push('\0'),
+            Some('x') => {
+                let code: String = characters.by_ref().take(2).collect();
+                out.push(char::from(u8::from_str_radix(&code, 16).unwrap()));
+            }
+            Some('u') => {
+                let code: String = characters
+                    .by_ref()
+                    .skip(1)
+                    .take_while(|c| *c != '}')
+                    .collect();
+                out.push(char::from_u32(u32::from_str_radix(&code, 16).unwrap()).unwrap());
+            }
+            Some(other) => out.push(other),
+            None => out.push('\\'),
+        }
+    }
+    out
 }
