@@ -1,11 +1,12 @@
 //! How fast Grep and Glob are beside ripgrep itself, on the same tree in the same run.
 //!
 //! ```text
-//! cargo run --release -p lathe-tools --example search_speed -- [files, default 100000] [folder]
+//! cargo run --release -p lathe-tools --example search_speed -- [files, default 100000] [folder] [question]
 //! ```
 //!
 //! Builds a tree in a temporary folder (or searches the given one), asks both the same questions in
-//! turn, and prints the best time of each and their ratio. Needs `rg` on the PATH. ripgrep's time
+//! turn, and prints the best time of each and their ratio. With a question's number, only that one
+//! is asked, once and without ripgrep: for a profiler or strace. Needs `rg` on the PATH. ripgrep's time
 //! includes the start of its process, since that is what calling it would cost.
 #![allow(
     clippy::print_stdout,
@@ -127,10 +128,15 @@ fn main() {
         BTreeMap::new(),
     ));
     let tools = registry::builtin();
-    for question in questions() {
+    let alone: Option<usize> = arguments.next().and_then(|text| text.parse().ok());
+    let rounds = alone.map_or(ROUNDS, |_| 1);
+    for (number, question) in questions().into_iter().enumerate() {
+        if alone.is_some_and(|alone| alone != number) {
+            continue;
+        }
         let mut ours = Duration::MAX;
         let mut theirs = Duration::MAX;
-        for _ in 0..ROUNDS {
+        for _ in 0..rounds {
             let started = Instant::now();
             let call = Arc::clone(tools.find(question.tool).unwrap())
                 .prepare(question.input.clone(), &session)
@@ -145,6 +151,9 @@ fn main() {
             };
             runtime.block_on(call.call(context)).unwrap();
             ours = ours.min(started.elapsed());
+            if alone.is_some() {
+                continue;
+            }
 
             let started = Instant::now();
             let output = Command::new("rg")
@@ -155,6 +164,10 @@ fn main() {
                 .unwrap();
             theirs = theirs.min(started.elapsed());
             assert!(output.status.success(), "{output:?}");
+        }
+        if alone.is_some() {
+            println!("{:32} lathe {ours:8.1?}", question.name);
+            continue;
         }
         println!(
             "{:32} lathe {:8.1?}  rg {:8.1?}  ratio {:.2}",
