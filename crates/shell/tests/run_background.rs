@@ -216,3 +216,26 @@ async fn shutting_down_ends_them_all() {
     fixture.session.shut_down().await;
     fixture.assert_no_survivor();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_output_file_stops_growing_and_says_so() {
+    let fixture = Fixture::new();
+    let background = fixture.session.background();
+    let options = RunOptions {
+        spill_limit: 100,
+        ..RunOptions::default()
+    };
+    let id = fixture
+        .session
+        .start_in_background("seq 1000; echo the end", options)
+        .await
+        .unwrap();
+    let ended = background.wait(id.as_str(), HANG).await.unwrap();
+    assert_eq!(ended.output_file.metadata().unwrap().len(), 100);
+    assert!(read(&fixture, id.as_str()).contains("full at 100 bytes"));
+    let again = read(&fixture, id.as_str());
+    assert!(
+        again.contains("the end\n") && again.contains("full"),
+        "{again}"
+    );
+}

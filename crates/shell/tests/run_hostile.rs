@@ -105,12 +105,7 @@ async fn a_leftover_that_ignores_sigterm_is_killed() {
     let finished = fixture
         .run("bash -c 'trap \"\" TERM; while :; do sleep 1000; done' & sleep 0.1; echo done")
         .await;
-    // Bash may add its own word on the killed job.
-    assert!(
-        finished.output.text.starts_with("done\n"),
-        "{}",
-        finished.output.text
-    );
+    assert_eq!(finished.output.text, "done\n");
     fixture.assert_no_survivor();
 }
 
@@ -368,5 +363,15 @@ async fn a_time_limit_can_move_it_into_the_background_instead() {
         .await
         .unwrap();
     assert_eq!(stopped.status.word(), "killed");
+    fixture.assert_no_survivor();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shell_that_stopped_itself_is_ended() {
+    let fixture = Fixture::new();
+    let finished = fixture
+        .run_with("sleep 1000 & kill -STOP $$", limit(200))
+        .await;
+    assert_eq!(finished.exit, Exit::TimedOut);
     fixture.assert_no_survivor();
 }

@@ -63,14 +63,21 @@ async fn a_deleted_working_folder_is_left_and_said() {
         .run("mkdir sub && cd sub && rmdir ../sub; echo here")
         .await;
     assert_eq!(finished.exit, Exit::Exited(0));
-    assert!(
-        matches!(finished.directory, DirectoryChange::Lost { .. }),
-        "{:?}",
-        finished.directory
-    );
+    let back = |path: &Path| path.canonicalize().unwrap();
+    assert_eq!(back(finished.directory.now()), fixture.work());
     assert_eq!(
         fixture.run("pwd -P").await.output.text.trim(),
         fixture.work().to_str().unwrap()
+    );
+
+    fixture.run("mkdir here; cd here").await;
+    let finished = fixture.run("rmdir ../here").await;
+    assert_eq!(
+        finished.directory,
+        DirectoryChange::Lost {
+            gone: fixture.work().join("here"),
+            now: fixture.work()
+        }
     );
 
     let sub = fixture.work().join("other");
@@ -362,4 +369,54 @@ async fn progress_shows_the_last_lines_but_not_too_often() {
     let last = seen.last().unwrap();
     assert!(last.last_lines.lines().count() <= 5 && last.last_lines.contains("line "));
     assert!(last.total_bytes > 0 && last.elapsed > Duration::ZERO);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_start_up_files_of_zsh_count_too() {
+    let Ok(zsh) = which::which("zsh") else {
+        println!("skipped: zsh is not installed");
+        return;
+    };
+    let fixture = Fixture::with(|options| {
+        options.snapshot = true;
+        options.shell = Some(zsh);
+    });
+    std::fs::write(
+        fixture.folder.path().join(".zshrc"),
+        "greet() { echo \"hello $1\" }\nalias shout='echo LOUD'\nexport FROM_RC=yes\n",
+    )
+    .unwrap();
+    prepared(&fixture.session).await;
+    assert_eq!(
+        fixture
+            .run("greet you; shout; echo $FROM_RC")
+            .await
+            .output
+            .text,
+        "hello you\nLOUD\nyes\n"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sibling_has_its_own_folder_and_the_same_background() {
+    let fixture = Fixture::new();
+    fixture
+        .session
+        .add_environment([(OsString::from("SHARED"), OsString::from("yes"))]);
+    let sibling = fixture.session.sibling("/usr".into());
+    let finished = sibling
+        .run("echo $SHARED; cd /", RunOptions::default())
+        .await
+        .unwrap();
+    assert_eq!(finished.output.text, "yes\n");
+    assert_eq!(sibling.directory(), Path::new("/"));
+    assert_eq!(
+        fixture.session.directory().canonicalize().unwrap(),
+        fixture.work()
+    );
+    let id = sibling
+        .start_in_background("true", RunOptions::default())
+        .await
+        .unwrap();
+    assert!(fixture.session.background().get(id.as_str()).is_ok());
 }

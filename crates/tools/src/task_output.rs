@@ -88,13 +88,19 @@ impl Tool for TaskOutput {
                 }
             };
         }
-        let accepts = filter.map(|filter| move |line: &str| filter.is_match(line));
-        let accepts = accepts
-            .as_ref()
-            .map(|accepts| accepts as &dyn Fn(&str) -> bool);
-        let new = background
-            .read_new(&input.task_id, accepts, MOST_OUTPUT)
-            .map_err(failed)?;
+        let reader = background.clone();
+        let id = input.task_id.clone();
+        // There may be much to read.
+        let new = tokio::task::spawn_blocking(move || {
+            let accepts = filter.map(|filter| move |line: &str| filter.is_match(line));
+            let accepts = accepts
+                .as_ref()
+                .map(|accepts| accepts as &dyn Fn(&str) -> bool);
+            reader.read_new(&id, accepts, MOST_OUTPUT)
+        })
+        .await
+        .map_err(|error| ToolError::failed(format!("Reading the output failed: {error}.")))?
+        .map_err(failed)?;
         // It may have ended between the wait and the read; the newer word counts.
         task = background.get(&input.task_id).unwrap_or(task);
 

@@ -138,8 +138,10 @@ struct Entry {
     tool_use_id: Option<ToolUseId>,
     output_file: PathBuf,
     supervised: Supervised,
-    /// How much of the file has been given out.
-    offset: u64,
+    /// The most that is written to the file.
+    file_limit: u64,
+    /// How much of the file has been given out. Behind a lock of its own: reading takes a while.
+    offset: Arc<Mutex<u64>>,
 }
 
 impl Entry {
@@ -214,6 +216,7 @@ pub(super) struct Adoption {
     pub(super) description: String,
     pub(super) tool_use_id: Option<ToolUseId>,
     pub(super) folder: PathBuf,
+    pub(super) file_limit: u64,
 }
 
 impl BackgroundCommands {
@@ -225,6 +228,7 @@ impl BackgroundCommands {
             description,
             tool_use_id,
             folder,
+            file_limit,
         } = adoption;
         let unique: String = RequestId::random().0.chars().take(8).collect();
         let id = TaskId(format!("bash_{unique}"));
@@ -252,7 +256,8 @@ impl BackgroundCommands {
             tool_use_id,
             output_file,
             supervised: supervised.clone(),
-            offset: 0,
+            file_limit,
+            offset: Arc::default(),
         };
         {
             let mut inner = self.inner.lock();
@@ -309,27 +314,36 @@ impl BackgroundCommands {
         filter: Option<&dyn Fn(&str) -> bool>,
         limit: usize,
     ) -> Result<NewOutput, BackgroundError> {
-        let mut inner = self.inner.lock();
-        let entry = inner.find(id)?;
-        let over = entry.outcome();
+        let (over, path, file_limit, offset, supervised) = {
+            let mut inner = self.inner.lock();
+            let entry = inner.find(id)?;
+            (
+                entry.outcome().is_some(),
+                entry.output_file.clone(),
+                entry.file_limit,
+                Arc::clone(&entry.offset),
+                entry.supervised.clone(),
+            )
+        };
+        let mut given_out = offset.lock();
         let fail = |source| BackgroundError::Output {
-            id: entry.id.clone(),
-            path: entry.output_file.clone(),
+            id: TaskId::from(id),
+            path: path.clone(),
             source,
         };
         // Read in pieces and kept like a command's own output, so a gigabyte costs no more here.
         let mut kept = super::capture::Capture::new(limit);
-        let mut file = std::fs::File::open(&entry.output_file).map_err(fail)?;
-        file.seek(SeekFrom::Start(entry.offset)).map_err(fail)?;
+        let mut file = std::fs::File::open(&path).map_err(fail)?;
+        file.seek(SeekFrom::Start(*given_out)).map_err(fail)?;
         let mut piece: Vec<u8> = Vec::new();
         let mut chunk = vec![0; 64 * 1024];
-        let mut offset = entry.offset;
+        let mut offset = *given_out;
         loop {
             let count = file.read(&mut chunk).map_err(fail)?;
             piece.extend_from_slice(&chunk[..count]);
             let last = count == 0;
             let usable = match filter {
-                _ if last && over.is_some() => piece.len(),
+                _ if last && over => piece.len(),
                 Some(_) => piece
                     .iter()
                     .rposition(|&byte| byte == b'\n')
@@ -353,14 +367,21 @@ impl BackgroundCommands {
                 break;
             }
         }
-        entry.offset = offset;
+        let grew = offset > *given_out;
+        *given_out = offset;
         let truncated = kept.omitted() > 0;
-        let path = entry.output_file.display().to_string();
         let mut text = kept.text(|cut| {
+            let path = path.display();
             format!("\n\n[{cut} bytes left out here; the whole output is in {path}]\n\n")
         });
-        if over.is_some_and(|outcome| outcome.output.file_truncated) {
-            text.push_str("\n[the output file reached its size limit; the rest was not kept]\n");
+        let total = supervised.capture.lock().total();
+        if offset >= file_limit && total > offset {
+            if !grew {
+                text.push_str(&supervised.capture.lock().last_lines(20, 4_000));
+            }
+            text.push_str(&format!(
+                "\n[the output file is full at {file_limit} bytes of {total} and doesn't grow any more]\n"
+            ));
         }
         Ok(NewOutput { text, truncated })
     }

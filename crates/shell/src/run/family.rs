@@ -54,6 +54,8 @@ pub(super) struct Family {
     leader_started: Option<u64>,
     marker: String,
     seen: HashSet<(i32, u64)>,
+    /// Members that were dead already when they were last looked at.
+    dead: HashSet<(i32, u64)>,
 }
 
 impl Family {
@@ -64,14 +66,15 @@ impl Family {
             leader_started: read_stat(leader).map(|process| process.started),
             marker,
             seen: HashSet::new(),
+            dead: HashSet::new(),
         }
     }
 
     /// All living members. The shell itself is left out where asked.
     pub(super) fn members(&mut self, shell: Shell) -> Vec<Process> {
-        // A process that ended while the table was read may have left a child that the table
-        // doesn't have, and one in the middle of an exec shows no environment. "None" is only
-        // believed of a look without such holes.
+        // A process that ended while the table was read (it is gone, or newly dead) may have left a
+        // child that the table doesn't have, and one in the middle of an exec shows no environment.
+        // "None" is only believed of a look without such holes.
         for _ in 0..10 {
             let (table, whole) = all_processes();
             let (members, sure) = self.members_in(table, shell);
@@ -110,6 +113,11 @@ impl Family {
             }
         }
         add_descendants(&mut belongs, &table);
+        for process in &table {
+            if process.dead && belongs.contains(&process.pid) {
+                sure &= !self.dead.insert((process.pid, process.started));
+            }
+        }
         let own = std::process::id().cast_signed();
         let members: Vec<Process> = table
             .into_iter()

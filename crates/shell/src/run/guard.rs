@@ -1,7 +1,7 @@
 //! The last safety net: what happens to running commands when this process is killed outright.
 //!
 //! A parent-death signal reaches the shell but not what the shell started. So one small `sh` waits,
-//! in a session of its own, on a pipe that only this process holds open. When the pipe closes
+//! in a group of its own, on a pipe that only this process holds open. When the pipe closes
 //! without [`dismiss`] having been called, this process is dead, and the guard kills every process
 //! that carries its marker.
 

@@ -278,7 +278,9 @@ pub enum RunError {
         source: std::io::Error,
     },
     /// The output file of a background command could not be made.
-    #[error("the output file of the background command could not be written: {reason}")]
+    #[error(
+        "the output file of the background command could not be written, so the command was ended: {reason}"
+    )]
     OutputFile {
         /// Which, and why not.
         reason: String,

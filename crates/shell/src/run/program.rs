@@ -123,6 +123,11 @@ impl ShellProgram {
             ShellKind::Bash | ShellKind::Zsh => "builtin",
             ShellKind::Posix => "command",
         };
+        // Bash would print a word on each job that is ended; none of them is of interest any more.
+        let forget = match self.kind {
+            ShellKind::Bash => "builtin disown -a || :; ",
+            ShellKind::Zsh | ShellKind::Posix => "",
+        };
         let report = format!(
             "__lathe_report() {{ \
                local __code=$? __children='?'; \
@@ -130,7 +135,7 @@ impl ShellProgram {
                  __lathe_reported=1; \
                  {builtin} read -r __children < \"/proc/$$/task/$$/children\" || :; \
                  {{ {builtin} pwd -P || :; {builtin} printf '\\0%s\\0' \"$__children\"; }} >&{descriptor} || :; \
-                 if [ -n \"$__children\" ]; then {builtin} read -r __children <&{descriptor} || :; fi; \
+                 if [ -n \"$__children\" ]; then {forget}{builtin} read -r __children <&{descriptor} || :; fi; \
                fi; \
                return \"$__code\"; }}"
         );

@@ -45,7 +45,7 @@ pub struct ShellSession {
     program: Option<ShellProgram>,
     environment: Vec<(OsString, OsString)>,
     directory: RwLock<PathBuf>,
-    extra_environment: RwLock<Vec<(OsString, OsString)>>,
+    extra_environment: Arc<RwLock<Vec<(OsString, OsString)>>>,
     snapshot: Arc<Mutex<SnapshotState>>,
     background: BackgroundCommands,
 }
@@ -82,10 +82,27 @@ impl ShellSession {
             program,
             environment,
             directory: RwLock::new(options.directory.clone()),
-            extra_environment: RwLock::new(Vec::new()),
+            extra_environment: Arc::default(),
             snapshot: Arc::new(Mutex::new(state)),
             background: BackgroundCommands::default(),
             options,
+        }
+    }
+
+    /// A shell for someone else in the same session (a sub-agent): with a working folder of its own,
+    /// and the same environment, snapshot and background commands.
+    #[must_use]
+    pub fn sibling(&self, directory: PathBuf) -> Self {
+        let mut options = self.options.clone();
+        options.directory.clone_from(&directory);
+        Self {
+            options,
+            program: self.program.clone(),
+            environment: self.environment.clone(),
+            directory: RwLock::new(directory),
+            extra_environment: Arc::clone(&self.extra_environment),
+            snapshot: Arc::clone(&self.snapshot),
+            background: self.background.clone(),
         }
     }
 
@@ -218,6 +235,7 @@ impl ShellSession {
                 description: options.description.clone(),
                 tool_use_id: options.tool_use_id.clone(),
                 folder: self.options.output_folder.clone(),
+                file_limit: options.spill_limit,
             })
             .await
     }
@@ -376,14 +394,11 @@ impl ShellSession {
                 refused: ended_in,
                 now: began_in,
             },
-            // The shell's folder is gone, or it said nothing and the folder is gone.
+            // It had moved, and that folder is gone: it is back where it was.
+            Some(None) if began_in.is_dir() => DirectoryChange::None(began_in),
             Some(None) => DirectoryChange::Lost {
                 gone: wanted.to_path_buf(),
-                now: if began_in.is_dir() {
-                    began_in
-                } else {
-                    self.existing_directory(&began_in, options)?
-                },
+                now: self.existing_directory(&began_in, options)?,
             },
             None => match replaced {
                 Some(now) => DirectoryChange::Lost {

@@ -225,9 +225,12 @@ fn build(
     let has_functions = functions.windows(2).any(|window| window == b"()");
     let file = if has_functions || !aliases.is_empty() {
         let mut text = Vec::new();
-        if shell.kind == ShellKind::Bash {
-            text.extend_from_slice(b"shopt -s expand_aliases\n");
-        }
+        text.extend_from_slice(match shell.kind {
+            ShellKind::Bash => b"shopt -s expand_aliases\n",
+            // It comes with aliases of its own, and no function can be defined under their names.
+            ShellKind::Zsh => b"unalias -m '*'\n",
+            ShellKind::Posix => b"",
+        });
         text.extend_from_slice(functions);
         text.push(b'\n');
         text.extend_from_slice(&aliases);
