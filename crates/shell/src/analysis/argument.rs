@@ -188,7 +188,8 @@ impl VariableArgument {
         let mut bounded = true;
         let mut path = String::new();
         let mut prefix_open = true;
-        for (index, part) in word.parts.iter().enumerate() {
+        let mut leading = true;
+        for part in &word.parts {
             match part {
                 WordPart::Literal(text) | WordPart::Quoted(text) => {
                     if prefix_open {
@@ -197,9 +198,10 @@ impl VariableArgument {
                     // After a pattern, a step up could lead anywhere.
                     bounded &= !(pattern && text.contains(".."));
                     path.push_str(text);
+                    leading &= text.is_empty();
                     continue;
                 }
-                WordPart::Tilde(user) if index == 0 => {
+                WordPart::Tilde(user) if leading => {
                     found.prefix.push('~');
                     home = user.is_empty();
                     bounded &= user.is_empty();
@@ -229,7 +231,7 @@ impl VariableArgument {
                     found.splits |= !parameter.quoted
                         || matches!(parameter.name.as_str(), "@" | "*")
                         || parameter.evaluated.iter().any(|subscript| subscript.whole);
-                    let known = parameter.plain && index == 0;
+                    let known = parameter.plain && leading;
                     match parameter.name.as_str() {
                         "HOME" if known => {
                             home = true;
@@ -250,6 +252,7 @@ impl VariableArgument {
                 }
             }
             prefix_open = false;
+            leading = false;
         }
         if home {
             // `~name` joined to more text isn't below the home folder.

@@ -154,6 +154,20 @@ fn vital(path: &PathOperand) -> Option<&'static str> {
         }
         PathKind::Pipe => None,
         PathKind::Unbounded => {
+            // A pattern that can reach upwards is at least as bad as its text looks.
+            if !text.contains(['$', '`', '"', '\'', '\\', '(']) {
+                let (kind, text) = match text.strip_prefix("~/") {
+                    Some(rest) => (PathKind::HomePattern, rest),
+                    None => (PathKind::Pattern, text),
+                };
+                let reason = vital(&PathOperand {
+                    kind,
+                    text: text.to_owned(),
+                });
+                if reason.is_some() {
+                    return reason;
+                }
+            }
             // `rm -rf "$x/"` is `rm -rf /` when the variable is empty.
             let tail = text.trim_matches(['"', '\'']);
             let variable_then_slash = tail.starts_with('$') && {

@@ -132,7 +132,7 @@ impl<'a> Walker<'a> {
         let several = pipeline.commands.len() > 1;
         let before = self.folder.clone();
         let mut names: Option<Vec<PathOperand>> = None;
-        for command in &pipeline.commands {
+        for (position, command) in pipeline.commands.iter().enumerate() {
             match command {
                 Command::Simple(simple) => {
                     names = self.simple(simple, pipeline.timed, names.as_deref());
@@ -153,7 +153,14 @@ impl<'a> Walker<'a> {
                 }
             }
             if several {
-                self.folder = before.clone();
+                // zsh runs the last command of a pipeline in the shell itself, bash can be told to.
+                let last = position + 1 == pipeline.commands.len();
+                let changed = last && self.folder != before;
+                self.folder = if changed {
+                    WorkingFolder::Unknown
+                } else {
+                    before.clone()
+                };
             }
         }
     }
@@ -547,18 +554,14 @@ impl<'a> Walker<'a> {
         };
         let mut add = |kind, message: String| part.concerns.push(Concern::new(kind, message));
         let Some(name) = part.effective_argv.first().and_then(Argument::fixed) else {
-            add(
-                ConcernKind::VariableCommand,
-                format!("the command {} is not fixed", first.text),
-            );
+            // A program below the home folder is known well enough to be named by a rule.
+            let path = part.effective_argv.first().map(Argument::path);
+            if path.is_none_or(|path| path.kind != PathKind::Home) {
+                let message = format!("the command {} is not fixed", first.text);
+                add(ConcernKind::VariableCommand, message);
+            }
             return;
         };
-        if part.argv.first().and_then(Argument::fixed).is_none() {
-            add(
-                ConcernKind::VariableCommand,
-                format!("the command {} is not fixed", first.text),
-            );
-        }
         if first.text.contains("$'") {
             add(
                 ConcernKind::HiddenWord,

@@ -127,16 +127,22 @@ impl<'a> Found<'a> {
                 format!("{} opens a connection", word.text),
             );
         }
-        let in_proc = compact.contains("/proc") || compact.starts_with("proc/");
-        let last = compact.rsplit('/').next().unwrap_or_default();
-        let secret = [
-            "environ", "mem", "maps", "auxv", "fd", "root", "cwd", "exe", "stack", "pagemap",
-            "syscall", "kcore",
+        let steps: Vec<&str> = compact.split('/').collect();
+        let in_process = steps
+            .iter()
+            .position(|step| *step == "proc")
+            .is_some_and(|index| {
+                steps.get(index + 1).is_some_and(|step| {
+                    matches!(*step, "self" | "thread-self" | "kcore" | "..")
+                        || step.contains(['$', '*', '?', '[', '{', '`'])
+                        || (!step.is_empty() && step.bytes().all(|byte| byte.is_ascii_digit()))
+                })
+            });
+        let last = steps.last().copied().unwrap_or_default();
+        let harmless = [
+            "status", "stat", "statm", "comm", "cgroup", "limits", "mounts", "io", "sched",
         ];
-        let reaches = in_proc
-            && (word.fixed().is_none()
-                || compact.split('/').any(|step| secret.contains(&step))
-                || compact.contains(".."));
+        let reaches = in_process && !(word.fixed().is_some() && harmless.contains(&last));
         if reaches || last == "environ" {
             self.concern(
                 ConcernKind::ProcessSecrets,

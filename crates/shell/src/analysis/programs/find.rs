@@ -146,11 +146,15 @@ fn judge_exec(
     surroundings: Surroundings<'_>,
 ) -> Result<usize, String> {
     let rest = words.get(start..).unwrap_or_default();
-    let end = rest.iter().position(|word| word.fixed() == Some(";")).or_else(|| {
-        rest.windows(2).position(|pair| {
-            matches!(pair, [first, second] if first.fixed() == Some("{}") && second.fixed() == Some("+"))
-        }).map(|index| index + 1)
-    });
+    // `;` ends it, and so does `{} +`, whichever comes first.
+    let end = rest
+        .iter()
+        .enumerate()
+        .position(|(index, word)| match word.fixed() {
+            Some(";") => true,
+            Some("+") => index > 0 && rest.get(index - 1).and_then(Argument::fixed) == Some("{}"),
+            _ => false,
+        });
     let Some(end) = end else {
         return Err("find's -exec doesn't end".to_owned());
     };

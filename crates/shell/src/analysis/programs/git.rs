@@ -22,7 +22,7 @@ const DIFF: &str = "-p -u -s -U= --patch --no-patch --unified= --raw --patch-wit
     -# --ours --theirs --base -0 -1 -2 -3";
 
 /// Options of everything that walks history, on top of [`DIFF`].
-const HISTORY: &str = "-n= --max-count= --skip= --since= --after= --until= --before= --author= --committer= --grep= \
+const HISTORY: &str = "-n= -# --max-count= --skip= --since= --after= --until= --before= --author= --committer= --grep= \
     --all-match --invert-grep -i --regexp-ignore-case --basic-regexp -E --extended-regexp -F --fixed-strings -P \
     --perl-regexp --merges --no-merges --min-parents= --max-parents= --first-parent --not --all --branches? --tags? \
     --remotes? --glob= --exclude= --reflog --boundary --cherry-pick --left-only --right-only --cherry --cherry-mark \
@@ -102,8 +102,8 @@ fn judge_command(command: &str, words: &[Argument]) -> Verdict {
             "--creation-factor= --no-dual-color --left-only --right-only",
         ],
         "shortlog" => &[
-            HISTORY,
             "-n -s -e -c -w? --numbered --summary --email --group= --committer",
+            HISTORY,
         ],
         "branch" => &[BRANCH],
         "tag" => &[TAG],

@@ -34,7 +34,6 @@ const NPM: &[(&str, &str)] = &[
     ("query", ""),
     ("pkg get", ""),
     ("dist-tag ls", ""),
-    ("help", ""),
 ];
 
 const YARN: &[(&str, &str)] = &[
@@ -68,7 +67,6 @@ const CARGO: &[(&str, &str)] = &[
     ("read-manifest", "--manifest-path@"),
     ("verify-project", ""),
     ("search", "--limit= --registry="),
-    ("help", ""),
 ];
 
 /// These write a lock file unless told not to.
@@ -100,7 +98,6 @@ const PIP: &[(&str, &str)] = &[
     ("debug", ""),
     ("config list", ""),
     ("config get", ""),
-    ("help", ""),
     ("cache dir", ""),
     ("cache info", ""),
     ("cache list", ""),
@@ -112,7 +109,6 @@ const GO: &[(&str, &str)] = &[
     ("version", "-m -v"),
     ("env", "-json"),
     ("doc", "-all -c -cmd -short -src -u"),
-    ("help", ""),
     (
         "list",
         "-json -m -f= -deps -test -u -e -find -versions -retracted",

@@ -63,7 +63,12 @@ pub(super) fn judge(argv: &[Argument], surroundings: Surroundings<'_>) -> Verdic
     if surroundings.depth > 3 {
         return Err("commands nested too deeply".to_owned());
     }
-    // A path could be any program; only a name is looked up where the user's own programs are.
+    // A path could be any program; only these two folders belong to the system alone.
+    let name = name
+        .strip_prefix("/usr")
+        .filter(|rest| rest.starts_with("/bin/"))
+        .unwrap_or(name);
+    let name = name.strip_prefix("/bin/").unwrap_or(name);
     match name {
         "git" => git::judge(words),
         "find" => find::judge(words, surroundings),

@@ -51,9 +51,13 @@ fn judge_by(
 }
 
 const GH_LIST: &str = "-L= --limit= -s= --state= -a= --assignee= -A= --author= -l= --label= -S= --search= -B= --base= -H= --head= \
-    -m= --milestone= --app= --mention= -d --draft -w= -b= --branch= -c= --commit= -e= --event= -u= --user= --status= --workflow= \
+    -m= --milestone= --app= --mention= -d --draft -b= --branch= -c= --commit= -e= --event= -u= --user= --status= --workflow= \
     --created= --all --language= --topic= --visibility= --source --fork --archived --no-archived --exclude-drafts \
     --exclude-pre-releases --order= --sort= -O= --key= --ref= --org=";
+
+/// `-w` is `--workflow` for runs and opens a browser elsewhere.
+const GH_RUNS: &str = "-w= -L= --limit= -s= --status= -b= --branch= -c= --commit= -e= --event= -u= --user= --workflow= \
+    --created= -a --all";
 
 const GH: &[(&str, &str)] = &[
     ("pr list", GH_LIST),
@@ -66,7 +70,7 @@ const GH: &[(&str, &str)] = &[
     ("issue status", ""),
     ("repo list", GH_LIST),
     ("repo view", "-b= --branch="),
-    ("run list", GH_LIST),
+    ("run list", GH_RUNS),
     (
         "run view",
         "-j= --job= -v --verbose --log --log-failed --exit-status -a= --attempt=",
@@ -273,6 +277,12 @@ pub(super) fn judge_kubectl(words: &[Argument]) -> Verdict {
     while let Some("-n" | "--namespace" | "--context" | "--cluster") =
         words.get(start).and_then(Argument::fixed)
     {
+        if words
+            .get(start + 1)
+            .is_none_or(|value| value.fixed().is_none())
+        {
+            return Err("kubectl with a word that isn't fixed".to_owned());
+        }
         start += 2;
     }
     let words = words.get(start..).unwrap_or_default();

@@ -294,11 +294,6 @@ const ENTRIES: &[Entry] = &[
         --all-ip-addresses --short",
     ),
     table(
-        "top",
-        Operands::None,
-        "-b -n= -d= -p= -u= -c -H -i -S -1 -l= -o= -w? -s=",
-    ),
-    table(
         "vmstat iostat mpstat",
         Operands::Words,
         "-a -s -S= -w -d -D -m -t -f -c -k -x -y -z -h -p= -P= -u -A -n",
@@ -607,8 +602,6 @@ pub(super) fn judge(name: &str, words: &[Argument]) -> Verdict {
                 needs_trust: false,
             })
         }
-        // `ps aux` and `tar tf x` spell options without dashes.
-        Err(_) if name == "ps" => old_style_ps(words),
         Err(_) if entry.trust == Trust::Anything => {
             let paths = match entry.operands {
                 Operands::Words => Vec::new(),
@@ -728,15 +721,8 @@ fn special_cases(name: &str, words: &[Argument], sorted: &Sorted<'_>) -> Result<
             }
             Err("unzip writes the files it finds".to_owned())
         }
-        "rg" | "ag" | "jq" | "yq" => Ok(()),
+        "ps" => check_ps(sorted),
         "bc" => fixed().map(|_| ()),
-        "top" => {
-            if sorted.has("-b") || sorted.has("-l") {
-                Ok(())
-            } else {
-                Err("top is interactive".to_owned())
-            }
-        }
         "man" => {
             let words = fixed()?;
             let plain = words.iter().all(|word| {
@@ -810,17 +796,17 @@ fn jq_without_bindings(words: &[Argument]) -> Result<Vec<Argument>, String> {
     Ok(kept)
 }
 
-/// `ps aux`: letters without a dash, then nothing but harmless options.
-fn old_style_ps(words: &[Argument]) -> Verdict {
-    let plain = all_fixed(words).is_some_and(|words| {
-        words.iter().all(|word| {
-            word.bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"-,=%_+:".contains(&byte))
+/// `ps aux`: letters without a dash. Without a dash, `e` shows the environment of every process.
+fn check_ps(sorted: &Sorted<'_>) -> Result<(), String> {
+    let plain = sorted.operands.iter().all(|word| {
+        word.fixed().is_some_and(|text| {
+            text.bytes()
+                .all(|byte| b"aAuxwflmsvXLTHhgrnkcCj0123456789,".contains(&byte))
         })
     });
     if plain {
-        Ok(Reading::default())
+        Ok(())
     } else {
-        Err("ps with unknown words".to_owned())
+        Err("ps with words that could show environments".to_owned())
     }
 }
