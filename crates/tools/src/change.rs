@@ -94,7 +94,8 @@ pub(crate) fn precheck(path: &str, need: Need, context: &ToolContext) -> Result<
     let Ok(metadata) = std::fs::metadata(&path) else {
         return Ok(());
     };
-    if !metadata.is_file() {
+    // An empty file holds nothing that the model would have to know.
+    if !metadata.is_file() || metadata.len() == 0 {
         return Ok(());
     }
     // Without the bytes a newer time alone proves nothing, so only what is certain is refused here.

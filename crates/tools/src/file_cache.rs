@@ -13,6 +13,7 @@
 //! A file is known by its real path, so reading through a symlink and editing behind it agree.
 
 use crate::files::{ContentHash, Stamp, hash_of};
+use crate::text_window::Bookmark;
 use crate::{patch, text_file};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -26,6 +27,8 @@ pub const MOST_FILES: usize = 100;
 pub const MOST_BYTES: usize = 25 * 1024 * 1024;
 /// The largest file that is read again to find out what changed in it.
 const LARGEST_DIFFED: u64 = 1024 * 1024;
+/// How many places of one file are kept.
+const MOST_BOOKMARKS: usize = 256;
 /// The longest diff that is reported.
 const LONGEST_DIFF: usize = 8 * 1024;
 
@@ -87,7 +90,25 @@ struct Entry {
     seen: Seen,
     /// The questions whose answers stand in the conversation.
     answered: Vec<ReadQuestion>,
+    /// Where lines of a large file start, sorted: the next part is found without counting again.
+    bookmarks: Vec<Bookmark>,
     used: u64,
+}
+
+impl Entry {
+    /// A version of a file of which nothing has been seen.
+    fn unseen(named: &Path, stamp: Stamp) -> Self {
+        Self {
+            named: named.to_owned(),
+            stamp,
+            hash: None,
+            text: None,
+            seen: Seen::Nothing,
+            answered: Vec::new(),
+            bookmarks: Vec::new(),
+            used: 0,
+        }
+    }
 }
 
 /// What Read found, to be remembered.
@@ -224,32 +245,56 @@ impl FileCache {
         let hash = fact.bytes.map(hash_of);
         let mut state = self.state.lock();
         // Parts of the same version add up.
-        let earlier = state
+        let mut entry = state
             .entries
             .remove(&key)
-            .filter(|entry| entry.stamp == fact.stamp && (hash.is_none() || entry.hash == hash));
-        let (mut seen, mut answered) = earlier.map_or((Seen::Nothing, Vec::new()), |entry| {
-            (entry.seen, entry.answered)
-        });
+            .filter(|entry| entry.stamp == fact.stamp && (hash.is_none() || entry.hash == hash))
+            .unwrap_or_else(|| Entry::unseen(path, fact.stamp));
         match fact.lines {
-            None => seen = Seen::Whole,
-            Some((first, last)) => seen.add(first, last, fact.total_lines),
+            None => entry.seen = Seen::Whole,
+            Some((first, last)) => entry.seen.add(first, last, fact.total_lines),
         }
-        if !answered.contains(&fact.question) {
-            answered.push(fact.question);
+        if !entry.answered.contains(&fact.question) {
+            entry.answered.push(fact.question);
         }
-        state.put(
-            key,
-            Entry {
-                named: path.to_owned(),
-                stamp: fact.stamp,
-                hash,
-                text: fact.text.and_then(kept_text),
-                seen,
-                answered,
-                used: 0,
-            },
-        );
+        path.clone_into(&mut entry.named);
+        entry.hash = hash;
+        entry.text = fact.text.and_then(kept_text);
+        state.put(key, entry);
+    }
+
+    /// Remembers where a line of this version of a file starts.
+    pub(crate) fn add_bookmark(&self, path: &Path, stamp: Stamp, bookmark: Bookmark) {
+        let key = key_of(path);
+        let mut state = self.state.lock();
+        if let Some(entry) = state.entries.get_mut(&key)
+            && entry.stamp == stamp
+            && entry.bookmarks.len() < MOST_BOOKMARKS
+        {
+            let place = entry
+                .bookmarks
+                .partition_point(|other| other.line < bookmark.line);
+            entry.bookmarks.insert(place, bookmark);
+        }
+    }
+
+    /// The last known place at or before a line of this version of a file.
+    pub(crate) fn bookmark(&self, path: &Path, stamp: Stamp, line: usize) -> Bookmark {
+        let key = key_of(path);
+        let state = self.state.lock();
+        state
+            .entries
+            .get(&key)
+            .filter(|entry| entry.stamp == stamp)
+            .and_then(|entry| {
+                entry
+                    .bookmarks
+                    .iter()
+                    .rev()
+                    .find(|bookmark| bookmark.line <= line)
+            })
+            .copied()
+            .unwrap_or(Bookmark::START)
     }
 
     /// Remembers a version that this session wrote. `seen_whole`: the model gave all of its content.
@@ -271,13 +316,10 @@ impl FileCache {
         state.put(
             key,
             Entry {
-                named: path.to_owned(),
-                stamp,
                 hash: Some(hash),
                 text: text.and_then(kept_text),
                 seen,
-                answered: Vec::new(),
-                used: 0,
+                ..Entry::unseen(path, stamp)
             },
         );
     }
@@ -288,18 +330,7 @@ impl FileCache {
         let key = key_of(path);
         let mut state = self.state.lock();
         if !state.entries.contains_key(&key) {
-            state.put(
-                key,
-                Entry {
-                    named: path.to_owned(),
-                    stamp,
-                    hash: None,
-                    text: None,
-                    seen: Seen::Nothing,
-                    answered: Vec::new(),
-                    used: 0,
-                },
-            );
+            state.put(key, Entry::unseen(path, stamp));
         }
     }
 
@@ -331,31 +362,38 @@ impl FileCache {
         self.state.lock().put(
             key_of(path),
             Entry {
-                named: path.to_owned(),
-                stamp,
                 hash,
                 text,
                 seen: Seen::Whole,
-                answered: Vec::new(),
-                used: 0,
+                ..Entry::unseen(path, stamp)
             },
         );
         true
     }
 
     /// Whether the answer to this question about this version already stands in the conversation.
-    #[must_use]
-    pub fn is_answered(&self, path: &Path, stamp: Stamp, question: &ReadQuestion) -> bool {
+    /// `hash` gives the file's present hash: time and size can stay the same when the content
+    /// doesn't, so it is asked for where the answered version's hash is known.
+    pub fn is_answered(
+        &self,
+        path: &Path,
+        stamp: Stamp,
+        question: &ReadQuestion,
+        hash: impl FnOnce() -> Option<ContentHash>,
+    ) -> bool {
         let key = key_of(path);
-        let mut state = self.state.lock();
-        let now = state.tick();
-        match state.entries.get_mut(&key) {
-            Some(entry) if entry.stamp == stamp && entry.answered.contains(question) => {
-                entry.used = now;
-                true
+        let known = {
+            let mut state = self.state.lock();
+            let now = state.tick();
+            match state.entries.get_mut(&key) {
+                Some(entry) if entry.stamp == stamp && entry.answered.contains(question) => {
+                    entry.used = now;
+                    entry.hash
+                }
+                _ => return false,
             }
-            _ => false,
-        }
+        };
+        known.is_none_or(|known| hash() == Some(known))
     }
 
     /// Whether a file whose present version has this stamp (and hash, where it was loaded) may be
@@ -510,13 +548,11 @@ impl FileCache {
             key,
             old_stamp,
             Some(Entry {
-                named: path.clone(),
-                stamp,
                 hash,
                 text,
                 seen,
-                answered: Vec::new(),
                 used: entry.used,
+                ..Entry::unseen(&path, stamp)
             }),
         );
         Some(FileChange {
@@ -578,6 +614,12 @@ mod tests {
         );
     }
 
+    fn answered(cache: &FileCache, path: &Path) -> bool {
+        cache.is_answered(path, stamp(path), &ALL, || {
+            Some(hash_of(&std::fs::read(path).unwrap()))
+        })
+    }
+
     fn check(cache: &FileCache, path: &Path, need: Need) -> Result<(), NotFresh> {
         let hash = hash_of(&std::fs::read(path).unwrap());
         cache.check(path, stamp(path), Some(hash), need)
@@ -636,6 +678,25 @@ mod tests {
             .unwrap();
         assert!(check(&cache, &path, Need::Whole).is_ok());
         assert!(cache.changed_on_disk().is_empty());
+    }
+
+    #[test]
+    fn other_bytes_under_the_same_time_and_size_are_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = file(&folder, "a", "one");
+        let cache = FileCache::new();
+        read(&cache, &path, None);
+        let before = stamp(&path);
+        std::fs::write(&path, "two").unwrap();
+        std::fs::File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_modified(before.modified.unwrap())
+            .unwrap();
+        assert_eq!(stamp(&path), before);
+        assert!(!answered(&cache, &path));
+        assert!(check(&cache, &path, Need::Part).is_err());
     }
 
     #[test]
@@ -720,12 +781,12 @@ mod tests {
         let path = file(&folder, "a", "1\n");
         let cache = FileCache::new();
         read(&cache, &path, None);
-        assert!(cache.is_answered(&path, stamp(&path), &ALL));
+        assert!(answered(&cache, &path));
         let agent = cache.for_agent();
-        assert!(!agent.is_answered(&path, stamp(&path), &ALL));
+        assert!(!answered(&agent, &path));
         assert!(check(&agent, &path, Need::Whole).is_ok());
         cache.forget_answers();
-        assert!(!cache.is_answered(&path, stamp(&path), &ALL));
+        assert!(!answered(&cache, &path));
     }
 
     #[test]

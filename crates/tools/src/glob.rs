@@ -118,7 +118,17 @@ impl Tool for Glob {
             Ignored::LeftOut
         };
         let cancel = context.cancel.clone();
-        let (found, total) = blocking(move || find(&base, &set, ignored, &cancel)).await?;
+        // A name may hold what looks like a wildcard: `app/[id]/page.tsx`.
+        let literal = base.join(pattern.trim_start_matches('/'));
+        let (found, total) = blocking(move || {
+            let found = find(&base, &set, ignored, &cancel)?;
+            Ok(if found.1 == 0 && literal.is_file() {
+                (vec![literal], 1)
+            } else {
+                found
+            })
+        })
+        .await?;
 
         let names: Vec<String> = found
             .iter()
@@ -174,7 +184,13 @@ fn find(
             let Ok(entry) = entry else {
                 return WalkState::Continue;
             };
-            if entry.file_type().is_some_and(|kind| kind.is_dir()) {
+            // Folders are not files, nor are links to folders.
+            let is_file = match entry.file_type() {
+                Some(kind) if kind.is_symlink() => entry.path().is_file(),
+                Some(kind) => !kind.is_dir(),
+                None => false,
+            };
+            if !is_file {
                 return WalkState::Continue;
             }
             let relative = entry.path().strip_prefix(base).unwrap_or(entry.path());

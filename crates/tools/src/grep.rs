@@ -7,6 +7,7 @@
 use crate::change::blocking;
 use crate::context::{CallContext, ToolContext};
 use crate::grep_lines::{Collected, LineSink, Shape};
+use crate::text_file;
 use crate::tool::{CallTraits, Tool, ToolError, ToolOutput};
 use crate::walk::{self, GlobFilter, Ignored};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -19,6 +20,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::cmp::Reverse;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
@@ -447,6 +450,16 @@ impl Search {
         Ok(self.output(text, structured, display))
     }
 
+    /// Whether the search was for one file, and that is no text.
+    fn is_named_binary(&self) -> bool {
+        let mut start = Vec::new();
+        self.start.is_file()
+            && File::open(&self.start)
+                .and_then(|file| file.take(8192).read_to_end(&mut start))
+                .is_ok()
+            && text_file::looks_binary(&start)
+    }
+
     fn part_note(&self, shown: usize, total: usize, what: &str) -> String {
         format!(
             "\n\n[{shown} of {total} {what} are shown; see others with offset {}, or narrow the search.]",
@@ -456,7 +469,9 @@ impl Search {
 
     /// The result, with what must be said in every mode.
     fn output(&self, mut text: String, mut structured: Value, display: Display) -> ToolOutput {
-        if text.is_empty() {
+        if text.is_empty() && self.is_named_binary() {
+            text.push_str("The file is binary, so it was not searched.");
+        } else if text.is_empty() {
             text.push_str(if self.input.offset() > 0 {
                 "No more matches."
             } else {

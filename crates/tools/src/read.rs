@@ -6,7 +6,7 @@
 use crate::change::blocking;
 use crate::context::{CallContext, ToolContext};
 use crate::file_cache::{ReadFact, ReadQuestion};
-use crate::files::{self, Stamp};
+use crate::files::{self, Stamp, hash_of};
 use crate::text_file::{self, Encoding};
 use crate::text_window::{self, LineCount, Window, WindowError};
 use crate::tool::{CallTraits, Tool, ToolError, ToolOutput};
@@ -19,7 +19,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fs::File;
-use std::io::{Read as _, Seek as _};
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -139,7 +139,8 @@ impl Request {
     fn read(&self) -> Result<Outcome, ToolError> {
         let mut opened = self.open()?;
         let cache = &self.context.session.file_cache;
-        if cache.is_answered(&self.path, opened.stamp, &self.question) {
+        let present_hash = || std::fs::read(&self.path).ok().map(|bytes| hash_of(&bytes));
+        if cache.is_answered(&self.path, opened.stamp, &self.question, present_hash) {
             return Ok(Outcome::Done(self.unchanged()));
         }
         let start = opened.start.as_slice();
@@ -326,12 +327,22 @@ impl Request {
             self.remember(opened.stamp, &window, Some((&bytes, &text)));
             return Ok(output);
         }
+        let cache = &self.context.session.file_cache;
+        let from = cache.bookmark(&self.path, opened.stamp, first);
+        opened
+            .file
+            .seek(SeekFrom::Start(from.byte))
+            .map_err(|error| self.no_window(error.into()))?;
         let cancel = &self.context.cancel;
-        let window =
-            text_window::of_stream(&opened.file, size, first, most, || cancel.is_cancelled())
-                .map_err(|error| self.no_window(error))?;
+        let window = text_window::of_stream(&opened.file, from, size, first, most, || {
+            cancel.is_cancelled()
+        })
+        .map_err(|error| self.no_window(error))?;
         let output = self.shown_window(&window)?;
         self.remember(opened.stamp, &window, None);
+        if let Some(next) = window.next {
+            cache.add_bookmark(&self.path, opened.stamp, next);
+        }
         Ok(output)
     }
 

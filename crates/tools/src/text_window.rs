@@ -43,6 +43,20 @@ impl LineCount {
     }
 }
 
+/// Where a line starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bookmark {
+    /// The line's number, from 1.
+    pub(crate) line: usize,
+    /// The place of its first byte.
+    pub(crate) byte: u64,
+}
+
+impl Bookmark {
+    /// The start of a file.
+    pub(crate) const START: Self = Self { line: 1, byte: 0 };
+}
+
 /// Lines of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Window {
@@ -60,6 +74,8 @@ pub(crate) struct Window {
     pub(crate) cut: Vec<usize>,
     /// How the file is stored.
     pub(crate) encoding: Encoding,
+    /// Where the first line after the window starts, if a stream has got there.
+    pub(crate) next: Option<Bookmark>,
 }
 
 /// Why there is no window.
@@ -97,6 +113,7 @@ impl Lines {
                 total: LineCount::Exactly(0),
                 cut: Vec::new(),
                 encoding,
+                next: None,
             },
         }
     }
@@ -148,9 +165,11 @@ pub(crate) fn of_text(
     Ok(lines.window)
 }
 
-/// The window of a file that is too large to be loaded. UTF-16 can't be read this way.
+/// The window of a file that is too large to be loaded, read from a place before it on. `size` is
+/// the whole file's. UTF-16 can't be read this way.
 pub(crate) fn of_stream(
     mut source: impl Read,
+    from: Bookmark,
     size: u64,
     first: usize,
     most: usize,
@@ -158,17 +177,18 @@ pub(crate) fn of_stream(
 ) -> Result<Window, WindowError> {
     let mut buffer = vec![0; BUFFER];
     let mut state = Streamed {
-        line: 1,
+        line: from.line,
+        place: from.byte,
         first,
         after: first.saturating_add(most),
         kept: Vec::new(),
         current: Vec::new(),
         current_bytes: 0,
         kept_bytes: 0,
+        next: None,
     };
-    let mut consumed: u64 = 0;
     let mut ended = false;
-    loop {
+    while !ended {
         if stopped() {
             return Err(WindowError::Stopped);
         }
@@ -177,12 +197,8 @@ pub(crate) fn of_stream(
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(error.into()),
         };
-        if read == 0 {
-            ended = true;
-            break;
-        }
-        consumed += read as u64;
         state.take(buffer.get(..read).unwrap_or_default())?;
+        ended = read == 0 || state.place >= size;
         if state.line >= state.after && size > COUNTED_UP_TO {
             break;
         }
@@ -190,12 +206,7 @@ pub(crate) fn of_stream(
     let total = if ended {
         LineCount::Exactly(state.finish())
     } else {
-        let share = size as f64 / consumed.max(1) as f64;
-        #[allow(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "an estimate"
-        )]
+        let share = size as f64 / state.place.max(1) as f64;
         LineCount::About((state.line as f64 * share) as usize)
     };
     if state.kept.is_empty() {
@@ -208,6 +219,8 @@ pub(crate) fn of_stream(
 struct Streamed {
     /// The number of the line that the next byte belongs to.
     line: usize,
+    /// The place of the next byte in the file.
+    place: u64,
     first: usize,
     /// The first line after the window.
     after: usize,
@@ -218,39 +231,53 @@ struct Streamed {
     /// How long the unfinished line is.
     current_bytes: usize,
     kept_bytes: usize,
+    next: Option<Bookmark>,
 }
 
 impl Streamed {
     fn take(&mut self, mut bytes: &[u8]) -> Result<(), WindowError> {
         while !bytes.is_empty() {
-            if self.line < self.first {
-                // Before the window only newlines matter; whole buffers are counted at once.
-                let newlines = memchr::memchr_iter(b'\n', bytes);
-                let needed = self.first - self.line;
-                let there = newlines.clone().count();
-                if there < needed {
-                    self.line += there;
-                    self.note_rest(bytes);
-                    return Ok(());
-                }
-                let end = newlines.clone().nth(needed - 1).unwrap_or(bytes.len());
-                self.line = self.first;
-                self.current_bytes = 0;
-                bytes = bytes.get(end + 1..).unwrap_or_default();
+            let used = if self.line < self.first {
+                self.skip(bytes)
             } else if self.line >= self.after {
                 self.line += memchr::memchr_iter(b'\n', bytes).count();
                 self.note_rest(bytes);
-                return Ok(());
+                bytes.len()
             } else if let Some(end) = memchr::memchr(b'\n', bytes) {
                 self.extend(bytes.get(..end).unwrap_or_default());
                 self.end_line()?;
-                bytes = bytes.get(end + 1..).unwrap_or_default();
+                end + 1
             } else {
                 self.extend(bytes);
-                return Ok(());
+                bytes.len()
+            };
+            self.place += used as u64;
+            bytes = bytes.get(used..).unwrap_or_default();
+            if self.line == self.after && self.next.is_none() {
+                self.next = Some(Bookmark {
+                    line: self.line,
+                    byte: self.place,
+                });
             }
         }
         Ok(())
+    }
+
+    /// Goes through bytes before the window, where only newlines matter: whole buffers are counted
+    /// at once. Returns how many bytes were gone through.
+    fn skip(&mut self, bytes: &[u8]) -> usize {
+        let newlines = memchr::memchr_iter(b'\n', bytes);
+        let needed = self.first - self.line;
+        let there = newlines.clone().count();
+        if there < needed {
+            self.line += there;
+            self.note_rest(bytes);
+            return bytes.len();
+        }
+        let end = newlines.clone().nth(needed - 1).unwrap_or(bytes.len());
+        self.line = self.first;
+        self.current_bytes = 0;
+        end + 1
     }
 
     /// Remembers whether bytes outside the window leave an unfinished line.
@@ -319,6 +346,7 @@ impl Streamed {
             lines.push(&text);
         }
         lines.window.total = total;
+        lines.window.next = self.next;
         lines.window
     }
 }
@@ -329,7 +357,14 @@ mod tests {
     use proptest::prelude::*;
 
     fn stream(bytes: &[u8], first: usize, most: usize) -> Result<Window, WindowError> {
-        of_stream(bytes, bytes.len() as u64, first, most, || false)
+        of_stream(
+            bytes,
+            Bookmark::START,
+            bytes.len() as u64,
+            first,
+            most,
+            || false,
+        )
     }
 
     #[test]
@@ -386,10 +421,10 @@ mod tests {
     #[test]
     fn an_endless_source_is_read_only_as_far_as_the_window() {
         let endless = io::repeat(b'\n');
-        let window = of_stream(endless, u64::MAX, 1000, 5, || false).unwrap();
+        let window = of_stream(endless, Bookmark::START, u64::MAX, 1000, 5, || false).unwrap();
         assert_eq!((window.first, window.count), (1000, 5));
         assert!(matches!(window.total, LineCount::About(_)));
-        let error = of_stream(io::repeat(b'x'), u64::MAX, 2, 5, {
+        let error = of_stream(io::repeat(b'x'), Bookmark::START, u64::MAX, 2, 5, {
             let calls = std::cell::Cell::new(0);
             move || {
                 calls.set(calls.get() + 1);
@@ -415,9 +450,18 @@ mod tests {
                 }
             }
             let memory = of_text(&text, Encoding::Utf8, first, most);
+            let size = text.len() as u64;
             let streamed = of_stream(
-                Steps(text.as_bytes(), step), text.len() as u64, first, most, || false,
+                Steps(text.as_bytes(), step), Bookmark::START, size, first, most, || false,
             );
+            // What comes next can be read from where the window ended.
+            if let Ok(Window { next: Some(next), .. }) = &streamed {
+                let rest = text.get(next.byte as usize..).unwrap();
+                let on = of_stream(rest.as_bytes(), *next, size, next.line, most, || false);
+                let again = of_text(&text, Encoding::Utf8, next.line, most);
+                prop_assert_eq!(on.ok().map(|window| window.numbered), again.ok().map(|window| window.numbered));
+            }
+            let streamed = streamed.map(|window| Window { next: None, ..window });
             match (memory, streamed) {
                 (Ok(memory), Ok(streamed)) => prop_assert_eq!(memory, streamed),
                 (Err(WindowError::BeyondEnd(memory)), Err(WindowError::BeyondEnd(streamed))) => {

@@ -209,6 +209,14 @@ async fn useless_edits_are_refused_before_anyone_is_asked() {
             .await
             .contains("at least one")
     );
+    workshop.put("a.ipynb", "{}");
+    let notebook = json!({"file_path": "a.ipynb", "old_string": "a", "new_string": "b"});
+    assert!(
+        workshop
+            .error("Edit", notebook)
+            .await
+            .contains("NotebookEdit")
+    );
     let folder = json!({"file_path": ".", "content": "x"});
     assert!(workshop.error("Write", folder).await.contains("directory"));
 }

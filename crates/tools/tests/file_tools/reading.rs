@@ -192,6 +192,34 @@ async fn a_window_of_a_huge_file_is_read_without_the_rest() {
     assert_eq!(output.structured["file"]["numLines"], 2000);
 }
 
+/// Reading on from where the last window ended needs no second look at what came before: the start
+/// of the file can be overwritten without the count of lines suffering.
+#[tokio::test]
+async fn the_next_window_of_a_large_file_starts_where_the_last_one_ended() {
+    let workshop = Workshop::new();
+    let line = |number: usize| format!("{number:08}\n");
+    let text: String = (1..=200_000).map(line).collect();
+    let path = workshop.put("large.log", &text);
+    let window = async |offset: usize| {
+        workshop
+            .text(
+                "Read",
+                json!({"file_path": "large.log", "offset": offset, "limit": 3}),
+            )
+            .await
+    };
+    assert!(window(150_000).await.starts_with("150000\t00150000\n"));
+    let modified = std::fs::metadata(&path).unwrap().modified().unwrap();
+    std::fs::write(&path, text.replacen('\n', "x", 1000)).unwrap();
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    file.set_modified(modified).unwrap();
+    assert!(window(150_003).await.starts_with("150003\t00150003\n"));
+    assert!(window(150_010).await.starts_with("150010\t00150010\n"));
+    // A new version is counted from its own start.
+    std::fs::write(&path, text.replacen("00000001\n", "", 1)).unwrap();
+    assert!(window(150_010).await.starts_with("150010\t00150011\n"));
+}
+
 #[tokio::test]
 async fn a_long_read_stops_when_it_is_cancelled() {
     let workshop = Workshop::new();

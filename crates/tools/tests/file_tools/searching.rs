@@ -271,6 +271,25 @@ async fn utf16_files_are_searched() {
 }
 
 #[tokio::test]
+async fn a_binary_file_that_is_named_says_so() {
+    let workshop = tree();
+    let text = grep(&workshop, json!({"pattern": "zzz", "path": "data.bin"})).await;
+    assert!(text.contains("binary"), "{text}");
+}
+
+#[tokio::test]
+async fn names_that_look_like_patterns_and_links_to_folders() {
+    let workshop = Workshop::new();
+    workshop.put("app/[id]/page.tsx", "x");
+    workshop.put("folder/a.txt", "x");
+    std::os::unix::fs::symlink("folder", workshop.path("link")).unwrap();
+    std::os::unix::fs::symlink("folder/a.txt", workshop.path("link.txt")).unwrap();
+    let glob = async |pattern: &str| workshop.text("Glob", json!({"pattern": pattern})).await;
+    assert_eq!(glob("app/[id]/page.tsx").await, "app/[id]/page.tsx");
+    assert_eq!(glob("link*").await, "link.txt");
+}
+
+#[tokio::test]
 async fn a_search_that_is_cancelled_stops() {
     let workshop = tree();
     workshop.cancel.cancel();
