@@ -529,8 +529,11 @@ impl Conversation {
         {
             from -= 1;
         }
-        let first = self.groups[from].first_message;
-        let kept_words = first.filter(|_| self.groups[from].words_current);
+        // Before the first group stands at most a stand-in, which its words decide about.
+        let first = self.groups[from].first_message.filter(|_| from > 0);
+        let kept_words = self.groups[from]
+            .first_message
+            .filter(|_| self.groups[from].words_current);
         self.rendered
             .truncate(kept_words.map_or(first.unwrap_or(0), |words| words + 1));
         let mut run: Vec<Slot> = Vec::new();

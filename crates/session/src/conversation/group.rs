@@ -2,6 +2,7 @@
 
 use super::piece::{Piece, PieceKind, same_model};
 use lathe_protocol::ids::ToolUseId;
+use std::collections::HashSet;
 
 /// What the model said, and what came in before it spoke again.
 #[derive(Debug, Default)]
@@ -70,24 +71,17 @@ impl Group {
                 |piece| matches!(&piece.kind, PieceKind::ServerResult { id: answered } if answered == id),
             )
         };
-        let asked = |id: &str, until: usize| {
-            self.assistant[..until].iter().any(
-                |piece| matches!(&piece.kind, PieceKind::ServerCall { id: asked } if asked == id),
-            )
-        };
         let open_end = open_end && self.user.is_empty();
+        let mut asked: HashSet<&str> = HashSet::new();
+        let mut told: HashSet<&str> = HashSet::new();
         let mut shown: Vec<usize> = Vec::new();
         for (index, piece) in self.assistant.iter().enumerate() {
             let show = match &piece.kind {
                 PieceKind::Thinking { model: signer } => same_model(signer, model),
                 PieceKind::ServerCall { id } => {
-                    (open_end || answered(id, index)) && !asked(id, index)
+                    (open_end || answered(id, index)) && asked.insert(id)
                 }
-                PieceKind::ServerResult { id } => {
-                    asked(id, index) && !self.assistant[..index].iter().any(
-                        |piece| matches!(&piece.kind, PieceKind::ServerResult { id: earlier } if earlier == id),
-                    )
-                }
+                PieceKind::ServerResult { id } => asked.contains(id.as_str()) && told.insert(id),
                 _ => true,
             };
             if show {

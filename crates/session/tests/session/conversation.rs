@@ -211,6 +211,31 @@ fn a_paused_server_call_stays_only_in_the_request_that_continues_it() {
 }
 
 #[test]
+fn server_calls_and_answers_stay_in_pairs_whatever_their_order() {
+    let server_call = ContentBlock::Other(
+        json!({"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}),
+    );
+    let answer = ContentBlock::Other(
+        json!({"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}),
+    );
+    let mut script = Script::new();
+    script.prompt("search");
+    for block in [
+        answer.clone(),
+        server_call.clone(),
+        answer.clone(),
+        server_call,
+        answer,
+    ] {
+        script.says("m1", block);
+    }
+    assert_eq!(
+        folded(&script)[1],
+        "Assistant: server_tool_use, web_search_tool_result"
+    );
+}
+
+#[test]
 fn repeated_and_illegal_ids_are_renamed_with_their_results() {
     let mut script = Script::new();
     script.prompt("go");
