@@ -341,12 +341,71 @@ async fn pictures_are_shown_by_what_they_are_not_by_their_name() {
     assert!(error.contains("can't be shown"), "{error}");
 }
 
+/// A PDF with the words "This is page N" on each page.
 fn pdf(pages: usize) -> Vec<u8> {
-    let mut text = "%PDF-1.4\n1 0 obj <</Type /Pages>> endobj\n".to_owned();
-    for _ in 0..pages {
-        text.push_str("2 0 obj <</Type /Page>> endobj\n");
+    let kids: Vec<String> = (0..pages)
+        .map(|page| format!("{} 0 R", 4 + 2 * page))
+        .collect();
+    let mut objects = vec![
+        "<< /Type /Catalog /Pages 2 0 R >>".to_owned(),
+        format!(
+            "<< /Type /Pages /Kids [{}] /Count {pages} >>",
+            kids.join(" ")
+        ),
+        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>".to_owned(),
+    ];
+    for page in 0..pages {
+        let content = format!("BT /F1 24 Tf 72 700 Td (This is page {}) Tj ET", page + 1);
+        objects.push(format!(
+            "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents {} 0 R \
+             /Resources << /Font << /F1 3 0 R >> >> >>",
+            5 + 2 * page
+        ));
+        objects.push(format!(
+            "<< /Length {} >>\nstream\n{content}\nendstream",
+            content.len()
+        ));
     }
+    let mut text = "%PDF-1.4\n".to_owned();
+    let mut places = String::new();
+    for (index, object) in objects.iter().enumerate() {
+        places.push_str(&format!("{:010} 00000 n \n", text.len()));
+        text.push_str(&format!("{} 0 obj\n{object}\nendobj\n", index + 1));
+    }
+    let (size, table) = (objects.len() + 1, text.len());
+    text.push_str(&format!(
+        "xref\n0 {size}\n0000000000 65535 f \n{places}trailer << /Size {size} /Root 1 0 R >>\n\
+         startxref\n{table}\n%%EOF\n"
+    ));
     text.into_bytes()
+}
+
+#[tokio::test]
+async fn pages_of_a_pdf_are_taken_out_by_pdftotext() {
+    let path = std::env::var("PATH").unwrap();
+    if !std::env::split_paths(&path).any(|folder| folder.join("pdftotext").is_file()) {
+        eprintln!("skipped: pdftotext (poppler-utils) is not installed");
+        return;
+    }
+    let workshop = Workshop::with(|session| {
+        session.environment = Arc::new(move |name| (name == "PATH").then(|| path.clone()));
+    });
+    workshop.put("long.pdf", pdf(30));
+    let output = workshop
+        .call("Read", json!({"file_path": "long.pdf", "pages": "29-31"}))
+        .await
+        .unwrap();
+    let text = text_of(&output);
+    assert!(
+        text.contains("[page 29]\nThis is page 29\n\n[page 30]\nThis is page 30"),
+        "{text}"
+    );
+    assert_eq!(output.structured["file"]["count"], 2);
+    workshop.put("broken.pdf", "%PDF-1.4\nnothing");
+    let error = workshop
+        .error("Read", json!({"file_path": "broken.pdf", "pages": "1"}))
+        .await;
+    assert!(error.contains("damaged"), "{error}");
 }
 
 #[tokio::test]
