@@ -54,6 +54,13 @@ pub(crate) struct Shared {
     /// For facts that don't wait for a turn; the same file as the conversation's own.
     pub(crate) transcript: TranscriptWriter,
     /// What conversations inside this one used, until the ledger takes it in.
+    /// The model that a session without a choice uses.
+    pub(crate) default_model: String,
+    pub(crate) key_source: String,
+    /// The settings that count.
+    pub(crate) settings: RwLock<serde_json::Value>,
+    /// How full the window was at the last request.
+    pub(crate) context_usage: Mutex<crate::control::ContextUsage>,
     pub(crate) extra_usage: Mutex<Vec<crate::ledger::Totals>>,
 }
 
@@ -266,11 +273,13 @@ impl Core {
                 }
             }
         }
+        let tools = self.encoded_tools();
+        self.note_context(&tools);
         ModelRequest {
             model: self.model.clone(),
             max_tokens,
             system: self.fixed.system.clone(),
-            tools: self.encoded_tools(),
+            tools,
             messages,
             cache_markers: self.fixed.cache,
             thinking,
@@ -278,6 +287,22 @@ impl Core {
             stop_sequences: Vec::new(),
             extra: self.fixed.extra.clone(),
         }
+    }
+
+    /// Notes how full the window is, for whoever asks.
+    fn note_context(&self, tools: &Bytes) {
+        let tokens = |bytes: usize| u64::try_from(bytes / 4).unwrap_or(u64::MAX);
+        let mut usage = self.shared.context_usage.lock();
+        usage.system = tokens(self.fixed.system.len());
+        usage.tools = tokens(tools.len());
+        let estimated = tokens(self.conversation.estimated_bytes());
+        usage.messages = match &self.last_usage {
+            Some(counted) => (counted.total_input() + counted.output_tokens)
+                .saturating_sub(usage.system + usage.tools)
+                .max(estimated.min(1)),
+            None => estimated,
+        };
+        usage.auto_compact = self.fixed.limits.auto_compact;
     }
 
     /// The tools as bytes, encoded again only when the list has changed.

@@ -13,6 +13,7 @@
 
 mod call;
 mod compaction;
+pub mod control;
 mod core;
 pub mod decide;
 pub mod events;

@@ -88,6 +88,7 @@ fn apply(shared: &Shared, settings: &Resolved) {
             .events
             .notice(NoticeLevel::Warning, problem.to_string());
     }
+    *shared.settings.write() = settings.value.clone();
     shared.permissions.reload(&rules);
     shared.hooks.registry.set_settings(settings);
     if let Some(model) = &settings.settings.model

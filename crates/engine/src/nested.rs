@@ -86,6 +86,10 @@ impl Nested {
             undo: None,
             instructions: Mutex::new(None),
             transcript: writer.clone(),
+            default_model: parent.default_model.clone(),
+            key_source: parent.key_source.clone(),
+            settings: RwLock::default(),
+            context_usage: Mutex::default(),
             extra_usage: Mutex::default(),
         });
         let mut core = Core {

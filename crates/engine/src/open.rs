@@ -70,6 +70,8 @@ pub struct SessionOptions {
     pub max_turns: Option<u32>,
     /// Dollars of the session.
     pub max_budget_usd: Option<f64>,
+    /// How the model may reason, by name; `None` leaves it to the rest.
+    pub thinking: Option<Thinking>,
     /// Tokens that the model may think; `Some(0)` switches thinking off.
     pub max_thinking_tokens: Option<u32>,
     /// Beta features to ask for.
@@ -106,6 +108,7 @@ impl Default for SessionOptions {
             answerer: Answerer::Nobody,
             max_turns: None,
             max_budget_usd: None,
+            thinking: None,
             max_thinking_tokens: None,
             betas: Vec::new(),
             session: SessionChoice::New,
@@ -218,7 +221,7 @@ pub async fn open(environment: Environment, options: SessionOptions) -> Result<O
     });
 
     let model = chosen_model(&options, &environment, &settings, &catalog);
-    let thinking = thinking(&options, &environment, &settings);
+    let thinking = thinking(&options, &environment, &settings, &model);
     let fallback_model = options
         .fallback_model
         .clone()
@@ -289,7 +292,7 @@ pub async fn open(environment: Environment, options: SessionOptions) -> Result<O
         max_output_tokens,
         extra: serde_json::Map::new(),
         init: SessionInit {
-            api_key_source: key_source,
+            api_key_source: key_source.clone(),
             output_style: settings
                 .settings
                 .output_style
@@ -323,6 +326,10 @@ pub async fn open(environment: Environment, options: SessionOptions) -> Result<O
         undo,
         instructions: Mutex::new(Some(instructions)),
         transcript: opened.writer.clone(),
+        default_model: model.id.clone(),
+        key_source: key_source.clone(),
+        settings: RwLock::new(settings.value.clone()),
+        context_usage: Mutex::default(),
         extra_usage: Mutex::default(),
     });
     hooks.registry.set_model(Arc::new(SessionHookModel {
@@ -486,20 +493,35 @@ fn chosen_model(
         .map_or_else(|| catalog.default_model(), |name| catalog.resolve(name))
 }
 
+/// How the model may reason: what the caller, the environment or settings say, else as the model
+/// itself likes best. Reasoning is asked for in summary: without it, a long thought looks like a stall.
 fn thinking(
     options: &SessionOptions,
     environment: &Environment,
     settings: &Resolved,
+    model: &lathe_model::ResolvedModel,
 ) -> Option<Thinking> {
     let tokens = options
         .max_thinking_tokens
         .or_else(|| environment.variable("MAX_THINKING_TOKENS")?.parse().ok())
-        .or_else(|| u32::try_from(settings.settings.max_thinking_tokens?).ok())?;
-    Some(if tokens == 0 {
-        Thinking::disabled()
-    } else {
-        Thinking::budget(tokens)
-    })
+        .or_else(|| u32::try_from(settings.settings.max_thinking_tokens?).ok());
+    let wanted = match (options.thinking, tokens) {
+        (Some(mode), _) => Thinking {
+            display: None,
+            ..mode
+        },
+        (None, Some(0)) => Thinking::disabled(),
+        (None, Some(tokens)) => Thinking::budget(tokens),
+        (None, None) => {
+            let likes = model.info.thinking.as_ref()?;
+            if !likes.contains(&lathe_model::catalog::ThinkingKind::Adaptive) {
+                return None;
+            }
+            Thinking::adaptive()
+        }
+    };
+    let display = options.thinking.and_then(|thinking| thinking.display);
+    Some(wanted.showing(display.unwrap_or(lathe_model::ThinkingDisplay::Summarized)))
 }
 
 /// A session's files.

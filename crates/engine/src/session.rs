@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 /// A face's hold on a session.
 pub struct SessionHandle {
     ops: mpsc::UnboundedSender<Op>,
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     transcript: PathBuf,
     task: JoinHandle<()>,
 }
@@ -190,7 +190,7 @@ impl Actor {
             Op::SetModel(model) => {
                 let resolved = match model {
                     Some(name) => self.shared.catalog.resolve(&name),
-                    None => self.shared.catalog.default_model(),
+                    None => self.shared.catalog.resolve(&self.shared.default_model),
                 };
                 self.shared.choices.write().model = resolved.id;
             }
@@ -304,6 +304,7 @@ impl Actor {
                 format!("The transcript could not be written: {error}"),
             );
         }
+        self.shared.events.send(Event::SessionEnded);
     }
 }
 

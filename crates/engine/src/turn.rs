@@ -151,6 +151,9 @@ impl Core {
                 });
             }
         }
+        if let Some(undo) = &self.shared.undo {
+            undo.history.begin_turn(turn.prompt);
+        }
         self.append_fact(Fact::LastPrompt {
             last_prompt: text.chars().take(500).collect(),
             session_id: self.shared.session_id,

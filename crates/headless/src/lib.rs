@@ -1,4 +1,4 @@
-//! The faces without a terminal: print mode ([`print`]) and the frames of the SDK protocol.
+//! The faces without a terminal: print mode ([`print`]) and the SDK protocol ([`sdk`]).
 //!
 //! A face sends ops to a session and renders the events it hears. It decides nothing: what may run,
 //! what is kept and when a turn ends is the engine's. On standard output there is nothing but what
@@ -10,3 +10,4 @@
 pub mod exit;
 pub mod output;
 pub mod print;
+pub mod sdk;

@@ -99,6 +99,14 @@ pub(crate) struct SessionArguments {
     #[arg(long, value_name = "TOKENS", help_heading = "Model")]
     pub(crate) max_thinking_tokens: Option<u32>,
 
+    /// How the model may think: adaptive, or disabled.
+    #[arg(long, value_enum, value_name = "MODE", help_heading = "Model")]
+    pub(crate) thinking: Option<ThinkingWord>,
+
+    /// What of the thinking is shown: summarized, or omitted.
+    #[arg(long, value_enum, value_name = "WHAT", help_heading = "Model")]
+    pub(crate) thinking_display: Option<ThinkingDisplayWord>,
+
     /// Beta features to ask of the API, separated by commas.
     #[arg(
         long,
@@ -189,6 +197,10 @@ pub(crate) struct SessionArguments {
     #[arg(long, value_name = "NAME", help_heading = "Permissions")]
     pub(crate) permission_prompt_tool: Option<String>,
 
+    /// Whether what would be asked goes to the host, or is denied.
+    #[arg(long, value_enum, value_name = "WHO", help_heading = "Permissions")]
+    pub(crate) permission_prompts: Option<PermissionPrompts>,
+
     /// Go on with the newest session of this folder.
     #[arg(
         short = 'c',
@@ -219,6 +231,19 @@ pub(crate) struct SessionArguments {
     )]
     pub(crate) resume_session_at: Option<Uuid>,
 
+    /// With --resume-session-at: refuse unless everything dropped belongs to this prompt's turn.
+    #[arg(
+        long,
+        value_name = "UUID",
+        requires = "resume",
+        help_heading = "Session"
+    )]
+    pub(crate) resume_drops_turn: Option<Uuid>,
+
+    /// With stream-json: also every record that is written to a transcript.
+    #[arg(long, help_heading = "Session")]
+    pub(crate) session_mirror: bool,
+
     /// Write no transcript.
     #[arg(long, help_heading = "Session")]
     pub(crate) no_session_persistence: bool,
@@ -230,6 +255,14 @@ pub(crate) struct SessionArguments {
     /// Which settings files count: user, project, local, separated by commas; "" for none.
     #[arg(long, value_name = "LIST", help_heading = "Settings")]
     pub(crate) setting_sources: Option<String>,
+
+    /// Policy from a parent process, as a file or JSON. Repeatable.
+    #[arg(long, value_name = "FILE-OR-JSON", hide = true)]
+    pub(crate) managed_settings: Vec<String>,
+
+    /// The folder whose .lathe and .claude count as the project's.
+    #[arg(long, value_name = "FOLDER", help_heading = "Settings")]
+    pub(crate) project_config_root: Option<PathBuf>,
 
     /// Write a log of what happens to standard error, for the given targets ("lathe_model=debug").
     #[arg(short = 'd', long, value_name = "FILTER", num_args = 0..=1, default_missing_value = "", require_equals = true, help_heading = "Settings")]
@@ -261,6 +294,33 @@ pub(crate) enum OutputFormat {
     Json,
     /// A line of JSON for everything that happens.
     StreamJson,
+}
+
+/// How a model may think.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ThinkingWord {
+    /// As much as it likes.
+    Adaptive,
+    /// Not at all.
+    Disabled,
+}
+
+/// What of the thinking is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ThinkingDisplayWord {
+    /// A summary.
+    Summarized,
+    /// Nothing.
+    Omitted,
+}
+
+/// Who answers permission questions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PermissionPrompts {
+    /// The host.
+    Host,
+    /// Nobody: they are denied.
+    None,
 }
 
 /// How prompts come in.

@@ -1,11 +1,16 @@
 //! From flags to a session and a face.
 
-use crate::arguments::{InputFormat, OutputFormat, SessionArguments};
+use crate::arguments::{
+    InputFormat, OutputFormat, PermissionPrompts, SessionArguments, ThinkingDisplayWord,
+    ThinkingWord,
+};
 use crate::complain;
 use lathe_engine::{Answerer, OpenError, SessionChoice, SessionOptions};
 use lathe_headless::exit::Exit;
 use lathe_headless::print::{self, Format, PrintOptions, Signal};
-use lathe_protocol::frame::FrameOptions;
+use lathe_headless::sdk::SdkOptions;
+use lathe_model::{Thinking, ThinkingDisplay};
+use lathe_protocol::frame::{FrameOptions, SessionStateFrames};
 use lathe_protocol::ids::{RecordId, SessionId};
 use lathe_protocol::op::Prompt;
 use lathe_protocol::permission::PermissionMode;
@@ -18,6 +23,19 @@ pub(crate) async fn run(mut environment: Environment, arguments: SessionArgument
     if let Err(error) = enter_folder(&mut environment, &arguments) {
         complain(&error);
         return Exit::Usage;
+    }
+    if arguments.input_format == InputFormat::StreamJson {
+        if arguments.output_format != OutputFormat::StreamJson {
+            complain("--input-format stream-json needs --output-format stream-json");
+            return Exit::Usage;
+        }
+        return match session_options(&arguments) {
+            Ok(options) => drive(environment, options, &arguments).await,
+            Err(error) => {
+                complain(&error);
+                Exit::Usage
+            }
+        };
     }
     if !arguments.print && arguments.output_format == OutputFormat::Text {
         complain(
@@ -43,6 +61,58 @@ pub(crate) async fn run(mut environment: Environment, arguments: SessionArgument
     print_one(environment, options, &arguments, prompt, signals).await
 }
 
+/// Which frames the flags and the host's environment ask for.
+fn frame_options(environment: &Environment, arguments: &SessionArguments) -> FrameOptions {
+    let session_state = if is_on(environment, "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS") {
+        SessionStateFrames::Caller
+    } else if is_on(environment, "CLAUDE_CODE_SDK_READS_SESSION_STATE") {
+        SessionStateFrames::HostOnly
+    } else {
+        SessionStateFrames::Off
+    };
+    FrameOptions {
+        partial_messages: arguments.include_partial_messages,
+        hook_events: arguments.include_hook_events,
+        replay_user_messages: arguments.replay_user_messages,
+        session_state,
+        forward_subagent_text: false,
+    }
+}
+
+fn is_on(environment: &Environment, name: &str) -> bool {
+    environment
+        .variable(name)
+        .is_some_and(|value| !matches!(value, "0" | "false"))
+}
+
+/// Lets a host drive the session over standard input and output.
+async fn drive(
+    environment: Environment,
+    mut options: SessionOptions,
+    arguments: &SessionArguments,
+) -> Exit {
+    let asks_host = arguments.permission_prompt_tool.as_deref() == Some("stdio")
+        && arguments.permission_prompts != Some(PermissionPrompts::None);
+    if asks_host {
+        options.answerer = Answerer::Face;
+    }
+    let sdk = SdkOptions {
+        frames: frame_options(&environment, arguments),
+        prompt: arguments.prompt.clone().filter(|prompt| !prompt.is_empty()),
+        checkpointing: is_on(&environment, "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"),
+        signals: listen(),
+        session: options,
+    };
+    lathe_headless::sdk::run(
+        environment,
+        sdk,
+        std::io::stdin(),
+        std::io::stdout(),
+        std::io::stderr(),
+    )
+    .await
+}
+
 async fn print_one(
     environment: Environment,
     options: SessionOptions,
@@ -53,12 +123,7 @@ async fn print_one(
     let format = match arguments.output_format {
         OutputFormat::Text => Format::Text,
         OutputFormat::Json => Format::Json,
-        OutputFormat::StreamJson => Format::StreamJson(FrameOptions {
-            partial_messages: arguments.include_partial_messages,
-            hook_events: arguments.include_hook_events,
-            replay_user_messages: arguments.replay_user_messages,
-            ..FrameOptions::default()
-        }),
+        OutputFormat::StreamJson => Format::StreamJson(frame_options(&environment, arguments)),
     };
     let opened = match lathe_engine::open(environment, options).await {
         Ok(opened) => opened,
@@ -176,6 +241,7 @@ fn session_options(arguments: &SessionArguments) -> Result<SessionOptions, Strin
         answerer: Answerer::Nobody,
         max_turns: arguments.max_turns,
         max_budget_usd: arguments.max_budget_usd,
+        thinking: thinking(arguments),
         max_thinking_tokens: arguments.max_thinking_tokens,
         betas: arguments.betas.clone(),
         session,
@@ -185,6 +251,21 @@ fn session_options(arguments: &SessionArguments) -> Result<SessionOptions, Strin
         persist: !arguments.no_session_persistence,
         settings_flags: arguments.settings.clone(),
         setting_sources,
+    })
+}
+
+fn thinking(arguments: &SessionArguments) -> Option<Thinking> {
+    let mode = match (arguments.thinking, arguments.max_thinking_tokens) {
+        (Some(ThinkingWord::Adaptive), _) => Thinking::adaptive(),
+        (Some(ThinkingWord::Disabled), _) => Thinking::disabled(),
+        (None, Some(0)) => Thinking::disabled(),
+        (None, Some(tokens)) => Thinking::budget(tokens),
+        (None, None) => return None,
+    };
+    Some(match arguments.thinking_display {
+        Some(ThinkingDisplayWord::Summarized) => mode.showing(ThinkingDisplay::Summarized),
+        Some(ThinkingDisplayWord::Omitted) => mode.showing(ThinkingDisplay::Omitted),
+        None => mode,
     })
 }
 

@@ -149,6 +149,8 @@ pub enum Event {
     },
     /// The turn is over.
     TurnFinished(Arc<TurnResult>),
+    /// The session is over: everything is flushed, nothing more comes.
+    SessionEnded,
 }
 
 /// What a session is doing as a whole.

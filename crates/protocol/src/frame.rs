@@ -331,7 +331,8 @@ pub fn frames_of(event: &Event, session_id: SessionId, options: FrameOptions) ->
         Event::CallStarted { .. }
         | Event::CallFinished { .. }
         | Event::PermissionRequested(_)
-        | Event::PermissionResolved { .. } => Vec::new(),
+        | Event::PermissionResolved { .. }
+        | Event::SessionEnded => Vec::new(),
     }
 }
 
