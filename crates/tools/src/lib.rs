@@ -9,7 +9,9 @@
 //! What a tool needs of the session reaches it through [`ToolContext`]; this crate knows nothing of
 //! the engine.
 //!
-//! Start with [`tool::Tool`], then read [`todo_write`], the smallest one.
+//! Start with [`tool::Tool`], then read [`todo_write`], the smallest one. The tools that change files
+//! share one way of doing it (`change`): only what has been read and is unchanged ([`file_cache`]),
+//! in the file's own encoding ([`text_file`]), whole or not at all ([`files`]).
 #![forbid(unsafe_code)]
 
 pub mod bash;
@@ -37,6 +39,7 @@ mod change;
 mod grep_lines;
 mod missing_file;
 mod notebook;
+mod notebook_view;
 mod pdf;
 mod text_window;
 mod walk;

@@ -1,20 +1,15 @@
-//! Jupyter notebooks: showing the cells, and changing one without touching the rest of the file.
+//! Changing a cell of a Jupyter notebook without touching the rest of the file.
 //!
 //! A notebook is JSON that people keep under version control, so a change to a cell must not
 //! rewrite the others: numbers, escapes and indentation stay as they were. The parts to be changed
 //! are found by their place in the text and only those bytes are exchanged.
 
-use base64::Engine as _;
-use lathe_protocol::content::ContentBlock;
 use serde::Deserialize;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::ops::Range;
-
-/// The longest text of one output that is shown.
-const LONGEST_OUTPUT: usize = 10_000;
 
 /// Why a notebook can't be shown or changed.
 #[derive(Debug, thiserror::Error)]
@@ -175,158 +170,6 @@ impl Layout {
             Self::Lines { cell, .. } => format!("\n{cell}"),
         }
     }
-}
-
-/// How many cells there are; 0 when it is no notebook.
-pub(crate) fn cell_count(bytes: &[u8]) -> usize {
-    std::str::from_utf8(bytes)
-        .ok()
-        .and_then(|text| Spans::parse(text).ok())
-        .map_or(0, |notebook| notebook.cells.len())
-}
-
-/// The notebook as blocks: text for cells and outputs, pictures where an output is one.
-pub(crate) fn show(bytes: &[u8]) -> Result<Vec<ContentBlock>, NotebookError> {
-    let text = std::str::from_utf8(bytes).map_err(|_| NotebookError::NotText)?;
-    let notebook: Value = serde_json::from_str(text)?;
-    let no_cells = Vec::new();
-    let cells = match notebook.get("cells") {
-        Some(Value::Array(cells)) => cells,
-        _ if notebook.get("nbformat").is_some() => &no_cells,
-        _ => return Err(NotebookError::NoCells),
-    };
-    let mut shown = Shown::default();
-    for (index, cell) in cells.iter().enumerate() {
-        shown.cell(index, cell);
-    }
-    if shown.blocks.is_empty() && shown.text.is_empty() {
-        shown.text.push_str("The notebook has no cells.");
-    }
-    shown.flush();
-    Ok(shown.blocks)
-}
-
-/// Collects text and breaks it where a picture comes.
-#[derive(Default)]
-struct Shown {
-    text: String,
-    blocks: Vec<ContentBlock>,
-}
-
-impl Shown {
-    fn flush(&mut self) {
-        let text = std::mem::take(&mut self.text);
-        let text = text.trim_end();
-        if !text.is_empty() {
-            self.blocks.push(ContentBlock::text(text));
-        }
-    }
-
-    fn cell(&mut self, index: usize, cell: &Value) {
-        let field = |name: &str| cell.get(name).and_then(Value::as_str);
-        let id = field("id").map_or_else(|| format!("cell-{index}"), str::to_owned);
-        let kind = field("cell_type").unwrap_or("unknown");
-        let source = joined(cell.get("source"));
-        self.text.push_str(&format!(
-            "<cell id=\"{id}\" type=\"{kind}\">\n{source}\n</cell>\n"
-        ));
-        if let Some(Value::Array(outputs)) = cell.get("outputs") {
-            for output in outputs {
-                self.output(output);
-            }
-        }
-    }
-
-    fn output(&mut self, output: &Value) {
-        let kind = output.get("output_type").and_then(Value::as_str);
-        match kind.unwrap_or_default() {
-            "stream" => self.output_text(&joined(output.get("text"))),
-            "error" => {
-                let part = |name: &str| output.get(name).and_then(Value::as_str).unwrap_or("");
-                let trace = match output.get("traceback") {
-                    Some(Value::Array(lines)) => lines
-                        .iter()
-                        .filter_map(Value::as_str)
-                        .collect::<Vec<_>>()
-                        .join("\n"),
-                    _ => String::new(),
-                };
-                let text = format!("{}: {}\n{trace}", part("ename"), part("evalue"));
-                self.output_text(&without_escapes(&text));
-            }
-            _ => {
-                let data = output.get("data").and_then(Value::as_object);
-                for (media_type, content) in data.into_iter().flatten() {
-                    if media_type.starts_with("image/") && media_type != "image/svg+xml" {
-                        self.picture(&joined(Some(content)));
-                    } else if media_type == "text/plain" {
-                        self.output_text(&joined(Some(content)));
-                    }
-                }
-            }
-        }
-    }
-
-    fn output_text(&mut self, text: &str) {
-        if text.trim().is_empty() {
-            return;
-        }
-        let cut = text.char_indices().nth(LONGEST_OUTPUT).map(|(end, _)| end);
-        let shown = text.get(..cut.unwrap_or(text.len())).unwrap_or(text);
-        let more = if cut.is_some() { "\n[cut]" } else { "" };
-        self.text.push_str(&format!(
-            "<output>\n{}{more}\n</output>\n",
-            shown.trim_end_matches('\n')
-        ));
-    }
-
-    fn picture(&mut self, data: &str) {
-        let data: String = data.split_ascii_whitespace().collect();
-        let engine = base64::engine::general_purpose::STANDARD;
-        let fitted = engine
-            .decode(data)
-            .ok()
-            .and_then(|bytes| lathe_images::fit(&bytes).ok());
-        match fitted {
-            Some(fitted) => {
-                self.flush();
-                self.blocks.push(ContentBlock::image(
-                    fitted.media_type,
-                    engine.encode(&fitted.bytes),
-                ));
-            }
-            None => self.output_text("[a picture that can't be shown]"),
-        }
-    }
-}
-
-/// A multi-line text as notebooks store it: a text, or a list of lines.
-fn joined(value: Option<&Value>) -> String {
-    match value {
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Array(lines)) => lines.iter().filter_map(Value::as_str).collect(),
-        _ => String::new(),
-    }
-}
-
-/// The text without the colour sequences that tracebacks are full of.
-fn without_escapes(text: &str) -> String {
-    let mut result = String::with_capacity(text.len());
-    let mut characters = text.chars();
-    while let Some(character) = characters.next() {
-        if character != '\u{1b}' {
-            result.push(character);
-            continue;
-        }
-        if characters.next() == Some('[') {
-            for next in characters.by_ref() {
-                if ('@'..='~').contains(&next) {
-                    break;
-                }
-            }
-        }
-    }
-    result
 }
 
 /// Which cell is meant.
@@ -637,20 +480,6 @@ mod tests {
 
     fn id(name: &str) -> CellName {
         CellName::Id(name.to_owned())
-    }
-
-    #[test]
-    fn cells_are_shown_with_ids_and_outputs() {
-        let blocks = show(NOTEBOOK.as_bytes()).unwrap();
-        let ContentBlock::Text(text) = &blocks[0] else {
-            panic!("{blocks:?}")
-        };
-        assert_eq!(
-            text.text,
-            "<cell id=\"intro\" type=\"markdown\">\n# Titleé\nwords\n</cell>\n\
-             <cell id=\"cell-1\" type=\"code\">\nprint('hi')\n</cell>\n\
-             <output>\nhi\n</output>"
-        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Read: text by lines, pictures, PDF documents and notebooks.
 //!
 //! What a file is, is told by its bytes (a notebook by its name). Text is shown in numbered lines;
-//! how that is done without loading a large file is in [`crate::text_window`].
+//! how that is done without loading a large file is in `text_window`.
 
 use crate::change::blocking;
 use crate::context::{CallContext, ToolContext};
@@ -10,7 +10,7 @@ use crate::files::{self, Stamp, hash_of};
 use crate::text_file::{self, Encoding};
 use crate::text_window::{self, LineCount, Window, WindowError};
 use crate::tool::{CallTraits, Tool, ToolError, ToolOutput};
-use crate::{missing_file, notebook, pdf};
+use crate::{missing_file, notebook_view, pdf};
 use base64::Engine as _;
 use lathe_protocol::content::ContentBlock;
 use lathe_protocol::display::Display;
@@ -486,7 +486,7 @@ impl Request {
 
     fn notebook(&self, mut opened: Opened) -> Result<ToolOutput, ToolError> {
         let bytes = self.load(&mut opened, LARGEST_LOADED)?;
-        let blocks = notebook::show(&bytes).map_err(|error| {
+        let (blocks, cells) = notebook_view::show(&bytes).map_err(|error| {
             ToolError::failed(format!(
                 "{} is not a valid notebook: {error}. Look at it as text with a shell command.",
                 self.shown()
@@ -506,7 +506,6 @@ impl Request {
             )));
         }
         self.remember_whole(opened.stamp, &bytes);
-        let cells = notebook::cell_count(&bytes);
         Ok(ToolOutput::blocks(
             blocks,
             json!({"type": "notebook", "file": {"filePath": self.path, "numCells": cells}}),

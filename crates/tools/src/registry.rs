@@ -1,11 +1,14 @@
 //! The tools that a session has, by name.
 
+use crate::bash::Bash;
 use crate::edit::Edit;
 use crate::glob::Glob;
 use crate::grep::Grep;
 use crate::multi_edit::MultiEdit;
 use crate::notebook_edit::NotebookEdit;
 use crate::read::Read;
+use crate::task_output::TaskOutput;
+use crate::task_stop::TaskStop;
 use crate::todo_write::TodoWrite;
 use crate::tool::{DynTool, Erased, Tool};
 use crate::write::Write;
@@ -34,12 +37,15 @@ pub struct ToolRegistry {
 #[must_use]
 pub fn builtin() -> ToolRegistry {
     let mut registry = ToolRegistry::new();
+    registry.add(Bash);
     registry.add(Edit);
     registry.add(Glob);
     registry.add(Grep);
     registry.add(MultiEdit);
     registry.add(NotebookEdit);
     registry.add(Read);
+    registry.add(TaskOutput);
+    registry.add(TaskStop);
     registry.add(TodoWrite);
     registry.add(Write);
     registry
