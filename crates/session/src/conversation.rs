@@ -24,7 +24,7 @@
 mod group;
 mod piece;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use group::{Group, Heard};
 use lathe_protocol::content::{Content, ContentBlock};
 use lathe_protocol::encoded::EncodedMessage;
@@ -586,11 +586,18 @@ impl Conversation {
         else {
             return;
         };
-        let mut buffer = BytesMut::new();
-        buffer.extend_from_slice(match role {
+        let opening: &[u8] = match role {
             Role::User => br#"{"role":"user","content":["#,
             Role::Assistant => br#"{"role":"assistant","content":["#,
-        });
+        };
+        // Exactly as large as needed: it stays for the rest of the session.
+        let pieces: usize = slots
+            .iter()
+            .filter_map(|slot| self.piece(slot))
+            .map(|piece| piece.raw.len() + 1)
+            .sum();
+        let mut buffer = Vec::with_capacity(opening.len() + pieces + 1);
+        buffer.extend_from_slice(opening);
         let mut places = Vec::with_capacity(slots.len());
         for (number, slot) in slots.iter().enumerate() {
             if number > 0 {
@@ -603,7 +610,7 @@ impl Conversation {
             places.push(start..buffer.len());
         }
         buffer.extend_from_slice(b"]}");
-        let bytes = buffer.freeze();
+        let bytes = Bytes::from(buffer);
         for (slot, place) in slots.iter().zip(places) {
             let piece = match slot {
                 Slot::Assistant(group, piece) => self.groups[*group].assistant.get_mut(*piece),

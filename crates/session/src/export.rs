@@ -172,7 +172,7 @@ fn write_message(out: &mut String, message: &RecordMessage, style: &dyn Style) {
     for block in message.blocks() {
         match block {
             ContentBlock::Text(text) if !text.text.trim().is_empty() => {
-                style.words(out, &text.text)
+                style.words(out, &text.text);
             }
             ContentBlock::Thinking(thinking) if !thinking.thinking.trim().is_empty() => {
                 style.aside(out, "Thinking", &thinking.thinking, "");

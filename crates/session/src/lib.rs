@@ -37,7 +37,7 @@ pub use conversation::{Conversation, normalize};
 pub use error::SessionError;
 pub use facts::Facts;
 pub use line::DamagedLine;
-pub use load::{Loaded, load, load_tail};
+pub use load::{Loaded, load, load_tail, load_to};
 pub use paths::SessionPaths;
 pub use store::{Scope, SessionInfo, SessionStore};
 pub use template::RecordTemplate;

@@ -115,6 +115,19 @@ pub fn load_tail(path: &Path) -> Result<Loaded, SessionError> {
     Ok(loaded)
 }
 
+/// As [`load_tail`], and as far back as it takes to have a record that isn't on the way to the tip
+/// (`--resume-session-at`).
+///
+/// # Errors
+/// Only when the file can't be opened or read; [`Loaded::chain_to`] says when the record isn't there.
+pub fn load_to(path: &Path, record: RecordId) -> Result<Loaded, SessionError> {
+    let tail = load_tail(path)?;
+    if tail.partial && tail.message(record).is_none() {
+        return load(path);
+    }
+    Ok(tail)
+}
+
 /// Progress is needed for its place in the chain only.
 fn lightened(record: Record) -> Record {
     match record {

@@ -183,7 +183,8 @@ pub fn create_private_folder(folder: &Path) -> Result<(), SessionError> {
         .map_err(SessionError::io("create the folder", folder))
 }
 
-/// Writes a whole file, 0600, so that it is there completely or not at all.
+/// Writes a whole file, 0600, so that it is there completely or not at all, also after a loss of
+/// power.
 ///
 /// # Errors
 /// When the system refuses, or the disk is full.
@@ -196,7 +197,7 @@ pub fn write_private_file(path: &Path, content: &[u8]) -> Result<(), SessionErro
         io::Write::write_all(&mut file, content)?;
         file.as_file().sync_data()?;
         file.persist(path).map_err(|error| error.error)?;
-        Ok(())
+        fs::File::open(folder)?.sync_all()
     };
     write().map_err(SessionError::io("write", path))
 }

@@ -3,6 +3,12 @@
 //! The test runs itself again in a process whose files may not grow beyond a limit (which gives the
 //! same errors as a full disk does, without having to own one), and lifts the limit later.
 #![cfg(target_os = "linux")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests assert by panicking"
+)]
 
 use lathe_protocol::ids::SessionId;
 use lathe_protocol::message::Message;

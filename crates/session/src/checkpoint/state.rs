@@ -113,7 +113,9 @@ impl FileState {
                 let content = store.get(sha256)?;
                 fs::create_dir_all(folder).map_err(failed)?;
                 let write = || -> io::Result<()> {
-                    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+                    let mut file = tempfile::Builder::new()
+                        .prefix(".lathe-restore-")
+                        .tempfile_in(folder)?;
                     file.write_all(&content)?;
                     file.as_file()
                         .set_permissions(fs::Permissions::from_mode(*mode))?;

@@ -4,7 +4,7 @@ use crate::support::*;
 use lathe_protocol::ids::RecordId;
 use lathe_protocol::message::Message;
 use lathe_protocol::record::{Fact, Record};
-use lathe_session::{Interruption, SessionError, load, load_tail, normalize};
+use lathe_session::{Interruption, SessionError, load, load_tail, load_to, normalize};
 use serde_json::json;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -308,6 +308,7 @@ fn a_large_file_is_read_back_to_its_last_compaction_only() {
     let mut script = Script::new();
     large_file(&path, &mut script);
     let session_id = script.id();
+    let old = script.parent.unwrap();
     let boundary = script.boundary();
     let summary = script.prompt("what was");
     script.fact(Fact::Mode {
@@ -321,7 +322,17 @@ fn a_large_file_is_read_back_to_its_last_compaction_only() {
     assert!(loaded.bytes_read < 1 << 20, "{}", loaded.bytes_read);
     assert_eq!(ids(&loaded.chain()), [boundary, summary, answer]);
     assert_eq!(loaded.facts.mode.as_deref(), Some("plan"));
-    let whole = load(&path).unwrap();
+    assert!(loaded.chain_to(old).is_err());
+    assert_eq!(
+        load_to(&path, summary)
+            .unwrap()
+            .chain_to(summary)
+            .unwrap()
+            .len(),
+        2
+    );
+    let whole = load_to(&path, old).unwrap();
+    assert_eq!(whole.chain_to(old).unwrap().len(), 4_000 + 250);
     assert_eq!(ids(&whole.chain()), [boundary, summary, answer]);
     assert_eq!(
         whole.history().len(),

@@ -1,4 +1,10 @@
 //! The transcript store from outside: real files, real processes, real git.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests assert by panicking"
+)]
 
 mod api_rules;
 mod conversation;
