@@ -196,12 +196,12 @@ impl Explanation {
         let _ = writeln!(
             text,
             "{}{note}: {}",
-            paint.verdict(&self.verdict.decision).trim_end(),
+            paint.word(&self.verdict.decision, word_of(&self.verdict.decision)),
             reason_of(&self.verdict.decision).text()
         );
         if let Decision::Ask { suggestions, .. } = &self.verdict.decision {
             for update in suggestions {
-                let _ = writeln!(text, "  always allow: {}", update_words(update));
+                let _ = writeln!(text, "  from now on: {}", update_words(update));
             }
         }
         text
@@ -328,7 +328,10 @@ struct Paint(bool);
 
 impl Paint {
     fn verdict(&self, decision: &Decision) -> String {
-        let word = format!("{:<5}", word_of(decision));
+        self.word(decision, &format!("{:<5}", word_of(decision)))
+    }
+
+    fn word(&self, decision: &Decision, word: &str) -> String {
         let colour = match decision {
             Decision::Allow { .. } => "32",
             Decision::Ask { .. } => "33",
@@ -337,7 +340,7 @@ impl Paint {
         if self.0 {
             format!("\u{1b}[{colour}m{word}\u{1b}[0m")
         } else {
-            word
+            word.to_owned()
         }
     }
 

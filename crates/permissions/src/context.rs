@@ -5,12 +5,13 @@ use crate::path::{ResolvedPath, resolve_path};
 use crate::pattern::Anchors;
 use crate::protected::{IgnoreFile, OwnPlaces};
 use crate::ruleset::RuleSet;
-use crate::shell::Expansion;
+use crate::shell::{Expansion, Found, Survey};
 use lathe_protocol::permission::{PermissionMode, RuleSource, Subject};
 use lathe_shell::analysis::{Analysis, analyse};
 use lathe_shell::syntax::ShellKind;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -162,8 +163,9 @@ impl CallFacts<'_> {
 /// command. Gathered before the decision, so that the decision is a function of data.
 #[derive(Debug, Clone, Default)]
 pub struct ResolvedPaths {
-    paths: BTreeMap<PathBuf, ResolvedPath>,
+    paths: HashMap<PathBuf, ResolvedPath>,
     expansions: Vec<Expansion>,
+    surveys: Vec<(Survey, Found)>,
     analysis: Option<Arc<Analysis>>,
 }
 
@@ -171,18 +173,18 @@ impl ResolvedPaths {
     /// The forms of a path; a path that was not looked at has an unknown target, which no grant
     /// covers.
     #[must_use]
-    pub fn get(&self, path: &Path) -> ResolvedPath {
-        self.paths
-            .get(path)
-            .cloned()
-            .unwrap_or_else(|| ResolvedPath {
+    pub fn get(&self, path: &Path) -> Cow<'_, ResolvedPath> {
+        match self.paths.get(path) {
+            Some(known) => Cow::Borrowed(known),
+            None => Cow::Owned(ResolvedPath {
                 // Not folded: what is refused by its text must still read as it was written.
                 written: path.to_path_buf(),
                 links: Vec::new(),
                 real: None,
                 case_insensitive: false,
                 is_folder: false,
-            })
+            }),
+        }
     }
 
     /// What the analyser said.
@@ -200,9 +202,42 @@ impl ResolvedPaths {
             .as_deref()
     }
 
+    /// What was found below a folder; `None` when nobody looked.
+    pub(crate) fn survey(&self, survey: &Survey) -> Option<&Found> {
+        self.surveys
+            .iter()
+            .find(|(known, _)| known == survey)
+            .map(|(_, found)| found)
+    }
+
     /// Adds a path that was looked at.
     pub fn insert(&mut self, path: PathBuf, resolved: ResolvedPath) {
         self.paths.insert(path, resolved);
+    }
+
+    fn look_below(&mut self, analysis: &Analysis, cwd: &Path, context: &PermissionContext) {
+        for part in &analysis.parts {
+            let folders = crate::shell::folders_of(part, cwd, context);
+            for survey in crate::shell::surveys_of(part, folders.as_deref(), context) {
+                if self.survey(&survey).is_some() {
+                    continue;
+                }
+                // Outside the roots it is asked about anyway.
+                self.look_at(&survey.folder);
+                let inside = self.get(&survey.folder).inside(&context.roots);
+                let found = if inside {
+                    crate::shell::look_through(&survey, context)
+                } else {
+                    Found::Nothing
+                };
+                if let Found::Files(files) = &found {
+                    for file in files {
+                        self.look_at(file);
+                    }
+                }
+                self.surveys.push((survey, found));
+            }
+        }
     }
 
     fn look_at(&mut self, path: &Path) {
@@ -236,6 +271,7 @@ pub fn resolve(subject: &Subject, context: &PermissionContext) -> ResolvedPaths 
                 resolved.look_at(&path);
             }
             resolved.expansions = expansions;
+            resolved.look_below(&analysis, cwd, context);
             resolved.analysis = Some(analysis);
         }
         Subject::Nothing

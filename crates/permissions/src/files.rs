@@ -28,52 +28,57 @@ pub(crate) fn read(
     toucher: Toucher<'_>,
     context: &PermissionContext,
 ) -> Findings {
-    let shown = path.written.display();
-    let blocked = path.outside(&context.roots).map(Path::to_path_buf);
-    let mut findings = Findings::new(Question {
-        reason: DecisionReason::WorkingDirectory {
-            reason: outside_words(path, blocked.as_deref(), "reads"),
-        },
-        suggestions: suggest::reading(path, context),
-        blocked_path: blocked.clone(),
-    });
+    let mut findings = Findings::new(Question::other(String::new()));
     findings.changes = false;
     findings.deny = rule_on(path, context, Behavior::Deny, Rule::is_for_reading);
     findings.ask = rule_on(path, context, Behavior::Ask, Rule::is_for_reading);
-    if let Some(reason) = refused(path, context, false) {
-        findings.refused = Some(reason);
+    let literal = match suspicion(&path.written, &context.cwd, &context.roots, false) {
+        Some(Suspicion::Refused(reason)) => {
+            findings.refused = Some(DecisionReason::SafetyCheck { reason });
+            return findings;
+        }
+        Some(Suspicion::Literal(reason)) => Some(reason),
+        None => None,
+    };
+    let secret = path.forms().find_map(|form| context.secret(form));
+    let free = path.real.is_some() && path.touched().all(|form| readable(form, path, context));
+    if free && secret.is_none() && literal.is_none() {
+        // The question is never asked, so nothing is spent on what it would offer.
+        findings.passes = Some(DecisionReason::WorkingDirectory {
+            reason: format!("`{}` lies in the working roots", path.written.display()),
+        });
         return findings;
     }
-    let literal = literal(path, context, false);
-    let secret = path.forms().find_map(|form| context.secret(form));
-    if let Some(reason) = &secret {
-        findings.question = Question {
+    findings.question = match (secret, literal) {
+        (Some(reason), _) => Question {
             reason: DecisionReason::SafetyCheck {
                 reason: format!("{reason}; {READ_SECRET}"),
             },
-            suggestions: suggest::reading_secret(path, context),
+            suggestions: suggest::naming(path, "Read"),
             blocked_path: Some(path.written.clone()),
-        };
-    }
-    if secret.is_none() {
-        let free = path.touched().all(|form| readable(form, path, context));
-        if free && path.real.is_some() && literal.is_none() {
-            findings.passes = Some(DecisionReason::WorkingDirectory {
-                reason: format!("`{shown}` lies in the working roots"),
-            });
+        },
+        (None, Some(reason)) => Question {
+            reason: DecisionReason::Other { reason },
+            suggestions: suggest::naming(path, "Read"),
+            blocked_path: Some(path.written.clone()),
+        },
+        (None, None) => {
+            let blocked = path.outside(&context.roots).map(Path::to_path_buf);
+            Question {
+                reason: DecisionReason::WorkingDirectory {
+                    reason: outside_words(path, blocked.as_deref(), "reads"),
+                },
+                suggestions: suggest::reading(path, context),
+                blocked_path: blocked,
+            }
         }
-    }
-    if let Some(literal) = literal
-        && secret.is_none()
-    {
-        findings.question.reason = DecisionReason::Other { reason: literal };
-        findings.question.blocked_path = Some(path.written.clone());
-    }
+    };
     if path.real.is_some() {
         let tool = match toucher {
             Toucher::Tool(tool) => tool,
             Toucher::Shell => "Read",
         };
+        // Who may change a file may read it.
         let grants = |rule: &Rule| rule.is_for_reading() || rule.is_for_writing(tool);
         findings.allow = granted(path, context, grants, |form| readable(form, path, context));
     }
@@ -90,44 +95,29 @@ pub(crate) fn write(
         Toucher::Tool(tool) => tool,
         Toucher::Shell => "Edit",
     };
-    let blocked = path.outside(&context.roots).map(Path::to_path_buf);
-    let inside = blocked.is_none();
-    let reason = if inside {
-        DecisionReason::Other {
-            reason: format!(
-                "`{}` would be changed, which permission mode {} asks about",
-                path.written.display(),
-                context.mode
-            ),
-        }
-    } else {
-        DecisionReason::WorkingDirectory {
-            reason: outside_words(path, blocked.as_deref(), "writes"),
-        }
-    };
-    let mut findings = Findings::new(Question {
-        reason,
-        suggestions: suggest::writing(path, context),
-        blocked_path: blocked,
-    });
+    let mut findings = Findings::new(Question::other(String::new()));
     findings.deny = rule_on(path, context, Behavior::Deny, |rule| {
         rule.is_for_writing(tool)
     });
     findings.ask = rule_on(path, context, Behavior::Ask, |rule| {
         rule.is_for_writing(tool)
     });
-    if let Some(reason) = refused(path, context, true) {
-        findings.refused = Some(reason);
-        return findings;
-    }
-    let own = path.touched().all(|form| {
+    let literal = match suspicion(&path.written, &context.cwd, &context.roots, true) {
+        Some(Suspicion::Refused(reason)) => {
+            findings.refused = Some(DecisionReason::SafetyCheck { reason });
+            return findings;
+        }
+        Some(Suspicion::Literal(reason)) => Some(reason),
+        None => None,
+    };
+    let own = |form: &Path| {
         context.is_plan_file(form)
             || context
                 .session_paths
                 .iter()
                 .any(|folder| form.starts_with(folder))
-    });
-    if own && path.real.is_some() {
+    };
+    if path.real.is_some() && path.touched().all(own) {
         findings.changes = false;
         findings.passes = Some(DecisionReason::WorkingDirectory {
             reason: format!("`{}` is the session's own", path.written.display()),
@@ -143,37 +133,51 @@ pub(crate) fn write(
         return findings;
     }
     let secret = path.forms().find_map(|form| context.secret(form));
-    let literal = literal(path, context, true);
-    if let Some(reason) = &secret {
-        findings.question = Question {
+    let blocked = path.outside(&context.roots).map(Path::to_path_buf);
+    findings.edit_in_roots = blocked.is_none() && secret.is_none() && literal.is_none();
+    let taken_literally = literal.is_some();
+    findings.question = match (secret, literal) {
+        (Some(reason), _) => Question {
             reason: DecisionReason::SafetyCheck {
                 reason: format!("{reason}; {WRITE_SECRET}"),
             },
-            suggestions: suggest::writing_named(path, context),
+            suggestions: suggest::naming(path, "Edit"),
             blocked_path: Some(path.written.clone()),
-        };
-    } else if let Some(literal) = literal.clone() {
-        findings.question = Question {
-            reason: DecisionReason::Other { reason: literal },
-            suggestions: suggest::writing_named(path, context),
+        },
+        (None, Some(reason)) => Question {
+            reason: DecisionReason::Other { reason },
+            suggestions: suggest::naming(path, "Edit"),
             blocked_path: Some(path.written.clone()),
-        };
+        },
+        (None, None) => Question {
+            reason: match &blocked {
+                None => DecisionReason::Other {
+                    reason: format!(
+                        "`{}` would be changed, which permission mode {} asks about",
+                        path.written.display(),
+                        context.mode
+                    ),
+                },
+                Some(blocked) => DecisionReason::WorkingDirectory {
+                    reason: outside_words(path, Some(blocked), "writes"),
+                },
+            },
+            suggestions: suggest::writing(path, context),
+            blocked_path: blocked,
+        },
+    };
+    if path.real.is_some() {
+        let edits = matches!(
+            context.mode,
+            PermissionMode::AcceptEdits | PermissionMode::Auto
+        );
+        findings.allow = granted(
+            path,
+            context,
+            |rule| rule.is_for_writing(tool),
+            |form| edits && !taken_literally && within(form, &context.roots, path.case_insensitive),
+        );
     }
-    if path.real.is_none() {
-        return findings;
-    }
-    let plain = secret.is_none() && literal.is_none();
-    findings.edit_in_roots = inside && plain;
-    let edits = matches!(
-        context.mode,
-        PermissionMode::AcceptEdits | PermissionMode::Auto
-    );
-    findings.allow = granted(
-        path,
-        context,
-        |rule| rule.is_for_writing(tool),
-        |form| edits && literal.is_none() && within(form, &context.roots, path.case_insensitive),
-    );
     findings
 }
 
@@ -233,25 +237,6 @@ fn granted(
         }
     }
     reason
-}
-
-/// Refusals by the path's text.
-fn refused(
-    path: &ResolvedPath,
-    context: &PermissionContext,
-    writes: bool,
-) -> Option<DecisionReason> {
-    match suspicion(&path.written, &context.cwd, &context.roots, writes) {
-        Some(Suspicion::Refused(reason)) => Some(DecisionReason::SafetyCheck { reason }),
-        _ => None,
-    }
-}
-
-fn literal(path: &ResolvedPath, context: &PermissionContext, writes: bool) -> Option<String> {
-    match suspicion(&path.written, &context.cwd, &context.roots, writes) {
-        Some(Suspicion::Literal(reason)) => Some(reason),
-        _ => None,
-    }
 }
 
 fn outside_words(path: &ResolvedPath, blocked: Option<&Path>, verb: &str) -> String {

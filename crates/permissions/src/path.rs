@@ -5,7 +5,7 @@
 //! for the link and for its target. [`resolve_path`] asks the file system; everything else here is
 //! pure.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
@@ -80,11 +80,18 @@ pub fn starts_with(path: &Path, folder: &Path, case_insensitive: bool) -> bool {
     let mut components = path.components();
     folder.components().all(|wanted| {
         components.next().is_some_and(|component| {
-            component == wanted
-                || component.as_os_str().to_string_lossy().to_lowercase()
-                    == wanted.as_os_str().to_string_lossy().to_lowercase()
+            component == wanted || same_name(component.as_os_str(), wanted.as_os_str())
         })
     })
+}
+
+/// Whether two names differ by case only.
+fn same_name(one: &OsStr, other: &OsStr) -> bool {
+    if one.eq_ignore_ascii_case(other) {
+        return true;
+    }
+    let ascii = one.is_ascii() && other.is_ascii();
+    !ascii && one.to_string_lossy().to_lowercase() == other.to_string_lossy().to_lowercase()
 }
 
 /// A path with `.` and `..` folded by text; above the root there is only the root.
@@ -239,8 +246,8 @@ pub enum Suspicion {
 #[must_use]
 pub fn suspicion(path: &Path, cwd: &Path, roots: &[PathBuf], writes: bool) -> Option<Suspicion> {
     let text = path.to_string_lossy();
-    let shown = text.replace('\0', "␀");
-    let refused = |why: &str| Some(Suspicion::Refused(format!("`{shown}` {why}")));
+    let shown = || text.replace('\0', "␀");
+    let refused = |why: &str| Some(Suspicion::Refused(format!("`{}` {why}", shown())));
     if text.contains('\0') {
         return refused("contains a NUL character");
     }
@@ -279,7 +286,8 @@ pub fn suspicion(path: &Path, cwd: &Path, roots: &[PathBuf], writes: bool) -> Op
             );
         }
         return Some(Suspicion::Literal(format!(
-            "`{shown}` contains `$` or `%`, taken literally here"
+            "`{}` contains `$` or `%`, taken literally here",
+            shown()
         )));
     }
     None

@@ -6,7 +6,8 @@
 //! - *secret*: whoever reads there learns keys and passwords. A rule can reopen a path.
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
-use std::path::{Path, PathBuf};
+use std::borrow::Cow;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 /// What the folder names `.lathe` and `.claude` hold that changes what Lathe does.
@@ -139,6 +140,16 @@ const KEY_ENDINGS: &[&str] = &[
     ".asc.key",
 ];
 
+/// Names of private keys.
+const KEY_NAMES: &[&str] = &[
+    "id_rsa",
+    "id_dsa",
+    "id_ecdsa",
+    "id_ed25519",
+    "id_ecdsa_sk",
+    "id_ed25519_sk",
+];
+
 /// Endings of `.env` files that are there to be read.
 const TEMPLATE_ENDINGS: &[&str] = &[
     ".example",
@@ -171,10 +182,10 @@ pub(crate) fn protected(path: &Path, own: OwnPlaces<'_>) -> Option<String> {
     if crate::path::starts_with(path, own.config_home, true) {
         return Some(format!("`{shown}` belongs to Lathe's own configuration"));
     }
-    let names = lower_names(path);
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let names = names_of(path);
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
     let last = names.last().copied()?;
-    if names.iter().any(|name| OWN_FOLDERS.contains(name)) || OWN_FILES.contains(&last) {
+    if names.iter().any(|name| is_one_of(name, OWN_FOLDERS)) || is_one_of(last, OWN_FILES) {
         return Some(format!(
             "`{shown}` holds settings, hooks, skills or commands that Lathe obeys"
         ));
@@ -182,7 +193,7 @@ pub(crate) fn protected(path: &Path, own: OwnPlaces<'_>) -> Option<String> {
     if let Some(why) = git_control(&names) {
         return Some(format!("`{shown}` {why}"));
     }
-    if STARTUP_FILES.contains(&last) || goes_through(&names, STARTUP_PLACES) {
+    if is_one_of(last, STARTUP_FILES) || goes_through(&names, STARTUP_PLACES) {
         return Some(format!("`{shown}` runs when a shell or a session starts"));
     }
     if goes_through(&names, CREDENTIAL_PLACES) {
@@ -194,22 +205,31 @@ pub(crate) fn protected(path: &Path, own: OwnPlaces<'_>) -> Option<String> {
 /// Whether git would run or obey what is written there.
 fn git_control(names: &[&str]) -> Option<&'static str> {
     let last = *names.last()?;
-    if matches!(last, ".gitconfig" | ".gitmodules") || goes_through(names, &[&[".config", "git"]]) {
+    if is_one_of(last, &[".gitconfig", ".gitmodules"])
+        || goes_through(names, &[&[".config", "git"]])
+    {
         return Some("tells git what to run");
     }
     let inside = names
         .iter()
-        .position(|name| *name == ".git")
+        .position(|name| name.eq_ignore_ascii_case(".git"))
         .map(|at| &names[at + 1..])?;
     if inside.is_empty() {
         return Some("is a repository's own folder");
     }
-    if inside.contains(&"hooks") {
+    if inside.iter().any(|name| name.eq_ignore_ascii_case("hooks")) {
         return Some("holds hooks that git runs");
     }
-    let is_config = matches!(
+    let is_config = is_one_of(
         last,
-        "config" | "config.worktree" | "attributes" | "gitdir" | "commondir" | "alternates"
+        &[
+            "config",
+            "config.worktree",
+            "attributes",
+            "gitdir",
+            "commondir",
+            "alternates",
+        ],
     );
     is_config.then_some("tells git what to run")
 }
@@ -229,7 +249,7 @@ fn goes_through(names: &[&str], places: &[&[&str]]) -> bool {
 /// Names that Windows file systems read as other names.
 fn windows_trick(path: &Path) -> Option<&'static str> {
     for component in path.components() {
-        let std::path::Component::Normal(name) = component else {
+        let Component::Normal(name) = component else {
             continue;
         };
         let name = name.to_string_lossy();
@@ -272,21 +292,19 @@ fn is_short_name(stem: &str) -> bool {
 
 /// Why this path is a secret, if it is one.
 pub(crate) fn secret(path: &Path, config_home: &Path) -> Option<String> {
-    let names = lower_names(path);
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let names = names_of(path);
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
     let last = *names.last()?;
     let shown = path.display();
     let is_environment =
-        last.starts_with(".env") && !TEMPLATE_ENDINGS.iter().any(|ending| last.ends_with(ending));
+        starts_so(last, ".env") && !TEMPLATE_ENDINGS.iter().any(|ending| ends_so(last, ending));
     if is_environment {
         return Some(format!("`{shown}` usually holds passwords and keys"));
     }
-    let private_key = matches!(
-        last,
-        "id_rsa" | "id_dsa" | "id_ecdsa" | "id_ed25519" | "id_ecdsa_sk" | "id_ed25519_sk"
-    ) || KEY_ENDINGS
-        .iter()
-        .any(|ending| last.ends_with(ending) && last.len() > ending.len());
+    let private_key = is_one_of(last, KEY_NAMES)
+        || KEY_ENDINGS
+            .iter()
+            .any(|ending| ends_so(last, ending) && last.len() > ending.len());
     if private_key {
         return Some(format!("`{shown}` looks like a private key"));
     }
@@ -302,17 +320,35 @@ pub(crate) fn secret(path: &Path, config_home: &Path) -> Option<String> {
         return Some(format!("`{shown}` shows what a process keeps in memory"));
     }
     let own_credentials = crate::path::starts_with(path, config_home, true)
-        && (last.contains("credential") || last.contains("token") || last == "auth.json");
+        && ["credential", "token", "auth.json"]
+            .iter()
+            .any(|word| last.to_lowercase().contains(word));
     own_credentials.then(|| format!("`{shown}` holds Lathe's own credentials"))
 }
 
-fn lower_names(path: &Path) -> Vec<String> {
+fn names_of(path: &Path) -> Vec<Cow<'_, str>> {
     path.components()
         .filter_map(|component| match component {
-            std::path::Component::Normal(name) => Some(name.to_string_lossy().to_lowercase()),
+            Component::Normal(name) => Some(name.to_string_lossy()),
             _ => None,
         })
         .collect()
+}
+
+/// Whether a name is one of these, in whatever case.
+fn is_one_of(name: &str, known: &[&str]) -> bool {
+    known.iter().any(|known| known.eq_ignore_ascii_case(name))
+}
+
+fn starts_so(name: &str, start: &str) -> bool {
+    name.get(..start.len())
+        .is_some_and(|front| front.eq_ignore_ascii_case(start))
+}
+
+fn ends_so(name: &str, end: &str) -> bool {
+    let at = name.len().checked_sub(end.len());
+    at.and_then(|at| name.get(at..))
+        .is_some_and(|back| back.eq_ignore_ascii_case(end))
 }
 
 /// A project's `.latheignore`: further paths that are secrets there, in the format of `.gitignore`.

@@ -25,6 +25,13 @@ pub(crate) fn allow_rule(
 
 /// For a write: edits in general, and the folders that lie outside the roots.
 pub(crate) fn writing(path: &ResolvedPath, context: &PermissionContext) -> Vec<PermissionUpdate> {
+    let directories = folders_outside(path, context);
+    if directories
+        .iter()
+        .any(|folder| is_too_wide(folder, context))
+    {
+        return naming(path, "Edit");
+    }
     let mut suggestions = Vec::new();
     if !matches!(
         context.mode,
@@ -35,7 +42,6 @@ pub(crate) fn writing(path: &ResolvedPath, context: &PermissionContext) -> Vec<P
             destination: RuleSource::Session,
         });
     }
-    let directories = folders_outside(path, context);
     if !directories.is_empty() {
         suggestions.push(PermissionUpdate::AddDirectories {
             directories,
@@ -45,28 +51,20 @@ pub(crate) fn writing(path: &ResolvedPath, context: &PermissionContext) -> Vec<P
     suggestions
 }
 
-/// For a write that edits in general don't cover: rules that name the file.
-pub(crate) fn writing_named(
-    path: &ResolvedPath,
-    _context: &PermissionContext,
-) -> Vec<PermissionUpdate> {
-    named(path, "Edit")
-}
-
 /// For a read outside the roots: rules for its folder.
 pub(crate) fn reading(path: &ResolvedPath, context: &PermissionContext) -> Vec<PermissionUpdate> {
-    let mut rules: Vec<RuleValue> = Vec::new();
-    for folder in folders_outside(path, context) {
-        let content = match absolute_pattern(&folder) {
-            // Nobody means "everything on this machine" when they say yes to one file.
-            None => return named(path, "Read"),
-            Some(pattern) => format!("{pattern}/**"),
-        };
-        rules.push(RuleValue {
-            tool_name: "Read".into(),
-            rule_content: Some(content),
-        });
+    let folders = folders_outside(path, context);
+    if folders.iter().any(|folder| is_too_wide(folder, context)) {
+        return naming(path, "Read");
     }
+    let rules: Vec<RuleValue> = folders
+        .iter()
+        .filter_map(|folder| absolute_pattern(folder))
+        .map(|pattern| RuleValue {
+            tool_name: "Read".into(),
+            rule_content: Some(format!("{pattern}/**")),
+        })
+        .collect();
     if rules.is_empty() {
         return Vec::new();
     }
@@ -77,15 +75,17 @@ pub(crate) fn reading(path: &ResolvedPath, context: &PermissionContext) -> Vec<P
     }]
 }
 
-/// For a secret: rules that name the file itself.
-pub(crate) fn reading_secret(
-    path: &ResolvedPath,
-    _context: &PermissionContext,
-) -> Vec<PermissionUpdate> {
-    named(path, "Read")
+/// Folders that nobody means when they say yes to one file in them: the root, what lies right below
+/// it, and whatever holds the home folder. The one for temporary files is meant to be shared.
+fn is_too_wide(folder: &Path, context: &PermissionContext) -> bool {
+    let top = folder
+        .parent()
+        .is_none_or(|parent| parent.parent().is_none());
+    (top && folder != Path::new("/tmp")) || context.home.starts_with(folder)
 }
 
-fn named(path: &ResolvedPath, tool: &str) -> Vec<PermissionUpdate> {
+/// For a secret, and for a name that needs a second look: rules that name the file itself.
+pub(crate) fn naming(path: &ResolvedPath, tool: &str) -> Vec<PermissionUpdate> {
     let mut rules: Vec<RuleValue> = Vec::new();
     for form in path.touched() {
         let Some(content) = absolute_pattern(form) else {
@@ -121,11 +121,8 @@ fn folders_outside(path: &ResolvedPath, context: &PermissionContext) -> Vec<Path
             continue;
         };
         let folder = folder.to_path_buf();
-        if folder.parent().is_some() && !folders.contains(&folder) {
+        if !folders.contains(&folder) {
             folders.push(folder);
-        } else if folder.parent().is_none() && !folders.iter().any(|known| known == form) {
-            // A file right below the root: the file itself, not the whole machine.
-            folders.push(form.to_path_buf());
         }
     }
     folders

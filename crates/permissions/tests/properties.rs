@@ -127,13 +127,13 @@ proptest! {
 
 /// What can be put around any command.
 const AROUND: &[(&str, &str)] = &[
-    ("(", "\n)"),
+    ("( ", "\n)"),
     ("{ ", "\n}"),
     ("if true; then ", "\nfi"),
     ("while true; do ", "\ndone"),
     ("true && { ", "\n}"),
-    ("cat <(", "\n)"),
-    ("echo \"$(", "\n)\""),
+    ("cat <( ", "\n)"),
+    ("echo \"$( ", "\n)\""),
     ("! { ", "\n}"),
     ("", "\ntrue"),
     ("true; ", ""),

@@ -13,8 +13,10 @@
 
 mod operand;
 mod part;
+mod survey;
 
-pub(crate) use operand::{Expansion, paths_of};
+pub(crate) use operand::{Expansion, folders_of, paths_of};
+pub(crate) use survey::{Found, Survey, look_through, surveys_of};
 
 use crate::context::{CallFacts, PermissionContext};
 use crate::order::{Findings, Question, strictest};

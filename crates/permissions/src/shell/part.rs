@@ -4,9 +4,9 @@ use super::Judge;
 use super::operand::{
     Meaning, folders_of, landing_places, meaning_of, mentioned, removed_operands,
 };
+use super::survey::{Found, surveys_of};
 use crate::files::{self, Toucher};
 use crate::order::{Findings, Question, strictest};
-use crate::path::ResolvedPath;
 use crate::ruleset::Rule;
 use crate::suggest;
 use lathe_protocol::permission::{
@@ -43,6 +43,7 @@ pub(super) fn judge_part(judge: &Judge<'_>, part: &Part) -> Decision {
     let mut paths: Vec<Findings> = Vec::new();
     view.redirections(&mut paths);
     view.reads(&mut paths);
+    view.found_below(&mut paths);
     view.file_command(&mut paths);
     view.mentioned_secrets(&mut paths);
     decisions.extend(
@@ -113,8 +114,11 @@ fn grant<'a>(judge: &Judge<'a>, part: &Part, folders: Option<&[PathBuf]>) -> Opt
 fn are_roots(judge: &Judge<'_>, folders: Option<&[PathBuf]>) -> bool {
     folders.is_some_and(|folders| {
         folders.iter().all(|folder| {
-            let real = judge.call.resolved.get(folder).real;
-            real.is_some_and(|real| judge.context.roots.contains(&real))
+            let folder = judge.call.resolved.get(folder);
+            folder
+                .real
+                .as_ref()
+                .is_some_and(|real| judge.context.roots.contains(real))
         })
     })
 }
@@ -136,8 +140,11 @@ impl View<'_> {
     fn command(&self) -> Findings {
         let part = self.part;
         let reads = self.reads_only();
-        let mut question = Question::other(self.why_asked());
-        question.suggestions = self.suggestions();
+        let mut question = Question::other(String::new());
+        if !reads {
+            question = Question::other(self.why_asked());
+            question.suggestions = self.suggestions();
+        }
         if self.judge.leaves_sandbox && !reads {
             question.reason = DecisionReason::SandboxOverride {
                 reason: "the command asks to run outside the sandbox".to_owned(),
@@ -179,12 +186,18 @@ impl View<'_> {
     }
 
     fn why_asked(&self) -> String {
-        match (&self.part.read_only, self.untrusted()) {
-            (ReadOnly::Yes, Some(concern)) => {
+        let blocking = self
+            .part
+            .concerns
+            .iter()
+            .find(|concern| concern.asks_despite_rules());
+        match (&self.part.read_only, blocking, self.untrusted()) {
+            (_, Some(concern), _) => concern.message.clone(),
+            (ReadOnly::Yes, None, Some(concern)) => {
                 format!("the folder is not trusted, and {}", concern.message)
             }
-            (ReadOnly::Yes, None) => "the folder that it runs in can't be judged".to_owned(),
-            (ReadOnly::No { reason }, _) => format!("it is not known to only read: {reason}"),
+            (ReadOnly::Yes, None, None) => "the folder that it runs in can't be judged".to_owned(),
+            (ReadOnly::No { reason }, None, _) => reason.clone(),
         }
     }
 
@@ -406,6 +419,31 @@ impl View<'_> {
         }
     }
 
+    /// Files below a folder that a recursive reader would show although they are secret or forbidden.
+    fn found_below(&self, all: &mut Vec<Findings>) {
+        for survey in surveys_of(self.part, self.folders, self.judge.context) {
+            match self.judge.call.resolved.survey(&survey) {
+                Some(Found::Nothing) => {}
+                Some(Found::Files(files)) => {
+                    for file in files {
+                        all.push(self.path_findings(file, false, Reach::Command));
+                    }
+                }
+                Some(Found::TooMany) | None => {
+                    let mut question = Question::other(format!(
+                        "there are too many files in `{}` to see whether secrets are among them; the Grep tool skips secrets",
+                        survey.folder.display()
+                    ));
+                    question.suggestions = self.judge.exact_suggestion();
+                    let mut findings = self.judge.findings(question);
+                    findings.changes = false;
+                    findings.allow = self.granted(Reach::Command);
+                    all.push(findings);
+                }
+            }
+        }
+    }
+
     fn file_command(&self, all: &mut Vec<Findings>) {
         let Some(command) = &self.part.file_command else {
             return;
@@ -513,7 +551,7 @@ impl View<'_> {
     }
 
     fn path_findings(&self, path: &Path, writes: bool, reach: Reach) -> Findings {
-        let resolved: ResolvedPath = self.judge.call.resolved.get(path);
+        let resolved = self.judge.call.resolved.get(path);
         let context = self.judge.context;
         let free = FREE_DEVICES
             .iter()
@@ -538,6 +576,9 @@ impl View<'_> {
         // a person should look at.
         if let Some(reason) = findings.refused.take() {
             findings.hard.get_or_insert(Question::new(reason));
+        }
+        if findings.passes.is_some() {
+            return findings;
         }
         let secret = resolved.forms().any(|form| context.secret(form).is_some());
         let needed = if secret { Reach::Spelt } else { reach };
