@@ -15,7 +15,7 @@
 //! How: a *group* is what the model said and everything that came in before it spoke again. Only
 //! the last group changes, so earlier messages keep their bytes (the very same buffers) from one
 //! request to the next, which is what the provider's prompt cache needs and what makes the cost of a
-//! request that of the turn. Blocks are serialised when they arrive ([`piece`]); a message's buffer
+//! request that of the turn. Blocks are serialised when they arrive (the `piece` module); a message's buffer
 //! is its pieces joined, and the pieces then become slices of that buffer, so content is held once.
 //!
 //! An `attachment` record reaches the model by the `content` of its attachment (text or a list of
@@ -23,6 +23,7 @@
 
 mod group;
 mod piece;
+mod view;
 
 use bytes::Bytes;
 use group::{Group, Heard};
@@ -35,6 +36,8 @@ use piece::{Piece, PieceKind, legal_name};
 use serde::Deserialize as _;
 use std::collections::HashSet;
 use std::sync::Arc;
+
+pub use view::{ResultView, UnansweredCall};
 
 /// What the model is told when nothing else stands between its words and its next turn.
 pub const CONTINUE_TEXT: &str = "Continue.";
@@ -49,30 +52,6 @@ pub enum Tail {
     /// With the model's own words, to be continued by it (a paused turn). Falls back to
     /// [`Tail::User`] when the model didn't speak last.
     Assistant,
-}
-
-/// A call that has no result yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnansweredCall {
-    /// The call, as the record names it.
-    pub id: ToolUseId,
-    /// The tool.
-    pub name: String,
-}
-
-/// A tool result as it stands in the conversation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ResultView {
-    /// The call that it answers, as the records name it.
-    pub tool_use_id: ToolUseId,
-    /// The tool that was called.
-    pub tool_name: String,
-    /// Its size in the request.
-    pub bytes: usize,
-    /// Which round of calls it belongs to, counted from the start; the newest is the greatest.
-    pub round: usize,
-    /// Whether a replacement stands there already.
-    pub replaced: bool,
 }
 
 /// What the conversation was before a record came in, so that it can be taken back.
@@ -409,71 +388,6 @@ impl Conversation {
             .iter()
             .filter_map(|message| serde_json::from_slice(&message.bytes).ok())
             .collect()
-    }
-
-    /// Every block that the model sees, with who said it, in order.
-    pub fn blocks(&mut self) -> impl Iterator<Item = (Role, ContentBlock)> + use<> {
-        self.messages().into_iter().flat_map(|message| {
-            let role = message.role;
-            message
-                .content
-                .into_blocks()
-                .into_iter()
-                .map(move |block| (role, block))
-        })
-    }
-
-    /// The calls of the last round that have no result yet.
-    #[must_use]
-    pub fn unanswered_calls(&self) -> Vec<UnansweredCall> {
-        let Some(group) = self.groups.last() else {
-            return Vec::new();
-        };
-        group
-            .calls()
-            .filter(|(_, wire, _)| !group.has_result(wire))
-            .map(|(id, _, name)| UnansweredCall {
-                id: id.clone(),
-                name: name.to_owned(),
-            })
-            .collect()
-    }
-
-    /// The results that stand in the conversation, oldest first.
-    #[must_use]
-    pub fn results(&self) -> Vec<ResultView> {
-        let mut views = Vec::new();
-        for (round, group) in self.groups.iter().enumerate() {
-            for (id, wire, name) in group.calls() {
-                if let Some(piece) = group.result(wire) {
-                    views.push(ResultView {
-                        tool_use_id: id.clone(),
-                        tool_name: name.to_owned(),
-                        bytes: piece.raw.len(),
-                        round,
-                        replaced: matches!(piece.kind, PieceKind::Result { replaced: true, .. }),
-                    });
-                }
-            }
-        }
-        views
-    }
-
-    /// The ids of the records taken in since the last compaction, oldest first.
-    pub fn record_ids(&self) -> impl Iterator<Item = RecordId> + '_ {
-        self.marks.iter().map(|mark| mark.record)
-    }
-
-    /// The size of the messages in bytes of JSON, without images and documents.
-    #[must_use]
-    pub fn estimated_bytes(&self) -> usize {
-        self.text_bytes
-    }
-
-    /// How many images and documents the messages hold.
-    #[must_use]
-    pub fn media_blocks(&self) -> usize {
-        self.media
     }
 
     fn count(&mut self, piece: &Piece) {

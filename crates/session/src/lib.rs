@@ -2,7 +2,7 @@
 //!
 //! A session is a file of JSON lines, one record each, and a folder of what doesn't fit in lines
 //! ([`paths`]). This crate appends to it ([`writer`]), reads it back whatever happened to it
-//! ([`load`]), derives from it what the model is sent ([`conversation`]), finds, forks, names and
+//! ([`mod@load`]), derives from it what the model is sent ([`conversation`]), finds, forks, names and
 //! deletes sessions ([`store`]), and undoes what a session did to files ([`checkpoint`], [`scan`]).
 //! [`cli`] is what the `lathe sessions` commands say.
 //!

@@ -27,6 +27,7 @@ use file::TranscriptFile;
 use lathe_protocol::record::Record;
 use std::fmt;
 use std::io;
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -394,7 +395,7 @@ impl Worker {
                 .map(|waiting| waiting.record)
                 .collect();
             if let Some(observer) = &self.options.observer {
-                observer(&self.path, &written);
+                contained(|| observer(&self.path, &written));
             }
         }
         if sync { self.file.sync() } else { Ok(()) }
@@ -419,8 +420,15 @@ impl Worker {
     fn report(&self, problem: &WriteProblem) {
         tracing::warn!("{problem}");
         if let Some(handler) = &self.options.on_problem {
-            handler(problem);
+            contained(|| handler(problem));
         }
+    }
+}
+
+/// Keeps a fault in somebody's callback from ending the writing.
+fn contained(callback: impl FnOnce()) {
+    if std::panic::catch_unwind(AssertUnwindSafe(callback)).is_err() {
+        tracing::error!("a callback of the transcript writer panicked");
     }
 }
 

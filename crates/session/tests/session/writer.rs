@@ -96,6 +96,29 @@ async fn queued_records_are_written_by_themselves_and_the_observer_sees_them_aft
 }
 
 #[tokio::test]
+async fn a_panicking_observer_does_not_end_the_writing() {
+    let (_home, paths, mut script) = session();
+    let observer: Observer =
+        Arc::new(|_: &Path, _: &[Arc<Record>]| panic!("a fault of the observer"));
+    let options = WriterOptions {
+        observer: Some(observer),
+        ..WriterOptions::default()
+    };
+    let writer = TranscriptWriter::create(&paths.transcript(), options).unwrap();
+    for text in ["one", "two"] {
+        script.prompt(text);
+        writer
+            .append_synced(script.records.last().unwrap().clone())
+            .await
+            .unwrap();
+    }
+    assert_eq!(
+        std::fs::read_to_string(paths.transcript()).unwrap(),
+        script.lines()
+    );
+}
+
+#[tokio::test]
 async fn a_file_torn_at_any_byte_is_repaired_before_anything_is_appended() {
     let (_home, paths, mut script) = session();
     script.prompt("first");
