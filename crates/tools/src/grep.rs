@@ -211,6 +211,8 @@ struct Search {
     filter: Option<GlobFilter>,
     /// Files that were left out because they hold secrets.
     withheld: AtomicUsize,
+    /// Files and folders that could not be read.
+    unreadable: AtomicUsize,
 }
 
 /// Takes each file that is to be searched.
@@ -237,6 +239,7 @@ impl Search {
             input,
             context,
             withheld: AtomicUsize::new(0),
+            unreadable: AtomicUsize::new(0),
         })
     }
 
@@ -263,8 +266,8 @@ impl Search {
                 if cancel.is_cancelled() {
                     return WalkState::Quit;
                 }
-                // What can't be looked into is left out, as in a shell.
                 let Ok(entry) = entry else {
+                    self.unreadable.fetch_add(1, Ordering::Relaxed);
                     return WalkState::Continue;
                 };
                 let named = entry.depth() == 0;
@@ -309,6 +312,13 @@ impl Search {
         relative.display().to_string()
     }
 
+    fn was_read(&self, searched: &std::io::Result<()>) -> bool {
+        if searched.is_err() {
+            self.unreadable.fetch_add(1, Ordering::Relaxed);
+        }
+        searched.is_ok()
+    }
+
     /// How many lines match in each file; at most `most` are looked for.
     fn matching(&self, most: u64) -> Result<Vec<Found>, ToolError> {
         let found: Mutex<Vec<Found>> = Mutex::new(Vec::new());
@@ -318,8 +328,8 @@ impl Search {
             let found = &found;
             Box::new(move |path| {
                 let mut counter = Counter { count: 0, most };
-                // A file that can't be read is left out.
-                if searcher.search_path(&matcher, path, &mut counter).is_ok() && counter.count > 0 {
+                let searched = searcher.search_path(&matcher, path, &mut counter);
+                if self.was_read(&searched) && counter.count > 0 {
                     found.lock().push((path.to_owned(), counter.count));
                 }
             })
@@ -424,7 +434,7 @@ impl Search {
                 let mut sink = LineSink::new(&matcher, &name, shape);
                 let searched = searcher.search_path(&matcher, path, &mut sink);
                 let lines = sink.into_lines();
-                if searched.is_ok() && !lines.is_empty() {
+                if self.was_read(&searched) && !lines.is_empty() {
                     collected.lock().add(path, lines);
                 }
             })
@@ -482,6 +492,12 @@ impl Search {
         if withheld > 0 {
             text.push_str(&format!(
                 "\n[{withheld} files that may hold secrets were not searched. Name one in path to ask for it.]"
+            ));
+        }
+        let unreadable = self.unreadable.load(Ordering::Relaxed);
+        if unreadable > 0 {
+            text.push_str(&format!(
+                "\n[{unreadable} files or folders could not be read.]"
             ));
         }
         if let Some(fields) = structured.as_object_mut() {

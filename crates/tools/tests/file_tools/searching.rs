@@ -290,6 +290,17 @@ async fn names_that_look_like_patterns_and_links_to_folders() {
 }
 
 #[tokio::test]
+async fn files_that_could_not_be_read_are_counted() {
+    let workshop = tree();
+    // The start of a process's memory can't be read, not even by root.
+    let text = grep(&workshop, json!({"pattern": "x", "path": "/proc/self/mem"})).await;
+    assert!(
+        text.contains("1 files or folders could not be read"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
 async fn a_search_that_is_cancelled_stops() {
     let workshop = tree();
     workshop.cancel.cancel();
