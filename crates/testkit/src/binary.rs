@@ -14,13 +14,17 @@ use std::time::SystemTime;
 /// If it can't be built.
 #[must_use]
 pub fn lathe() -> &'static Path {
-    static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(find)
+    // A failure is kept too: a build that failed for one test would fail for all.
+    static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    match BINARY.get_or_init(find) {
+        Ok(path) => path,
+        Err(why) => panic!("{why}"),
+    }
 }
 
-fn find() -> PathBuf {
+fn find() -> Result<PathBuf, String> {
     if let Some(path) = std::env::var_os("CARGO_BIN_EXE_lathe") {
-        return PathBuf::from(path);
+        return Ok(PathBuf::from(path));
     }
     let test = std::env::current_exe().expect("the test has a path");
     // …/target/debug/deps/test-0123 → …/target/debug
@@ -33,17 +37,15 @@ fn find() -> PathBuf {
         .and_then(|metadata| metadata.modified())
         .ok();
     if built.is_none_or(|built| newest_source() > built) {
-        build(profile);
+        build(profile)?;
     }
-    assert!(
-        binary.is_file(),
-        "cargo build -p lathe made no {}",
-        binary.display()
-    );
-    binary
+    if !binary.is_file() {
+        return Err(format!("cargo build -p lathe made no {}", binary.display()));
+    }
+    Ok(binary)
 }
 
-fn build(profile: &Path) {
+fn build(profile: &Path) -> Result<(), String> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
         .args(["build", "--quiet", "-p", "lathe"])
@@ -58,8 +60,13 @@ fn build(profile: &Path) {
         "CARGO_TARGET_DIR",
         profile.parent().expect("a profile lies in a target folder"),
     );
-    let status = cargo.status().expect("cargo can be started");
-    assert!(status.success(), "cargo build -p lathe failed");
+    let status = cargo
+        .status()
+        .map_err(|error| format!("can't start cargo: {error}"))?;
+    if !status.success() {
+        return Err("cargo build -p lathe failed; its messages are above".to_owned());
+    }
+    Ok(())
 }
 
 fn newest_source() -> SystemTime {

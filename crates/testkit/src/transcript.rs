@@ -41,6 +41,27 @@ impl Transcript {
         transcript
     }
 
+    /// The conversation as other programs read it: from the last message in the file that is
+    /// neither a sidechain's nor meta, back by `parentUuid`; oldest first.
+    #[must_use]
+    pub fn conversation(&self) -> Vec<&Value> {
+        let is_message = |record: &&Value| {
+            matches!(record["type"].as_str(), Some("user" | "assistant"))
+                && record["isSidechain"] != true
+        };
+        let messages = || self.records.iter().filter(is_message);
+        let mut next = messages().rev().find(|record| record["isMeta"] != true);
+        let mut chain = Vec::new();
+        while let Some(record) = next.filter(|_| chain.len() <= self.records.len()) {
+            chain.push(record);
+            next = messages().find(|other| {
+                !record["parentUuid"].is_null() && other["uuid"] == record["parentUuid"]
+            });
+        }
+        chain.reverse();
+        chain
+    }
+
     /// The texts of the prompts: user records that are neither meta nor tool results.
     #[must_use]
     pub fn prompts(&self) -> Vec<String> {

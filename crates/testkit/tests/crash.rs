@@ -8,7 +8,7 @@
 //! so a failure may need a few tries).
 #![allow(
     clippy::unwrap_used,
-    clippy::expect_used,
+    clippy::panic,
     reason = "tests assert by panicking"
 )]
 
@@ -24,8 +24,9 @@ use std::time::{Duration, Instant};
 const CHAINS: usize = 48;
 /// Kills of one session.
 const KILLS: usize = 5;
-/// Kills that must have hit a process whose prompt had reached the model.
-const POINTS: usize = 200;
+/// How many of a hundred kills must have hit a process whose prompt had reached the model (the
+/// others came when it had just ended). Of 240 that is 200.
+const HITS_IN_A_HUNDRED: usize = 84;
 /// Places at which a transcript is cut.
 const CUTS: usize = 60;
 /// Sessions at the same time.
@@ -67,7 +68,7 @@ impl Point {
 
 /// A version of the file: long, and every line says which version it belongs to.
 fn version(number: usize, edited: bool) -> String {
-    let body = format!("line of version {number}\n").repeat(4000);
+    let body = format!("line of version {number}\n").repeat(700);
     format!(
         "begin {number}\n{body}end {number}{}\n",
         if edited { " edited" } else { "" }
@@ -338,17 +339,24 @@ fn uuid_like() -> String {
     )
 }
 
-fn seed() -> u64 {
-    std::env::var("LATHE_CRASH_SEED").ok().map_or_else(
-        || fastrand::u64(..),
-        |text| text.parse().expect("LATHE_CRASH_SEED is a number"),
+fn number_from<T: std::str::FromStr>(variable: &str) -> Option<T> {
+    let text = std::env::var(variable).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{variable} must be a number, not {text}")),
     )
+}
+
+fn seed() -> u64 {
+    number_from("LATHE_CRASH_SEED").unwrap_or_else(|| fastrand::u64(..))
 }
 
 #[test]
 fn a_killed_session_always_comes_back_whole() {
     let seed = seed();
     eprintln!("LATHE_CRASH_SEED={seed}");
+    // Fewer are enough to look into one failure.
+    let chains = number_from("LATHE_CRASH_CHAINS").unwrap_or(CHAINS);
     let next = AtomicUsize::new(0);
     let points = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -356,7 +364,7 @@ fn a_killed_session_always_comes_back_whole() {
             scope.spawn(|| {
                 loop {
                     let chain = next.fetch_add(1, Ordering::Relaxed);
-                    if chain >= CHAINS {
+                    if chain >= chains {
                         return;
                     }
                     let mut random = fastrand::Rng::with_seed(seed.wrapping_add(chain as u64));
@@ -375,9 +383,10 @@ fn a_killed_session_always_comes_back_whole() {
         }
     });
     let points = points.into_inner();
+    let wanted = (chains * KILLS * HITS_IN_A_HUNDRED).div_ceil(100);
     assert!(
-        points >= POINTS,
-        "only {points} kills hit a session at work"
+        points >= wanted,
+        "only {points} kills hit a session at work, not {wanted}"
     );
 }
 

@@ -17,7 +17,10 @@ use std::process::Command;
 /// From the top of the table to the bottom. Crates that aren't built yet have their place already.
 const LAYERS: &[(&str, &[&str])] = &[
     ("words", &["protocol"]),
-    ("ground", &["settings", "model", "shell", "sandbox"]),
+    (
+        "ground",
+        &["settings", "model", "shell", "sandbox", "images"],
+    ),
     (
         "rules and connections",
         &["permissions", "hooks", "mcp", "extensions", "session"],
