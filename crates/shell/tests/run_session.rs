@@ -420,3 +420,29 @@ async fn a_sibling_has_its_own_folder_and_the_same_background() {
         .unwrap();
     assert!(fixture.session.background().get(id.as_str()).is_ok());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_starts_with_no_signal_blocked_and_dies_of_a_broken_pipe() {
+    let fixture = Fixture::new();
+    let finished = fixture
+        .run("grep ^SigBlk /proc/self/status; kill -PIPE $BASHPID")
+        .await;
+    assert_eq!(finished.exit, Exit::Signalled(13));
+    assert_eq!(finished.output.text, "SigBlk:\t0000000000000000\n");
+    let finished = fixture.run("ls /proc/self/fd | wc -l").await;
+    // The three standard ones, the control socket, and the folder that ls reads.
+    assert_eq!(finished.output.text.trim(), "5");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_later_variable_replaces_an_earlier_one_of_its_name() {
+    let fixture = Fixture::new();
+    let options = RunOptions {
+        environment: vec![("PAGER".into(), "less".into())],
+        ..RunOptions::default()
+    };
+    let finished = fixture
+        .run_with("env | grep -c ^PAGER=; echo $PAGER", options)
+        .await;
+    assert_eq!(finished.output.text, "1\nless\n");
+}

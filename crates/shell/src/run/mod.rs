@@ -12,7 +12,7 @@
 //! | `program` | which shell, and the few lines around a command |
 //! | `supervise` | the life of one command, from start to nothing left |
 //! | `family` | which processes belong to a command |
-//! | `spawn` | starting a process (the only unsafe code) |
+//! | `spawn`, `process` | starting a process; `process` has the only unsafe code |
 //! | `guard`, `live` | nothing outlives this process, however it ends |
 //! | `capture` | bounded output |
 //! | `background` | commands that run on |
@@ -27,6 +27,7 @@ mod exit_code;
 mod family;
 mod guard;
 mod live;
+mod process;
 mod program;
 mod session;
 mod snapshot;

@@ -1,34 +1,29 @@
-//! Starting a process, on the one thread from which that is safe.
+//! Starting processes from the one thread from which that is safe.
 //!
-//! `PR_SET_PDEATHSIG` fires when the *thread* that forked ends, not the process. Worker threads of
-//! an async runtime come and go, so every child is started from one thread that lives as long as
-//! the process does.
+//! `PR_SET_PDEATHSIG` fires when the *thread* that started the child ends, not the process. Worker
+//! threads of an async runtime come and go, so every child is started from one thread that lives as
+//! long as the process does. It is also the one thread that stands still while a child starts.
 //!
 //! The child leads a session of its own: it has no controlling terminal to grab, and one signal
 //! reaches its whole group. It is also made a *child subreaper*: whatever it starts and lets go of
 //! (double forks, `setsid`) stays below it in the process tree for as long as it lives, which is how
 //! [`super::family`] finds processes that try to escape.
-#![allow(
-    unsafe_code,
-    reason = "what a child does between fork and exec can only be said in an unsafe hook"
-)]
 
-use super::family::Family;
+use super::family::{Family, MARKER_VARIABLE};
 use super::guard;
 use super::live::Registration;
+use super::process::{self, Child, Plan, Unreaped};
 use nix::fcntl::{FcntlArg, fcntl};
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, PipeWriter};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::sync::mpsc;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
-use tokio::process::{Child, Command};
-use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 /// Descriptors from here on are hardly ever used by name in scripts.
@@ -56,7 +51,7 @@ pub(super) struct Spawned {
     pub(super) registration: Registration,
 }
 
-/// The child's end of the control socket, held under the number that the child will know it by.
+/// The child's end of the control socket, and the number that the child will know it by.
 pub(super) struct ControlEnd {
     held: OwnedFd,
     descriptor: RawFd,
@@ -75,40 +70,34 @@ pub(super) fn control_socket(fixed: Option<RawFd>) -> io::Result<(UnixStream, Co
     let (ours, theirs) = StdUnixStream::pair()?;
     ours.set_nonblocking(true)?;
     let ours = UnixStream::from_std(ours)?;
-    // Holding the wanted number in this process too keeps it from being handed out for the pipe
-    // through which a failing exec is reported.
-    let raw = match fcntl(
-        &theirs,
-        FcntlArg::F_DUPFD_CLOEXEC(fixed.unwrap_or(QUIET_DESCRIPTOR)),
-    ) {
-        Ok(raw) => raw,
-        // The limit of open files is below that number.
-        Err(_) => fcntl(&theirs, FcntlArg::F_DUPFD_CLOEXEC(10))?,
-    };
-    // SAFETY: fcntl just made this descriptor and nothing else owns it.
-    let held = unsafe { OwnedFd::from_raw_fd(raw) };
-    let descriptor = fixed.unwrap_or(raw);
+    let wanted = fixed.unwrap_or(QUIET_DESCRIPTOR);
+    // The limit of open files may be below that number.
+    let held = copy_above(&theirs, wanted).or_else(|_| copy_above(&theirs, 10))?;
+    let descriptor = fixed.unwrap_or(std::os::fd::AsRawFd::as_raw_fd(&held));
     Ok((ours, ControlEnd { held, descriptor }))
+}
+
+/// A copy of a descriptor whose number is at least this.
+fn copy_above(descriptor: impl AsFd, least: RawFd) -> io::Result<OwnedFd> {
+    Ok(fcntl(descriptor, FcntlArg::F_DUPFD_CLOEXEC(least)).map(process::owned)?)
 }
 
 struct Job {
     launch: Launch,
     output: PipeWriter,
-    runtime: Handle,
     reply: oneshot::Sender<io::Result<Started>>,
 }
 
 /// Whoever drops this without taking it apart ends the command, also while it is on its way back.
 struct Started {
     registration: Registration,
-    child: Child,
+    process: Unreaped,
     family: Family,
 }
 
 static SPAWNER: OnceLock<Mutex<mpsc::Sender<Job>>> = OnceLock::new();
 
 fn submit(job: Job) -> io::Result<()> {
-    let gone = || io::Error::other("the thread that starts processes has ended");
     let sender = match SPAWNER.get() {
         Some(sender) => sender,
         None => {
@@ -122,82 +111,64 @@ fn submit(job: Job) -> io::Result<()> {
         }
     };
     let sender = sender.lock().unwrap_or_else(PoisonError::into_inner);
-    sender.send(job).map_err(|_| gone())
+    sender.send(job).map_err(|_| thread_ended())
+}
+
+fn thread_ended() -> io::Error {
+    io::Error::other("the thread that starts processes has ended")
 }
 
 fn serve(jobs: &mpsc::Receiver<Job>) {
+    // A child borrows our memory while it starts; no handler may run in it meanwhile. Signals to the
+    // process go to other threads.
+    if let Err(error) = nix::sys::signal::SigSet::all().thread_block() {
+        tracing::warn!(%error, "signals can't be blocked; no process is started");
+        return;
+    }
     while let Ok(job) = jobs.recv() {
         let Job {
             launch,
             output,
-            runtime,
             reply,
         } = job;
-        let result = {
-            let _runtime = runtime.enter();
-            start(launch, &output)
-        };
-        // Our copy of the writing end must be gone before anyone waits for the end of the output.
-        drop(output);
         // When nobody waits any more, dropping the answer ends the command.
-        drop(reply.send(result));
+        drop(reply.send(start(launch, output)));
         guard::ensure_running();
     }
 }
 
-fn start(launch: Launch, output: &PipeWriter) -> io::Result<Started> {
+/// Takes the writing end of the output with it: ours must be gone before anyone waits for the end.
+fn start(launch: Launch, output: PipeWriter) -> io::Result<Started> {
     let Launch {
         program,
         arguments,
         directory,
-        environment,
+        mut environment,
         marker,
         control,
     } = launch;
-    let mut command = Command::new(program);
-    command
-        .args(arguments)
-        .env_clear()
-        .envs(environment)
-        .env(super::family::MARKER_VARIABLE, &marker)
-        .current_dir(directory)
-        .stdin(Stdio::null())
-        .stdout(Stdio::from(output.try_clone()?))
-        .stderr(Stdio::from(output.try_clone()?))
-        .kill_on_drop(true);
-    let held = control.held.as_raw_fd();
-    let wanted = control.descriptor;
-    let parent = std::process::id();
-    // SAFETY: the hook runs between fork and exec in a process that may have had other threads; it
-    // makes plain system calls only, allocates nothing and takes no lock.
-    unsafe {
-        command.pre_exec(move || {
-            nix::unistd::setsid()?;
-            #[cfg(target_os = "linux")]
-            {
-                nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
-                nix::sys::prctl::set_child_subreaper(true)?;
-            }
-            // The parent may have died before the signal was asked for.
-            if nix::unistd::getppid().as_raw().cast_unsigned() != parent {
-                return Err(io::Error::from(nix::errno::Errno::ESRCH));
-            }
-            let done = if held == wanted {
-                libc::fcntl(held, libc::F_SETFD, 0)
-            } else {
-                libc::dup2(held, wanted)
-            };
-            if done < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            Ok(())
-        });
+    let executable = process::c_program(&program, &environment)?;
+    environment.push((MARKER_VARIABLE.into(), marker.clone().into()));
+    let mut words = vec![process::c_text(&program)?];
+    for argument in arguments {
+        words.push(process::c_text(argument)?);
     }
-    let child = command.spawn()?;
-    let family = Family::new(child.id().unwrap_or_default().cast_signed(), marker);
+    let plan = Plan {
+        program: executable,
+        arguments: words,
+        environment: process::c_environment(&environment)?,
+        directory: process::c_text(directory)?,
+        output: copy_above(&output, 3)?,
+        input: copy_above(File::open("/dev/null")?, 3)?,
+        kept: control.held,
+        kept_as: control.descriptor,
+    };
+    drop(output);
+    let process = process::start(&plan)?;
+    let family = Family::new(process.pid(), marker);
     Ok(Started {
         registration: Registration::new(family.clone()),
-        child,
+        process,
         family,
     })
 }
@@ -210,14 +181,11 @@ pub(super) async fn spawn(launch: Launch) -> io::Result<Spawned> {
     submit(Job {
         launch,
         output,
-        runtime: Handle::current(),
         reply,
     })?;
-    let started = started
-        .await
-        .map_err(|_| io::Error::other("the thread that starts processes has ended"))??;
+    let started = started.await.map_err(|_| thread_ended())??;
     Ok(Spawned {
-        child: started.child,
+        child: Child::new(started.process)?,
         output: output_reader,
         family: started.family,
         registration: started.registration,

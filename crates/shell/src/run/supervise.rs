@@ -15,6 +15,7 @@
 use super::capture::{Capture, Spill};
 use super::family::{self, Family, Shell};
 use super::live::Registration;
+use super::process::Child;
 use super::program::Report;
 use super::spawn::Spawned;
 use super::{Exit, Output, Progress, ProgressCallback};
@@ -29,7 +30,6 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
-use tokio::process::Child;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
