@@ -42,42 +42,28 @@ fn bash(script: &str, folder: &Path, path: &str) -> bool {
     status.code().is_some()
 }
 
-/// Programs that straight-line commands of the corpus call, each replaced by one that logs its words.
+/// Names that stand for programs in the comparison. None is installed where it looks; bash calls its own
+/// handler for a command that isn't found, which writes down the words.
 const STUBS: &[&str] = &[
     "rm", "ls", "cat", "grep", "sort", "head", "tail", "wc", "git", "sed", "awk", "find", "xargs",
     "tee", "cut", "tr", "uniq", "diff", "env", "date", "whoami", "cmd", "make", "bash", "sh",
     "python3", "curl", "gzip", "id", "sleep", "rg", "jq", "a", "b", "touch", "cp", "mv", "timeout",
-    "nice", "nohup", "x",
+    "nice", "nohup", "x", "echo", "true", "false", "pwd",
 ];
 
-/// Bash writes the stubs, so that this process never holds one open while another thread forks.
-fn stub_folder() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    // Words are separated by the unit separator, commands by the record separator. A record is
-    // written at once, as pipelines run side by side.
-    let script = format!(
-        "for name in {}; do cat > $name <<END\n#!/bin/bash\nline=$name\nfor word in \"\\$@\"; do \
-         line+=\\$'\\\\037'\\$word; done\nprintf '%s\\\\036' \"\\$line\" >> \"\\$LOG\"\nEND\nchmod 755 $name; done",
-        STUBS.join(" "),
-    );
-    let path = std::env::var("PATH").expect("a PATH");
-    assert!(
-        bash(&script, folder.path(), &path),
-        "the stubs could not be written"
-    );
-    folder
-}
-
 /// What bash ran, sorted: pipelines run side by side.
-fn commands_that_ran(command: &str, stubs: &Path) -> Vec<Vec<String>> {
+fn commands_that_ran(command: &str) -> Vec<Vec<String>> {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    // Builtins that would hide a stub are switched off.
     let log = folder.path().join("log");
+    // Words are separated by the unit separator, commands by the record separator; a record is written
+    // at once. Builtins of the same names are switched off.
     let script = format!(
-        "export LOG='{}'\nenable -n echo test [ printf pwd true false kill 2>/dev/null\n{command}\nwait",
+        "command_not_found_handle() {{ local line=$1; shift; local word; for word in \"$@\"; do \
+         line+=$'\\037'$word; done; builtin printf '%s\\036' \"$line\" >> '{}'; }}\n\
+         enable -n echo true false pwd\n{command}\nwait",
         log.display()
     );
-    bash(&script, folder.path(), &stubs.display().to_string());
+    bash(&script, folder.path(), "/nonexistent");
     let log = std::fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&log).into_owned();
     let mut ran: Vec<Vec<String>> = text
@@ -136,6 +122,7 @@ fn is_straight_line(command: &str, analysis: &Analysis) -> bool {
     });
     !opens_files
         && !command.contains(">(")
+        && !command.contains("<(")
         && !conditional.iter().any(|word| command.contains(word))
 }
 
@@ -152,7 +139,6 @@ fn bash_runs_the_commands_that_the_analyser_sees() {
         .filter(|line| line.shell == ShellKind::Bash);
     inputs.extend(lines.map(|line| line.command));
     inputs.retain(|input| !input.contains('\0'));
-    let stubs = stub_folder();
     let (mut compared, mut exactly) = (0, 0);
     let mut differences = Vec::new();
     for input in inputs {
@@ -160,7 +146,7 @@ fn bash_runs_the_commands_that_the_analyser_sees() {
         let Some(expected) = commands_expected(&analysis) else {
             continue;
         };
-        let ran = commands_that_ran(&input, stubs.path());
+        let ran = commands_that_ran(&input);
         compared += 1;
         let agrees = if is_straight_line(&input, &analysis) {
             exactly += 1;
@@ -258,6 +244,7 @@ fn what_is_called_read_only_changes_nothing() {
         "node",
         "java",
         "tail -f",
+        "sleep",
         "journalctl",
         "systemctl",
         "python",

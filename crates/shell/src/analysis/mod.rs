@@ -14,15 +14,17 @@
 //! - It is pure: no file is looked at. Whether a path lies inside the roots is the permission decision's
 //!   to judge, from [`Part::read_paths`], [`Part::redirections`] and [`Part::folder`].
 //!
-//! Where to look: `walk` takes the tree apart, `words` judges what a word could do, `programs` has the
+//! Where to look: `walk` takes the tree apart, `simple` judges a simple command, `words` judges what a word could do, `programs` has the
 //! read-only tables, `wrappers` sees through `sudo`, `xargs` and their kind, `removal` and `files`
 //! recognise what they say, `suggestion` finds what 'always allow' should offer.
 
 mod argument;
 mod files;
+mod names;
 mod options;
 mod programs;
 mod removal;
+mod simple;
 mod suggestion;
 mod variables;
 mod walk;

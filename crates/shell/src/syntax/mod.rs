@@ -7,19 +7,22 @@
 //! refusal costs a question; a wrong tree costs trust.
 //!
 //! - [`tree`] has the nodes. There are few kinds, and a new construct is refused until it gets one.
-//! - [`parser`] has the grammar: lists, pipelines, compound commands, redirections, here-documents.
-//! - [`words`] has what happens inside a word: quotes, expansions, globs, braces, tildes.
-//! - [`expansion`] has `${…}`, `$((…))` and the decoding of `$'…'`.
+//! - `parser` has the state, lists and pipelines; `commands` simple and compound commands;
+//!   `redirections` also here-documents.
+//! - `words` has what happens inside a word: quotes, expansions, globs, braces, tildes.
+//! - `expansion` has `${…}`, `$((…))` and the decoding of `$'…'`.
 //!
 //! The parser is one pass over the bytes without backtracking. Nesting is bounded, so that no input can
 //! exhaust the stack, and so is the length: the kernel doesn't hand a longer argument to a shell.
 //!
 //! Start with [`parse`].
 
-pub mod expansion;
-pub mod parser;
+mod commands;
+mod expansion;
+mod parser;
+mod redirections;
 pub mod tree;
-pub mod words;
+mod words;
 
 pub use parser::{Limits, Parsed, parse, parse_with};
 pub use tree::*;

@@ -1,10 +1,6 @@
-//! The grammar: lists, pipelines, simple and compound commands, redirections, here-documents.
+//! The parser's state, and lists and pipelines.
 
-use super::tree::{
-    AssignedValue, Assignment, Command, CompoundCommand, CompoundKind, ConditionalItem, Connector,
-    FunctionDefinition, HereDocument, List, ListItem, Pipeline, Redirection, RedirectionOperator,
-    SimpleCommand, Span, Word,
-};
+use super::tree::{Connector, HereDocument, List, ListItem, Pipeline, Span};
 use super::{NotUnderstood, ShellKind};
 
 /// Longest command looked at. Linux passes no longer single argument to a program.
@@ -83,10 +79,10 @@ pub(super) type Outcome<T> = Result<T, NotUnderstood>;
 
 /// A here-document whose body is still to come.
 pub(super) struct PendingDocument {
-    delimiter: String,
-    quoted: bool,
-    strip_tabs: bool,
-    index: usize,
+    pub(super) delimiter: String,
+    pub(super) quoted: bool,
+    pub(super) strip_tabs: bool,
+    pub(super) index: usize,
 }
 
 /// The state of one pass over a text.
@@ -108,8 +104,9 @@ pub(super) struct Parser<'a> {
     pub(super) work: u64,
 }
 
-const RESERVED_ENDS: [&str; 8] = ["then", "else", "elif", "fi", "do", "done", "esac", "}"];
-const DECLARATIONS: [&str; 5] = ["declare", "typeset", "local", "export", "readonly"];
+/// Reserved words that end a list.
+pub(super) const RESERVED_ENDS: [&str; 8] =
+    ["then", "else", "elif", "fi", "do", "done", "esac", "}"];
 
 impl<'a> Parser<'a> {
     pub(super) fn new(source: &'a str, shell: ShellKind, limits: Limits) -> Self {
@@ -188,7 +185,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn is_continuation(&mut self) -> bool {
+    pub(super) fn is_continuation(&mut self) -> bool {
         self.starts_with("\\\n")
     }
 
@@ -217,7 +214,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Skips blanks and newlines, reading the bodies of here-documents on the way.
-    fn skip_newlines(&mut self) -> Outcome<()> {
+    pub(super) fn skip_newlines(&mut self) -> Outcome<()> {
         loop {
             self.skip_blanks()?;
             if self.peek() != Some(b'\n') {
@@ -227,7 +224,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn newline(&mut self) -> Outcome<()> {
+    pub(super) fn newline(&mut self) -> Outcome<()> {
         self.position += 1;
         if self.outer_pending > 0 {
             return self.refuse("a new line in a substitution before a here-document's body");
@@ -239,7 +236,7 @@ impl<'a> Parser<'a> {
     }
 
     /// An operator must not be glued to a continuation that could complete a longer operator.
-    fn operator(&mut self, length: usize) -> Outcome<()> {
+    pub(super) fn operator(&mut self, length: usize) -> Outcome<()> {
         self.position += length;
         if self.is_continuation() {
             let mut next = self.position;
@@ -264,7 +261,7 @@ impl<'a> Parser<'a> {
 
     // ---- lists --------------------------------------------------------------------------------
 
-    fn script(&mut self, list: &mut List) -> Outcome<()> {
+    pub(super) fn script(&mut self, list: &mut List) -> Outcome<()> {
         self.list_into(list)?;
         if self.position < self.bytes.len() {
             return self.refuse(format!("unexpected {}", self.describe_here()));
@@ -275,7 +272,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn describe_here(&self) -> String {
+    pub(super) fn describe_here(&self) -> String {
         match self
             .source
             .get(self.position..)
@@ -287,7 +284,7 @@ impl<'a> Parser<'a> {
     }
 
     /// A list inside another construct; it can't be empty.
-    fn inner_list(&mut self) -> Outcome<List> {
+    pub(super) fn inner_list(&mut self) -> Outcome<List> {
         self.enter()?;
         let mut list = List::default();
         self.list_into(&mut list)?;
@@ -345,7 +342,7 @@ impl<'a> Parser<'a> {
         Ok(list)
     }
 
-    fn list_into(&mut self, list: &mut List) -> Outcome<()> {
+    pub(super) fn list_into(&mut self, list: &mut List) -> Outcome<()> {
         loop {
             self.skip_newlines()?;
             if self.at_list_end() {
@@ -415,7 +412,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Whether the list can't go on here. What may follow is the caller's business.
-    fn at_list_end(&mut self) -> bool {
+    pub(super) fn at_list_end(&mut self) -> bool {
         match self.peek() {
             None | Some(b')') => true,
             Some(b';') => matches!(self.peek_at(1), Some(b';' | b'&')),
@@ -424,7 +421,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The raw text up to the next delimiter. Equal to a reserved word only if unquoted.
-    fn upcoming_word(&mut self) -> &'a str {
+    pub(super) fn upcoming_word(&mut self) -> &'a str {
         let rest = self.bytes.get(self.position..).unwrap_or_default();
         // Reserved words are short; looking further would cost quadratic time on long words.
         let length = rest.iter().take(10).position(|byte| is_delimiter(*byte));
@@ -442,7 +439,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn take_reserved(&mut self, word: &str) -> Outcome<()> {
+    pub(super) fn take_reserved(&mut self, word: &str) -> Outcome<()> {
         self.skip_newlines()?;
         if self.upcoming_word() != word {
             return self.refuse(format!("'{word}' expected, not {}", self.describe_here()));
@@ -453,7 +450,7 @@ impl<'a> Parser<'a> {
 
     // ---- pipelines ----------------------------------------------------------------------------
 
-    fn pipeline(&mut self) -> Outcome<Pipeline> {
+    pub(super) fn pipeline(&mut self) -> Outcome<Pipeline> {
         let mut timed = false;
         loop {
             match self.upcoming_word() {
@@ -496,717 +493,14 @@ impl<'a> Parser<'a> {
     }
 
     /// `time -o file command` is the program of that name, or a mistake; never the reserved word.
-    fn time_is_reserved(&self) -> bool {
+    pub(super) fn time_is_reserved(&self) -> bool {
         let rest = self.bytes.get(self.position + 4..).unwrap_or_default();
         let mut next = rest.iter().skip_while(|byte| matches!(byte, b' ' | b'\t'));
         match (next.next(), next.next(), next.next()) {
             (Some(b'-'), Some(b'p'), Some(b' ' | b'\t')) => true,
             (Some(b'-'), ..) => false,
-            (Some(b'\\'), ..) => false,
             _ => true,
         }
-    }
-
-    // ---- commands -----------------------------------------------------------------------------
-
-    fn command(&mut self) -> Outcome<Command> {
-        let start = self.position;
-        let kind = match self.peek() {
-            Some(b'(') if self.peek_at(1) == Some(b'(') => {
-                self.needs_extensions("'(('")?;
-                self.position += 2;
-                let expression = self.arithmetic_parentheses()?;
-                CompoundKind::Arithmetic {
-                    text: self.slice(start).to_owned(),
-                    expression,
-                }
-            }
-            Some(b'(') => {
-                self.operator(1)?;
-                let list = self.inner_list()?;
-                self.close_parenthesis()?;
-                CompoundKind::Subshell(list)
-            }
-            _ => match self.upcoming_word() {
-                "{" => {
-                    self.position += 1;
-                    let list = self.inner_list()?;
-                    self.take_reserved("}")?;
-                    CompoundKind::Group(list)
-                }
-                "if" => self.if_command()?,
-                "for" | "select" => self.for_command()?,
-                "while" | "until" => {
-                    self.position += 5;
-                    let condition = self.inner_list()?;
-                    let body = self.do_group()?;
-                    CompoundKind::While { condition, body }
-                }
-                "case" => self.case_command()?,
-                "[[" => {
-                    self.needs_extensions("'[['")?;
-                    self.conditional()?
-                }
-                "function" => {
-                    self.needs_extensions("'function'")?;
-                    return self.function_keyword();
-                }
-                "coproc" if self.shell != ShellKind::Posix => return self.refuse("a coprocess"),
-                word if RESERVED_ENDS.contains(&word) || word == "in" => {
-                    return self.refuse(format!("unexpected '{word}'"));
-                }
-                "repeat" | "foreach" | "nocorrect" if self.shell == ShellKind::Zsh => {
-                    return self.refuse("a zsh reserved word");
-                }
-                _ => return self.simple_or_function(),
-            },
-        };
-        let redirections = self.trailing_redirections()?;
-        let span = self.span_from(start);
-        Ok(Command::Compound(Box::new(CompoundCommand {
-            span,
-            kind,
-            redirections,
-        })))
-    }
-
-    fn close_parenthesis(&mut self) -> Outcome<()> {
-        self.skip_newlines()?;
-        if self.peek() != Some(b')') {
-            return self.refuse(format!("')' expected, not {}", self.describe_here()));
-        }
-        self.operator(1)
-    }
-
-    fn if_command(&mut self) -> Outcome<CompoundKind> {
-        self.position += 2;
-        let mut clauses = Vec::new();
-        let mut otherwise = None;
-        loop {
-            let condition = self.inner_list()?;
-            self.take_reserved("then")?;
-            clauses.push((condition, self.inner_list()?));
-            self.skip_newlines()?;
-            match self.upcoming_word() {
-                "elif" => self.position += 4,
-                "else" => {
-                    self.position += 4;
-                    otherwise = Some(self.inner_list()?);
-                    break;
-                }
-                _ => break,
-            }
-        }
-        self.take_reserved("fi")?;
-        Ok(CompoundKind::If { clauses, otherwise })
-    }
-
-    fn do_group(&mut self) -> Outcome<List> {
-        self.take_reserved("do")?;
-        let body = self.inner_list()?;
-        self.take_reserved("done")?;
-        Ok(body)
-    }
-
-    fn for_command(&mut self) -> Outcome<CompoundKind> {
-        let select = self.upcoming_word() == "select";
-        if select {
-            self.needs_extensions("'select'")?;
-        }
-        self.position += if select { 6 } else { 3 };
-        self.skip_blanks()?;
-        if !select && self.starts_with("((") {
-            self.needs_extensions("'for (('")?;
-            self.position += 2;
-            let header = self.arithmetic_for_header()?;
-            self.skip_blanks()?;
-            if self.peek() == Some(b';') {
-                self.operator(1)?;
-            }
-            let body = self.do_group()?;
-            return Ok(CompoundKind::ArithmeticFor { header, body });
-        }
-        let variable = self.name().to_owned();
-        if variable.is_empty() || !self.peek().is_none_or(is_delimiter) {
-            return self.refuse("a loop variable that isn't a plain name");
-        }
-        self.skip_newlines()?;
-        let mut words = None;
-        if self.upcoming_word() == "in" {
-            self.position += 2;
-            let mut found = Vec::new();
-            loop {
-                self.skip_blanks()?;
-                match self.peek() {
-                    Some(b';' | b'\n') => break,
-                    Some(b'&' | b'|' | b'(' | b')') | None => {
-                        return self.refuse("a 'for' list that doesn't end");
-                    }
-                    Some(b'<' | b'>') if self.peek_at(1) != Some(b'(') => {
-                        return self.refuse("a redirection in a 'for' list");
-                    }
-                    _ => found.push(self.word()?),
-                }
-            }
-            words = Some(found);
-        }
-        self.skip_blanks()?;
-        if self.peek() == Some(b';') {
-            self.operator(1)?;
-        }
-        let body = self.do_group()?;
-        Ok(CompoundKind::For {
-            variable,
-            words,
-            body,
-        })
-    }
-
-    fn case_command(&mut self) -> Outcome<CompoundKind> {
-        self.enter()?;
-        self.position += 4;
-        self.skip_blanks()?;
-        let subject = self.word()?;
-        self.take_reserved("in")?;
-        let mut arms = Vec::new();
-        loop {
-            self.skip_newlines()?;
-            if self.upcoming_word() == "esac" {
-                self.position += 4;
-                break;
-            }
-            if self.peek() == Some(b'(') {
-                self.operator(1)?;
-                self.skip_blanks()?;
-            }
-            let mut patterns = Vec::new();
-            loop {
-                self.skip_blanks()?;
-                patterns.push(self.word()?);
-                self.skip_blanks()?;
-                match self.peek() {
-                    Some(b'|') => self.operator(1)?,
-                    Some(b')') => {
-                        self.operator(1)?;
-                        break;
-                    }
-                    _ => {
-                        return self
-                            .refuse(format!("a 'case' pattern with {}", self.describe_here()));
-                    }
-                }
-            }
-            let mut body = List::default();
-            self.enter()?;
-            self.list_into(&mut body)?;
-            self.leave();
-            arms.push((patterns, body));
-            if self.starts_with(";;&") {
-                self.operator(3)?;
-            } else if self.starts_with(";;") || self.starts_with(";&") {
-                self.operator(2)?;
-            } else {
-                self.take_reserved("esac")?;
-                break;
-            }
-        }
-        self.leave();
-        Ok(CompoundKind::Case { subject, arms })
-    }
-
-    fn conditional(&mut self) -> Outcome<CompoundKind> {
-        let start = self.position;
-        self.position += 2;
-        let mut items = Vec::new();
-        let mut regular_expression = false;
-        loop {
-            self.skip_newlines()?;
-            if self.upcoming_word() == "]]" && !regular_expression {
-                self.position += 2;
-                break;
-            }
-            let operator = match self.peek() {
-                None => return self.refuse("'[[' without ']]'"),
-                _ if regular_expression => None,
-                Some(b'&') if self.starts_with("&&") => Some("&&"),
-                Some(b'|') if self.starts_with("||") => Some("||"),
-                Some(b'(') => Some("("),
-                Some(b')') => Some(")"),
-                Some(b'<') if self.peek_at(1) != Some(b'(') => Some("<"),
-                Some(b'>') if self.peek_at(1) != Some(b'(') => Some(">"),
-                Some(b'!') if self.upcoming_word() == "!" => Some("!"),
-                Some(b';' | b'&' | b'|') => {
-                    return self.refuse(format!("{} inside '[['", self.describe_here()));
-                }
-                _ => None,
-            };
-            if let Some(operator) = operator {
-                self.operator(operator.len())?;
-                items.push(ConditionalItem::Operator(operator));
-                continue;
-            }
-            let word = if regular_expression {
-                self.regular_expression()?
-            } else {
-                self.word()?
-            };
-            regular_expression = !regular_expression && word.plain_literal() == Some("=~");
-            items.push(ConditionalItem::Word(word));
-            if matches!(self.peek(), Some(b'(')) {
-                return self.refuse("a parenthesis in a pattern");
-            }
-        }
-        if items.is_empty() {
-            return self.refuse("an empty '[['");
-        }
-        Ok(CompoundKind::Conditional {
-            text: self.slice(start).to_owned(),
-            items,
-        })
-    }
-
-    fn function_keyword(&mut self) -> Outcome<Command> {
-        let start = self.position;
-        self.position += 8;
-        self.skip_blanks()?;
-        let word = self.word()?;
-        let Some(name) = word.plain_literal().map(str::to_owned) else {
-            return self.refuse("a function name that isn't plain");
-        };
-        self.skip_blanks()?;
-        if self.starts_with("()") {
-            self.operator(2)?;
-        }
-        self.function_body(start, name)
-    }
-
-    fn function_body(&mut self, start: usize, name: String) -> Outcome<Command> {
-        self.skip_newlines()?;
-        self.enter()?;
-        let compound = match self.peek() {
-            Some(b'(') => true,
-            _ => matches!(
-                self.upcoming_word(),
-                "{" | "if" | "for" | "while" | "until" | "case" | "[[" | "select"
-            ),
-        };
-        if !compound {
-            return self.refuse("a function body that isn't a compound command");
-        }
-        let Command::Compound(body) = self.command()? else {
-            return self.refuse("a function body that isn't a compound command");
-        };
-        self.leave();
-        let text = self.slice(start).to_owned();
-        let span = self.span_from(start);
-        Ok(Command::Function(Box::new(FunctionDefinition {
-            span,
-            text,
-            name,
-            body: *body,
-        })))
-    }
-
-    fn simple_or_function(&mut self) -> Outcome<Command> {
-        let start = self.position;
-        let mut end = start;
-        let mut assignments = Vec::new();
-        let mut array_arguments = Vec::new();
-        let mut words: Vec<Word> = Vec::new();
-        let mut redirections = Vec::new();
-        loop {
-            self.skip_blanks()?;
-            match self.peek() {
-                None | Some(b'\n' | b';' | b'|' | b')') => break,
-                Some(b'&') => {
-                    if self.peek_at(1) == Some(b'>') {
-                        self.needs_extensions("'&>'")?;
-                    } else {
-                        break;
-                    }
-                    let redirection = self.redirection()?;
-                    redirections.push(redirection);
-                }
-                Some(b'(') => {
-                    let name = match words.as_slice() {
-                        [only] if assignments.is_empty() && redirections.is_empty() => {
-                            only.plain_literal().map(str::to_owned)
-                        }
-                        _ => None,
-                    };
-                    self.position += 1;
-                    self.skip_blanks()?;
-                    match name {
-                        Some(name) if self.peek() == Some(b')') => {
-                            self.operator(1)?;
-                            return self.function_body(start, name);
-                        }
-                        _ => return self.refuse("a parenthesis inside a command"),
-                    }
-                }
-                _ => {
-                    if self.at_redirection() {
-                        let redirection = self.redirection()?;
-                        redirections.push(redirection);
-                    } else if words.is_empty() {
-                        match self.assignment()? {
-                            Some(assignment) => assignments.push(assignment),
-                            None => words.push(self.command_word()?),
-                        }
-                    } else {
-                        let declares = words
-                            .first()
-                            .and_then(Word::plain_literal)
-                            .is_some_and(|name| DECLARATIONS.contains(&name));
-                        match if declares {
-                            self.array_argument()?
-                        } else {
-                            None
-                        } {
-                            Some(assignment) => array_arguments.push(assignment),
-                            None => words.push(self.word()?),
-                        }
-                    }
-                }
-            }
-            end = self.position;
-        }
-        if words.is_empty() && assignments.is_empty() && redirections.is_empty() {
-            return self.refuse(format!("a command expected, not {}", self.describe_here()));
-        }
-        let text = self.source.get(start..end).unwrap_or_default().to_owned();
-        let span = self.outer.unwrap_or(Span { start, end });
-        Ok(Command::Simple(SimpleCommand {
-            span,
-            text,
-            assignments,
-            words,
-            array_arguments,
-            redirections,
-        }))
-    }
-
-    /// The first word of a command. `name[…` would be read as an assignment with blanks inside.
-    fn command_word(&mut self) -> Outcome<Word> {
-        let mut length = 0;
-        while self.peek_at(length).is_some_and(is_name_byte) {
-            length += 1;
-        }
-        if length > 0 && self.peek_at(length) == Some(b'[') {
-            return self.refuse("a command name with a bracket");
-        }
-        self.word()
-    }
-
-    // ---- assignments --------------------------------------------------------------------------
-
-    /// A name: letters, digits and underscores, not starting with a digit.
-    pub(super) fn name(&mut self) -> &'a str {
-        let start = self.position;
-        if self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
-            return "";
-        }
-        while self.peek().is_some_and(is_name_byte) {
-            self.position += 1;
-        }
-        self.slice(start)
-    }
-
-    fn assignment(&mut self) -> Outcome<Option<Assignment>> {
-        let start = self.position;
-        let name = self.name().to_owned();
-        if name.is_empty() {
-            self.position = start;
-            return Ok(None);
-        }
-        let mut subscript = None;
-        if self.peek() == Some(b'[') {
-            self.needs_extensions("a subscript")?;
-            self.position += 1;
-            subscript = Some(self.subscript()?);
-        }
-        let append = self.peek() == Some(b'+') && self.peek_at(1) == Some(b'=');
-        if append {
-            self.needs_extensions("'+='")?;
-            self.position += 1;
-        }
-        if self.peek() != Some(b'=') {
-            if subscript.is_some() {
-                return self.refuse("a command name with a bracket");
-            }
-            self.position = start;
-            return Ok(None);
-        }
-        self.position += 1;
-        let value = if self.peek() == Some(b'(') {
-            self.needs_extensions("an array")?;
-            if subscript.is_some() {
-                return self.refuse("an array inside an array");
-            }
-            AssignedValue::Array(self.array_elements()?)
-        } else {
-            AssignedValue::Scalar(self.assigned_word()?)
-        };
-        Ok(Some(Assignment {
-            name,
-            subscript,
-            append,
-            value,
-        }))
-    }
-
-    fn array_argument(&mut self) -> Outcome<Option<Assignment>> {
-        let start = self.position;
-        let name = self.name().to_owned();
-        let append = !name.is_empty() && self.starts_with("+=(");
-        if !append && (name.is_empty() || !self.starts_with("=(")) {
-            self.position = start;
-            return Ok(None);
-        }
-        self.position += if append { 2 } else { 1 };
-        let value = AssignedValue::Array(self.array_elements()?);
-        Ok(Some(Assignment {
-            name,
-            subscript: None,
-            append,
-            value,
-        }))
-    }
-
-    fn array_elements(&mut self) -> Outcome<Vec<Word>> {
-        self.operator(1)?;
-        self.enter()?;
-        let mut elements = Vec::new();
-        loop {
-            self.skip_newlines()?;
-            match self.peek() {
-                Some(b')') => {
-                    self.position += 1;
-                    if !self.peek().is_none_or(is_delimiter) {
-                        return self.refuse("text after an array");
-                    }
-                    self.leave();
-                    return Ok(elements);
-                }
-                Some(b'(' | b';' | b'&' | b'|') | None => {
-                    return self.refuse("an array that isn't closed");
-                }
-                Some(b'<' | b'>') if self.peek_at(1) != Some(b'(') => {
-                    return self.refuse("a redirection in an array");
-                }
-                _ => elements.push(self.word()?),
-            }
-        }
-    }
-
-    // ---- redirections -------------------------------------------------------------------------
-
-    /// Whether a redirection starts here: an operator, perhaps after a descriptor or `{name}`.
-    fn at_redirection(&mut self) -> bool {
-        let mut offset = 0;
-        if self.peek() == Some(b'{') {
-            offset = 1;
-            while self.peek_at(offset).is_some_and(is_name_byte) {
-                offset += 1;
-            }
-            if offset == 1 || self.peek_at(offset) != Some(b'}') {
-                return false;
-            }
-            offset += 1;
-        } else {
-            // Descriptors are short; a long run of digits is a word.
-            while offset < 20
-                && self
-                    .peek_at(offset)
-                    .is_some_and(|byte| byte.is_ascii_digit())
-            {
-                offset += 1;
-            }
-        }
-        match self.peek_at(offset) {
-            Some(b'<' | b'>') => offset > 0 || self.peek_at(1) != Some(b'('),
-            _ => false,
-        }
-    }
-
-    fn trailing_redirections(&mut self) -> Outcome<Vec<Redirection>> {
-        let mut found = Vec::new();
-        loop {
-            self.skip_blanks()?;
-            let both = self.starts_with("&>");
-            if both {
-                self.needs_extensions("'&>'")?;
-            }
-            if !both && !self.at_redirection() {
-                return Ok(found);
-            }
-            found.push(self.redirection()?);
-        }
-    }
-
-    fn redirection(&mut self) -> Outcome<Redirection> {
-        let start = self.position;
-        if self.peek() == Some(b'{') {
-            return self.refuse("a redirection to a named descriptor");
-        }
-        while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
-            self.position += 1;
-        }
-        if self.position - start > 1 {
-            self.needs_extensions("a descriptor of two digits")?;
-        }
-        let (operator, length) = [
-            ("&>>", RedirectionOperator::AppendOutputAndError),
-            ("&>", RedirectionOperator::OutputAndError),
-            ("<<<", RedirectionOperator::HereString),
-            ("<<-", RedirectionOperator::HereDocument),
-            ("<<", RedirectionOperator::HereDocument),
-            ("<&", RedirectionOperator::DuplicateInput),
-            ("<>", RedirectionOperator::ReadWrite),
-            (">>", RedirectionOperator::Append),
-            (">&", RedirectionOperator::DuplicateOutput),
-            (">|", RedirectionOperator::Output),
-            ("<", RedirectionOperator::Input),
-            (">", RedirectionOperator::Output),
-        ]
-        .into_iter()
-        .find(|(text, _)| self.starts_with(text))
-        .map_or((RedirectionOperator::Output, 1), |(text, operator)| {
-            (operator, text.len())
-        });
-        if operator == RedirectionOperator::HereString {
-            self.needs_extensions("'<<<'")?;
-        }
-        let strip_tabs = operator == RedirectionOperator::HereDocument && length == 3;
-        self.operator(length)?;
-        if self.shell == ShellKind::Zsh && matches!(self.peek(), Some(b'!' | b'|')) {
-            return self.refuse("a zsh redirection");
-        }
-        self.skip_blanks()?;
-        match self.peek() {
-            None | Some(b'\n' | b';' | b'&' | b'|' | b')' | b'(') => {
-                return self.refuse("a redirection without a target");
-            }
-            Some(b'<' | b'>') if self.peek_at(1) != Some(b'(') => {
-                return self.refuse("a redirection without a target");
-            }
-            _ => {}
-        }
-        let target = self.word()?;
-        let mut document = None;
-        if operator == RedirectionOperator::HereDocument {
-            document = Some(self.announce_document(&target, strip_tabs)?);
-        }
-        let text = self.slice(start).to_owned();
-        Ok(Redirection {
-            span: self.span_from(start),
-            text,
-            operator,
-            target,
-            document,
-        })
-    }
-
-    fn announce_document(&mut self, target: &Word, strip_tabs: bool) -> Outcome<usize> {
-        let delimiter = self.delimiter(target)?;
-        if delimiter.contains('\n') {
-            return self.refuse("a here-document delimiter of several lines");
-        }
-        let quoted = target.text.contains(['\'', '"', '\\']);
-        let index = self.documents.len();
-        self.documents.push(HereDocument {
-            quoted,
-            body: Word::default(),
-        });
-        self.pending.push(PendingDocument {
-            delimiter,
-            quoted,
-            strip_tabs,
-            index,
-        });
-        Ok(index)
-    }
-
-    /// Only quotes are removed from a delimiter; anything that looks like more is refused.
-    fn delimiter(&self, target: &Word) -> Outcome<String> {
-        let odd = target
-            .text
-            .contains(['$', '`', '~', '*', '?', '[', '{', '(']);
-        match target.fixed() {
-            Some(delimiter) if !odd => Ok(delimiter),
-            _ => self.refuse("a here-document delimiter that isn't plain"),
-        }
-    }
-
-    fn here_document_body(&mut self, document: &PendingDocument) -> Outcome<()> {
-        let start = self.position;
-        let mut joined = false;
-        loop {
-            if self.position >= self.bytes.len() {
-                return self.refuse(format!(
-                    "a here-document without its end '{}'",
-                    document.delimiter
-                ));
-            }
-            let line_start = self.position;
-            let rest = self.bytes.get(line_start..).unwrap_or_default();
-            let length = rest
-                .iter()
-                .position(|byte| *byte == b'\n')
-                .unwrap_or(rest.len());
-            self.work += length as u64 + 1;
-            let line = self
-                .source
-                .get(line_start..line_start + length)
-                .unwrap_or_default();
-            self.position = (line_start + length + 1).min(self.bytes.len());
-            let stripped = if document.strip_tabs {
-                line.trim_start_matches('\t')
-            } else {
-                line
-            };
-            if stripped == document.delimiter {
-                if joined {
-                    return self.refuse("a line continuation before a here-document's end");
-                }
-                // Bash ends the body at the delimiter even without a final newline.
-                let body_end = line_start;
-                return self.document_expansions(document, start, body_end);
-            }
-            if self.substitutions > 0 || self.outer.is_some() {
-                let close = stripped.strip_prefix(document.delimiter.as_str());
-                if close.is_some_and(|tail| tail.trim_start().starts_with([')', '`'])) {
-                    return self.refuse("a here-document whose end shares its line");
-                }
-            }
-            let backslashes = line.bytes().rev().take_while(|byte| *byte == b'\\').count();
-            joined = !document.quoted && backslashes % 2 == 1;
-        }
-    }
-
-    /// Reads the expansions in the body of a here-document, which is like text in double quotes.
-    fn document_expansions(
-        &mut self,
-        document: &PendingDocument,
-        start: usize,
-        end: usize,
-    ) -> Outcome<()> {
-        if document.quoted {
-            return Ok(());
-        }
-        let resume = self.position;
-        let whole = self.bytes;
-        self.bytes = whole.get(..end).unwrap_or_default();
-        self.position = start;
-        let outer = std::mem::take(&mut self.pending);
-        let body = self.document_text()?;
-        self.pending = outer;
-        self.bytes = whole;
-        self.position = resume;
-        if let Some(slot) = self.documents.get_mut(document.index) {
-            slot.body = body;
-        }
-        Ok(())
     }
 }
 

@@ -2,11 +2,12 @@
 //!
 //! A command that isn't in a table here is not read-only, and neither is one with an option that its
 //! table doesn't have. Tables list what is *allowed*, so a new or forgotten option of a program costs a
-//! question and never a surprise. `table` holds the commands that need nothing but a table; the other
+//! question and never a surprise. `entries` and `table` hold the commands that need nothing but a table; the other
 //! modules hold those whose words are a language of their own (`awk`, `sed`, `find`, `test`) or a tree
 //! of sub-commands (`git`, package managers, clients of services).
 
 mod awk;
+mod entries;
 mod find;
 mod git;
 mod managers;
