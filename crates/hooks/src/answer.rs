@@ -255,7 +255,7 @@ pub fn objection(event: HookEvent, reason: String) -> HookAnswer {
     match event {
         HookEvent::PreToolUse => answer.permission = Some((HookDecision::Deny, Some(reason))),
         HookEvent::PermissionRequest => {
-            answer.permission_reply = Some(PermissionReply::deny(reason))
+            answer.permission_reply = Some(PermissionReply::deny(reason));
         }
         event if can_block(event) => answer.block = Some(reason),
         _ => answer.system_message = Some(reason),

@@ -43,7 +43,7 @@ pub async fn evaluate(
     let (_hold, deadline) = watch::channel(Instant::now() + LIMIT);
     let mut environment = base.clone();
     environment.insert("LATHE_ENV_FILE".into(), file.to_string_lossy().into_owned());
-    let line = r#"env -0; printf '\1\0'; set -a; . "$LATHE_ENV_FILE" >/dev/null || exit 1; env -0"#;
+    let line = r#"env -0; printf '\1\0'; set -a; . "$LATHE_ENV_FILE" >/dev/null || exit 1; env -0; printf '\1\0'"#;
     let job = Job {
         program: Program::Shell {
             line: line.into(),
@@ -66,7 +66,8 @@ pub async fn evaluate(
             .to_owned();
         return Err(format!("{} was not read: {why}", file.display()));
     }
-    let Some((before, after)) = finished.stdout.split_once("\u{1}\0") else {
+    let mut parts = finished.stdout.split("\u{1}\0");
+    let (Some(before), Some(after), Some("")) = (parts.next(), parts.next(), parts.next()) else {
         return Err(format!(
             "{} was not read: it ended the shell",
             file.display()

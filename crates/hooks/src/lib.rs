@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod answer;
+pub mod cli;
 pub mod environment_file;
 pub mod helper;
 pub mod host;
