@@ -448,6 +448,25 @@ impl CallEnvironment {
         };
         let (decision, hint) = decide(prepared.as_ref());
         let (decision, hint) = with_hook(decision, hint, verdict, &self.permissions);
+        let cwd = self.tools.working_folder.read().clone();
+        let decision = self
+            .questions
+            .classify(
+                decision,
+                tool.name(),
+                prepared.input(),
+                &cwd,
+                self.permissions.mode(),
+            )
+            .await;
+        let hint = match &decision {
+            Decision::Deny {
+                reason: DecisionReason::Classifier { reason },
+            } => format!(
+                "Auto mode refuses this call: {reason} Don't reach the same end another way; ask the person or go on without it."
+            ),
+            _ => hint,
+        };
         match decision {
             Decision::Allow { .. } => Ok(prepared),
             Decision::Deny { reason } => Err(self

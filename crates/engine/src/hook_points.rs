@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 const END_LIMIT: Duration = Duration::from_secs(5);
 
 /// The hooks of a conversation, with what they are told.
-pub struct HookPoints {
+pub(crate) struct HookPoints {
     pub(crate) registry: Arc<HookRegistry>,
     pub(crate) late: Mutex<mpsc::UnboundedReceiver<LateAnswer>>,
     pub(crate) session_id: SessionId,

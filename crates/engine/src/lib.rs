@@ -24,6 +24,7 @@ pub mod ledger;
 mod live;
 mod nested;
 pub mod open;
+mod preview;
 pub mod prompt;
 pub mod questions;
 mod records;
@@ -35,5 +36,6 @@ mod undo;
 
 pub use events::EventStream;
 pub use open::{OpenError, Opened, SessionChoice, SessionOptions, open};
+pub use preview::{Preview, preview};
 pub use questions::Answerer;
 pub use session::SessionHandle;

@@ -221,6 +221,29 @@ fn answer_of(result: &TurnResult) -> Result<String, String> {
     }
 }
 
+/// Answers the classifier of auto mode with the small model.
+pub(crate) struct SessionClassifierModel {
+    pub(crate) shared: Weak<Shared>,
+}
+
+impl lathe_permissions::classifier::ClassifierModel for SessionClassifierModel {
+    fn ask<'a>(&'a self, system: &'a str, user: &'a str) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(async move {
+            let shared = self.shared.upgrade().ok_or("the session is over")?;
+            let nested = Nested {
+                model: shared.catalog.small_fast_model().id,
+                system: system.to_owned(),
+                prompt: user.to_owned(),
+                tools: ToolRegistry::new(),
+                max_turns: 1,
+                cancel: CancellationToken::new(),
+            };
+            let result = Box::pin(nested.run(&shared)).await;
+            answer_of(&result)
+        })
+    }
+}
+
 /// The tool through which an agent hook answers.
 struct GiveVerdict {
     verdict: Arc<Mutex<Option<HookVerdict>>>,

@@ -11,7 +11,7 @@ use crate::guard::RepeatGuard;
 use crate::hook_points::HookPoints;
 use crate::ledger::{Ledger, Totals};
 use crate::live::{self, SettingsStore};
-use crate::nested::SessionHookModel;
+use crate::nested::{SessionClassifierModel, SessionHookModel};
 use crate::prompt::{PromptParts, Surroundings, git_branch};
 use crate::questions::{Answerer, Questions};
 use crate::records::{RecordFactory, reminder};
@@ -22,6 +22,7 @@ use lathe_model::{
     AnthropicConfig, AnthropicProvider, CacheMarkers, Catalog, ModelError, Provider,
     RecoveryPolicy, Thinking,
 };
+use lathe_permissions::classifier::{Classifier, Guide};
 use lathe_permissions::{
     ModeGates, ModeRefused, PermissionContext, Permissions, PermissionsConfig, Rule, RuleError,
 };
@@ -170,6 +171,63 @@ pub struct Opened {
 /// # Errors
 /// When the caller's choice is wrong, there is no key, or the session's files can't be used.
 pub async fn open(environment: Environment, options: SessionOptions) -> Result<Opened, OpenError> {
+    let prepared = prepare(environment, options).await?;
+    let Prepared {
+        mut core,
+        events,
+        remarks,
+        start,
+    } = prepared;
+    let Start {
+        hooks,
+        source,
+        loaded_files,
+        places,
+        load_options,
+        settings,
+        own_writes,
+    } = start;
+    hooks.instructions_loaded(loaded_files).await;
+    start_hooks(&mut core, &hooks, source).await;
+    live::watch_background(&core.shared);
+    live::watch_settings(
+        &core.shared,
+        places,
+        load_options,
+        Arc::new(settings),
+        own_writes,
+    );
+    Ok(Opened {
+        session: session::start(core),
+        events,
+        remarks,
+    })
+}
+
+/// A session with everything in place that has not begun.
+pub(crate) struct Prepared {
+    pub(crate) core: Core,
+    events: EventStream,
+    pub(crate) remarks: Vec<String>,
+    start: Start,
+}
+
+/// What beginning it takes.
+struct Start {
+    hooks: Arc<HookPoints>,
+    source: &'static str,
+    loaded_files: serde_json::Value,
+    places: Places,
+    load_options: LoadOptions,
+    settings: Resolved,
+    own_writes: OwnWrites,
+}
+
+/// Puts a session together: everything but what runs.
+pub(crate) async fn prepare(
+    environment: Environment,
+    options: SessionOptions,
+) -> Result<Prepared, OpenError> {
     let mut remarks = Vec::new();
     let places = Places::new(environment);
     let trust_store = TrustStore::new(&places);
@@ -332,6 +390,17 @@ pub async fn open(environment: Environment, options: SessionOptions) -> Result<O
         context_usage: Mutex::default(),
         extra_usage: Mutex::default(),
     });
+    let auto_mode = settings.settings.auto_mode.clone().unwrap_or_default();
+    shared.questions.set_classifier(Arc::new(Classifier::new(
+        Arc::new(SessionClassifierModel {
+            shared: Arc::downgrade(&shared),
+        }),
+        &Guide {
+            allow: auto_mode.allow,
+            soft_deny: auto_mode.soft_deny,
+            environment: auto_mode.environment,
+        },
+    )));
     hooks.registry.set_model(Arc::new(SessionHookModel {
         shared: Arc::downgrade(&shared),
     }));
@@ -364,20 +433,20 @@ pub async fn open(environment: Environment, options: SessionOptions) -> Result<O
     if let Some(history) = opened.history {
         restore(&mut core, &history, options.resume_at, &mut remarks)?;
     }
-    hooks.instructions_loaded(loaded_files).await;
-    start_hooks(&mut core, &hooks, source).await;
-    live::watch_background(&core.shared);
-    live::watch_settings(
-        &core.shared,
+    let start = Start {
+        hooks,
+        source,
+        loaded_files,
         places,
         load_options,
-        Arc::new(settings),
+        settings,
         own_writes,
-    );
-    Ok(Opened {
-        session: session::start(core),
+    };
+    Ok(Prepared {
+        core,
         events: stream,
         remarks,
+        start,
     })
 }
 

@@ -1,17 +1,25 @@
 //! Open questions to a person: asked through whichever face is there, raced with the hooks that may
-//! answer, answered once.
+//! answer, answered once. In auto mode a classifier is asked before anyone is disturbed.
 
 use crate::events::EventSink;
 use crate::hook_points::HookPoints;
 use lathe_permissions::Permissions;
+use lathe_permissions::answer::{AnswererKind, Outcome, Race, Ticket};
+use lathe_permissions::classifier::{self, Action, Classifier, Ruling};
 use lathe_protocol::event::{Event, NoticeLevel, SessionState};
 use lathe_protocol::ids::RequestId;
-use lathe_protocol::permission::{PermissionReply, PermissionRequest, PermissionUpdate};
+use lathe_protocol::permission::{
+    Decision, DecisionReason, PermissionMode, PermissionReply, PermissionRequest, PermissionUpdate,
+};
 use parking_lot::Mutex;
+use serde_json::Value;
 use std::collections::HashMap;
-use std::sync::Arc;
-use tokio::sync::oneshot;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
 use tokio_util::sync::CancellationToken;
+
+/// How many of the person's messages the classifier is shown.
+const MOST_MESSAGES: usize = 20;
 
 /// Who answers permission questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,12 +34,14 @@ pub enum Answerer {
 pub struct Questions {
     answerer: Answerer,
     events: EventSink,
-    open: Mutex<HashMap<RequestId, oneshot::Sender<PermissionReply>>>,
+    open: Mutex<HashMap<RequestId, Ticket>>,
+    classifier: OnceLock<Arc<Classifier>>,
+    messages: Mutex<Vec<String>>,
 }
 
 /// What became of a question.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Answer {
+pub(crate) enum Answer {
     /// Someone answered.
     Reply(PermissionReply),
     /// Nobody is there who could.
@@ -48,23 +58,84 @@ impl Questions {
             answerer,
             events,
             open: Mutex::default(),
+            classifier: OnceLock::new(),
+            messages: Mutex::default(),
+        }
+    }
+
+    /// Sets who answers in auto mode.
+    pub(crate) fn set_classifier(&self, classifier: Arc<Classifier>) {
+        let _ = self.classifier.set(classifier);
+    }
+
+    /// Remembers what the person said: the classifier judges by it.
+    pub(crate) fn note_message(&self, text: &str) {
+        let mut messages = self.messages.lock();
+        if messages.len() == MOST_MESSAGES {
+            messages.remove(0);
+        }
+        messages.push(text.chars().take(4_000).collect());
+    }
+
+    /// Lets the classifier decide what would be asked, in auto mode and where it may.
+    pub(crate) async fn classify(
+        &self,
+        decision: Decision,
+        tool_name: &str,
+        input: &Value,
+        cwd: &Path,
+        mode: PermissionMode,
+    ) -> Decision {
+        let (Decision::Ask { reason, .. }, PermissionMode::Auto) = (&decision, mode) else {
+            return decision;
+        };
+        let Some(classifier) = self.classifier.get() else {
+            return decision;
+        };
+        if !classifier::may_answer(&decision) {
+            return decision;
+        }
+        let messages = self.messages.lock().clone();
+        let action = Action {
+            tool_name,
+            input,
+            question: &reason.text(),
+            cwd: &cwd.to_string_lossy(),
+            messages: &messages,
+        };
+        match classifier.rule(&action).await {
+            Ruling::Allow { reason } => Decision::Allow {
+                reason: DecisionReason::Classifier { reason },
+            },
+            Ruling::Deny { reason } => Decision::Deny {
+                reason: DecisionReason::Classifier { reason },
+            },
+            Ruling::Ask { reason } => {
+                self.events.notice(NoticeLevel::Info, reason);
+                decision
+            }
         }
     }
 
     /// Asks, and waits for the first answer. Hooks race the face; the loser is withdrawn.
-    pub async fn ask(
+    pub(crate) async fn ask(
         &self,
         request: PermissionRequest,
-        hooks: &HookPoints,
+        hooks: &Arc<HookPoints>,
         cancel: &CancellationToken,
     ) -> Answer {
-        let request = Arc::new(request);
-        let id = request.request_id.clone();
-        let receiver = (self.answerer == Answerer::Face).then(|| {
-            let (sender, receiver) = oneshot::channel();
+        let mut race = Race::new(request);
+        let request = race.request().clone();
+        let over = race.over();
+        race.enter(AnswererKind::Hook, {
+            let (hooks, request, over) = (hooks.clone(), request.clone(), over.clone());
+            async move { hooks.permission_request(&request, &over).await }
+        });
+        if self.answerer == Answerer::Face {
+            let ticket = race.ticket(AnswererKind::Host);
             let first = {
                 let mut open = self.open.lock();
-                open.insert(id.clone(), sender);
+                open.insert(request.request_id.clone(), ticket);
                 open.len() == 1
             };
             self.events
@@ -73,60 +144,34 @@ impl Questions {
                 self.events
                     .send(Event::StateChanged(SessionState::RequiresAction));
             }
-            receiver
-        });
-        // Whichever way the wait ends (an answer, a cancellation, a dropped future), the question is closed.
-        let closing = Closing {
-            questions: self,
-            id: &id,
-            answered: Mutex::new(None),
-        };
-        let from_face = async {
-            match receiver {
-                Some(receiver) => receiver.await.ok(),
-                None => None,
-            }
-        };
-        let from_hooks = hooks.permission_request(&request, cancel);
-        let wanted = request
-            .title
-            .clone()
-            .unwrap_or_else(|| request.tool_name.clone());
-        let message = format!("Lathe needs your permission: {wanted}");
-        let notified = hooks.notification("permission_prompt", &message);
-        tokio::pin!(from_face, from_hooks, notified);
-        let mut notifying = self.answerer == Answerer::Face;
-        let mut face_open = self.answerer == Answerer::Face;
-        let mut hooks_open = true;
-        let answer = loop {
-            if !face_open && !hooks_open {
-                break Answer::NobodyToAsk;
-            }
-            tokio::select! {
-                biased;
-                () = cancel.cancelled() => break Answer::Withdrawn,
-                () = &mut notified, if notifying => notifying = false,
-                reply = &mut from_face, if face_open => match reply {
-                    Some(reply) => break Answer::Reply(reply),
-                    None => face_open = false,
-                },
-                reply = &mut from_hooks, if hooks_open => match reply {
-                    Some(reply) => break Answer::Reply(reply),
-                    None => hooks_open = false,
-                },
-            }
-        };
-        if let Answer::Reply(reply) = &answer {
-            *closing.answered.lock() = Some(reply.clone());
+            tokio::spawn(notify(hooks.clone(), request.clone(), over));
         }
-        drop(closing);
-        answer
+        // However the wait ends (an answer, a cancellation, a dropped future), the question is closed.
+        let mut closing = Closing {
+            questions: self,
+            id: &request.request_id,
+            reply: None,
+        };
+        let outcome = race.run(cancel).await;
+        match outcome {
+            Outcome::Answered { by, reply } => {
+                if by != AnswererKind::Classifier
+                    && let Some(classifier) = self.classifier.get()
+                {
+                    classifier.person_answered();
+                }
+                closing.reply = Some(reply.clone());
+                Answer::Reply(reply)
+            }
+            Outcome::NobodyAnswered => Answer::NobodyToAsk,
+            Outcome::Withdrawn => Answer::Withdrawn,
+        }
     }
 
     /// A face's answer. Returns whether the question was open.
     pub fn answer(&self, id: &RequestId, reply: PermissionReply) -> bool {
-        let sender = self.open.lock().remove(id);
-        sender.is_some_and(|sender| sender.send(reply).is_ok())
+        let ticket = self.open.lock().remove(id);
+        ticket.is_some_and(|ticket| ticket.answer(reply))
     }
 
     /// The face is gone: open questions fail.
@@ -152,10 +197,20 @@ impl Questions {
     }
 }
 
+/// Tells Notification hooks that a person is waited for.
+async fn notify(hooks: Arc<HookPoints>, request: Arc<PermissionRequest>, over: CancellationToken) {
+    let wanted = request.title.as_deref().unwrap_or(&request.tool_name);
+    let message = format!("Lathe needs your permission: {wanted}");
+    tokio::select! {
+        () = hooks.notification("permission_prompt", &message) => {}
+        () = over.cancelled() => {}
+    }
+}
+
 struct Closing<'a> {
     questions: &'a Questions,
     id: &'a RequestId,
-    answered: Mutex<Option<PermissionReply>>,
+    reply: Option<PermissionReply>,
 }
 
 impl Drop for Closing<'_> {
@@ -170,7 +225,7 @@ impl Drop for Closing<'_> {
         };
         self.questions.events.send(Event::PermissionResolved {
             request_id: self.id.clone(),
-            reply: self.answered.lock().take(),
+            reply: self.reply.take(),
         });
         if last {
             self.questions

@@ -131,6 +131,9 @@ impl Core {
                 .user_prompt_submit(&text, &turn.cancel)
                 .await
         };
+        if !prompt.is_meta {
+            self.shared.questions.note_message(&text);
+        }
         let mut record = self.records.user(self.tip, prompt.content);
         record.uuid = prompt.uuid;
         record.is_meta = prompt.is_meta;

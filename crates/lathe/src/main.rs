@@ -72,7 +72,16 @@ fn enter(arguments: Arguments) -> Exit {
     };
     match arguments.command {
         Some(Command::Demo(demo)) => in_runtime(demo::run(environment, demo)),
-        Some(Command::Sessions(sessions)) => commands::sessions(&environment, sessions.command),
+        Some(Command::Sessions(sessions)) => {
+            commands::sessions::run(&environment, sessions.command)
+        }
+        Some(Command::Config(config)) => commands::config::run(environment, config),
+        Some(Command::Trust(trust)) => commands::config::trust(environment, trust),
+        Some(Command::Hooks(hooks)) => commands::hooks::run(environment, hooks),
+        Some(Command::Permissions(permissions)) => {
+            commands::permissions::run(environment, permissions.command)
+        }
+        Some(Command::Debug(debug)) => in_runtime(commands::debug::run(environment, debug.command)),
         Some(Command::Completions { .. } | Command::Man) => Exit::Success,
         None => {
             let _log = match logging::start(&arguments.session, &environment) {

@@ -213,12 +213,6 @@ fn session_options(arguments: &SessionArguments) -> Result<SessionOptions, Strin
         }
         None => None,
     };
-    if arguments.input_format == InputFormat::StreamJson {
-        return Err(
-            "--input-format stream-json is not supported yet; give the prompt as an argument"
-                .to_owned(),
-        );
-    }
     Ok(SessionOptions {
         add_dirs: arguments.add_dir.clone(),
         model: arguments.model.clone(),

@@ -1,6 +1,6 @@
-//! Commands that answer by themselves: no session, no model. The work is done in the crates; here it
-//! is printed.
+//! `lathe sessions`.
 
+use super::print;
 use crate::arguments::{ExportFormat, SessionsCommand};
 use crate::{complain, in_runtime};
 use lathe_headless::exit::Exit;
@@ -10,20 +10,6 @@ use lathe_session::store::Scope;
 use lathe_session::{SessionError, SessionStore};
 use lathe_settings::Environment;
 use lathe_settings::paths::config_home;
-use std::io::Write as _;
-
-/// Prints a text and says whether that worked. A reader that went away is no failure.
-fn print(text: &str) -> Exit {
-    let mut out = std::io::stdout();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Ok(()) => Exit::Success,
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Exit::Success,
-        Err(error) => {
-            complain(&format!("standard output can't be written: {error}"));
-            Exit::Failure
-        }
-    }
-}
 
 fn fail(error: &SessionError) -> Exit {
     complain(&match error.hint() {
@@ -34,7 +20,7 @@ fn fail(error: &SessionError) -> Exit {
 }
 
 /// `lathe sessions`.
-pub(crate) fn sessions(environment: &Environment, command: SessionsCommand) -> Exit {
+pub(crate) fn run(environment: &Environment, command: SessionsCommand) -> Exit {
     let store = SessionStore::new(config_home(environment));
     let cwd = std::fs::canonicalize(&environment.cwd).unwrap_or_else(|_| environment.cwd.clone());
     let cwd = cwd.as_path();

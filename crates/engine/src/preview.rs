@@ -1,0 +1,98 @@
+//! What the next request of a session here would hold, without sending it.
+
+use crate::decide::OutputCap;
+use crate::open::{OpenError, SessionOptions, prepare};
+use lathe_settings::Environment;
+use serde_json::{Value, json};
+
+/// A request that was not sent.
+#[derive(Debug, Clone)]
+pub struct Preview {
+    /// The request's body.
+    pub request: Value,
+    /// The system prompt's parts: name and text.
+    pub system: Vec<(String, String)>,
+    /// The instruction files in it: path, why, bytes.
+    pub instructions: Vec<(String, String, usize)>,
+    /// Instruction files that were left out: path, why.
+    pub skipped: Vec<(String, String)>,
+    /// The tools: name and bytes.
+    pub tools: Vec<(String, usize)>,
+    /// What the person should know.
+    pub remarks: Vec<String>,
+}
+
+/// Puts together what would be sent for a prompt.
+///
+/// # Errors
+/// As [`crate::open::open`].
+pub async fn preview(
+    environment: Environment,
+    options: SessionOptions,
+    prompt: String,
+) -> Result<Preview, OpenError> {
+    let mut prepared = prepare(environment, options).await?;
+    let core = &mut prepared.core;
+    if !prompt.trim().is_empty() {
+        let record = core.records.user(core.tip, prompt);
+        core.append(record);
+    }
+    let request = core.request(OutputCap::Small);
+    let parse = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap_or(Value::Null);
+    let system = parse(&request.system);
+    let tools = parse(&request.tools);
+    let messages: Vec<Value> = request
+        .messages
+        .iter()
+        .map(|message| parse(&message.bytes))
+        .collect();
+    let parts = ["fixed part", "what varies", "appended"];
+    let system_parts = system
+        .as_array()
+        .into_iter()
+        .flatten()
+        .enumerate()
+        .map(|(index, block)| {
+            let name = parts.get(index).unwrap_or(&"further part");
+            let text = block
+                .get("text")
+                .and_then(Value::as_str)
+                .unwrap_or_default();
+            ((*name).to_owned(), text.to_owned())
+        })
+        .collect();
+    let tool_sizes = tools
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|tool| {
+            let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
+            (name.to_owned(), tool.to_string().len())
+        })
+        .collect();
+    let (mut instructions, mut skipped) = (Vec::new(), Vec::new());
+    if let Some(files) = core.shared.instructions.lock().as_ref() {
+        for file in files.files() {
+            instructions.push((
+                file.path.display().to_string(),
+                file.reason.text(),
+                file.text.len(),
+            ));
+        }
+        for file in files.skipped() {
+            skipped.push((file.path.display().to_string(), file.why.clone()));
+        }
+    }
+    Ok(Preview {
+        request: json!({
+            "model": request.model, "max_tokens": request.max_tokens, "system": system,
+            "tools": tools, "messages": messages,
+            "thinking": request.thinking.map(|thinking| thinking.to_value()),
+        }),
+        system: system_parts,
+        instructions,
+        skipped,
+        tools: tool_sizes,
+        remarks: prepared.remarks,
+    })
+}

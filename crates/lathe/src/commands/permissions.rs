@@ -1,0 +1,165 @@
+//! `lathe permissions`.
+
+use super::{finish, load_options, places, print};
+use crate::arguments::{BehaviorWord, JudgeArguments, PermissionsCommand, Scope};
+use crate::complain;
+use lathe_headless::exit::Exit;
+use lathe_permissions::cli::{self, Format};
+use lathe_permissions::settings::rules_of;
+use lathe_permissions::{IgnoreFile, PermissionContext};
+use lathe_protocol::permission::{Behavior, RuleSource};
+use lathe_settings::{Environment, Places, Resolved, load};
+use std::io::IsTerminal as _;
+
+/// `lathe permissions`.
+pub(crate) fn run(environment: Environment, command: PermissionsCommand) -> Exit {
+    match command {
+        PermissionsCommand::List { json } => {
+            let places = places(environment);
+            let settings = load(&places, &load_options(&places, &[], None));
+            let (rules, problems) = rules_of(&settings, &context(&places, &settings));
+            print(&cli::list(&settings, &rules, &problems, format(json)))
+        }
+        PermissionsCommand::Add {
+            behavior,
+            rule,
+            scope,
+        } => finish(
+            cli::add(&places(environment), behavior.into(), &rule, scope.into()),
+            Exit::Usage,
+        ),
+        PermissionsCommand::Remove {
+            behavior,
+            rule,
+            scope,
+        } => finish(
+            cli::remove(&places(environment), behavior.into(), &rule, scope.into()),
+            Exit::Usage,
+        ),
+        PermissionsCommand::Explain(arguments) => {
+            let context = match judge(environment, &arguments.options) {
+                Ok(context) => context,
+                Err(error) => return finish(Err(error), Exit::Usage),
+            };
+            let explanation = cli::explain(&arguments.command.join(" "), &context);
+            if arguments.json {
+                print(&format!("{}\n", explanation.to_json()))
+            } else {
+                print(&explanation.to_text(format(false) == Format::Colour))
+            }
+        }
+        PermissionsCommand::Test { file, options } => {
+            let context = match judge(environment, &options) {
+                Ok(context) => context,
+                Err(error) => return finish(Err(error), Exit::Usage),
+            };
+            let text = match std::fs::read_to_string(&file) {
+                Ok(text) => text,
+                Err(error) => {
+                    complain(&format!("{} can't be read: {error}", file.display()));
+                    return Exit::Usage;
+                }
+            };
+            match cli::test(&text, &context) {
+                Ok(report) => {
+                    print(&report.to_text());
+                    if report.differences.is_empty() {
+                        Exit::Success
+                    } else {
+                        Exit::Failure
+                    }
+                }
+                Err(error) => finish(Err(format!("{}: {error}", file.display())), Exit::Usage),
+            }
+        }
+    }
+}
+
+fn format(json: bool) -> Format {
+    if json {
+        Format::Json
+    } else if std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
+        Format::Colour
+    } else {
+        Format::Plain
+    }
+}
+
+/// What is wrong with the rules of settings.
+pub(crate) fn problems(places: &Places, settings: &Resolved) -> Vec<String> {
+    let (_, problems) = rules_of(settings, &context(places, settings));
+    problems.iter().map(ToString::to_string).collect()
+}
+
+/// The context that a session here would start with.
+fn context(places: &Places, settings: &Resolved) -> PermissionContext {
+    let environment = &places.environment;
+    let home = environment
+        .home
+        .clone()
+        .unwrap_or_else(|| environment.cwd.clone());
+    let mut context = PermissionContext::new(&environment.cwd, &home, &places.config_home);
+    context.project.clone_from(&places.project);
+    context.trusted =
+        lathe_settings::trust_store::TrustStore::new(places).is_trusted(&places.project);
+    context.ignore = IgnoreFile::load(&places.project).0;
+    let (rules, _) = rules_of(settings, &context);
+    context.rules = rules;
+    for (folder, _) in settings.directories(places) {
+        context
+            .roots
+            .push(std::fs::canonicalize(&folder).unwrap_or(folder));
+    }
+    if let Some(mode) = settings
+        .settings
+        .permissions
+        .as_ref()
+        .and_then(|permissions| permissions.default_mode)
+    {
+        context.mode = mode;
+    }
+    context
+}
+
+fn judge(
+    mut environment: Environment,
+    options: &JudgeArguments,
+) -> Result<PermissionContext, String> {
+    if let Some(folder) = &options.cwd {
+        let folder = environment.resolve(&folder.to_string_lossy());
+        if !folder.is_dir() {
+            return Err(format!("--cwd: {} is not a folder", folder.display()));
+        }
+        environment.cwd = folder;
+    }
+    let places = places(environment);
+    let settings = load(&places, &load_options(&places, &[], None));
+    let mut context = context(&places, &settings);
+    if let Some(mode) = options.mode {
+        context.mode = mode;
+    }
+    for rule in &options.rule {
+        cli::add_rule(&mut context, rule).map_err(|error| format!("--rule: {error}"))?;
+    }
+    Ok(context)
+}
+
+impl From<BehaviorWord> for Behavior {
+    fn from(word: BehaviorWord) -> Self {
+        match word {
+            BehaviorWord::Allow => Self::Allow,
+            BehaviorWord::Ask => Self::Ask,
+            BehaviorWord::Deny => Self::Deny,
+        }
+    }
+}
+
+impl From<Scope> for RuleSource {
+    fn from(scope: Scope) -> Self {
+        match scope {
+            Scope::User => Self::UserSettings,
+            Scope::Project => Self::ProjectSettings,
+            Scope::Local => Self::LocalSettings,
+        }
+    }
+}
