@@ -5,6 +5,7 @@ mod run_support;
 
 use lathe_shell::run::{Exit, OnTimeout, RunOptions};
 use run_support::{Fixture, survivors, until};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -306,42 +307,19 @@ async fn endless_output_is_cut_by_the_time_limit() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_commands_at_once_do_not_touch_each_other() {
-    let fixture = Fixture::new();
-    let runs = (0..8).map(|index| {
-        let command = format!("(sleep 0.0{index}; echo {index}) & sleep 0.03; setsid sleep 1000 &");
-        let fixture = &fixture;
-        async move { (index, fixture.run(&command).await) }
-    });
-    for (index, finished) in futures_join(runs).await {
-        assert_eq!(finished.output.text, format!("{index}\n"));
+    let fixture = Arc::new(Fixture::new());
+    let runs: Vec<_> = (0..8)
+        .map(|index| {
+            let command =
+                format!("(sleep 0.0{index}; echo {index}) & sleep 0.03; setsid sleep 1000 &");
+            let fixture = Arc::clone(&fixture);
+            tokio::spawn(async move { fixture.run(&command).await })
+        })
+        .collect();
+    for (index, run) in runs.into_iter().enumerate() {
+        assert_eq!(run.await.unwrap().output.text, format!("{index}\n"));
     }
     fixture.assert_no_survivor();
-}
-
-async fn futures_join<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
-    let mut pinned: Vec<_> = futures.map(|future| Some(Box::pin(future))).collect();
-    let mut results: Vec<Option<F::Output>> = pinned.iter().map(|_| None).collect();
-    std::future::poll_fn(|context| {
-        let mut pending = false;
-        for (slot, result) in pinned.iter_mut().zip(&mut results) {
-            if let Some(future) = slot {
-                match future.as_mut().poll(context) {
-                    std::task::Poll::Ready(value) => {
-                        *result = Some(value);
-                        *slot = None;
-                    }
-                    std::task::Poll::Pending => pending = true,
-                }
-            }
-        }
-        if pending {
-            std::task::Poll::Pending
-        } else {
-            std::task::Poll::Ready(())
-        }
-    })
-    .await;
-    results.into_iter().flatten().collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]

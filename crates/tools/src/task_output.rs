@@ -41,7 +41,7 @@ impl Tool for TaskOutput {
     }
 
     fn aliases(&self) -> &'static [&'static str] {
-        &["BashOutput", "AgentOutput"]
+        &["BashOutput"]
     }
 
     fn field_aliases(&self) -> &'static [(&'static str, &'static str)] {
