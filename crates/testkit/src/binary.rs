@@ -23,8 +23,11 @@ pub fn lathe() -> &'static Path {
 }
 
 fn find() -> Result<PathBuf, String> {
-    if let Some(path) = std::env::var_os("CARGO_BIN_EXE_lathe") {
-        return Ok(PathBuf::from(path));
+    // A binary that the caller built on purpose (a benchmark of the release build).
+    for variable in ["LATHE_TEST_BINARY", "CARGO_BIN_EXE_lathe"] {
+        if let Some(path) = std::env::var_os(variable) {
+            return Ok(PathBuf::from(path));
+        }
     }
     let test = std::env::current_exe().expect("the test has a path");
     // …/target/debug/deps/test-0123 → …/target/debug
