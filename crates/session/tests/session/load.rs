@@ -283,7 +283,7 @@ fn dropping_more_than_one_turn_is_refused_in_the_words_that_hosts_know() {
 fn large_file(path: &std::path::Path, script: &mut Script) {
     let mut out = std::io::BufWriter::new(std::fs::File::create(path).unwrap());
     let filler = "x".repeat(4_000);
-    for number in 0..4_000 {
+    for number in 0..1_200 {
         script.prompt(&filler);
         if number % 16 == 0 {
             script.says(&format!("old{number}"), text("yes"));
@@ -332,11 +332,11 @@ fn a_large_file_is_read_back_to_its_last_compaction_only() {
         2
     );
     let whole = load_to(&path, old).unwrap();
-    assert_eq!(whole.chain_to(old).unwrap().len(), 4_000 + 250);
+    assert_eq!(whole.chain_to(old).unwrap().len(), 1_200 + 75);
     assert_eq!(ids(&whole.chain()), [boundary, summary, answer]);
     assert_eq!(
         whole.history().len(),
-        4_000 + 250 + 3,
+        1_200 + 75 + 3,
         "the person still sees everything"
     );
 }
@@ -359,7 +359,7 @@ fn a_compaction_on_a_branch_that_was_left_does_not_cut_the_conversation() {
     let loaded = load_tail(&path).unwrap();
     assert!(!loaded.partial);
     let chain = ids(&loaded.chain());
-    assert_eq!(chain.len(), 4_000 + 250 + 1);
+    assert_eq!(chain.len(), 1_200 + 75 + 1);
     assert_eq!(chain.last(), Some(&last));
 }
 
