@@ -581,10 +581,15 @@ pub fn result_subtype(result: &TurnResult) -> &'static str {
 /// A line that answers a host's request.
 #[must_use]
 pub fn control_success(request_id: &RequestId, response: Value) -> Value {
-    json!({
+    let mut frame = json!({
         "type": "control_response",
-        "response": {"subtype": "success", "request_id": request_id, "response": response},
-    })
+        "response": {"subtype": "success", "request_id": request_id},
+    });
+    // Moved in, not copied: an answer may be large.
+    if let Some(Value::Object(inner)) = frame.get_mut("response") {
+        inner.insert("response".to_owned(), response);
+    }
+    frame
 }
 
 /// A line that refuses a host's request.
@@ -599,7 +604,11 @@ pub fn control_error(request_id: &RequestId, error: &str) -> Value {
 /// A line that asks the host.
 #[must_use]
 pub fn control_request(request_id: &RequestId, request: Value) -> Value {
-    json!({"type": "control_request", "request_id": request_id, "request": request})
+    let mut frame = json!({"type": "control_request", "request_id": request_id});
+    if let Some(fields) = frame.as_object_mut() {
+        fields.insert("request".to_owned(), request);
+    }
+    frame
 }
 
 #[cfg(test)]

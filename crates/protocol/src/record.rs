@@ -120,6 +120,10 @@ pub struct MessageRecord {
 /// The message inside a record: the model's, or one to it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "a record holds one message and lives on the heap; a box would be one more allocation"
+)]
 pub enum RecordMessage {
     /// Written by the model (has an id and a model).
     Assistant(AssistantMessage),
