@@ -265,14 +265,7 @@ impl Core {
         {
             max_tokens = max_tokens.max(budget.saturating_add(ROOM_BESIDE_THINKING));
         }
-        let mut messages = self.conversation.request_messages();
-        if !self.without_media.is_empty() {
-            for message in &mut messages {
-                if let Some(replacement) = self.without_media.get(&message.bytes) {
-                    *message = replacement.clone();
-                }
-            }
-        }
+        let messages = self.request_messages();
         let tools = self.encoded_tools();
         self.note_context(&tools);
         ModelRequest {
@@ -287,6 +280,19 @@ impl Core {
             stop_sequences: Vec::new(),
             extra: self.fixed.extra.clone(),
         }
+    }
+
+    /// The conversation as it is sent.
+    pub(crate) fn request_messages(&mut self) -> Vec<EncodedMessage> {
+        let mut messages = self.conversation.request_messages();
+        if !self.without_media.is_empty() {
+            for message in &mut messages {
+                if let Some(replacement) = self.without_media.get(&message.bytes) {
+                    *message = replacement.clone();
+                }
+            }
+        }
+        messages
     }
 
     /// Notes how full the window is, for whoever asks.

@@ -12,7 +12,7 @@ use crate::executor::{Delivered, Executor};
 use crate::guard::Verdict;
 use crate::records::reminder;
 use futures::StreamExt as _;
-use lathe_model::{Delivery, MessageAssembler, ModelError, ModelRequest, ProviderEvent};
+use lathe_model::{Amendment, Delivery, MessageAssembler, ModelError, ModelRequest, ProviderEvent};
 use lathe_protocol::content::{ContentBlock, joined_text};
 use lathe_protocol::display::Display;
 use lathe_protocol::event::Event;
@@ -49,15 +49,19 @@ struct Attempt {
     base: Option<RecordId>,
     ending: Option<CallEnding>,
     texts: Vec<String>,
+    /// Whether the model is told what calls of a withdrawn attempt did.
+    told_effects: bool,
 }
 
 impl Core {
     /// Makes a model call and runs its tool calls.
     pub(crate) async fn step(&mut self, turn: &Turn, request: ModelRequest) -> StepReport {
-        let mut deliveries = lathe_model::run(
+        let amendment = Amendment::default();
+        let mut deliveries = lathe_model::run_amendable(
             self.shared.provider.clone(),
             request,
             self.recovery_policy(),
+            amendment.clone(),
             turn.cancel.clone(),
         );
         let mut attempt = self.attempt(turn);
@@ -85,9 +89,16 @@ impl Core {
                         break;
                     }
                     Some(Ok(delivery)) => {
+                        let retracted = matches!(
+                            delivery,
+                            Delivery::Retracted { .. } | Delivery::FellBack { .. }
+                        );
                         if let Err(failure) = self.take(turn, &mut attempt, delivery).await {
                             error = Some(failure);
                             break;
+                        }
+                        if retracted && attempt.told_effects {
+                            amendment.set(self.request_messages());
                         }
                     }
                 },
@@ -136,6 +147,7 @@ impl Core {
             base: self.tip,
             ending: None,
             texts: Vec::new(),
+            told_effects: false,
         }
     }
 
@@ -410,8 +422,11 @@ impl Core {
             reason: reason.to_owned(),
         });
         self.rewind_to(attempt.base);
-        let fresh = self.attempt(turn);
-        *attempt = fresh;
+        let told_effects = attempt.told_effects || !effects.is_empty();
+        *attempt = Attempt {
+            told_effects,
+            ..self.attempt(turn)
+        };
         if !effects.is_empty() {
             let mut text = "An earlier attempt at your answer was lost on the way, after these calls had already run. Their effects are real; look before you repeat any of them:".to_owned();
             for (name, input, result) in effects {

@@ -67,7 +67,9 @@ pub use assemble::{CompletedBlock, MessageAssembler, ToolInput};
 pub use catalog::{Catalog, ModelInfo, ResolvedModel};
 pub use error::{ApiFailure, BlockPosition, ModelError, NetworkTrouble};
 pub use provider::{Provider, ProviderEvent, ResponseStream, Transfer};
-pub use recovery::{Deliveries, Delivery, FallbackModel, RecoveryPolicy, run};
+pub use recovery::{
+    Amendment, Deliveries, Delivery, FallbackModel, RecoveryPolicy, run, run_amendable,
+};
 pub use request::{
     CacheMarkers, ModelRequest, StaleThinking, Thinking, ThinkingDisplay, ThinkingMode,
 };

@@ -27,9 +27,10 @@ use crate::request::{ModelRequest, Thinking};
 use attempts::{Attempts, Reaction};
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt};
+use lathe_protocol::encoded::EncodedMessage;
 use lathe_protocol::stream::StreamEvent;
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -82,6 +83,26 @@ pub enum Delivery {
 /// The stream that [`run`] gives.
 pub type Deliveries = BoxStream<'static, Result<Delivery, ModelError>>;
 
+/// Messages that take the place of the request's from the next attempt on: for an engine that learns
+/// between two attempts what the model must know, such as what a call of a withdrawn answer did.
+#[derive(Debug, Clone, Default)]
+pub struct Amendment(Arc<Mutex<Option<Vec<EncodedMessage>>>>);
+
+impl Amendment {
+    /// Sets the messages. Whoever sets them on [`Delivery::Retracted`] or [`Delivery::FellBack`] is in
+    /// time for the next attempt.
+    pub fn set(&self, messages: Vec<EncodedMessage>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(messages);
+    }
+
+    fn take(&self) -> Option<Vec<EncodedMessage>> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+}
+
 /// Sends a request and tries again as the policy says. Cancelling ends the stream at once with
 /// [`ModelError::Cancelled`] and closes the connection; what was delivered until then stands.
 /// Dropping the stream does the same without a word.
@@ -92,11 +113,24 @@ pub fn run(
     policy: RecoveryPolicy,
     cancel: CancellationToken,
 ) -> Deliveries {
+    run_amendable(provider, request, policy, Amendment::default(), cancel)
+}
+
+/// As [`run`], with messages that may change between attempts.
+#[must_use]
+pub fn run_amendable(
+    provider: Arc<dyn Provider>,
+    request: ModelRequest,
+    policy: RecoveryPolicy,
+    amendment: Amendment,
+    cancel: CancellationToken,
+) -> Deliveries {
     let attempts = Attempts::new(policy);
     let run = Run {
         provider,
         request: Arc::new(request),
         attempts,
+        amendment,
         cancel,
         phase: Phase::Begin,
         queue: VecDeque::new(),
@@ -148,6 +182,7 @@ struct Run {
     provider: Arc<dyn Provider>,
     request: Arc<ModelRequest>,
     attempts: Attempts,
+    amendment: Amendment,
     cancel: CancellationToken,
     phase: Phase,
     /// Deliveries that come before the phase goes on.
@@ -226,6 +261,11 @@ impl Run {
     }
 
     fn begin(&mut self) {
+        if let Some(messages) = self.amendment.take() {
+            let mut request = ModelRequest::clone(&self.request);
+            request.messages = messages;
+            self.request = Arc::new(request);
+        }
         self.attempts.started += 1;
         self.queue.push_back(Ok(Delivery::Requesting {
             attempt: self.attempts.started,
