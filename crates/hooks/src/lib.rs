@@ -23,6 +23,7 @@ pub mod http;
 pub mod matcher;
 pub mod process;
 pub mod registry;
+mod remote;
 pub mod run;
 
 pub use answer::{HookAnswer, HookDecision, HookOutcome, HookRun, PermissionVoice, RunOutcome};

@@ -1,8 +1,6 @@
 //! Runs the hooks of an event, all at once, and folds what they say into one outcome.
 
 use crate::answer::{self, HookAnswer, HookOutcome, HookRun, RunOutcome};
-use crate::host::{HookQuestion, HookVerdict};
-use crate::http;
 use crate::process::{self, Ending, Finished, Job, Program, StartError};
 use crate::registry::{Hook, HookRegistry};
 use lathe_protocol::event::HookNotice;
@@ -89,16 +87,16 @@ pub struct LateAnswer {
 }
 
 /// How one hook ended, before it is an answer.
-struct Ended {
-    answer: HookAnswer,
-    outcome: RunOutcome,
-    exit_code: Option<i32>,
-    stdout: String,
-    stderr: String,
+pub(crate) struct Ended {
+    pub(crate) answer: HookAnswer,
+    pub(crate) outcome: RunOutcome,
+    pub(crate) exit_code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl Ended {
-    fn quiet(answer: HookAnswer, outcome: RunOutcome) -> Self {
+    pub(crate) fn quiet(answer: HookAnswer, outcome: RunOutcome) -> Self {
         Self {
             answer,
             outcome,
@@ -108,7 +106,7 @@ impl Ended {
         }
     }
 
-    fn failed(hook: &Hook, warning: &str) -> Self {
+    pub(crate) fn failed(hook: &Hook, warning: &str) -> Self {
         let warning = format!("the hook {}: {warning}", hook.name);
         Self::quiet(answer::warned(warning), RunOutcome::Error)
     }
@@ -287,123 +285,6 @@ impl HookRegistry {
         });
     }
 
-    async fn run_remote(
-        &self,
-        hook: &Hook,
-        input: &HookInput,
-        text: &Arc<str>,
-        context: &RunContext,
-    ) -> Ended {
-        let cancel = context.cancel.child_token();
-        let limit = hook.limit();
-        let ended = tokio::select! {
-            ended = tokio::time::timeout(limit, self.ask(hook, input, text, context, &cancel)) => ended,
-            () = context.cancel.cancelled() => {
-                return Ended::quiet(HookAnswer::default(), RunOutcome::Cancelled);
-            }
-        };
-        match ended {
-            Ok(Ok(ended)) => ended,
-            Ok(Err(warning)) => Ended::failed(hook, &warning),
-            Err(_) => {
-                cancel.cancel();
-                let warning = format!("the hook {} took longer than {limit:?}", hook.name);
-                Ended::quiet(answer::warned(warning), RunOutcome::TimedOut)
-            }
-        }
-    }
-
-    async fn ask(
-        &self,
-        hook: &Hook,
-        input: &HookInput,
-        text: &Arc<str>,
-        context: &RunContext,
-        cancel: &CancellationToken,
-    ) -> Result<Ended, String> {
-        let definition = &hook.definition;
-        let hosts = self.hosts();
-        let question = || HookQuestion {
-            prompt: filled_in(definition.prompt.as_deref().unwrap_or_default(), text),
-            model: definition.model.clone(),
-            event: hook.event,
-            cancel: cancel.clone(),
-        };
-        match definition.kind {
-            HookKind::Command => Err("a command is run elsewhere".to_owned()),
-            HookKind::Http => {
-                let allowed = self.allowed_urls();
-                let mut environment: BTreeMap<String, String> = std::env::vars_os()
-                    .filter_map(|(name, value)| {
-                        Some((name.into_string().ok()?, value.into_string().ok()?))
-                    })
-                    .collect();
-                environment.extend(self.settings_environment());
-                environment.extend(context.environment.clone());
-                let (answer, body) = http::post(
-                    hook.event,
-                    definition,
-                    allowed.as_deref(),
-                    &environment,
-                    text.to_string(),
-                    hook.limit(),
-                )
-                .await?;
-                Ok(Ended {
-                    stdout: body,
-                    ..Ended::quiet(answer, RunOutcome::Success)
-                })
-            }
-            HookKind::Prompt => {
-                let model = hosts
-                    .model
-                    .ok_or("there is no model here that could answer it")?;
-                let said = model.ask(question()).await?;
-                let verdict = verdict(&said).ok_or_else(|| {
-                    format!(
-                        "the model's answer is not {{\"ok\": …}}: {}",
-                        shortened(&said)
-                    )
-                })?;
-                Ok(Ended {
-                    stdout: said,
-                    ..judged(hook, verdict)
-                })
-            }
-            HookKind::Agent => {
-                let model = hosts
-                    .model
-                    .ok_or("there is no model here that could answer it")?;
-                Ok(judged(hook, model.run_agent(question()).await?))
-            }
-            HookKind::McpTool => {
-                let tools = hosts.tools.ok_or("there are no MCP servers here")?;
-                let server = definition.server.as_deref().unwrap_or_default();
-                let tool = definition.tool.as_deref().unwrap_or_default();
-                let arguments = definition
-                    .input
-                    .clone()
-                    .unwrap_or_else(|| serde_json::to_value(input).unwrap_or_default());
-                let said = tools.call(server, tool, arguments).await?;
-                let answer = answer::of_text(hook.event, &said);
-                Ok(Ended {
-                    stdout: said,
-                    ..Ended::quiet(answer, RunOutcome::Success)
-                })
-            }
-            HookKind::Callback => {
-                let host = hosts.callbacks.ok_or("there is no SDK host here")?;
-                let id = definition.callback_id.as_deref().unwrap_or_default();
-                let call = input.fields.get("tool_use_id").and_then(Value::as_str);
-                let output = host.call(id, input, call).await?;
-                Ok(Ended::quiet(
-                    answer::of_output(hook.event, output),
-                    RunOutcome::Success,
-                ))
-            }
-        }
-    }
-
     fn command_environment(&self, hook: &Hook, context: &RunContext) -> BTreeMap<String, String> {
         let mut environment = self.settings_environment();
         environment.extend(context.environment.clone());
@@ -530,45 +411,6 @@ fn read_finished(
         stdout: finished.stdout,
         stderr: finished.stderr,
     }
-}
-
-fn judged(hook: &Hook, verdict: HookVerdict) -> Ended {
-    if verdict.ok {
-        return Ended::quiet(HookAnswer::default(), RunOutcome::Success);
-    }
-    let reason = verdict
-        .reason
-        .unwrap_or_else(|| format!("the hook {} objected", hook.name));
-    Ended::quiet(answer::objection(hook.event, reason), RunOutcome::Blocked)
-}
-
-/// Finds `{"ok": …}` in what a model wrote, which may have words or a fence around it.
-fn verdict(text: &str) -> Option<HookVerdict> {
-    text.match_indices('{').find_map(|(at, _)| {
-        let value = serde_json::Deserializer::from_str(&text[at..])
-            .into_iter::<Value>()
-            .next()?
-            .ok()?;
-        Some(HookVerdict {
-            ok: value.get("ok")?.as_bool()?,
-            reason: value
-                .get("reason")
-                .and_then(Value::as_str)
-                .map(str::to_owned),
-        })
-    })
-}
-
-fn filled_in(prompt: &str, text: &str) -> String {
-    if prompt.contains("$ARGUMENTS") {
-        prompt.replace("$ARGUMENTS", text)
-    } else {
-        format!("{prompt}\n\n{text}")
-    }
-}
-
-fn shortened(text: &str) -> String {
-    text.chars().take(200).collect()
 }
 
 /// `{"async": true}` as the first line: how long it wants to go on.

@@ -4,8 +4,8 @@
 //! project's for this person — and on the command line. This crate finds them ([`paths`]), reads
 //! them with the place of every key ([`document`]), holds them to the one declaration of all keys
 //! ([`schema`], [`validate`]), leaves out what an untrusted folder may not say ([`trust`]), and
-//! merges the rest by strength ([`merge`], [`load`]). It also changes them without disturbing what
-//! the user wrote ([`write`]) and notices when somebody else does ([`watch`]).
+//! merges the rest by strength ([`merge`], [`mod@load`]). It also changes them without disturbing what
+//! the user wrote ([`mod@write`]) and notices when somebody else does ([`watch`]).
 //!
 //! What it deliberately doesn't do: it never prints, never asks, never stops a start, and reads the
 //! process's own environment in one place only ([`paths::Environment::of_process`]). A file that is
@@ -23,7 +23,9 @@ pub mod key;
 pub mod load;
 pub mod merge;
 pub mod nearest;
+pub mod patch;
 pub mod paths;
+mod reading;
 pub mod schema;
 pub mod source;
 pub mod trust;

@@ -5,8 +5,9 @@
 //! in the middle of editing it — keeps its last good content, and that is said.
 
 use crate::document::Document;
-use crate::load::{LoadOptions, Presence, Resolved, files, load_with, read};
+use crate::load::{LoadOptions, Resolved, files, load_with};
 use crate::paths::Places;
+use crate::reading::{Presence, read};
 use crate::source::{Problem, Source};
 use crate::write::OwnWrites;
 use notify::{RecommendedWatcher, RecursiveMode};

@@ -109,12 +109,10 @@ pub(crate) fn bash(line: &str) -> Value {
 
 /// Whether a process still runs (a dead one that nobody has reaped doesn't).
 pub(crate) fn is_alive(id: &str) -> bool {
-    std::fs::read_to_string(format!("/proc/{}/stat", id.trim())).is_ok_and(|stat| {
-        !stat
-            .rsplit(')')
-            .next()
-            .unwrap_or_default()
-            .trim_start()
-            .starts_with('Z')
-    })
+    let state = std::process::Command::new("ps")
+        .args(["-o", "stat=", "-p", id.trim()])
+        .output()
+        .expect("ps is installed");
+    let state = String::from_utf8_lossy(&state.stdout).trim().to_owned();
+    !state.is_empty() && !state.starts_with('Z')
 }

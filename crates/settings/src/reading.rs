@@ -1,0 +1,392 @@
+//! How one file or flag becomes a layer: read, parsed, held to the schema, freed of what it may not
+//! say. The other half of [`crate::load`].
+
+use crate::document::{Document, Position, pointer_to_key};
+use crate::load::{Layer, LoadOptions, Resolved};
+use crate::merge::merge;
+use crate::nearest::nearest;
+use crate::paths::Places;
+use crate::schema::{ALIASES, MANAGED_ONLY, RESTRICTING, Settings};
+use crate::source::{Problem, Severity, Source};
+use crate::trust::withhold;
+use crate::validate::{Finding, FindingKind, validate};
+use lathe_protocol::hook::HookEvent;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// Reads a file's text; `None` when it isn't there and needn't be.
+pub(crate) type Reader<'a> = dyn FnMut(&Path, Presence) -> Result<Option<String>, String> + 'a;
+
+/// Whether a file has to be there.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Presence {
+    Optional,
+    Required,
+}
+
+impl Resolved {
+    pub(crate) fn load_flag(
+        &mut self,
+        source: Source,
+        flag: &str,
+        places: &Places,
+        options: &LoadOptions,
+        read: &mut Reader<'_>,
+    ) {
+        let text = flag.trim();
+        if text.starts_with('{') && text.ends_with('}') {
+            self.load_text(source, None, text, places, options);
+        } else if text.starts_with('{') {
+            self.report(
+                source,
+                None,
+                None,
+                "",
+                "it starts like JSON but doesn't end with }".into(),
+                None,
+            );
+        } else {
+            let path = places.environment.resolve(text);
+            self.load_file(source, &path, places, options, Presence::Required, read);
+        }
+    }
+
+    pub(crate) fn load_file(
+        &mut self,
+        source: Source,
+        path: &Path,
+        places: &Places,
+        options: &LoadOptions,
+        presence: Presence,
+        read: &mut Reader<'_>,
+    ) {
+        match read(path, presence) {
+            Ok(Some(text)) => self.load_text(source, Some(path), &text, places, options),
+            Ok(None) => {}
+            Err(message) => {
+                let fix = Some(match presence {
+                    Presence::Required => {
+                        "give --settings a readable file, or JSON in braces".to_owned()
+                    }
+                    Presence::Optional => "nothing in it counts until it can be read".to_owned(),
+                });
+                self.report(source, Some(path), None, "", message, fix);
+            }
+        }
+    }
+
+    pub(crate) fn load_text(
+        &mut self,
+        source: Source,
+        path: Option<&Path>,
+        text: &str,
+        places: &Places,
+        options: &LoadOptions,
+    ) {
+        let document = match Document::parse(text) {
+            Ok(document) => document,
+            Err(error) => {
+                let fix = Some("nothing in this file counts until it is fixed".to_owned());
+                self.report(source, path, Some(error.position), "", error.message, fix);
+                return;
+            }
+        };
+        let (value, findings) = validate(&document.value);
+        for pointer in &document.duplicates {
+            self.warn(
+                source,
+                path,
+                &document,
+                pointer,
+                "stands twice; the last one counts",
+                None,
+            );
+        }
+        for finding in &findings {
+            self.report_finding(source, path, &document, finding);
+        }
+        let mut value = with_canonical_keys(value);
+        self.strip_foreign_keys(source, path, &document, &mut value);
+        self.check_hook_events(source, path, &document, &value);
+        let (value, withheld) = if options.trust.covers(source) {
+            (value, Vec::new())
+        } else {
+            withhold(&value)
+        };
+        let folder = match source {
+            Source::User => places.config_home.clone(),
+            Source::Project | Source::Local => places.project.clone(),
+            Source::Flag | Source::Managed => path
+                .and_then(Path::parent)
+                .map_or_else(|| places.environment.cwd.clone(), Path::to_path_buf),
+        };
+        self.layers.push(Layer {
+            source,
+            path: path.map(Path::to_path_buf),
+            folder,
+            value,
+            withheld,
+            document,
+        });
+    }
+
+    /// Takes out keys that only policy may set, and modes that a folder may not choose for a person.
+    fn strip_foreign_keys(
+        &mut self,
+        source: Source,
+        path: Option<&Path>,
+        document: &Document,
+        value: &mut Value,
+    ) {
+        if source != Source::Managed {
+            for key in MANAGED_ONLY {
+                let pointer = format!("/{}", key.replace('.', "/"));
+                if value
+                    .pointer(&pointer)
+                    .is_some_and(|value| !value.is_null())
+                {
+                    remove_pointer(value, &pointer);
+                    let message = "counts only in managed settings; ignored here";
+                    self.warn(source, path, document, &pointer, message, None);
+                }
+            }
+        }
+        let mode = "/permissions/defaultMode";
+        if source.comes_with_the_folder()
+            && value.pointer(mode).and_then(Value::as_str) == Some("bypassPermissions")
+        {
+            remove_pointer(value, mode);
+            let fix =
+                "start with --permission-mode bypassPermissions, or set it in your own settings";
+            let message = "a folder can't choose bypassPermissions for you; ignored";
+            self.warn(source, path, document, mode, message, Some(fix.into()));
+        }
+    }
+
+    fn check_hook_events(
+        &mut self,
+        source: Source,
+        path: Option<&Path>,
+        document: &Document,
+        value: &Value,
+    ) {
+        for event in value
+            .get("hooks")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+            .map(|(name, _)| name)
+        {
+            if event.parse::<HookEvent>().is_err() {
+                let near = nearest(event, HookEvent::ALL.iter().map(|event| event.name()));
+                let fix = near.map(|near| format!("did you mean {near}?"));
+                let mut pointer = "/hooks".to_owned();
+                crate::document::push_pointer(&mut pointer, event);
+                let message = "no such hook event; its hooks never run";
+                self.warn(source, path, document, &pointer, message, fix);
+            }
+        }
+    }
+
+    pub(crate) fn finish(&mut self) {
+        self.value = merge(self.layers.iter().map(|layer| &layer.value));
+        self.settings =
+            Settings::deserialize(&self.value).unwrap_or_else(|_| self.settings_by_key());
+    }
+
+    /// Each key was checked alone, and merging keeps kinds apart, so this is not expected to be
+    /// needed; if it ever is, one odd key must not cost all others.
+    fn settings_by_key(&mut self) -> Settings {
+        let mut sound = Map::new();
+        for (key, value) in self.value.as_object().into_iter().flatten() {
+            let mut alone = Map::new();
+            alone.insert(key.clone(), value.clone());
+            match Settings::deserialize(&Value::Object(alone)) {
+                Ok(_) => {
+                    sound.insert(key.clone(), value.clone());
+                }
+                Err(error) => self.problems.push(Problem {
+                    severity: Severity::Error,
+                    source: Source::User,
+                    file: None,
+                    line: None,
+                    column: None,
+                    key: key.clone(),
+                    message: format!("the sources don't fit together: {error}"),
+                    fix: None,
+                    restriction_lost: restricts(key),
+                }),
+            }
+        }
+        let settings = Settings::deserialize(&Value::Object(sound.clone())).unwrap_or_default();
+        self.value = Value::Object(sound);
+        settings
+    }
+
+    fn report_finding(
+        &mut self,
+        source: Source,
+        path: Option<&Path>,
+        document: &Document,
+        finding: &Finding,
+    ) {
+        let position = document.position(&finding.pointer);
+        let key = pointer_to_key(&finding.pointer);
+        match &finding.kind {
+            FindingKind::Wrong {
+                expected,
+                found,
+                fix,
+            } => {
+                let message = format!("expected {expected}, found {found}; ignored");
+                self.report(source, path, position, &key, message, fix.clone());
+            }
+            FindingKind::Missing { key: missing } => {
+                let message = format!("the key \"{missing}\" is missing; the entry is ignored");
+                self.report(
+                    source,
+                    path,
+                    position,
+                    &key,
+                    message,
+                    Some(format!("add \"{missing}\"")),
+                );
+            }
+            FindingKind::Unknown {
+                nearest: Some(nearest),
+            } => {
+                let fix = format!("did you mean {nearest}?");
+                self.warn(
+                    source,
+                    path,
+                    document,
+                    &finding.pointer,
+                    "unknown key; kept, no effect",
+                    Some(fix),
+                );
+            }
+            FindingKind::Unknown { nearest: None } => {
+                self.warn(
+                    source,
+                    path,
+                    document,
+                    &finding.pointer,
+                    "unknown key; kept, no effect",
+                    None,
+                );
+                if let Some(problem) = self.problems.last_mut() {
+                    problem.severity = Severity::Note;
+                }
+            }
+        }
+    }
+
+    fn report(
+        &mut self,
+        source: Source,
+        path: Option<&Path>,
+        position: Option<Position>,
+        key: &str,
+        message: String,
+        fix: Option<String>,
+    ) {
+        self.problems.push(Problem {
+            severity: Severity::Error,
+            source,
+            file: path.map(Path::to_path_buf),
+            line: position.map(|position| position.line),
+            column: position.map(|position| position.column),
+            key: key.to_owned(),
+            message,
+            fix,
+            restriction_lost: restricts(key),
+        });
+    }
+
+    fn warn(
+        &mut self,
+        source: Source,
+        path: Option<&Path>,
+        document: &Document,
+        pointer: &str,
+        message: &str,
+        fix: Option<String>,
+    ) {
+        let position = document.position(pointer);
+        self.problems.push(Problem {
+            severity: Severity::Warning,
+            source,
+            file: path.map(Path::to_path_buf),
+            line: position.map(|position| position.line),
+            column: position.map(|position| position.column),
+            key: pointer_to_key(pointer),
+            message: message.to_owned(),
+            fix,
+            restriction_lost: false,
+        });
+    }
+}
+
+/// Whether ignoring a key loses a restriction. A whole file may hold some.
+fn restricts(key: &str) -> bool {
+    key.is_empty()
+        || RESTRICTING.iter().any(|restricting| {
+            key.strip_prefix(restricting)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+                || restricting
+                    .strip_prefix(key)
+                    .is_some_and(|rest| rest.starts_with('.'))
+        })
+}
+
+/// Files larger than this are no settings.
+const LARGEST: u64 = 8 * 1024 * 1024;
+
+pub(crate) fn read(path: &Path, presence: Presence) -> Result<Option<String>, String> {
+    let metadata = match std::fs::metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if missing(&error) && presence == Presence::Optional => return Ok(None),
+        Err(error) if missing(&error) => return Err("no such file".to_owned()),
+        Err(error) => return Err(format!("can't be read: {error}")),
+    };
+    // A pipe given on the command line (`--settings <(…)`) is fine; one lying in a folder would
+    // make the start wait for ever.
+    if metadata.is_dir() || (!metadata.is_file() && presence == Presence::Optional) {
+        return Err("is not a file".to_owned());
+    }
+    if metadata.len() > LARGEST {
+        return Err(format!("is larger than {} MB", LARGEST / 1024 / 1024));
+    }
+    let bytes = std::fs::read(path).map_err(|error| format!("can't be read: {error}"))?;
+    String::from_utf8(bytes)
+        .map(Some)
+        .map_err(|_| "is not UTF-8 text".to_owned())
+}
+
+fn missing(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+/// Renames the ecosystem's other names for keys to ours; where both stand, ours counts.
+fn with_canonical_keys(value: Value) -> Value {
+    let Value::Object(mut map) = value else {
+        return value;
+    };
+    for (alias, key) in ALIASES {
+        if let Some(value) = map.shift_remove(*alias) {
+            map.entry((*key).to_owned()).or_insert(value);
+        }
+    }
+    Value::Object(map)
+}
+
+fn remove_pointer(value: &mut Value, pointer: &str) {
+    let Some((parent, key)) = pointer.rsplit_once('/') else {
+        return;
+    };
+    if let Some(Value::Object(map)) = value.pointer_mut(parent) {
+        map.shift_remove(key);
+    }
+}

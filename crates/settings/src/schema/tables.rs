@@ -1,0 +1,50 @@
+//! What is special about some keys.
+
+/// Top-level keys under another name that files of this ecosystem use; read as the key beside it.
+pub const ALIASES: &[(&str, &str)] = &[
+    ("effortLevel", "effort"),
+    ("autoCompactEnabled", "autoCompact"),
+    ("autoMemoryEnabled", "autoMemory"),
+    ("alwaysThinkingEnabled", "thinking"),
+    ("claudeMdExcludes", "instructionExcludes"),
+    ("smallFastModel", "smallModel"),
+];
+
+/// Keys whose lists are not united over the sources: the highest source's list counts as it is. They
+/// are either ordered choices or restrictions, which a lower source must not widen.
+pub const REPLACED_LISTS: &[&str] = &[
+    "fallbackModel",
+    "availableModels",
+    "allowedMcpServers",
+    "strictKnownMarketplaces",
+    "allowedHttpHookUrls",
+];
+
+/// Keys that restrict. When one of them has to be ignored, that is said louder.
+pub const RESTRICTING: &[&str] = &[
+    "permissions.deny",
+    "permissions.ask",
+    "permissions.disableBypassPermissionsMode",
+    "permissions.disableAutoMode",
+    "hooks",
+    "sandbox",
+    "allowManagedHooksOnly",
+    "allowManagedPermissionRulesOnly",
+    "availableModels",
+    "allowedMcpServers",
+    "deniedMcpServers",
+    "disabledMcpjsonServers",
+    "strictKnownMarketplaces",
+    "blockedMarketplaces",
+    "allowedHttpHookUrls",
+];
+
+/// Keys of managed policy: anywhere else they are ignored, with a warning.
+pub const MANAGED_ONLY: &[&str] = &[
+    "allowManagedHooksOnly",
+    "allowManagedPermissionRulesOnly",
+    "sandbox.network.allowManagedDomainsOnly",
+    "strictKnownMarketplaces",
+    "blockedMarketplaces",
+    "companyAnnouncements",
+];
