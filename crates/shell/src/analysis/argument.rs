@@ -227,6 +227,7 @@ impl VariableArgument {
                     pattern = true;
                     path.push('{');
                 }
+                WordPart::Parameter(parameter) if parameter.is_number() => bounded = false,
                 WordPart::Parameter(parameter) => {
                     found.splits |= !parameter.quoted
                         || matches!(parameter.name.as_str(), "@" | "*")

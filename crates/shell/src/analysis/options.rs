@@ -83,6 +83,10 @@ pub(super) fn sort<'a>(
     while let Some(word) = words.get(position) {
         position += 1;
         let Some(text) = word.fixed() else {
+            if let Some(name) = known_option_with_value(word, table) {
+                sorted.options.push((name, Some(word), None));
+                continue;
+            }
             if !word.is_surely_operand() {
                 return Err(format!("{} could turn into an option", word.text()));
             }
@@ -112,6 +116,17 @@ pub(super) fn sort<'a>(
         .operands
         .extend(words.get(position..).unwrap_or_default());
     Ok(sorted)
+}
+
+/// The option in a word such as `--since="$x"`, whose name and kind are known though its value isn't.
+fn known_option_with_value(word: &Argument, table: &str) -> Option<String> {
+    let Argument::Variable(variable) = word else {
+        return None;
+    };
+    let (name, _) = variable.prefix.split_once('=')?;
+    let whole = name.starts_with("--") && word.is_one_word();
+    let takes = whole.then(|| lookup(table, name)).flatten()?;
+    matches!(takes, Takes::Value | Takes::Attached).then(|| name.to_owned())
 }
 
 fn long_option<'a>(

@@ -333,12 +333,13 @@ impl<'a> Walker<'a> {
                 ));
             }
             if NUMERIC.contains(&text.as_str()) {
+                let is_number = |word: &Word| match word.parts.as_slice() {
+                    [WordPart::Parameter(parameter)] => parameter.is_number(),
+                    _ => word.fixed().is_some_and(|text| text.parse::<i64>().is_ok()),
+                };
                 let numbers = [side(index.checked_sub(1)), side(index.checked_add(1))]
                     .into_iter()
-                    .all(|side| {
-                        side.and_then(Word::fixed)
-                            .is_some_and(|text| text.parse::<i64>().is_ok())
-                    });
+                    .all(|side| side.is_some_and(is_number));
                 if !numbers {
                     found.concerns.push(Concern::new(
                         ConcernKind::Evaluation,

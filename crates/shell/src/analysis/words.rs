@@ -121,7 +121,10 @@ impl<'a> Found<'a> {
             return;
         }
         let compact = text.replace("/./", "/").replace("//", "/");
-        if compact.contains("/dev/tcp") || compact.contains("/dev/udp") {
+        if ["/dev/tcp", "/dev/udp", "/inet/", "/inet4/", "/inet6/"]
+            .iter()
+            .any(|device| compact.contains(device))
+        {
             self.concern(
                 ConcernKind::NetworkDevice,
                 format!("{} opens a connection", word.text),

@@ -16,6 +16,7 @@ impl Parser<'_> {
                 self.position += 1;
                 self.parameter_name(&mut parameter)?;
                 parameter.plain = false;
+                parameter.length = true;
                 if self.peek() != Some(b'}') {
                     return self.refuse("a length with an operator");
                 }
@@ -231,7 +232,12 @@ impl Parser<'_> {
                 b'\n' if !self.pending.is_empty() => {
                     return self.refuse("a new line in quotes before a here-document's body");
                 }
-                _ => decoded.push(byte),
+                _ => {
+                    self.position -= 1;
+                    self.note_quoted_oddity(byte);
+                    self.position += 1;
+                    decoded.push(byte);
+                }
             }
         }
         match String::from_utf8(decoded) {

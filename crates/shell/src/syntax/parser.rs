@@ -203,14 +203,22 @@ impl<'a> Parser<'a> {
                     at_word_start = true;
                 }
                 Some(b'\\') if self.is_continuation() => self.position += 2,
-                Some(b'#') if at_word_start => {
-                    while self.peek().is_some_and(|byte| byte != b'\n') {
-                        self.position += 1;
-                    }
-                }
+                Some(b'#') if at_word_start => self.comment()?,
                 _ => return Ok(()),
             }
         }
+    }
+
+    fn comment(&mut self) -> Outcome<()> {
+        while let Some(byte) = self.peek().filter(|byte| *byte != b'\n') {
+            // An interactive zsh has no comments: what could run there is refused.
+            if self.shell == ShellKind::Zsh && b";&|<>`$(){}'\"\\".contains(&byte) {
+                return self.refuse("a comment that an interactive zsh would run");
+            }
+            self.note_quoted_oddity(byte);
+            self.position += 1;
+        }
+        Ok(())
     }
 
     /// Skips blanks and newlines, reading the bodies of here-documents on the way.

@@ -199,6 +199,14 @@ impl Parser<'_> {
         end: usize,
     ) -> Outcome<()> {
         if document.quoted {
+            let resume = self.position;
+            self.position = start;
+            while self.position < end {
+                let byte = self.bytes.get(self.position).copied().unwrap_or_default();
+                self.note_quoted_oddity(byte);
+                self.position += 1;
+            }
+            self.position = resume;
             return Ok(());
         }
         let resume = self.position;

@@ -294,6 +294,8 @@ pub struct Parameter {
     pub quoted: bool,
     /// Whether it is `$name` or `${name}` without any operator.
     pub plain: bool,
+    /// `${#name}`: a length.
+    pub length: bool,
     /// `${!name…}`: the value of another parameter, or the names with a prefix.
     pub indirect: bool,
     /// `${name@P}` and its relatives: the operator letter.
@@ -321,7 +323,20 @@ impl Arithmetic {
     /// Whether nothing but numbers and operators is evaluated.
     #[must_use]
     pub fn is_constant(&self) -> bool {
-        self.whole || (!self.names && self.expansions.is_empty())
+        let numeric = |part: &WordPart| match part {
+            WordPart::Parameter(parameter) => parameter.is_number(),
+            _ => false,
+        };
+        self.whole || (!self.names && self.expansions.iter().all(numeric))
+    }
+}
+
+impl Parameter {
+    /// Whether its value is sure to be a number: a length, a count, a status or a process.
+    #[must_use]
+    pub fn is_number(&self) -> bool {
+        let subscripts = self.evaluated.iter().all(Arithmetic::is_constant);
+        (self.length && subscripts) || (self.plain && matches!(self.name.as_str(), "#" | "?" | "$"))
     }
 }
 

@@ -319,7 +319,7 @@ impl Parser<'_> {
     }
 
     /// In quotes only characters that mislead the eye matter; blanks of other scripts are text.
-    fn note_quoted_oddity(&mut self, byte: u8) {
+    pub(super) fn note_quoted_oddity(&mut self, byte: u8) {
         let control = byte < 0x20 && byte != b'\t' && byte != b'\n' || byte == 0x7f;
         // U+200E..F, U+202A..E and U+2066..9 reorder text; all start with these two bytes.
         let reordering = byte == 0xe2
@@ -632,6 +632,7 @@ impl Parameter {
             name,
             quoted,
             plain: true,
+            length: false,
             indirect: false,
             transformation: None,
             assigns: false,

@@ -2,6 +2,7 @@
 
 use super::super::argument::Argument;
 use super::super::options::{Order, sort};
+use super::sed::skip_regex;
 use super::{Reading, Verdict};
 
 const OPTIONS: &str =
@@ -52,13 +53,23 @@ enum After {
 
 fn check_program(program: &str) -> Result<(), String> {
     let refuse = |what: &str| Err(format!("awk's {what} can run commands or write files"));
+    // The two words that matter most are refused wherever they stand, strings included.
+    if program.contains("system") || program.contains("getline") {
+        return refuse("system or getline");
+    }
     let bytes = program.as_bytes();
     let mut position = 0;
     let mut after = After::Operator;
     let mut printing = false;
-    let mut open = 0_usize;
+    // For each open parenthesis, whether it belongs to `if`, `while`, `for` or `switch`.
+    let mut parentheses: Vec<bool> = Vec::new();
+    let mut keyword = false;
     while let Some(byte) = bytes.get(position).copied() {
         position += 1;
+        let follows_keyword = keyword;
+        if !matches!(byte, b' ' | b'\t') {
+            keyword = false;
+        }
         match byte {
             b' ' | b'\t' => {}
             b'\\' if bytes.get(position) == Some(&b'\n') => position += 1,
@@ -68,124 +79,122 @@ fn check_program(program: &str) -> Result<(), String> {
                 }
             }
             b'"' => {
-                position = skip_quoted(bytes, position, b'"').ok_or("awk's string doesn't end")?;
+                position = skip_quoted(bytes, position).ok_or("awk's string doesn't end")?;
                 after = After::Operand;
             }
             b'/' if after == After::Operator => {
-                position =
-                    skip_regex(bytes, position).ok_or("awk's regular expression doesn't end")?;
+                position = skip_regex(bytes, position, b'/')
+                    .ok_or("awk's regular expression doesn't end plainly")?;
                 after = After::Operand;
             }
             b'a'..=b'z' | b'A'..=b'Z' | b'_' => {
                 let start = position - 1;
-                while bytes
-                    .get(position)
-                    .is_some_and(|byte| *byte == b'_' || byte.is_ascii_alphanumeric())
-                {
+                while bytes.get(position).is_some_and(|byte| is_name_byte(*byte)) {
                     position += 1;
                 }
-                let word = program.get(start..position).unwrap_or_default();
-                match word {
-                    "system" | "getline" | "close" | "fflush" | "extension" | "ENVIRON"
-                    | "PROCINFO" | "ARGV" | "ARGC" => {
-                        return refuse(word);
-                    }
+                match program.get(start..position).unwrap_or_default() {
+                    word @ ("close" | "fflush" | "extension" | "ENVIRON" | "PROCINFO" | "ARGV"
+                    | "ARGC") => return refuse(word),
                     "print" | "printf" => {
                         printing = true;
                         after = After::Operator;
                     }
-                    "return" | "in" | "if" | "while" | "else" | "do" | "case" | "exit"
-                    | "delete" => after = After::Operator,
+                    "if" | "while" | "for" | "switch" => {
+                        keyword = true;
+                        after = After::Operator;
+                    }
+                    "return" | "in" | "else" | "do" | "case" | "exit" | "delete" => {
+                        after = After::Operator;
+                    }
                     _ => after = After::Operand,
                 }
             }
             b'0'..=b'9' | b'.' => {
-                while bytes
-                    .get(position)
-                    .is_some_and(|byte| *byte == b'.' || byte.is_ascii_alphanumeric())
-                {
-                    position += 1;
+                position = skip_number(bytes, position);
+                // `1f(x)` is a number next to a call.
+                if bytes.get(position).is_some_and(|byte| is_name_byte(*byte)) {
+                    return refuse("number next to a name");
                 }
                 after = After::Operand;
             }
-            b'@' | b'`' | b'\\' => return refuse("special form"),
             b'|' if bytes.get(position) == Some(&b'|') => {
                 position += 1;
                 after = After::Operator;
             }
             b'|' => return refuse("pipe"),
-            b'>' => {
-                if printing && open == 0 {
-                    return refuse("redirection");
-                }
-                after = After::Operator;
-            }
-            b'<' => after = After::Operator,
+            b'>' if printing => return refuse("redirection"),
             b'+' | b'-' if bytes.get(position) == Some(&byte) => {
                 position += 1;
-                // `x++ / 2` divides, `++ /re/` doesn't exist: the state stays as it was, and a slash
-                // right after is refused.
-                let next = bytes
-                    .get(position..)
-                    .unwrap_or_default()
-                    .iter()
-                    .find(|byte| !matches!(byte, b' ' | b'\t'));
-                if next == Some(&b'/') {
+                // `x++ / 2` divides; what `++ /` means depends on what came before.
+                let rest = bytes.get(position..).unwrap_or_default();
+                if rest.iter().find(|byte| !matches!(byte, b' ' | b'\t')) == Some(&b'/') {
                     return refuse("ambiguous slash");
                 }
             }
             b'(' => {
-                open += 1;
+                parentheses.push(follows_keyword);
                 after = After::Operator;
             }
-            b')' => {
-                open = open.saturating_sub(1);
-                after = After::Operand;
-            }
+            b')' => match parentheses.pop() {
+                // After a condition a statement starts, and a slash starts a regular expression.
+                Some(true) => after = After::Operator,
+                Some(false) => after = After::Operand,
+                None => return refuse("unbalanced parenthesis"),
+            },
             b']' => after = After::Operand,
             // A line can go on after a comma, so its end doesn't end a `print`.
             b'\n' => after = After::Operator,
-            b'{' | b'}' | b';' => {
+            b';' => {
+                printing &= !parentheses.is_empty();
+                after = After::Operator;
+            }
+            b'{' | b'}' => {
+                if !parentheses.is_empty() {
+                    return refuse("unbalanced parenthesis");
+                }
                 printing = false;
-                open = 0;
                 after = After::Operator;
             }
-            b'[' | b',' | b'!' | b'~' | b'=' | b'*' | b'/' | b'%' | b'^' | b'?' | b':' | b'&'
-            | b'$' | b'+' | b'-' => {
-                after = After::Operator;
-            }
+            b'<' | b'>' | b'[' | b',' | b'!' | b'~' | b'=' | b'*' | b'/' | b'%' | b'^' | b'?'
+            | b':' | b'&' | b'$' | b'+' | b'-' => after = After::Operator,
             _ => return refuse("special form"),
         }
     }
     Ok(())
 }
 
-fn skip_quoted(bytes: &[u8], mut position: usize, quote: u8) -> Option<usize> {
-    loop {
-        match *bytes.get(position)? {
-            byte if byte == quote => return Some(position + 1),
-            b'\\' => position += 2,
-            b'\n' => return None,
-            _ => position += 1,
-        }
-    }
+fn is_name_byte(byte: u8) -> bool {
+    byte == b'_' || byte.is_ascii_alphanumeric()
 }
 
-/// Awks disagree on whether a slash in brackets ends the expression, so such an expression is refused.
-fn skip_regex(bytes: &[u8], mut position: usize) -> Option<usize> {
-    let mut bracket = false;
+/// The position after a decimal number.
+fn skip_number(bytes: &[u8], mut position: usize) -> usize {
+    let digits = |mut position: usize| {
+        while bytes
+            .get(position)
+            .is_some_and(|byte| byte.is_ascii_digit() || *byte == b'.')
+        {
+            position += 1;
+        }
+        position
+    };
+    position = digits(position);
+    if matches!(bytes.get(position), Some(b'e' | b'E')) {
+        let sign = usize::from(matches!(bytes.get(position + 1), Some(b'+' | b'-')));
+        if bytes
+            .get(position + 1 + sign)
+            .is_some_and(u8::is_ascii_digit)
+        {
+            position = digits(position + 1 + sign);
+        }
+    }
+    position
+}
+
+fn skip_quoted(bytes: &[u8], mut position: usize) -> Option<usize> {
     loop {
         match *bytes.get(position)? {
-            b'/' if bracket => return None,
-            b'/' => return Some(position + 1),
-            b'[' => {
-                bracket = true;
-                position += 1;
-            }
-            b']' => {
-                bracket = false;
-                position += 1;
-            }
+            b'"' => return Some(position + 1),
             b'\\' => position += 2,
             b'\n' => return None,
             _ => position += 1,

@@ -547,3 +547,24 @@ pub(super) const VERSIONED: &[&str] = &[
     "cargo-nextest",
     "cargo-clippy",
 ];
+
+/// Of those, the ones that the folder can replace, by a tool chain file or a local installation.
+pub(super) const FOLLOWS_FOLDER: &[&str] = &[
+    "rustfmt",
+    "cargo-nextest",
+    "cargo-clippy",
+    "swift",
+    "dart",
+    "flutter",
+    "tsc",
+    "eslint",
+    "prettier",
+    "esbuild",
+    "black",
+    "ruff",
+    "mypy",
+    "flake8",
+    "isort",
+    "golangci-lint",
+    "terraform",
+];

@@ -4,9 +4,9 @@
 //! monitor, pagers, text converters, filters). So every verdict here needs a trusted folder, and the
 //! options that name programs or other repositories are in no table.
 
-use super::super::argument::Argument;
+use super::super::argument::{Argument, PathKind, PathOperand};
 use super::super::options::{Order, Sorted, sort};
-use super::{Reading, Verdict};
+use super::{Reading, Verdict, paths_of};
 
 /// Options of everything that shows differences.
 const DIFF: &str = "-p -u -s -U= --patch --no-patch --unified= --raw --patch-with-raw --minimal --patience \
@@ -213,18 +213,6 @@ fn judge_command(command: &str, words: &[Argument]) -> Verdict {
                 return Err("git ls-remote of an address can run a transport program".to_owned());
             }
         }
-        "diff" if sorted.has("--no-index") => {
-            return Ok(Reading {
-                paths: super::paths_of(&sorted.operands),
-                needs_trust: true,
-            });
-        }
-        "hash-object" | "check-attr" => {
-            return Ok(Reading {
-                paths: super::paths_of(&sorted.operands),
-                needs_trust: true,
-            });
-        }
         _ => {}
     }
     // Signature placeholders run the configured signature program.
@@ -244,10 +232,28 @@ fn judge_command(command: &str, words: &[Argument]) -> Verdict {
             );
         }
     }
+    let mut paths = named_files(command, &sorted);
+    paths.extend(sorted.files);
     Ok(Reading {
-        paths: Vec::new(),
+        paths,
         needs_trust: true,
     })
+}
+
+/// Operands that can be files. Revisions among them look like files that don't exist.
+fn named_files(command: &str, sorted: &Sorted<'_>) -> Vec<PathOperand> {
+    match command {
+        // With a path outside the repository, and without a repository, these read any file.
+        "diff" | "hash-object" | "check-attr" => paths_of(&sorted.operands),
+        "grep" if sorted.has("--no-index") => paths_of(&sorted.operands),
+        "blame" | "annotate" | "log" | "show" | "grep" | "ls-files" => sorted
+            .operands
+            .iter()
+            .filter(|operand| operand.path().kind != PathKind::Unbounded)
+            .map(|operand| operand.path())
+            .collect(),
+        _ => Vec::new(),
+    }
 }
 
 fn is_plain_name(text: &str) -> bool {

@@ -122,22 +122,49 @@ fn check_script(script: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The same for a regular expression. Seds disagree on whether a delimiter in brackets ends it, so such
-/// an expression is refused.
-fn skip_regex(bytes: &[u8], start: usize, delimiter: u8) -> Option<usize> {
-    let end = skip_delimited(bytes, start, delimiter)?;
-    let mut bracket = false;
-    let mut position = start;
-    while position + 1 < end {
+/// The position after a regular expression's delimiter. Programs disagree on whether a delimiter in
+/// brackets ends the expression, and on where brackets end, so only expressions pass on which all agree.
+pub(super) fn skip_regex(bytes: &[u8], mut position: usize, delimiter: u8) -> Option<usize> {
+    loop {
         match *bytes.get(position)? {
-            b'\\' => position += 1,
-            b'[' => bracket = true,
-            b']' => bracket = false,
-            _ => {}
+            byte if byte == delimiter => return Some(position + 1),
+            b'\\' => position += 2,
+            b'\n' => return None,
+            b'[' => position = skip_bracket(bytes, position + 1, delimiter)?,
+            _ => position += 1,
         }
+    }
+}
+
+/// The position after a bracket expression.
+fn skip_bracket(bytes: &[u8], mut position: usize, delimiter: u8) -> Option<usize> {
+    if bytes.get(position) == Some(&b'^') {
         position += 1;
     }
-    (!bracket).then_some(end)
+    // A bracket that comes first is a member of the set to some and its end to others.
+    if bytes.get(position) == Some(&b']') {
+        return None;
+    }
+    loop {
+        match *bytes.get(position)? {
+            b']' => return Some(position + 1),
+            byte if byte == delimiter => return None,
+            b'\n' => return None,
+            // Whether a backslash escapes in brackets differs too; one before a bracket decides.
+            b'\\' if matches!(bytes.get(position + 1), Some(b']' | b'\\')) => return None,
+            b'\\' if bytes.get(position + 1) == Some(&delimiter) => return None,
+            b'[' if bytes.get(position + 1) == Some(&b':') => {
+                let rest = bytes.get(position + 2..)?;
+                let length = rest.iter().position(|byte| !byte.is_ascii_lowercase())?;
+                if rest.get(length..length + 2) != Some(b":]") {
+                    return None;
+                }
+                position += length + 4;
+            }
+            b'[' if matches!(bytes.get(position + 1), Some(b'.' | b'=')) => return None,
+            _ => position += 1,
+        }
+    }
 }
 
 /// The position after the next unescaped delimiter. Newlines don't belong there.

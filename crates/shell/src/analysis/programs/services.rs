@@ -29,7 +29,10 @@ fn judge_by(
     if let [Argument::Fixed(only)] = words
         && matches!(only.as_str(), "--version" | "version" | "--help" | "help")
     {
-        return Ok(Reading::default());
+        return Ok(Reading {
+            paths: Vec::new(),
+            needs_trust,
+        });
     }
     let Some((length, table)) = sub_command(words, commands) else {
         let shown: Vec<&str> = words.iter().take(2).map(Argument::text).collect();
@@ -218,7 +221,9 @@ const DOCKER: &[(&str, &str)] = &[
 ];
 
 pub(super) fn judge_docker(words: &[Argument]) -> Verdict {
-    judge_by("docker", words, DOCKER, "--help", false)
+    // A project file of the folder can include others from anywhere.
+    let project = words.first().and_then(Argument::fixed) == Some("compose");
+    judge_by("docker", words, DOCKER, "--help", project)
 }
 
 const KUBECTL: &[(&str, &str)] = &[

@@ -2,7 +2,7 @@
 
 use super::super::argument::{Argument, PathOperand};
 use super::super::options::{Order, Sorted, sort};
-use super::entries::{ENTRIES, Entry, Operands, Trust, VERSIONED};
+use super::entries::{ENTRIES, Entry, FOLLOWS_FOLDER, Operands, Trust, VERSIONED};
 use super::{Reading, Verdict, all_fixed, paths_of};
 
 fn entry(name: &str) -> Option<&'static Entry> {
@@ -30,7 +30,10 @@ pub(super) fn judge(name: &str, words: &[Argument]) -> Verdict {
             || (only == "version"
                 && matches!(name, "terraform" | "helm" | "openssl" | "hugo" | "zig"));
         if asks {
-            return Ok(Reading::default());
+            return Ok(Reading {
+                paths: Vec::new(),
+                needs_trust: FOLLOWS_FOLDER.contains(&name),
+            });
         }
     }
     let Some(entry) = entry(name) else {
@@ -175,6 +178,15 @@ fn special_cases(name: &str, words: &[Argument], sorted: &Sorted<'_>) -> Result<
             Err("unzip writes the files it finds".to_owned())
         }
         "ps" => check_ps(sorted),
+        // Binutils read further options from a file that is named after an `@`.
+        "nm" | "objdump" | "readelf" | "size" | "strings"
+            if sorted
+                .operands
+                .iter()
+                .any(|word| word.text().starts_with('@')) =>
+        {
+            Err(format!("{name} reads options from a file"))
+        }
         "bc" => fixed().map(|_| ()),
         "man" => {
             let words = fixed()?;
