@@ -84,7 +84,7 @@ pub(crate) enum Stage {
     /// It can.
     Ready(ReadyCall),
     /// It can't; this goes back instead.
-    Refused(CallResult),
+    Refused(Box<CallResult>),
 }
 
 /// A call with its tool.
@@ -137,7 +137,7 @@ impl CallEnvironment {
     /// Finds the tool and checks the input.
     pub(crate) fn prepare(&self, block: &ToolUseBlock, input: Option<&ToolInput>) -> IncomingCall {
         let stage = match input {
-            Some(ToolInput::Broken { error, .. }) => Stage::Refused(CallResult::failure(format!(
+            Some(ToolInput::Broken { error, .. }) => Stage::Refused(boxed_failure(format!(
                 "The arguments of {} are not valid JSON ({error}), so it was not run. Send the call again with complete JSON; if the content is long, split it into several calls.",
                 block.name
             ))),
@@ -154,7 +154,7 @@ impl CallEnvironment {
     fn find(&self, name: &str, input: &Value) -> Stage {
         let Some(tool) = self.registry.find(name) else {
             let known: Vec<&str> = self.registry.names().collect();
-            return Stage::Refused(CallResult::failure(format!(
+            return Stage::Refused(boxed_failure(format!(
                 "There is no tool {name}. Tools: {}.",
                 known.join(", ")
             )));
@@ -168,7 +168,7 @@ impl CallEnvironment {
                     traits,
                 })
             }
-            Err(error) => Stage::Refused(CallResult::failure(error.to_string())),
+            Err(error) => Stage::Refused(boxed_failure(error.to_string())),
         }
     }
 
@@ -646,6 +646,11 @@ fn with_hook(
         }
         (_, decision) => (decision, hint),
     }
+}
+
+/// A failure as a stage holds it.
+fn boxed_failure(text: impl Into<String>) -> Box<CallResult> {
+    Box::new(CallResult::failure(text))
 }
 
 /// What goes back for a call that was stopped.

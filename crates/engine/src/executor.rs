@@ -48,7 +48,7 @@ enum State {
         safe: bool,
         interrupt: InterruptBehavior,
     },
-    Done(CallResult),
+    Done(Box<CallResult>),
     Delivered,
 }
 
@@ -142,7 +142,7 @@ impl Executor {
             return;
         };
         let name = slot.name.clone();
-        slot.state = State::Done(result);
+        slot.state = State::Done(Box::new(result));
         if failed_shell {
             self.close(&format!(
                 "Not run: the {name} call beside it failed. Look at its result first."
@@ -173,7 +173,8 @@ impl Executor {
             };
             if self.closed.is_some() || slot.cancel.is_cancelled() {
                 let reason = self.closed.clone();
-                slot.state = State::Done(reason.map_or_else(cancelled, CallResult::failure));
+                slot.state =
+                    State::Done(Box::new(reason.map_or_else(cancelled, CallResult::failure)));
                 continue;
             }
             let traits = ready.traits;
@@ -216,7 +217,7 @@ impl Executor {
                     name: slot.name.clone(),
                     input: slot.input.clone(),
                     record: slot.record,
-                    result,
+                    result: *result,
                 })
             }
             other => {
@@ -238,7 +239,7 @@ impl Executor {
                     if let Ok((index, result)) = ended
                         && let Some(slot) = self.slots.get_mut(index)
                     {
-                        slot.state = State::Done(result);
+                        slot.state = State::Done(Box::new(result));
                     }
                 })
                 .is_some()
@@ -250,7 +251,7 @@ impl Executor {
         }
         for slot in &mut self.slots {
             if matches!(slot.state, State::Queued(_) | State::Running { .. }) {
-                slot.state = State::Done(cancelled());
+                slot.state = State::Done(Box::new(cancelled()));
             }
         }
     }

@@ -59,7 +59,11 @@ pub(crate) fn watch_settings(
                 continue;
             }
             apply(&shared, &watcher.current());
-            let summaries: Vec<String> = change.keys.iter().map(|key| key.summary()).collect();
+            let summaries: Vec<String> = change
+                .keys
+                .iter()
+                .map(lathe_settings::watch::KeyChange::summary)
+                .collect();
             shared.events.notice(
                 NoticeLevel::Info,
                 format!("Settings changed: {}", summaries.join(", ")),

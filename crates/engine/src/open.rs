@@ -498,10 +498,9 @@ fn catalog(
         "models": settings.value.get("models"),
         "prices": settings.value.get("prices"),
     });
-    if settings.value.get("models").is_some() || settings.value.get("prices").is_some() {
-        if let Err(problems) = catalog.extend(&extension) {
-            remarks.extend(problems);
-        }
+    let extended = settings.value.get("models").is_some() || settings.value.get("prices").is_some();
+    if extended && let Err(problems) = catalog.extend(&extension) {
+        remarks.extend(problems);
     }
     Arc::new(catalog)
 }

@@ -87,7 +87,7 @@ pub async fn preview(
         request: json!({
             "model": request.model, "max_tokens": request.max_tokens, "system": system,
             "tools": tools, "messages": messages,
-            "thinking": request.thinking.map(|thinking| thinking.to_value()),
+            "thinking": request.thinking.map(lathe_model::Thinking::to_value),
         }),
         system: system_parts,
         instructions,

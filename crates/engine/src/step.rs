@@ -234,6 +234,11 @@ impl Core {
                 parent_tool_use_id: self.parent_tool_use_id.clone(),
             });
         }
+        if matches!(event.event, StreamEvent::MessageStart { .. }) {
+            // Now there is time to take over the person's shell start-up files; the first request was not
+            // held up by it.
+            self.shared.tools.shell.prepare();
+        }
         let Some(completed) = attempt.assembler.feed(&event.event)? else {
             return Ok(());
         };

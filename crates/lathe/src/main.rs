@@ -38,7 +38,10 @@ fn main() -> ExitCode {
             return ExitCode::from(code.code());
         }
     };
-    ExitCode::from(enter(arguments).code())
+    let exit = enter(arguments);
+    // Whatever a session left running ends with it.
+    lathe_shell::run::kill_everything(std::time::Duration::from_millis(200));
+    ExitCode::from(exit.code())
 }
 
 fn enter(arguments: Arguments) -> Exit {
@@ -84,13 +87,10 @@ fn enter(arguments: Arguments) -> Exit {
         Some(Command::Debug(debug)) => in_runtime(commands::debug::run(environment, debug.command)),
         Some(Command::Completions { .. } | Command::Man) => Exit::Success,
         None => {
-            let _log = match logging::start(&arguments.session, &environment) {
-                Ok(log) => log,
-                Err(error) => {
-                    complain(&error);
-                    return Exit::Usage;
-                }
-            };
+            if let Err(error) = logging::start(&arguments.session, &environment) {
+                complain(&error);
+                return Exit::Usage;
+            }
             in_runtime(run::run(environment, arguments.session))
         }
     }
