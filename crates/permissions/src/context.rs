@@ -59,6 +59,15 @@ pub struct PermissionContext {
     pub sandbox: SandboxFacts,
     /// The shell that runs commands.
     pub shell: ShellKind,
+    /// Home and Lathe's own folder with links followed, where that makes a difference.
+    pub(crate) real_homes: RealHomes,
+}
+
+/// What home and Lathe's own folder really are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RealHomes {
+    pub(crate) home: PathBuf,
+    pub(crate) config_home: PathBuf,
 }
 
 impl PermissionContext {
@@ -82,6 +91,10 @@ impl PermissionContext {
             ignore: None,
             sandbox: SandboxFacts::default(),
             shell: ShellKind::Bash,
+            real_homes: RealHomes {
+                home: crate::path::real_folder(home),
+                config_home: crate::path::real_folder(config_home),
+            },
         }
     }
 
@@ -121,7 +134,7 @@ impl PermissionContext {
         crate::protected::protected(
             path,
             OwnPlaces {
-                config_home: &self.config_home,
+                config_homes: [&self.config_home, &self.real_homes.config_home],
                 session_paths: &self.session_paths,
             },
         )
@@ -215,10 +228,17 @@ impl ResolvedPaths {
         self.paths.insert(path, resolved);
     }
 
-    fn look_below(&mut self, analysis: &Analysis, cwd: &Path, context: &PermissionContext) {
-        for part in &analysis.parts {
+    fn look_below(
+        &mut self,
+        command: &str,
+        analysis: &Analysis,
+        cwd: &Path,
+        context: &PermissionContext,
+    ) {
+        for (index, part) in analysis.parts.iter().enumerate() {
+            let before = crate::shell::piped_into(analysis, index, command);
             let folders = crate::shell::folders_of(part, cwd, context);
-            for survey in crate::shell::surveys_of(part, folders.as_deref(), context) {
+            for survey in crate::shell::surveys_of(part, before, folders.as_deref(), context) {
                 if self.survey(&survey).is_some() {
                     continue;
                 }
@@ -271,7 +291,7 @@ pub fn resolve(subject: &Subject, context: &PermissionContext) -> ResolvedPaths 
                 resolved.look_at(&path);
             }
             resolved.expansions = expansions;
-            resolved.look_below(&analysis, cwd, context);
+            resolved.look_below(command, &analysis, cwd, context);
             resolved.analysis = Some(analysis);
         }
         Subject::Nothing

@@ -18,8 +18,10 @@ pub(crate) const WRITE_SECRET: &str = "a person must say that it may be changed"
 pub(crate) enum Toucher<'a> {
     /// A file tool, by name.
     Tool(&'a str),
-    /// A shell command: rules for reading tools can forbid it, but not allow it.
+    /// A shell command that may show what is in a file.
     Shell,
+    /// A shell command that shows names, sizes and dates only: a secret's name is no secret.
+    Lister,
 }
 
 /// What speaks for and against reading a path.
@@ -40,7 +42,10 @@ pub(crate) fn read(
         Some(Suspicion::Literal(reason)) => Some(reason),
         None => None,
     };
-    let secret = path.forms().find_map(|form| context.secret(form));
+    let secret = match toucher {
+        Toucher::Lister => None,
+        Toucher::Tool(_) | Toucher::Shell => path.forms().find_map(|form| context.secret(form)),
+    };
     let free = path.real.is_some() && path.touched().all(|form| readable(form, path, context));
     if free && secret.is_none() && literal.is_none() {
         // The question is never asked, so nothing is spent on what it would offer.
@@ -76,7 +81,7 @@ pub(crate) fn read(
     if path.real.is_some() {
         let tool = match toucher {
             Toucher::Tool(tool) => tool,
-            Toucher::Shell => "Read",
+            Toucher::Shell | Toucher::Lister => "Read",
         };
         // Who may change a file may read it.
         let grants = |rule: &Rule| rule.is_for_reading() || rule.is_for_writing(tool);
@@ -93,7 +98,7 @@ pub(crate) fn write(
 ) -> Findings {
     let tool = match toucher {
         Toucher::Tool(tool) => tool,
-        Toucher::Shell => "Edit",
+        Toucher::Shell | Toucher::Lister => "Edit",
     };
     let mut findings = Findings::new(Question::other(String::new()));
     findings.deny = rule_on(path, context, Behavior::Deny, |rule| {

@@ -7,7 +7,8 @@
 
 use crate::broad::is_too_broad;
 use crate::context::PermissionContext;
-use crate::path::{real_folder, resolve_path};
+use crate::files::{self, Toucher};
+use crate::path::{ResolvedPath, fold, real_folder, resolve_path};
 use crate::rule::RuleError;
 use crate::ruleset::{Rule, RuleSet};
 use lathe_protocol::permission::{
@@ -288,10 +289,23 @@ impl Permissions {
     #[must_use]
     pub fn is_secret(&self, path: &Path) -> bool {
         let context = self.snapshot();
-        let path = resolve_path(path);
-        let findings = crate::files::read(&path, crate::files::Toucher::Tool("Read"), &context);
-        let secret = path.forms().any(|form| context.secret(form).is_some());
-        findings.deny.is_some() || findings.ask.is_some() || (secret && findings.allow.is_none())
+        // Asked for every file of a tree: the file system is asked only about links.
+        let is_link = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
+        if is_link {
+            hides(&resolve_path(path), &context)
+        } else {
+            let written = fold(path);
+            hides(
+                &ResolvedPath {
+                    real: Some(written.clone()),
+                    written,
+                    links: Vec::new(),
+                    case_insensitive: false,
+                    is_folder: false,
+                },
+                &context,
+            )
+        }
     }
 
     /// The rules that auto mode has set aside.
@@ -454,6 +468,18 @@ impl State {
             }
         }
     }
+}
+
+/// Whether what a path holds is not shown without a person's word.
+fn hides(path: &ResolvedPath, context: &PermissionContext) -> bool {
+    let closed = context.rules.iter().any(|rule| {
+        rule.behavior != Behavior::Allow && rule.is_for_reading() && rule.covers_any_form(path)
+    });
+    closed
+        || (path.forms().any(|form| context.secret(form).is_some())
+            && files::read(path, Toucher::Tool("Read"), context)
+                .allow
+                .is_none())
 }
 
 /// A rule as hosts send it, held to the same grammar as one in a file.

@@ -5,7 +5,7 @@
 //! What they start with says where they count from: `//abs`, `~/home`, `/the settings file's folder`,
 //! `./` or nothing for the session's folder.
 
-use crate::path::fold;
+use crate::path::{fold, real_folder};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -54,19 +54,26 @@ impl PathPattern {
         while named.file_name().is_some_and(|name| name == "*") {
             named.pop();
         }
-        let base = globset::escape(&base.0.to_string_lossy());
-        let base = base.trim_end_matches('/');
-        let core = match (body, anchored_by_slash) {
-            ("" | "**", _) => base.to_owned(),
-            (body, true) => format!("{base}/{body}"),
-            (body, false) => format!("{base}/**/{body}"),
-        };
-        let core = core.strip_suffix("/**").unwrap_or(&core);
-        let sources = if core.is_empty() {
-            vec!["/".to_owned(), "/**".to_owned()]
-        } else {
-            vec![core.to_owned(), format!("{core}/**")]
-        };
+        // Home or the session's folder may be reached through a link; both ways are meant.
+        let real = real_folder(&base.0);
+        let bases = std::iter::once(&base.0).chain(Some(&real).filter(|real| **real != base.0));
+        let mut sources = Vec::new();
+        for base in bases {
+            let base = globset::escape(&base.to_string_lossy());
+            let base = base.trim_end_matches('/');
+            let core = match (body, anchored_by_slash) {
+                ("" | "**", _) => base.to_owned(),
+                (body, true) => format!("{base}/{body}"),
+                (body, false) => format!("{base}/**/{body}"),
+            };
+            let core = core.strip_suffix("/**").unwrap_or(&core);
+            if core.is_empty() {
+                sources.push("/".to_owned());
+            } else {
+                sources.push(core.to_owned());
+            }
+            sources.push(format!("{core}/**"));
+        }
         let exact =
             compile(&sources, false).map_err(|error| format!("not a path pattern: {error}"))?;
         Ok(Self {

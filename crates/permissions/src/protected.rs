@@ -164,7 +164,8 @@ const TEMPLATE_ENDINGS: &[&str] = &[
 /// Where Lathe's own things lie for a session.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OwnPlaces<'a> {
-    pub(crate) config_home: &'a Path,
+    /// As written, and with links followed.
+    pub(crate) config_homes: [&'a Path; 2],
     /// Inside protected folders, and still the session's own to write: the plan, its notes.
     pub(crate) session_paths: &'a [PathBuf],
 }
@@ -179,7 +180,11 @@ pub(crate) fn protected(path: &Path, own: OwnPlaces<'_>) -> Option<String> {
         return None;
     }
     let shown = path.display();
-    if crate::path::starts_with(path, own.config_home, true) {
+    if own
+        .config_homes
+        .iter()
+        .any(|home| crate::path::starts_with(path, home, true))
+    {
         return Some(format!("`{shown}` belongs to Lathe's own configuration"));
     }
     let names = names_of(path);
@@ -437,7 +442,7 @@ mod tests {
     fn is_protected(path: &str) -> bool {
         let session_paths = [PathBuf::from("/h/.lathe/plans/p.md")];
         let own = OwnPlaces {
-            config_home: Path::new("/h/.lathe"),
+            config_homes: [Path::new("/h/.lathe"); 2],
             session_paths: &session_paths,
         };
         protected(Path::new(path), own).is_some()

@@ -1,4 +1,5 @@
 //! What must hold whatever the call and the rules are.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod common;
 
@@ -47,6 +48,67 @@ const RULES: &[&str] = &[
     "TodoWrite",
     "ExitPlanMode",
     "Mystery",
+];
+
+/// What commands are made of.
+const PIECES: &[&str] = &[
+    "ls",
+    "cat",
+    "rm",
+    "git",
+    " ",
+    " ",
+    " ",
+    ";",
+    "&&",
+    "|",
+    "&",
+    "\n",
+    "(",
+    ")",
+    "{",
+    "}",
+    "$(",
+    "`",
+    "'",
+    "\"",
+    "\\",
+    "$x",
+    "${x}",
+    "~",
+    "*",
+    ">",
+    "<",
+    ">>",
+    "<<E",
+    "2>&1",
+    "/dev/null",
+    ".env",
+    "src/main.rs",
+    "/etc",
+    "..",
+    "-r",
+    "--",
+    "=",
+    "PATH=",
+    "if ",
+    "then ",
+    "fi",
+    "for ",
+    "do ",
+    "done",
+    "in ",
+    "[[",
+    "]]",
+    "((",
+    "))",
+    "#",
+    "!",
+    "\0",
+    "é",
+    "xargs",
+    "sudo",
+    "status",
 ];
 
 /// Sources whose rules count from the same folder here.
@@ -98,6 +160,18 @@ proptest! {
         let mut more = rules.clone();
         more.push((deny, Behavior::Deny, RuleSource::Session));
         prop_assert!(judged(&rows[row], &more) >= before, "{:?} {rules:?} {}", rows[row], RULES[deny]);
+    }
+
+    #[test]
+    fn no_text_panics_and_what_is_not_understood_is_asked_about(
+        pieces in prop::collection::vec(prop::sample::select(PIECES), 0..14),
+    ) {
+        let world = world();
+        let command = pieces.concat();
+        let context = world.context();
+        let found = lathe_permissions::cli::explain(&command, &context).to_json();
+        prop_assert!(found["understood"] == true || found["verdict"] != "allow", "{command:?}: {found}");
+        prop_assert!(found["readOnly"] == true || found["verdict"] != "allow", "{command:?}: {found}");
     }
 
     #[test]

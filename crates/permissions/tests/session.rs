@@ -1,4 +1,5 @@
 //! The permissions of a session as they change: updates, modes, saving, and what a denial says.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod common;
 
@@ -395,6 +396,51 @@ fn auto_mode_sets_broad_rules_aside_and_puts_them_back() {
     permissions.set_mode(PermissionMode::Default).unwrap();
     assert_eq!(permissions.snapshot().rules.len(), before + 1);
     assert!(permissions.set_aside().is_empty());
+}
+
+#[test]
+fn rules_hold_where_home_is_reached_through_a_link() {
+    let world = World::new();
+    let home = world.base.join("home-link");
+    std::os::unix::fs::symlink(world.home(), &home).unwrap();
+    let mut context =
+        lathe_permissions::PermissionContext::new(&world.project(), &home, &home.join(".lathe"));
+    add_rule(
+        &mut context,
+        Behavior::Allow,
+        "Read(~/notes/**)",
+        RuleSource::UserSettings,
+    );
+    for path in [home.join("notes/a.md"), world.home().join("notes/a.md")] {
+        let subject = Subject::Read {
+            paths: vec![path.clone()],
+        };
+        assert_eq!(
+            verdict(&decide_on("Read", &subject, &context)),
+            ("allow", "rule"),
+            "{}",
+            path.display()
+        );
+    }
+    for path in [
+        home.join(".lathe/hooks.json"),
+        world.home().join(".lathe/hooks.json"),
+    ] {
+        let subject = Subject::Write {
+            paths: vec![path.clone()],
+        };
+        assert_eq!(
+            verdict(&decide_on("Write", &subject, &context)).0,
+            "hard",
+            "{}",
+            path.display()
+        );
+    }
+    let command = shell(
+        &format!("rm -rf {}", world.home().display()),
+        &world.project(),
+    );
+    assert_eq!(verdict(&decide_on("Bash", &command, &context)).0, "hard");
 }
 
 #[test]

@@ -16,7 +16,7 @@ mod part;
 mod survey;
 
 pub(crate) use operand::{Expansion, folders_of, paths_of};
-pub(crate) use survey::{Found, Survey, look_through, surveys_of};
+pub(crate) use survey::{Found, Survey, look_through, piped_into, surveys_of};
 
 use crate::context::{CallFacts, PermissionContext};
 use crate::order::{Findings, Question, strictest};
@@ -105,9 +105,10 @@ pub(crate) fn judge(
     let parts: Vec<PartVerdict> = analysis
         .parts
         .iter()
-        .map(|part| PartVerdict {
+        .enumerate()
+        .map(|(index, part)| PartVerdict {
             text: part.text.clone(),
-            decision: judge_part(&judge, part),
+            decision: judge_part(&judge, part, piped_into(&analysis, index, command)),
         })
         .collect();
     let decision = match denied {

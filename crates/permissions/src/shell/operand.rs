@@ -198,6 +198,7 @@ fn operands_of(part: &Part) -> Vec<PathOperand> {
         }
     }
     operands.extend(removed_operands(part));
+    operands.extend(written_operands(part));
     operands.extend(mentioned(part).into_iter().map(PathOperand::literal));
     operands
 }
@@ -220,6 +221,49 @@ pub(crate) fn removed_operands(part: &Part) -> Vec<PathOperand> {
         .filter(|word| word.fixed().is_none_or(|text| !text.starts_with('-')))
         .map(lathe_shell::analysis::Argument::path)
         .collect()
+}
+
+/// Programs that write to files that their words name, beside the simple file commands.
+const WRITERS: &[&str] = &[
+    "tee", "sponge", "dd", "install", "rsync", "scp", "truncate", "patch", "ed", "ex", "curl",
+    "wget", "perl", "sed", "cp", "mv", "rm", "ln", "touch", "unlink", "shred", "chmod", "chown",
+    "chgrp", "setfacl", "chattr", "tar", "unzip", "xxd", "split", "gzip", "gunzip",
+];
+
+/// What a program that writes, also behind wrappers, could write to.
+pub(crate) fn written_operands(part: &Part) -> Vec<PathOperand> {
+    if part.read_only.is_yes() || part.file_command.is_some() {
+        return Vec::new();
+    }
+    let mut operands = Vec::new();
+    for argv in &part.all_effective {
+        let writes = argv
+            .first()
+            .and_then(|word| word.fixed())
+            .is_some_and(|name| WRITERS.contains(&crate::broad::base_name(name)));
+        if !writes {
+            continue;
+        }
+        for word in argv.iter().skip(1) {
+            operands.push(word.path());
+            if let Some((_, value)) = word.fixed().and_then(|text| text.split_once('=')) {
+                operands.push(match value.strip_prefix("~/") {
+                    Some(rest) => PathOperand {
+                        kind: PathKind::Home,
+                        text: rest.to_owned(),
+                    },
+                    None => PathOperand::literal(value),
+                });
+            }
+        }
+    }
+    operands.retain(|operand| {
+        !operand.text.is_empty()
+            && operand.text.len() <= 4096
+            && !operand.text.starts_with('-')
+            && !operand.text.contains(['\n', '\0'])
+    });
+    operands
 }
 
 /// Words of a command that read like files, for programs of which it isn't known what they read:
@@ -265,8 +309,8 @@ impl Expansion {
     }
 }
 
-/// The files that a pattern matches, name by name as a shell does it. Hidden files are taken to match
-/// too, which a shell option can make true.
+/// The files that a pattern matches, name by name as a shell does it: a hidden name only by a pattern
+/// that starts with the dot.
 fn expand(pattern: &Path) -> Option<Vec<PathBuf>> {
     let pattern = fold(pattern);
     let mut found = vec![PathBuf::from("/")];
@@ -296,7 +340,9 @@ fn expand(pattern: &Path) -> Option<Vec<PathBuf>> {
                 if looked_at > MOST_LOOKED_AT {
                     return None;
                 }
-                if matcher.is_match(entry.file_name()) {
+                let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+                if (!hidden || name.starts_with(['.', '['])) && matcher.is_match(entry.file_name())
+                {
                     next.push(entry.path());
                 }
             }

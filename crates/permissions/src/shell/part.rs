@@ -2,9 +2,9 @@
 
 use super::Judge;
 use super::operand::{
-    Meaning, folders_of, landing_places, meaning_of, mentioned, removed_operands,
+    Meaning, folders_of, landing_places, meaning_of, mentioned, removed_operands, written_operands,
 };
-use super::survey::{Found, surveys_of};
+use super::survey::{Found, shows_names_only, surveys_of};
 use crate::files::{self, Toucher};
 use crate::order::{Findings, Question, strictest};
 use crate::ruleset::Rule;
@@ -31,13 +31,15 @@ const FREE_DEVICES: &[&str] = &[
 ];
 
 /// Judges one part: as a command, and by each file that it names.
-pub(super) fn judge_part(judge: &Judge<'_>, part: &Part) -> Decision {
+pub(super) fn judge_part(judge: &Judge<'_>, part: &Part, before: Option<&Part>) -> Decision {
     let folders = folders_of(part, judge.cwd, judge.context);
     let view = View {
         judge,
         part,
+        before,
         folders: folders.as_deref(),
         grant: grant(judge, part, folders.as_deref()),
+        lists: part.read_only.is_yes() && shows_names_only(&part.effective_argv),
     };
     let mut decisions = vec![view.command().decide(judge.context.mode)];
     let mut paths: Vec<Findings> = Vec::new();
@@ -46,6 +48,7 @@ pub(super) fn judge_part(judge: &Judge<'_>, part: &Part) -> Decision {
     view.found_below(&mut paths);
     view.file_command(&mut paths);
     view.mentioned_secrets(&mut paths);
+    view.mentioned_writes(&mut paths);
     decisions.extend(
         paths
             .into_iter()
@@ -96,6 +99,9 @@ fn grant<'a>(judge: &Judge<'a>, part: &Part, folders: Option<&[PathBuf]>) -> Opt
     if foreign && !are_roots(judge, folders) {
         return None;
     }
+    if part.folder != WorkingFolder::Start && !are_inside(judge, folders) {
+        return None;
+    }
     let words = words_of(&part.effective_argv);
     let rule = judge.context.rules.with(Behavior::Allow).find(|rule| {
         rule.command()
@@ -123,15 +129,34 @@ fn are_roots(judge: &Judge<'_>, folders: Option<&[PathBuf]>) -> bool {
     })
 }
 
+/// Whether each of the folders that a part may run in lies in the working roots.
+fn are_inside(judge: &Judge<'_>, folders: Option<&[PathBuf]>) -> bool {
+    let inside = |folder: &PathBuf| judge.call.resolved.get(folder).inside(&judge.context.roots);
+    folders.is_some_and(|folders| folders.iter().all(inside))
+}
+
 fn words_of(argv: &[Argument]) -> Vec<Option<&str>> {
     argv.iter().map(Argument::fixed).collect()
+}
+
+/// Whether a pattern ends in a name that matches about everything.
+fn is_everything(pattern: &str) -> bool {
+    let last = pattern.rsplit('/').next().unwrap_or(pattern);
+    !last.is_empty()
+        && last
+            .chars()
+            .all(|character| matches!(character, '*' | '?' | '.' | '[' | ']' | '!'))
 }
 
 struct View<'a> {
     judge: &'a Judge<'a>,
     part: &'a Part,
+    /// The part whose output this one reads.
+    before: Option<&'a Part>,
     folders: Option<&'a [PathBuf]>,
     grant: Option<Grant<'a>>,
+    /// It shows names only.
+    lists: bool,
 }
 
 impl View<'_> {
@@ -306,8 +331,17 @@ impl View<'_> {
         }
         let context = self.judge.context;
         for operand in removed_operands(self.part) {
-            let Meaning::Paths(paths) = meaning_of(&operand, self.folders, context) else {
-                continue;
+            let paths = match meaning_of(&operand, self.folders, context) {
+                Meaning::Paths(paths) => paths,
+                // Everything in a folder is the folder.
+                Meaning::Pattern { folders, .. } if is_everything(&operand.text) => folders,
+                Meaning::Unbounded if is_everything(&operand.text) => {
+                    return Some(format!(
+                        "it would remove everything that `{}` matches, the folder above included",
+                        operand.text
+                    ));
+                }
+                Meaning::Pattern { .. } | Meaning::Unbounded => continue,
             };
             for path in paths {
                 let path = self.judge.call.resolved.get(&path);
@@ -316,12 +350,13 @@ impl View<'_> {
                         crate::path::starts_with(folder, form, path.case_insensitive)
                     };
                     holds(&context.home)
-                        || context.roots.iter().any(|root| holds(root))
+                        || holds(&context.real_homes.home)
                         || holds(&context.config_home)
+                        || context.roots.iter().any(|root| holds(root))
                 });
                 if let Some(vital) = vital {
                     return Some(format!(
-                        "it would remove `{}`, which holds a working root or the home folder",
+                        "it would remove `{}`, which is or holds a working root or the home folder",
                         vital.display()
                     ));
                 }
@@ -421,7 +456,7 @@ impl View<'_> {
 
     /// Files below a folder that a recursive reader would show although they are secret or forbidden.
     fn found_below(&self, all: &mut Vec<Findings>) {
-        for survey in surveys_of(self.part, self.folders, self.judge.context) {
+        for survey in surveys_of(self.part, self.before, self.folders, self.judge.context) {
             match self.judge.call.resolved.survey(&survey) {
                 Some(Found::Nothing) => {}
                 Some(Found::Files(files)) => {
@@ -487,6 +522,27 @@ impl View<'_> {
                     .any(|form| self.judge.context.secret(form).is_some());
                 let findings = self.path_findings(&path, false, Reach::Command);
                 if secret || findings.deny.is_some() {
+                    all.push(findings);
+                }
+            }
+        }
+    }
+
+    /// Programs that write files without being simple file commands, and file commands behind wrappers:
+    /// a word that names a protected file, or one that a rule closes, counts as written.
+    fn mentioned_writes(&self, all: &mut Vec<Findings>) {
+        for operand in written_operands(self.part) {
+            let Meaning::Paths(paths) = meaning_of(&operand, self.folders, self.judge.context)
+            else {
+                continue;
+            };
+            for path in paths {
+                let findings = self.path_findings(&path, true, Reach::Command);
+                let protected = findings
+                    .hard
+                    .as_ref()
+                    .is_some_and(|question| question.blocked_path.is_some());
+                if protected || findings.deny.is_some() || findings.ask.is_some() {
                     all.push(findings);
                 }
             }
@@ -559,6 +615,8 @@ impl View<'_> {
             || resolved.written.starts_with("/dev/fd");
         let mut findings = if writes {
             files::write(&resolved, Toucher::Shell, context)
+        } else if self.lists {
+            files::read(&resolved, Toucher::Lister, context)
         } else {
             files::read(&resolved, Toucher::Shell, context)
         };
@@ -580,7 +638,7 @@ impl View<'_> {
         if findings.passes.is_some() {
             return findings;
         }
-        let secret = resolved.forms().any(|form| context.secret(form).is_some());
+        let secret = !self.lists && resolved.forms().any(|form| context.secret(form).is_some());
         let needed = if secret { Reach::Spelt } else { reach };
         if findings.allow.is_none() {
             findings.allow = self.granted(needed);
