@@ -105,27 +105,36 @@ fn no_module_tells_two_stories() {
 
 #[test]
 fn nothing_is_left_to_do() {
-    // Put together here, so that this file doesn't find itself.
-    let marks = [
-        ["todo", "!("],
-        ["unimplemented", "!("],
-        ["TO", "DO"],
-        ["FIX", "ME"],
-    ]
-    .map(|mark| mark.concat());
     let found: Vec<String> = crates()
         .iter()
         .flat_map(|folder| rust_files(folder))
         .flat_map(|path| {
             let text = std::fs::read_to_string(&path).unwrap();
-            let lines = text.lines().enumerate();
+            let lines = text
+                .lines()
+                .enumerate()
+                .filter(|(_, line)| is_unfinished(line));
             lines
-                .filter(|(_, line)| marks.iter().any(|mark| has_word(line, mark)))
                 .map(|(index, line)| format!("{}:{}: {}", shown(&path), index + 1, line.trim()))
                 .collect::<Vec<String>>()
         })
         .collect();
     assert_none(&found, "unfinished work");
+}
+
+/// Whether a line is a comment with a mark for later, or a macro that stands for missing code. The
+/// same words in a string are somebody's test data.
+fn is_unfinished(line: &str) -> bool {
+    // Put together here, so that this file doesn't find itself.
+    let marks = [["TO", "DO"], ["FIX", "ME"]].map(|mark| mark.concat());
+    let macros = [["todo", "!("], ["unimplemented", "!("]].map(|name| name.concat());
+    let line = line.trim_start();
+    if line.starts_with("//") {
+        return marks.iter().any(|mark| has_word(line, mark));
+    }
+    let code = line.split('"').step_by(2);
+    code.into_iter()
+        .any(|part| macros.iter().any(|name| has_word(part, name)))
 }
 
 /// Whether the mark stands in the line as a word of its own, not as a part of a longer one.
@@ -144,9 +153,14 @@ fn has_word(line: &str, mark: &str) -> bool {
 }
 
 #[test]
-fn words_are_told_from_parts_of_words() {
+fn unfinished_lines_are_told_from_finished_ones() {
     let mark = ["TO", "DO"].concat();
-    assert!(has_word(&format!("// {mark}: later"), &mark));
-    assert!(!has_word(&format!("{mark}S"), &mark));
-    assert!(!has_word(&format!("MY_{mark}"), &mark));
+    let missing = ["todo", "!()"].concat();
+    assert!(is_unfinished(&format!("    // {mark}: later")));
+    assert!(is_unfinished(&format!("None => {missing},")));
+    assert!(!is_unfinished(&format!("// the {mark}S of others")));
+    assert!(!is_unfinished(&format!(
+        "json!({{\"pattern\": \"{mark}\"}})"
+    )));
+    assert!(!is_unfinished(&format!("check(\"{missing}\");")));
 }

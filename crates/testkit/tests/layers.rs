@@ -19,7 +19,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("words", &["protocol"]),
     (
         "ground",
-        &["settings", "model", "shell", "sandbox", "images"],
+        &["settings", "model", "shell", "sandbox", "images", "schema"],
     ),
     (
         "rules and connections",
