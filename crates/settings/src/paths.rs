@@ -113,7 +113,7 @@ impl Places {
     /// The settings files of a source, weakest first. Files need not exist.
     #[must_use]
     pub fn settings_files(&self, source: Source) -> Vec<PathBuf> {
-        let in_project = |name: &str| {
+        let in_project = |name: &str| -> Vec<PathBuf> {
             PROJECT_FOLDERS
                 .iter()
                 .rev()
@@ -122,7 +122,11 @@ impl Places {
         };
         match source {
             Source::User => vec![self.config_home.join("settings.json")],
-            Source::Project => in_project("settings.json"),
+            // In the home folder the project's file would be the person's own.
+            Source::Project => in_project("settings.json")
+                .into_iter()
+                .filter(|file| file.parent() != Some(&self.config_home))
+                .collect(),
             Source::Local => in_project("settings.local.json"),
             Source::Flag => Vec::new(),
             Source::Managed => {

@@ -6,7 +6,7 @@ use crate::load::{Layer, LoadOptions, Resolved};
 use crate::merge::merge;
 use crate::nearest::nearest;
 use crate::paths::Places;
-use crate::schema::{ALIASES, MANAGED_ONLY, RESTRICTING, Settings};
+use crate::schema::{ALIASES, FINAL, MANAGED_ONLY, RESTRICTING, Settings, WORDS};
 use crate::source::{Problem, Severity, Source};
 use crate::trust::withhold;
 use crate::validate::{Finding, FindingKind, validate};
@@ -93,7 +93,7 @@ impl Resolved {
                 return;
             }
         };
-        let (value, findings) = validate(&document.value);
+        let (value, findings) = validate(&with_our_words(document.value.clone()));
         for pointer in &document.duplicates {
             self.warn(
                 source,
@@ -151,6 +151,14 @@ impl Resolved {
                     let message = "counts only in managed settings; ignored here";
                     self.warn(source, path, document, &pointer, message, None);
                 }
+            }
+        }
+        for key in FINAL {
+            let pointer = format!("/{}", key.replace('.', "/"));
+            if value.pointer(&pointer).is_some_and(Value::is_null) {
+                remove_pointer(value, &pointer);
+                let message = "null can't take away what other files deny; ignored";
+                self.warn(source, path, document, &pointer, message, None);
             }
         }
         let mode = "/permissions/defaultMode";
@@ -367,6 +375,17 @@ pub(crate) fn read(path: &Path, presence: Presence) -> Result<Option<String>, St
 
 fn missing(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+/// Replaces the ecosystem's other words for values by ours.
+fn with_our_words(mut value: Value) -> Value {
+    for (key, word, ours) in WORDS {
+        let found = value.pointer_mut(&format!("/{}", key.replace('.', "/")));
+        if let Some(found) = found.filter(|found| found.as_str() == Some(word)) {
+            *found = (*ours).into();
+        }
+    }
+    value
 }
 
 /// Renames the ecosystem's other names for keys to ours; where both stand, ours counts.

@@ -114,13 +114,14 @@ impl fmt::Display for Bring {
     }
 }
 
-/// Top-level keys that can do no harm: they restrict, or they choose how things look and sound.
+/// Top-level keys that can do no harm: they restrict, or they choose how things look and sound. A
+/// list that restricts by naming what is allowed is not among them, since it would replace a
+/// narrower one of the person's.
 const HARMLESS: &[&str] = &[
     "$schema",
     "model",
     "fallbackModel",
     "smallModel",
-    "availableModels",
     "models",
     "prices",
     "effort",
@@ -131,9 +132,7 @@ const HARMLESS: &[&str] = &[
     "includeCoAuthoredBy",
     "attribution",
     "disabledMcpjsonServers",
-    "allowedMcpServers",
     "deniedMcpServers",
-    "allowedHttpHookUrls",
     "instructionExcludes",
     "language",
     "theme",
@@ -151,6 +150,10 @@ pub fn withhold(value: &Value) -> (Value, Vec<Bring>) {
     let mut kept = Map::new();
     let mut held = Vec::new();
     for (key, value) in value.as_object().into_iter().flatten() {
+        // `null` takes away what the person's own settings say.
+        let Some(value) = &without_nulls(value) else {
+            continue;
+        };
         if HARMLESS.contains(&key.as_str()) {
             kept.insert(key.clone(), value.clone());
             continue;
@@ -172,6 +175,18 @@ pub fn withhold(value: &Value) -> (Value, Vec<Bring>) {
         }
     }
     (Value::Object(kept), held)
+}
+
+fn without_nulls(value: &Value) -> Option<Value> {
+    match value {
+        Value::Null => None,
+        Value::Object(map) => Some(Value::Object(
+            map.iter()
+                .filter_map(|(name, value)| Some((name.clone(), without_nulls(value)?)))
+                .collect(),
+        )),
+        other => Some(other.clone()),
+    }
 }
 
 fn harmless_permission(key: &str, value: &Value) -> bool {

@@ -8,7 +8,7 @@ use crate::document::Document;
 use crate::load::{LoadOptions, Resolved, files, load_with};
 use crate::paths::Places;
 use crate::reading::{Presence, read};
-use crate::source::{Problem, Source};
+use crate::source::{Problem, Severity, Source};
 use crate::write::OwnWrites;
 use notify::{RecommendedWatcher, RecursiveMode};
 use notify_debouncer_full::{DebounceEventResult, Debouncer, RecommendedCache, new_debouncer};
@@ -328,7 +328,7 @@ impl WatchState {
         }
         let resolved = Arc::new(resolved);
         let keys = difference(&self.current.value, &resolved.value);
-        self.current = Arc::clone(&resolved);
+        let before = std::mem::replace(&mut self.current, Arc::clone(&resolved));
         let foreign = changed.iter().any(|(_, file)| match self.seen.get(file) {
             Some(Some(text)) => !self.own.wrote(file, text),
             _ => true,
@@ -339,6 +339,8 @@ impl WatchState {
         let problems = resolved
             .problems
             .iter()
+            // What was only a warning is said once, and an error as long as it is there.
+            .filter(|problem| problem.severity == Severity::Error || !is_known(&before, problem))
             .filter(|problem| {
                 changed.is_empty()
                     || changed
@@ -361,7 +363,7 @@ impl WatchState {
             _ => None,
         };
         Problem {
-            severity: crate::source::Severity::Error,
+            severity: Severity::Error,
             source,
             file: Some(file.to_path_buf()),
             line: error.as_ref().map(|error| error.position.line),
@@ -372,6 +374,12 @@ impl WatchState {
             restriction_lost: false,
         }
     }
+}
+
+fn is_known(before: &Resolved, problem: &Problem) -> bool {
+    before.problems.iter().any(|known| {
+        (&known.file, &known.key, &known.message) == (&problem.file, &problem.key, &problem.message)
+    })
 }
 
 /// Which keys differ between two merged settings, down to what isn't an object.

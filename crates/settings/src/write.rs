@@ -57,6 +57,14 @@ pub enum WriteError {
         /// What is wrong.
         message: String,
     },
+    /// A folder's file is a link into the person's own configuration.
+    #[error("{} is a link into {}; what is saved for a folder must not count everywhere, nothing was written", file.display(), target.display())]
+    Astray {
+        /// The file.
+        file: PathBuf,
+        /// Where the link leads.
+        target: PathBuf,
+    },
     /// The file system refuses.
     #[error("{} can't be written: {error}", file.display())]
     Io {
@@ -151,6 +159,17 @@ pub fn write(
     let file = places.written_file(source).ok_or(WriteError::NotWritten {
         source_name: source.name(),
     })?;
+    if source.comes_with_the_folder() {
+        let target = through_links(&file).map_err(|error| WriteError::Io {
+            file: file.clone(),
+            error,
+        })?;
+        let real = fs::canonicalize(&target).unwrap_or_else(|_| target.clone());
+        let home = fs::canonicalize(&places.config_home).unwrap_or(places.config_home.clone());
+        if real.starts_with(&home) && file != target {
+            return Err(WriteError::Astray { file, target });
+        }
+    }
     let written = write_file(
         &file,
         edits,
@@ -181,6 +200,10 @@ pub fn write_file(
     let folder = target.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(folder).map_err(io)?;
     let _lock = lock_folder(folder).map_err(io)?;
+    // Reading a pipe would wait for ever.
+    if fs::metadata(&target).is_ok_and(|metadata| !metadata.is_file()) {
+        return Err(io(io::Error::other("is not a file")));
+    }
     let text = match fs::read_to_string(&target) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => String::new(),

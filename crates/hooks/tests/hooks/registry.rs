@@ -1,6 +1,7 @@
 //! Sources that come and go, switches, and what can't be widened.
 
 use crate::{Bench, bash, command, input, within};
+use futures::FutureExt as _;
 use lathe_hooks::{HookDecision, HookSource};
 use lathe_protocol::hook::HookEvent;
 use lathe_settings::Source;
@@ -50,6 +51,15 @@ async fn asking_whether_something_matches_runs_nothing() {
     assert!(!bench.registry.matches(HookEvent::Stop, None));
     assert!(bench.run("PreToolUse", bash("ls")).await.runs.is_empty());
     assert!(!bench.path().join("ran").exists());
+    // It doesn't even wait: the first look at the future has the answer.
+    let (given, context) = (input("PreToolUse", bash("ls")), bench.context());
+    assert!(
+        bench
+            .registry
+            .run(&given, &context)
+            .now_or_never()
+            .is_some()
+    );
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use serde::Serialize;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// How many bytes of one file count.
 pub const LARGEST_FILE: usize = 40_000;
@@ -221,7 +221,7 @@ impl Instructions {
         if self.options.without_project {
             return Vec::new();
         }
-        let path = self.places.environment.cwd.join(path);
+        let path = folded(&self.places.environment.cwd.join(path));
         let before = self.loaded.len();
         let roots = self.roots();
         if let Some(root) = roots
@@ -436,6 +436,21 @@ impl Instructions {
             needs_approval,
         });
     }
+}
+
+/// The path with `.` and `..` resolved, without asking the file system.
+fn folded(path: &Path) -> PathBuf {
+    path.components()
+        .fold(PathBuf::new(), |mut folded, component| {
+            match component {
+                Component::CurDir => {}
+                Component::ParentDir => {
+                    folded.pop();
+                }
+                other => folded.push(other),
+            }
+            folded
+        })
 }
 
 fn real(path: &Path) -> PathBuf {

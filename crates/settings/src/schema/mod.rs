@@ -14,7 +14,7 @@ pub use models::{
     Effort, ModelSettings, PriceSettings, ProviderKind, ProviderSettings, Thinking, ThinkingMode,
 };
 pub use sandbox::{SandboxFilesystem, SandboxNetwork, SandboxSettings};
-pub use tables::{ALIASES, MANAGED_ONLY, REPLACED_LISTS, RESTRICTING};
+pub use tables::{ALIASES, FINAL, MANAGED_ONLY, REPLACED_LISTS, RESTRICTING, WORDS};
 
 use lathe_protocol::Extra;
 use lathe_protocol::permission::PermissionMode;

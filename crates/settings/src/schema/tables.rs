@@ -48,3 +48,18 @@ pub const MANAGED_ONLY: &[&str] = &[
     "blockedMarketplaces",
     "companyAnnouncements",
 ];
+
+/// Keys that `null` doesn't take away: a denial of any source is final.
+pub const FINAL: &[&str] = &[
+    "permissions",
+    "permissions.deny",
+    "deniedMcpServers",
+    "disabledMcpjsonServers",
+    "blockedMarketplaces",
+];
+
+/// Words that files of this ecosystem use for a value, at a key, and the word that we use.
+pub const WORDS: &[(&str, &str, &str)] = &[
+    ("permissions.defaultMode", "manual", "default"),
+    ("permissions.defaultMode", "delegate", "default"),
+];

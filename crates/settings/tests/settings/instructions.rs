@@ -173,6 +173,11 @@ fn files_of_a_sub_folder_load_when_something_there_is_touched() {
         [],
         "outside the roots"
     );
+    assert_eq!(
+        instructions.on_touch(Path::new("web/../../elsewhere/x.rs")),
+        [],
+        "outside by a detour"
+    );
     assert_eq!(texts(&instructions), ["top", "web", "ui"]);
 }
 

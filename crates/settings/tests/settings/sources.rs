@@ -386,3 +386,33 @@ fn typed_settings_carry_what_the_files_say() {
     );
     assert_eq!(resolved.settings.extra["custom"]["kept"], 1);
 }
+
+#[test]
+fn in_the_home_folder_the_persons_file_is_read_once_as_the_persons() {
+    let machine = Machine::new();
+    machine.write(
+        "home/.lathe/settings.json",
+        r#"{"apiKeyHelper": "./key", "permissions": {"allow": ["Read"]}}"#,
+    );
+    let resolved = load(&machine.places_at("home"), &LoadOptions::default());
+    assert_eq!(resolved.layers.len(), 1);
+    assert_eq!(resolved.withheld(), []);
+    assert_eq!(resolved.settings.api_key_helper.as_deref(), Some("./key"));
+}
+
+#[test]
+fn modes_under_their_other_names_are_understood() {
+    let machine = Machine::new();
+    for word in ["manual", "delegate"] {
+        machine.write(
+            "home/.lathe/settings.json",
+            &format!(r#"{{"permissions": {{"defaultMode": "{word}"}}}}"#),
+        );
+        let resolved = load(&machine.places(), &trusted());
+        assert_eq!(resolved.problems, []);
+        assert_eq!(
+            resolved.settings.permissions.unwrap().default_mode,
+            Some(PermissionMode::Default)
+        );
+    }
+}

@@ -198,3 +198,67 @@ fn an_untrusted_folder_can_still_restrict() {
     let rules: Vec<String> = resolved.rules().into_iter().map(|rule| rule.rule).collect();
     assert_eq!(rules, ["WebFetch"]);
 }
+
+#[test]
+fn null_in_an_untrusted_folder_takes_nothing_away() {
+    let machine = Machine::new();
+    machine.write(
+        "home/.lathe/settings.json",
+        r#"{"permissions": {"deny": ["Bash"], "ask": ["Edit"]}, "deniedMcpServers": [{"serverName": "x"}], "model": "opus", "sandbox": {"enabled": true}}"#,
+    );
+    let before = load(&machine.places(), &LoadOptions::default()).value;
+    machine.write(
+        "home/project/.lathe/settings.json",
+        r#"{"permissions": {"deny": null, "ask": null}, "deniedMcpServers": null, "model": null, "sandbox": {"enabled": null}}"#,
+    );
+    machine.write(
+        "home/project/.claude/settings.json",
+        r#"{"permissions": null, "sandbox": null}"#,
+    );
+    assert_eq!(
+        load(&machine.places(), &LoadOptions::default()).value,
+        before
+    );
+}
+
+#[test]
+fn null_never_takes_a_denial_away_not_even_in_a_trusted_folder() {
+    let machine = Machine::new();
+    machine.write(
+        "home/.lathe/settings.json",
+        r#"{"permissions": {"deny": ["Bash"], "allow": ["Read"]}}"#,
+    );
+    let options = LoadOptions {
+        trust: Trust::Trusted,
+        ..LoadOptions::default()
+    };
+    for text in [
+        r#"{"permissions": {"deny": null}}"#,
+        r#"{"permissions": null}"#,
+    ] {
+        machine.write("home/project/.lathe/settings.json", text);
+        let resolved = load(&machine.places(), &options);
+        assert_eq!(
+            resolved.settings.permissions.as_ref().unwrap().deny,
+            ["Bash"],
+            "{text}"
+        );
+        assert_eq!(resolved.rules()[0].rule, "Bash", "{text}");
+        assert!(
+            resolved.problems[0].message.contains("can't take away"),
+            "{text}"
+        );
+    }
+    machine.write(
+        "home/project/.lathe/settings.json",
+        r#"{"permissions": {"allow": null}}"#,
+    );
+    assert_eq!(
+        load(&machine.places(), &options)
+            .settings
+            .permissions
+            .unwrap()
+            .allow,
+        Vec::<String>::new()
+    );
+}

@@ -172,3 +172,18 @@ async fn trusting_the_folder_while_running_brings_its_settings_in() {
         Some("./key.sh")
     );
 }
+
+#[tokio::test]
+async fn a_warning_is_said_once_and_an_error_each_time() {
+    let machine = Machine::new();
+    let file = machine.write("home/.lathe/settings.json", r#"{"modle": "x", "theme": 1}"#);
+    let (_watcher, mut changes) = start(&machine, &OwnWrites::default());
+    std::fs::write(&file, r#"{"modle": "x", "theme": 1, "language": "de"}"#).unwrap();
+    let change = next(&mut changes).await;
+    let keys: Vec<&str> = change
+        .problems
+        .iter()
+        .map(|problem| problem.key.as_str())
+        .collect();
+    assert_eq!(keys, ["theme"]);
+}

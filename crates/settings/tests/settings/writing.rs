@@ -523,3 +523,35 @@ fn permission_updates_go_where_they_say() {
         r"Bash(a\\b\(c\))"
     );
 }
+
+#[test]
+fn a_folder_can_not_lead_what_is_saved_for_it_into_the_persons_own_settings() {
+    let machine = Machine::new();
+    let own = machine.write("home/.lathe/settings.json", "{}");
+    fs::create_dir_all(machine.path("home/project/.lathe")).unwrap();
+    let link = machine.path("home/project/.lathe/settings.local.json");
+    let edits = [Edit::Add {
+        key: key("permissions.allow"),
+        items: vec![json!("Bash")],
+    }];
+    for target in [own, machine.path("home/.lathe/not-there-yet.json")] {
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        let error = write(&machine.places(), Source::Local, &edits, None)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("is a link into"), "{error}");
+        fs::remove_file(&link).unwrap();
+    }
+    assert_eq!(machine.read("home/.lathe/settings.json"), "{}");
+    assert!(
+        std::process::Command::new("mkfifo")
+            .arg(&link)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let error = write(&machine.places(), Source::Local, &edits, None)
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("is not a file"), "{error}");
+}
