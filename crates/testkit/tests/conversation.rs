@@ -1,0 +1,116 @@
+//! Whole conversations over the NDJSON protocol, as a host would hold them: several prompts in one
+//! process, a question that the host answers, an interruption.
+#![allow(clippy::unwrap_used, reason = "tests assert by panicking")]
+
+use lathe_scripted::{BlockingServer, Position, Reply, Scenario};
+use lathe_testkit::{HANG_LIMIT, StreamJson, TestHome, processes};
+use serde_json::json;
+
+const NO_ARGUMENTS: [&str; 0] = [];
+
+#[test]
+fn a_process_takes_one_prompt_after_the_other() {
+    let server = BlockingServer::start(
+        Scenario::new()
+            .reply(Reply::text("first answer"))
+            .reply(Reply::text("second answer")),
+    )
+    .unwrap();
+    let home = TestHome::with_server(&server);
+    let mut session = StreamJson::start(&home, NO_ARGUMENTS);
+    let answer = session.control(&json!({"subtype": "initialize", "hooks": null}));
+    assert_eq!(answer["response"]["subtype"], "success", "{answer}");
+    session.prompt("first prompt");
+    assert_eq!(session.wait_for_result()["result"], "first answer");
+    session.prompt("second prompt");
+    assert_eq!(session.wait_for_result()["result"], "second answer");
+    let output = session.close();
+    assert_eq!(output.code(), Some(0), "{output:#?}");
+    assert_eq!(output.stderr, "");
+    let told = server.requests()[1].body["messages"].to_string();
+    for said in ["first prompt", "first answer", "second prompt"] {
+        assert!(told.contains(said), "{said:?} is not in {told}");
+    }
+    server.finish();
+}
+
+#[test]
+fn a_host_answers_what_the_rules_leave_open() {
+    let touch = |file: &str| Reply::tool_use("Bash", json!({"command": format!("touch {file}")}));
+    let server = BlockingServer::start(
+        Scenario::new()
+            .reply(touch("allowed.txt"))
+            .reply(touch("denied.txt"))
+            .reply(Reply::text("{{last_tool_result}}")),
+    )
+    .unwrap();
+    let home = TestHome::with_server(&server);
+    let mut session = StreamJson::start(&home, ["--permission-prompt-tool", "stdio"]);
+    session.prompt("make files");
+    for (answer, file) in [
+        (
+            json!({"behavior": "allow", "updatedInput": {"command": "touch changed.txt"}}),
+            "allowed",
+        ),
+        (
+            json!({"behavior": "deny", "message": "not that one"}),
+            "denied",
+        ),
+    ] {
+        let question = session.wait_for(|frame| frame["type"] == "control_request");
+        assert_eq!(question["request"]["subtype"], "can_use_tool");
+        assert_eq!(question["request"]["tool_name"], "Bash");
+        assert_eq!(
+            question["request"]["input"]["command"],
+            format!("touch {file}.txt")
+        );
+        session.send(&json!({"type": "control_response", "response": {
+            "subtype": "success", "request_id": question["request_id"], "response": answer,
+        }}));
+    }
+    let result = session.wait_for_result();
+    let output = session.close();
+    assert!(
+        result["result"].as_str().unwrap().contains("not that one"),
+        "{output:#?}"
+    );
+    assert_eq!(
+        result["permission_denials"].as_array().map(Vec::len),
+        Some(1),
+        "{result}"
+    );
+    let exists = |file: &str| home.project().join(file).exists();
+    assert!(exists("changed.txt"), "the host changed the input");
+    assert!(!exists("allowed.txt") && !exists("denied.txt"));
+    assert_eq!(output.code(), Some(0), "{output:#?}");
+    server.finish();
+}
+
+#[test]
+fn an_interruption_ends_the_turn_and_not_the_session() {
+    let server = BlockingServer::start(
+        Scenario::new()
+            .reply(Reply::text("a very long story").gate(Position::MidBlock(0), "middle"))
+            .reply(Reply::text("a short one")),
+    )
+    .unwrap();
+    let home = TestHome::with_server(&server);
+    let mut session = StreamJson::start(&home, NO_ARGUMENTS);
+    session.prompt("tell me a story");
+    assert!(server.wait_for_gate("middle", 1, HANG_LIMIT));
+    let answer = session.control(&json!({"subtype": "interrupt"}));
+    assert_eq!(answer["response"]["subtype"], "success", "{answer}");
+    let result = session.wait_for_result();
+    assert_eq!(result["subtype"], "error_during_execution", "{result}");
+    assert_eq!(result["terminal_reason"], "aborted_streaming", "{result}");
+    session.prompt("a shorter one");
+    assert_eq!(session.wait_for_result()["result"], "a short one");
+    let output = session.close();
+    assert_eq!(
+        output.code(),
+        Some(0),
+        "the last result counts: {output:#?}"
+    );
+    processes::assert_none_left(&home);
+    server.finish();
+}
