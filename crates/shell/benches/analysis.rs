@@ -49,12 +49,34 @@ fn megabyte_within_limits(bencher: Bencher<'_, '_>, index: usize) {
     bencher.bench(|| analyse(black_box(input), ShellKind::Bash));
 }
 
-#[divan::bench(args = 0..12)]
+/// The longest command that is looked at, in the shapes above and some that are understood.
+#[divan::bench(args = 0..16, sample_count = 20)]
+fn longest_command(bencher: Bencher<'_, '_>, index: usize) {
+    let mut inputs = pathological();
+    for text in [
+        "ls -la;",
+        "echo $(ls)\n",
+        "sudo rm x | xargs rm -rf\n",
+        "for i in a; do ls; done\n",
+    ] {
+        inputs.push((text, text.repeat((1 << 20) / text.len())));
+    }
+    let (_, input) = &inputs[index];
+    let mut length = 128 * 1024;
+    while !input.is_char_boundary(length) {
+        length -= 1;
+    }
+    let cut = &input[..length];
+    bencher.bench(|| analyse(black_box(cut), ShellKind::Bash));
+}
+
+#[divan::bench(args = 0..12, sample_count = 10)]
 fn megabyte_without_length_limit(bencher: Bencher<'_, '_>, index: usize) {
     let inputs = pathological();
     let (_, input) = &inputs[index];
     let limits = Limits {
         length: usize::MAX,
+        words: usize::MAX,
         ..Limits::default()
     };
     bencher.bench(|| parse_with(black_box(input), ShellKind::Bash, limits));

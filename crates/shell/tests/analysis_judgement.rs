@@ -350,6 +350,30 @@ fn deny_rules_see_through_every_wrapper() {
 }
 
 #[test]
+fn deny_rules_see_sub_commands_behind_global_options() {
+    let cases = [
+        ("git -C x push", "git push"),
+        ("git -c a=b --no-pager push origin", "git push"),
+        ("git --unknown value push", "git push"),
+        ("sudo git --git-dir=x push", "git push"),
+        ("docker --context x run y", "docker run"),
+        ("kubectl -n prod delete pod x", "kubectl delete"),
+        ("cargo +nightly publish", "cargo publish"),
+        ("npm --prefix x publish", "npm publish"),
+        ("GIT push", "git push"),
+        ("git.exe push", "git push"),
+        ("/usr/bin/git push", "git push"),
+    ];
+    for (command, prefix) in cases {
+        let found = last(command).all_effective.iter().any(|argv| {
+            let words: Vec<&str> = argv.iter().map(Argument::text).collect();
+            words.join(" ").starts_with(prefix)
+        });
+        assert!(found, "{command:?} should be seen as {prefix:?}");
+    }
+}
+
+#[test]
 fn redirections_say_what_they_do_to_which_file() {
     let part = last("cmd <in >out 2>>log 3<>both 2>&1 4>/dev/null <<< text");
     let kinds: Vec<(RedirectionKind, &str, bool)> = part

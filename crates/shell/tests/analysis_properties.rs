@@ -286,6 +286,7 @@ fn the_work_grows_linearly_with_the_input() {
     ];
     let limits = Limits {
         length: usize::MAX,
+        words: usize::MAX,
         ..Limits::default()
     };
     for shape in shapes {

@@ -41,6 +41,9 @@ use crate::syntax::{self, NotUnderstood, ShellKind, Span};
 /// More parts than this are asked about, however harmless: nobody can oversee them.
 pub const MOST_PARTS: usize = 50;
 
+/// After this many parts the rest isn't listed, and the command counts as not understood.
+const MOST_LISTED: usize = 1000;
+
 /// Everything that is known about a command.
 #[derive(Debug, Clone)]
 pub struct Analysis {
@@ -273,7 +276,16 @@ pub fn analyse(command: &str, shell: ShellKind) -> Analysis {
         let message = format!("{} parts, more than {MOST_PARTS}", parts.len());
         concerns.push(Concern::new(ConcernKind::TooManyParts, message));
     }
-    let understood = parsed.problem.map_or(Ok(()), Err);
+    let understood = match parsed.problem {
+        Some(problem) => Err(problem),
+        None => match parts.get(MOST_LISTED) {
+            Some(part) => Err(NotUnderstood {
+                reason: format!("more than {MOST_LISTED} commands"),
+                at: part.span.start,
+            }),
+            None => Ok(()),
+        },
+    };
     let read_only = understood.is_ok()
         && concerns.is_empty()
         && parts.iter().all(|part| part.read_only.is_yes());

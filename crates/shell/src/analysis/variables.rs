@@ -189,6 +189,16 @@ const PREFIXES: &[&str] = &[
     "ZSH",
     "HIST",
     "FZF_",
+    "BAT_",
+    "DELTA_",
+    "EZA_",
+    "EXA_",
+    "AWK",
+    "GAWK",
+    "UNZIP",
+    "ZIP",
+    "TREE_",
+    "RIPGREP_",
     "DIRENV_",
     "ASDF_",
     "NVM_",
@@ -339,6 +349,14 @@ const HARMLESS: &[&str] = &[
 
 /// Whether a variable in front of a command is harmless with this value.
 pub(super) fn is_harmless(name: &str, value: Option<&str>) -> bool {
+    // No pager at all is the one pager that can't run anything.
+    let pager = matches!(
+        name,
+        "PAGER" | "GIT_PAGER" | "GH_PAGER" | "MANPAGER" | "SYSTEMD_PAGER"
+    );
+    if pager && matches!(value, Some("cat" | "")) {
+        return true;
+    }
     HARMLESS.contains(&name)
         && value.is_some_and(|value| {
             value.len() <= 200

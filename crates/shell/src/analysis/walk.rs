@@ -6,7 +6,9 @@ use super::argument::{Argument, PathKind, PathOperand};
 use super::names::{ANY_NAME, function_names, mentions};
 use super::variables::{Danger, danger_of};
 use super::words::Found;
-use super::{Concern, ConcernKind, MOST_PARTS, Part, PartKind, ReadOnly, WorkingFolder};
+use super::{
+    Concern, ConcernKind, MOST_LISTED, MOST_PARTS, Part, PartKind, ReadOnly, WorkingFolder,
+};
 use crate::syntax::{
     Command, CompoundCommand, CompoundKind, ConditionalItem, Connector, HereDocument, List, Parsed,
     Pipeline, ShellKind, Span, Word, WordPart,
@@ -46,6 +48,9 @@ pub(super) struct Walker<'a> {
 impl<'a> Walker<'a> {
     pub(super) fn list(&mut self, list: &'a List) {
         for (index, item) in list.items.iter().enumerate() {
+            if self.parts.len() > MOST_LISTED {
+                return;
+            }
             let before = self.folder.clone();
             self.pipeline(&item.pipeline);
             let previous_or = index > 0

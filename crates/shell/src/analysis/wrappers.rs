@@ -244,6 +244,16 @@ fn collect(argv: &[Argument], shell: ShellKind, depth: usize, found: &mut Vec<Ve
             .collect();
     }
     found.push(whole);
+    // File systems that ignore case, and Windows, find the same program by other spellings.
+    let plain = base.to_ascii_lowercase();
+    let plain = plain.strip_suffix(".exe").unwrap_or(&plain);
+    if plain != base {
+        let renamed =
+            std::iter::once(Argument::Fixed(plain.to_owned())).chain(words.iter().cloned());
+        found.push(renamed.collect());
+    }
+    let base = plain;
+    without_global_options(base, words, found);
     if SHELLS.contains(&base)
         || matches!(
             base,
@@ -270,6 +280,83 @@ fn collect(argv: &[Argument], shell: ShellKind, depth: usize, found: &mut Vec<Ve
     }
     if matches!(base, "find" | "fd" | "fdfind") {
         found_actions(words, shell, depth, found);
+    }
+}
+
+/// Programs with sub-commands, and their options that take a value and stand before the sub-command.
+const SUB_COMMANDS: &[(&str, &str)] = &[
+    (
+        "git",
+        "-C -c --git-dir --work-tree --namespace --exec-path --super-prefix --config-env --attr-source",
+    ),
+    (
+        "docker",
+        "-H --host -c --context --config -l --log-level --tlscacert --tlscert --tlskey",
+    ),
+    (
+        "podman",
+        "-H --host -c --connection --url --log-level --root --runroot",
+    ),
+    (
+        "kubectl",
+        "-n --namespace --context --cluster --kubeconfig -s --server --user --as --as-group --token -v --request-timeout",
+    ),
+    ("helm", "-n --namespace --kube-context --kubeconfig"),
+    (
+        "npm",
+        "--prefix -C -w --workspace --registry --userconfig --loglevel",
+    ),
+    ("pnpm", "--dir -C --filter -F --prefix"),
+    ("yarn", "--cwd"),
+    (
+        "cargo",
+        "-C -Z --config --color --manifest-path --target-dir",
+    ),
+    ("gh", "-R --repo"),
+    (
+        "systemctl",
+        "-H --host -M --machine -t --type -p --property",
+    ),
+    ("terraform", "-chdir"),
+    ("go", "-C"),
+    ("pip", "--python --log --proxy --timeout --cache-dir"),
+    ("pip3", "--python --log --proxy --timeout --cache-dir"),
+    ("aws", "--profile --region --endpoint-url --output"),
+    ("gcloud", "--project --account --configuration"),
+    ("apt", "-o -c -t"),
+    ("apt-get", "-o -c -t"),
+    ("brew", ""),
+];
+
+/// A rule for `git push` also means `git -C folder push`: adds the command without such options.
+fn without_global_options(base: &str, words: &[Argument], found: &mut Vec<Vec<Argument>>) {
+    let Some((_, valued)) = SUB_COMMANDS.iter().find(|(name, _)| *name == base) else {
+        return;
+    };
+    let mut position = 0;
+    while let Some(word) = words.get(position) {
+        let text = word.text();
+        let option = text.starts_with('-') || (base == "cargo" && text.starts_with('+'));
+        if !option {
+            break;
+        }
+        position += if valued.split(' ').any(|name| name == text) {
+            2
+        } else {
+            1
+        };
+    }
+    if position == 0 {
+        return;
+    }
+    // An option that isn't known to take a value may still have taken the next word.
+    for skip in [position, position + 1] {
+        let rest = words.get(skip..).unwrap_or_default();
+        if !rest.is_empty() {
+            let command =
+                std::iter::once(Argument::Fixed(base.to_owned())).chain(rest.iter().cloned());
+            found.push(command.collect());
+        }
     }
 }
 

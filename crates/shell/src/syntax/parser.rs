@@ -7,6 +7,8 @@ use super::{NotUnderstood, ShellKind};
 const MAXIMUM_LENGTH: usize = 128 * 1024;
 /// Deepest nesting followed. Real commands stay below ten.
 const MAXIMUM_DEPTH: usize = 40;
+/// Most words looked at. Real commands stay below a thousand.
+const MAXIMUM_WORDS: usize = 20_000;
 
 /// Bounds on what is looked at.
 #[derive(Debug, Clone, Copy)]
@@ -15,6 +17,8 @@ pub struct Limits {
     pub length: usize,
     /// Deepest nesting of substitutions, quotes and compound commands.
     pub depth: usize,
+    /// Most words.
+    pub words: usize,
 }
 
 impl Default for Limits {
@@ -22,6 +26,7 @@ impl Default for Limits {
         Self {
             length: MAXIMUM_LENGTH,
             depth: MAXIMUM_DEPTH,
+            words: MAXIMUM_WORDS,
         }
     }
 }
@@ -97,6 +102,8 @@ pub(super) struct Parser<'a> {
     /// Here-documents announced outside the substitution that is being read.
     outer_pending: usize,
     pub(super) substitutions: usize,
+    /// Words read so far.
+    pub(super) words: usize,
     pub(super) documents: Vec<HereDocument>,
     pub(super) oddities: Vec<(usize, char)>,
     /// Set while reading decoded text: where that text stood.
@@ -120,6 +127,7 @@ impl<'a> Parser<'a> {
             pending: Vec::new(),
             outer_pending: 0,
             substitutions: 0,
+            words: 0,
             documents: Vec::new(),
             oddities: Vec::new(),
             outer: None,
@@ -336,12 +344,14 @@ impl<'a> Parser<'a> {
         self.enter()?;
         let mut inner = Parser::new(text, self.shell, self.limits);
         inner.depth = self.depth;
+        inner.words = self.words;
         inner.outer = Some(self.outer.unwrap_or(span));
         inner.documents = std::mem::take(&mut self.documents);
         let mut list = List::default();
         let outcome = inner.script(&mut list);
         self.documents = inner.documents;
         self.work += inner.work;
+        self.words = inner.words;
         let place = self.outer.unwrap_or(span).start;
         self.oddities
             .extend(inner.oddities.into_iter().map(|(_, odd)| (place, odd)));

@@ -75,6 +75,10 @@ impl Parser<'_> {
     }
 
     fn word_in(&mut self, assigned: bool) -> Outcome<Word> {
+        self.words += 1;
+        if self.words > self.limits.words {
+            return self.refuse("too many words");
+        }
         let start = self.position;
         let mut pieces = Pieces::default();
         while let Some(byte) = self.peek() {

@@ -68,7 +68,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         "",
     ),
     anything(
-        "id groups uname uptime free seq sleep expr factor printenv basename dirname tr numfmt who w \
+        "id groups uname uptime free yes seq sleep expr factor printenv basename dirname tr numfmt who w \
         getconf locale cal pidof pgrep lscpu which whereis type lsb_release sw_vers vm_stat \
         runlevel mountpoint findmnt lsmod lspci lsusb",
         Operands::Words,
@@ -273,7 +273,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     ),
     table(
         "netstat",
-        Operands::Words,
+        Operands::None,
         "-a -l -n -p -t -u -x -r -i -s -e -o -W -c -g -f= --all --listening --numeric --program \
         --tcp --udp --unix --route --interfaces --statistics",
     ),

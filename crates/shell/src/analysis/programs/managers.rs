@@ -8,7 +8,7 @@ use super::services::judge_listed;
 use super::{Verdict, all_fixed};
 
 const NPM_COMMON: &str = "--json --long -l -g --global --depth= -a --all --parseable -p --omit= --include= --prod --production --dev \
-    --registry= --silent -s --no-color --color= -w= --workspace= --workspaces";
+    --silent -s --no-color --color= -w= --workspace= --workspaces";
 
 const NPM: &[(&str, &str)] = &[
     ("ls", ""),
@@ -66,7 +66,7 @@ const CARGO: &[(&str, &str)] = &[
     ("locate-project", "--workspace --message-format="),
     ("read-manifest", "--manifest-path@"),
     ("verify-project", ""),
-    ("search", "--limit= --registry="),
+    ("search", "--limit="),
 ];
 
 /// These write a lock file unless told not to.
@@ -109,10 +109,7 @@ const GO: &[(&str, &str)] = &[
     ("version", "-m -v"),
     ("env", "-json"),
     ("doc", "-all -c -cmd -short -src -u"),
-    (
-        "list",
-        "-json -m -f= -deps -test -u -e -find -versions -retracted",
-    ),
+    ("list", "-json -m -f= -deps -test -e -find"),
     ("mod graph", ""),
     ("mod why", "-m -vendor"),
     ("tool", ""),
@@ -256,6 +253,12 @@ pub(super) fn judge(name: &str, words: &[Argument]) -> Verdict {
         "conda" => (CONDA, "", false),
         _ => (OTHERS, "", true),
     };
+    if matches!(
+        name,
+        "yarn" | "pnpm" | "pip" | "pip3" | "gem" | "uv" | "conda"
+    ) {
+        only_package_names(words)?;
+    }
     judge_listed(name, words, commands, common, needs_trust)
 }
 
@@ -272,6 +275,7 @@ fn judge_npm(words: &[Argument]) -> Verdict {
     if words.first().and_then(Argument::fixed) == Some("run") {
         return Err("npm run runs a script of the project".to_owned());
     }
+    only_package_names(words)?;
     judge_listed("npm", words, NPM, NPM_COMMON, true)
 }
 
@@ -302,6 +306,29 @@ fn judge_cargo(words: &[Argument]) -> Verdict {
     )
 }
 
+/// Whether a word names a package and not an address that would be fetched.
+fn is_package_name(word: &str) -> bool {
+    let plain = word
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"@._-/^~<>=*".contains(&byte));
+    plain && (!word.contains('/') || word.starts_with('@')) && !word.starts_with('.')
+}
+
+/// Refuses operands that would be fetched from an address of the command's choice.
+fn only_package_names(words: &[Argument]) -> Result<(), String> {
+    let operands = words
+        .iter()
+        .skip(1)
+        .filter_map(Argument::fixed)
+        .filter(|word| !word.starts_with('-'));
+    for word in operands {
+        if !is_package_name(word) {
+            return Err(format!("{word} isn't a plain package name"));
+        }
+    }
+    Ok(())
+}
+
 /// Go's options are long ones with a single dash.
 fn judge_go(words: &[Argument]) -> Verdict {
     let fixed = all_fixed(words).ok_or("go with a word that isn't fixed")?;
@@ -317,6 +344,10 @@ fn judge_go(words: &[Argument]) -> Verdict {
     let mut rest = fixed.iter().skip(length);
     while let Some(word) = rest.next() {
         if !word.starts_with('-') {
+            // A version is looked up over the network, wherever the path points.
+            if word.contains('@') {
+                return Err("go looks versions up over the network".to_owned());
+            }
             continue;
         }
         let name = word.split('=').next().unwrap_or_default();

@@ -41,6 +41,10 @@ fn judge_by(
             shown.join(" ")
         ));
     };
+    // What goes over a network must not carry what a variable or a file holds.
+    if name != "docker" && all_fixed(words).is_none() {
+        return Err(format!("{name} with a word that isn't fixed"));
+    }
     let table = format!("{table} {common}");
     sort(
         words.get(length..).unwrap_or_default(),
@@ -125,6 +129,13 @@ const GH: &[(&str, &str)] = &[
 ];
 
 pub(super) fn judge_gh(words: &[Argument]) -> Verdict {
+    let shows_token = words.first().and_then(Argument::fixed) == Some("auth")
+        && words
+            .iter()
+            .any(|word| word.text().starts_with("-t") || word.text().starts_with("--sh"));
+    if shows_token {
+        return Err("gh shows the token".to_owned());
+    }
     judge_by(
         "gh",
         words,
@@ -253,7 +264,7 @@ const KUBECTL: &[(&str, &str)] = &[
         "-l= --selector= -A --all-namespaces --containers --sort-by= --no-headers --sum",
     ),
     ("cluster-info", ""),
-    ("config view", "-o= --output= --minify --flatten"),
+    ("config view", "-o= --output= --minify"),
     ("config get-contexts", "-o= --output= --no-headers"),
     ("config current-context", ""),
     ("config get-clusters", ""),

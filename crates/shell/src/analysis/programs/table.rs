@@ -178,6 +178,16 @@ fn special_cases(name: &str, words: &[Argument], sorted: &Sorted<'_>) -> Result<
             Err("unzip writes the files it finds".to_owned())
         }
         "ps" => check_ps(sorted),
+        // They look up the names of hosts, which tells a name server whatever the name says.
+        "lsof" | "ss" | "ip"
+            if fixed()?.iter().any(|word| {
+                word.contains('@')
+                    || (word.contains('.') && word.bytes().any(|byte| byte.is_ascii_alphabetic()))
+            }) && name != "lsof"
+                || name == "lsof" && fixed()?.iter().any(|word| word.contains('@')) =>
+        {
+            Err(format!("{name} looks up the name of a host"))
+        }
         // Binutils read further options from a file that is named after an `@`.
         "nm" | "objdump" | "readelf" | "size" | "strings"
             if sorted
