@@ -37,10 +37,14 @@ use lathe_settings::instructions::{InstructionOptions, Instructions};
 use lathe_settings::trust_store::TrustStore;
 use lathe_settings::write::OwnWrites;
 use lathe_settings::{Environment, LoadOptions, Places, Resolved, Source, Trust};
+use lathe_tools::structured_output::StructuredOutput;
 use lathe_tools::{ToolContext, ToolRegistry};
 use parking_lot::{Mutex, RwLock};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// What the API calls a budget of tokens for a whole task.
+const TASK_BUDGET_BETA: &str = "task-budgets-2026-03-13";
 
 /// What the caller chose.
 #[derive(Debug, Clone)]
@@ -85,12 +89,38 @@ pub struct SessionOptions {
     pub session_id: Option<SessionId>,
     /// Take the history only up to this record.
     pub resume_at: Option<RecordId>,
+    /// Refuse unless everything that `resume_at` drops belongs to this prompt's turn.
+    pub resume_drops_turn: Option<RecordId>,
     /// Whether a transcript is written.
     pub persist: bool,
     /// The values of `--settings`.
     pub settings_flags: Vec<String>,
     /// The value of `--setting-sources`.
     pub setting_sources: Option<Vec<Source>>,
+    /// The values of `--managed-settings`.
+    pub managed_settings: Vec<String>,
+    /// The folder whose settings count as the project's; `None` is found from the working folder.
+    pub project_root: Option<PathBuf>,
+    /// The shape that the answer must have.
+    pub json_schema: Option<serde_json::Value>,
+    /// How hard the model should try (`low` … `max`); `None` leaves it to the API.
+    pub effort: Option<String>,
+    /// Tokens that the API lets one task use.
+    pub task_budget: Option<u64>,
+    /// Told of every batch of records that reached the transcript.
+    pub observer: Option<TranscriptObserver>,
+    /// Whether this follows a session that was cleared.
+    pub after_clear: bool,
+}
+
+/// Told of every batch of records that reached the transcript.
+#[derive(Clone)]
+pub struct TranscriptObserver(pub lathe_session::writer::Observer);
+
+impl std::fmt::Debug for TranscriptObserver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TranscriptObserver")
+    }
 }
 
 impl Default for SessionOptions {
@@ -116,9 +146,17 @@ impl Default for SessionOptions {
             fork: false,
             session_id: None,
             resume_at: None,
+            resume_drops_turn: None,
             persist: true,
             settings_flags: Vec::new(),
             setting_sources: None,
+            managed_settings: Vec::new(),
+            project_root: None,
+            json_schema: None,
+            effort: None,
+            task_budget: None,
+            observer: None,
+            after_clear: false,
         }
     }
 }
@@ -229,7 +267,11 @@ pub(crate) async fn prepare(
     options: SessionOptions,
 ) -> Result<Prepared, OpenError> {
     let mut remarks = Vec::new();
-    let places = Places::new(environment);
+    let mut places = Places::new(environment);
+    if let Some(folder) = &options.project_root {
+        let folder = places.environment.resolve(&folder.to_string_lossy());
+        places = places.with_project(std::fs::canonicalize(&folder).unwrap_or(folder));
+    }
     let trust_store = TrustStore::new(&places);
     let trust = trust_store.headless_trust(&places.project, options.setting_sources.as_deref());
     let (settings, load_options) = load_settings(&places, &options, &trust, &mut remarks)?;
@@ -261,7 +303,12 @@ pub(crate) async fn prepare(
         tools.change_observer = undo.clone();
     }
     let tools = Arc::new(tools);
-    let registry = offered(&options)?;
+    let mut registry = offered(&options)?;
+    if let Some(schema) = &options.json_schema {
+        let schema = lathe_schema::Schema::new(schema.clone())
+            .map_err(|error| OpenError::Usage(format!("--json-schema: {error}")))?;
+        registry.add_dyn(Arc::new(StructuredOutput::new(schema)));
+    }
     let (hook_registry, late) = HookRegistry::new();
     hook_registry.set_settings(&settings);
     remarks.extend(hook_registry.problems());
@@ -335,6 +382,9 @@ pub(crate) async fn prepare(
     let max_output_tokens = environment
         .first_variable(&["LATHE_MAX_OUTPUT_TOKENS", "CLAUDE_CODE_MAX_OUTPUT_TOKENS"])
         .and_then(|text| text.parse().ok());
+    if options.task_budget.is_some() {
+        betas.push(TASK_BUDGET_BETA.to_owned());
+    }
     let fixed = Fixed {
         system: prompt.encode(),
         limits: Limits {
@@ -342,13 +392,13 @@ pub(crate) async fn prepare(
             max_budget_usd: options.max_budget_usd,
             auto_compact: settings.settings.auto_compact.unwrap_or(true),
             fixed_output_cap: max_output_tokens.is_some(),
-            structured_output: false,
+            structured_output: options.json_schema.is_some(),
         },
         policy,
         fallback_model,
         betas: betas.clone(),
         max_output_tokens,
-        extra: serde_json::Map::new(),
+        extra: output_config(&options),
         init: SessionInit {
             api_key_source: key_source.clone(),
             output_style: settings
@@ -387,6 +437,12 @@ pub(crate) async fn prepare(
         default_model: model.id.clone(),
         key_source: key_source.clone(),
         settings: RwLock::new(settings.value.clone()),
+        layers: RwLock::new(live::layers(&settings)),
+        loader: live::SettingsLoader::new(places.clone(), load_options.clone()),
+        mcp_servers: RwLock::default(),
+        init: fixed.init.clone(),
+        totals: Mutex::default(),
+        effort: options.effort.clone(),
         context_usage: Mutex::default(),
         extra_usage: Mutex::default(),
     });
@@ -426,6 +482,7 @@ pub(crate) async fn prepare(
         tools_encoded: None,
     };
     let source = match (&opened.history, options.fork) {
+        (None, _) if options.after_clear => "clear",
         (Some(_), true) => "fork",
         (Some(_), false) => "resume",
         (None, _) => "startup",
@@ -458,7 +515,7 @@ fn load_settings(
 ) -> Result<(Resolved, LoadOptions), OpenError> {
     let load = LoadOptions {
         flags: options.settings_flags.clone(),
-        managed_flags: Vec::new(),
+        managed_flags: options.managed_settings.clone(),
         sources: options.setting_sources.clone(),
         trust: trust.clone(),
     };
@@ -623,6 +680,7 @@ fn transcript(
         on_problem: Some(Arc::new(move |problem| {
             events.notice(NoticeLevel::Warning, problem.to_string());
         })),
+        observer: options.observer.as_ref().map(|observer| observer.0.clone()),
         ..WriterOptions::default()
     };
     let Some(found) = found else {
@@ -640,6 +698,9 @@ fn transcript(
             history: None,
         });
     };
+    if let (Some(at), Some(turn)) = (options.resume_at, options.resume_drops_turn) {
+        lathe_session::load(&found.path)?.check_dropped_turn(at, turn)?;
+    }
     let (session_id, path) = if options.fork {
         let id = options.session_id.unwrap_or_else(SessionId::random);
         let target = SessionPaths::new(&places.config_home, cwd, id);
@@ -654,7 +715,11 @@ fn transcript(
     } else {
         TranscriptWriter::disabled(&path)
     };
-    let history = lathe_session::load_tail(&path)?;
+    let history = match options.resume_at {
+        // The record may lie before a compaction.
+        Some(record) if !options.fork => lathe_session::load_to(&path, record)?,
+        _ => lathe_session::load_tail(&path)?,
+    };
     Ok(Transcript {
         session_id,
         paths,
@@ -795,6 +860,25 @@ fn instructions_text(instructions: &Instructions) -> String {
         ));
     }
     text
+}
+
+/// What the API is asked for beside the conversation.
+fn output_config(options: &SessionOptions) -> serde_json::Map<String, serde_json::Value> {
+    let mut config = serde_json::Map::new();
+    if let Some(effort) = &options.effort {
+        config.insert("effort".to_owned(), effort.as_str().into());
+    }
+    if let Some(tokens) = options.task_budget {
+        config.insert(
+            "task_budget".to_owned(),
+            serde_json::json!({"type": "tokens", "total": tokens}),
+        );
+    }
+    let mut extra = serde_json::Map::new();
+    if !config.is_empty() {
+        extra.insert("output_config".to_owned(), config.into());
+    }
+    extra
 }
 
 fn offered(options: &SessionOptions) -> Result<ToolRegistry, OpenError> {
