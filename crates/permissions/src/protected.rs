@@ -95,6 +95,9 @@ const CREDENTIAL_PLACES: &[&[&str]] = &[
     &[".vault-token"],
     &[".boto"],
     &[".s3cfg"],
+    &["etc", "shadow"],
+    &["etc", "gshadow"],
+    &["etc", "ssl", "private"],
 ];
 
 /// Further secrets by where they are: keyrings and browser profiles.
@@ -121,9 +124,6 @@ const SECRET_PLACES: &[&[&str]] = &[
     &["Library", "Application Support", "Firefox"],
     &["Library", "Application Support", "BraveSoftware"],
     &["Library", "Application Support", "Microsoft Edge"],
-    &["etc", "shadow"],
-    &["etc", "gshadow"],
-    &["etc", "ssl", "private"],
 ];
 
 /// Endings of files that hold private keys or key stores.
@@ -368,6 +368,8 @@ impl IgnoreFile {
     /// patterns are returned as problems.
     #[must_use]
     pub fn load(folder: &Path) -> (Option<Self>, Vec<String>) {
+        // Paths are compared with their links followed.
+        let folder = &crate::path::real_folder(folder);
         let file = folder.join(".latheignore");
         let text = match std::fs::read_to_string(&file) {
             Ok(text) => text,

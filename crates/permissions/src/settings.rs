@@ -61,7 +61,7 @@ pub fn context_of(
     let (rules, problems) = rules_of(settings, &context);
     context.rules = rules;
     let mut remarks: Vec<String> = problems.iter().map(ToString::to_string).collect();
-    let (ignore, problems) = IgnoreFile::load(&real_folder(&places.project));
+    let (ignore, problems) = IgnoreFile::load(&places.project);
     context.ignore = ignore;
     remarks.extend(problems);
     for (folder, _) in settings.directories(places) {

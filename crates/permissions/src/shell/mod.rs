@@ -11,6 +11,7 @@
 //!   has seen exactly this text.
 //! - What isn't understood asks, and where a deny rule could be meant, even bypass mode asks.
 
+mod grant;
 mod operand;
 mod part;
 mod survey;

@@ -230,7 +230,8 @@ const WRITERS: &[&str] = &[
     "chgrp", "setfacl", "chattr", "tar", "unzip", "xxd", "split", "gzip", "gunzip",
 ];
 
-/// What a program that writes, also behind wrappers, could write to.
+/// What a program that writes, also behind wrappers, could write to. Of any other program: what it is
+/// told to write its output to.
 pub(crate) fn written_operands(part: &Part) -> Vec<PathOperand> {
     if part.read_only.is_yes() || part.file_command.is_some() {
         return Vec::new();
@@ -241,12 +242,16 @@ pub(crate) fn written_operands(part: &Part) -> Vec<PathOperand> {
             .first()
             .and_then(|word| word.fixed())
             .is_some_and(|name| WRITERS.contains(&crate::broad::base_name(name)));
-        if !writes {
-            continue;
-        }
+        let mut told = false;
         for word in argv.iter().skip(1) {
-            operands.push(word.path());
-            if let Some((_, value)) = word.fixed().and_then(|text| text.split_once('=')) {
+            let text = word.fixed().unwrap_or_default();
+            if writes || told {
+                operands.push(word.path());
+            }
+            let output = text.starts_with("--out");
+            if let Some((_, value)) = text.split_once('=')
+                && (writes || output)
+            {
                 operands.push(match value.strip_prefix("~/") {
                     Some(rest) => PathOperand {
                         kind: PathKind::Home,
@@ -255,13 +260,15 @@ pub(crate) fn written_operands(part: &Part) -> Vec<PathOperand> {
                     None => PathOperand::literal(value),
                 });
             }
+            told = text == "-o" || (output && !text.contains('='));
         }
     }
     operands.retain(|operand| {
-        !operand.text.is_empty()
-            && operand.text.len() <= 4096
-            && !operand.text.starts_with('-')
-            && !operand.text.contains(['\n', '\0'])
+        let text = operand.text.as_str();
+        !text.is_empty()
+            && text.len() <= 4096
+            && !text.starts_with('-')
+            && !text.contains(['\n', '\0', ' '])
     });
     operands
 }

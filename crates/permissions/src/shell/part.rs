@@ -1,6 +1,7 @@
 //! The verdict on one part of a command.
 
 use super::Judge;
+use super::grant::{Grant, Reach, are_roots, grant, words_of};
 use super::operand::{
     Meaning, folders_of, landing_places, meaning_of, mentioned, removed_operands, written_operands,
 };
@@ -55,88 +56,6 @@ pub(super) fn judge_part(judge: &Judge<'_>, part: &Part, before: Option<&Part>) 
             .map(|findings| findings.decide(judge.context.mode)),
     );
     strictest(decisions).unwrap_or_else(|| judge.as_unknown())
-}
-
-/// The allow rule that covers a part as a command, and how far.
-#[derive(Clone, Copy)]
-struct Grant<'a> {
-    rule: &'a Rule,
-    reach: Reach,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Reach {
-    /// The command and the files that its words name.
-    Command,
-    /// Also where its output goes.
-    Output,
-    /// All that, and secrets too: the rule spells the command out.
-    Spelt,
-}
-
-fn grant<'a>(judge: &Judge<'a>, part: &Part, folders: Option<&[PathBuf]>) -> Option<Grant<'a>> {
-    if let Some(rule) = judge.exact {
-        return Some(Grant {
-            rule,
-            reach: Reach::Spelt,
-        });
-    }
-    if let Some(rule) = judge.everything {
-        return Some(Grant {
-            rule,
-            reach: Reach::Output,
-        });
-    }
-    if !part.can_be_allowed || part.concerns.iter().any(Concern::asks_despite_rules) {
-        return None;
-    }
-    // A rule is for a command in the folder that is worked in, not for the same words where another
-    // folder's configuration says what they do.
-    let foreign = part
-        .concerns
-        .iter()
-        .any(|concern| concern.kind == ConcernKind::ForeignFolder);
-    if foreign && !are_roots(judge, folders) {
-        return None;
-    }
-    if part.folder != WorkingFolder::Start && !are_inside(judge, folders) {
-        return None;
-    }
-    let words = words_of(&part.effective_argv);
-    let rule = judge.context.rules.with(Behavior::Allow).find(|rule| {
-        rule.command()
-            .is_some_and(|pattern| pattern.matches(&words))
-    })?;
-    let spelt = rule
-        .command()
-        .is_some_and(crate::pattern::CommandPattern::is_exact);
-    Some(Grant {
-        rule,
-        reach: if spelt { Reach::Spelt } else { Reach::Command },
-    })
-}
-
-/// Whether each of the folders that a part may run in is a working root itself.
-fn are_roots(judge: &Judge<'_>, folders: Option<&[PathBuf]>) -> bool {
-    folders.is_some_and(|folders| {
-        folders.iter().all(|folder| {
-            let folder = judge.call.resolved.get(folder);
-            folder
-                .real
-                .as_ref()
-                .is_some_and(|real| judge.context.roots.contains(real))
-        })
-    })
-}
-
-/// Whether each of the folders that a part may run in lies in the working roots.
-fn are_inside(judge: &Judge<'_>, folders: Option<&[PathBuf]>) -> bool {
-    let inside = |folder: &PathBuf| judge.call.resolved.get(folder).inside(&judge.context.roots);
-    folders.is_some_and(|folders| folders.iter().all(inside))
-}
-
-fn words_of(argv: &[Argument]) -> Vec<Option<&str>> {
-    argv.iter().map(Argument::fixed).collect()
 }
 
 /// Whether a pattern ends in a name that matches about everything.
@@ -583,7 +502,7 @@ impl View<'_> {
         }
     }
 
-    /// A file that can't be known: an allow rule for the command covers it, nothing else does.
+    /// A file that can't be known: only a rule for every command, or for exactly this one, covers it.
     fn unbounded(&self, shown: &str, writes: bool) -> Findings {
         let verb = if writes { "written" } else { "read" };
         let mut question =
@@ -591,7 +510,8 @@ impl View<'_> {
         question.suggestions = self.judge.exact_suggestion();
         let mut findings = self.judge.findings(question);
         findings.changes = writes;
-        let needed = if writes {
+        // A reader of who knows what may be shown a secret.
+        let needed = if writes || !self.lists {
             Reach::Output
         } else {
             Reach::Command

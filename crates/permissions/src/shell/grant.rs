@@ -1,0 +1,95 @@
+//! Which allow rule covers a part of a command, and how far it reaches.
+
+use super::Judge;
+use crate::ruleset::Rule;
+use lathe_protocol::permission::Behavior;
+use lathe_shell::analysis::{Argument, Concern, ConcernKind, Part, WorkingFolder};
+use std::path::PathBuf;
+
+/// The allow rule that covers a part as a command, and how far.
+#[derive(Clone, Copy)]
+pub(super) struct Grant<'a> {
+    pub(super) rule: &'a Rule,
+    pub(super) reach: Reach,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Reach {
+    /// The command and the files that its words name.
+    Command,
+    /// Also where its output goes.
+    Output,
+    /// All that, and secrets too: the rule spells the command out.
+    Spelt,
+}
+
+/// The allow rule that covers a part, if one does.
+pub(super) fn grant<'a>(
+    judge: &Judge<'a>,
+    part: &Part,
+    folders: Option<&[PathBuf]>,
+) -> Option<Grant<'a>> {
+    if let Some(rule) = judge.exact {
+        return Some(Grant {
+            rule,
+            reach: Reach::Spelt,
+        });
+    }
+    if let Some(rule) = judge.everything {
+        return Some(Grant {
+            rule,
+            reach: Reach::Output,
+        });
+    }
+    if !part.can_be_allowed || part.concerns.iter().any(Concern::asks_despite_rules) {
+        return None;
+    }
+    // A rule is for a command in the folder that is worked in, not for the same words where another
+    // folder's configuration says what they do.
+    let foreign = part
+        .concerns
+        .iter()
+        .any(|concern| concern.kind == ConcernKind::ForeignFolder);
+    if foreign && !are_roots(judge, folders) {
+        return None;
+    }
+    if part.folder != WorkingFolder::Start && !are_inside(judge, folders) {
+        return None;
+    }
+    let words = words_of(&part.effective_argv);
+    let rule = judge.context.rules.with(Behavior::Allow).find(|rule| {
+        rule.command()
+            .is_some_and(|pattern| pattern.matches(&words))
+    })?;
+    let spelt = rule
+        .command()
+        .is_some_and(crate::pattern::CommandPattern::is_exact);
+    Some(Grant {
+        rule,
+        reach: if spelt { Reach::Spelt } else { Reach::Command },
+    })
+}
+
+/// Whether each of the folders that a part may run in is a working root itself.
+pub(super) fn are_roots(judge: &Judge<'_>, folders: Option<&[PathBuf]>) -> bool {
+    folders.is_some_and(|folders| {
+        folders.iter().all(|folder| {
+            let folder = judge.call.resolved.get(folder);
+            folder
+                .real
+                .as_ref()
+                .is_some_and(|real| judge.context.roots.contains(real))
+        })
+    })
+}
+
+/// Whether each of the folders that a part may run in lies in the working roots.
+fn are_inside(judge: &Judge<'_>, folders: Option<&[PathBuf]>) -> bool {
+    let inside = |folder: &PathBuf| judge.call.resolved.get(folder).inside(&judge.context.roots);
+    folders.is_some_and(|folders| folders.iter().all(inside))
+}
+
+/// The words of a command; `None` is one that isn't known before it runs.
+pub(super) fn words_of(argv: &[Argument]) -> Vec<Option<&str>> {
+    argv.iter().map(Argument::fixed).collect()
+}
