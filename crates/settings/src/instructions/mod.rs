@@ -169,6 +169,16 @@ pub struct Instructions {
     known_files: HashSet<PathBuf>,
     known_contents: HashMap<[u8; 32], PathBuf>,
     known_folders: HashSet<PathBuf>,
+    waiting: Vec<Waiting>,
+}
+
+/// An import that waits for a person's approval.
+#[derive(Debug)]
+struct Waiting {
+    by: PathBuf,
+    scope: Scope,
+    import: String,
+    depth: usize,
 }
 
 impl Instructions {
@@ -191,6 +201,7 @@ impl Instructions {
             known_files: HashSet::new(),
             known_contents: HashMap::new(),
             known_folders: HashSet::new(),
+            waiting: Vec::new(),
         };
         instructions.load_own(&places.managed, Scope::Managed);
         instructions.load_own(&places.config_home, Scope::User);
@@ -263,8 +274,8 @@ impl Instructions {
         self.loaded[before..].to_vec()
     }
 
-    /// Looks whether files changed since they were loaded, takes over what they say now, and returns
-    /// those.
+    /// Looks whether files changed since they were loaded, went away, or appeared in folders that
+    /// were looked at; takes over what they say now, and returns those.
     pub fn changed(&mut self) -> Vec<ChangedInstruction> {
         let mut changed = Vec::new();
         self.loaded.retain_mut(|file| {
@@ -288,11 +299,61 @@ impl Instructions {
             });
             true
         });
-        for gone in changed.iter().filter(|change| change.now.is_none()) {
-            self.known_files.remove(&real(&gone.path));
-            self.known_contents.retain(|_, path| *path != gone.path);
+        for change in &changed {
+            self.known_contents.retain(|_, path| *path != change.path);
+            match &change.now {
+                Some(file) => {
+                    self.known_contents
+                        .insert(content_hash(&file.text), file.path.clone());
+                }
+                None => {
+                    self.known_files.remove(&real(&change.path));
+                }
+            }
         }
+        let before = self.loaded.len();
+        let rewritten: Vec<InstructionFile> = changed
+            .iter()
+            .filter_map(|change| change.now.clone())
+            .collect();
+        for file in rewritten {
+            for import in imports::imports_of(&file.text) {
+                self.import(&file.path, file.scope, &import, 0);
+            }
+        }
+        self.look_for_new_files();
+        let new = self.loaded[before..].iter();
+        changed.extend(new.map(|file| ChangedInstruction {
+            path: file.path.clone(),
+            now: Some(file.clone()),
+        }));
         changed
+    }
+
+    fn look_for_new_files(&mut self) {
+        let mut folders: Vec<PathBuf> = self.known_folders.iter().cloned().collect();
+        folders.sort();
+        for candidate in folders.iter().flat_map(|folder| candidates_of(folder)) {
+            if let Candidate::File { path, scope } = candidate {
+                self.load(&path, scope, &Reason::Start, 0);
+            }
+        }
+    }
+
+    /// A person approves imports from outside: loads those that waited for it, and returns them.
+    pub fn approve_outside_imports(&mut self) -> Vec<InstructionFile> {
+        self.options.outside_imports = true;
+        self.skipped.retain(|skipped| !skipped.needs_approval);
+        let before = self.loaded.len();
+        for waiting in std::mem::take(&mut self.waiting) {
+            self.import(&waiting.by, waiting.scope, &waiting.import, waiting.depth);
+        }
+        self.loaded[before..].to_vec()
+    }
+
+    /// A further folder may be worked in from now on.
+    pub fn add_root(&mut self, root: PathBuf) {
+        self.options.roots.push(root);
     }
 
     /// The folders that may be worked in.
@@ -348,8 +409,8 @@ impl Instructions {
         let Ok((text, bytes)) = read_bounded(path) else {
             return;
         };
-        self.known_files.insert(real_path);
         if text.contains('\0') {
+            self.known_files.insert(real_path);
             self.skip(path, "is not a text", false);
             return;
         }
@@ -357,13 +418,14 @@ impl Instructions {
         if text.trim().is_empty() {
             return;
         }
-        if let Some(same) = self.known_contents.get(&hash(text.trim().as_bytes())) {
+        if let Some(same) = self.known_contents.get(&content_hash(&text)) {
             let why = format!("says the same as {}", same.display());
             self.skip(path, &why, false);
             return;
         }
+        self.known_files.insert(real_path);
         self.known_contents
-            .insert(hash(text.trim().as_bytes()), path.to_path_buf());
+            .insert(content_hash(&text), path.to_path_buf());
         let imported = imports::imports_of(&text);
         self.loaded.push(InstructionFile {
             path: path.to_path_buf(),
@@ -400,6 +462,12 @@ impl Instructions {
                 by.display()
             );
             self.skip(&path, &why, true);
+            self.waiting.push(Waiting {
+                by: by.to_path_buf(),
+                scope,
+                import: import.to_owned(),
+                depth,
+            });
             return;
         }
         self.load(
@@ -436,6 +504,11 @@ impl Instructions {
             needs_approval,
         });
     }
+}
+
+/// Blanks around a text make no difference.
+fn content_hash(text: &str) -> [u8; 32] {
+    hash(text.trim().as_bytes())
 }
 
 /// The path with `.` and `..` resolved, without asking the file system.

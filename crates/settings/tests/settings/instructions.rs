@@ -141,6 +141,11 @@ fn a_folder_imports_from_outside_only_after_approval_and_a_person_always() {
         .filter(|skipped| skipped.needs_approval)
         .collect();
     assert_eq!(waiting.len(), 2, "the path and the link that leads there");
+    let mut asked = discover(&machine, "home/project");
+    let new = asked.approve_outside_imports();
+    assert_eq!(new.len(), 1, "the path and the link are one file");
+    assert_eq!(new[0].text, "from outside");
+    assert!(!asked.skipped().any(|skipped| skipped.needs_approval));
     let options = InstructionOptions {
         outside_imports: true,
         ..InstructionOptions::default()
@@ -323,4 +328,35 @@ fn a_file_above_the_folder_may_import_from_its_own_repository() {
         texts(&discover(&machine, "home/project/app/src")),
         ["root @docs/guide.md", "guide"]
     );
+}
+
+#[test]
+fn files_and_imports_that_appear_later_are_found() {
+    let machine = Machine::new();
+    machine.write("home/project/AGENTS.md", "one");
+    machine.write("home/project/CLAUDE.md", "one");
+    let mut instructions = discover(&machine, "home/project");
+    assert_eq!(texts(&instructions), ["one"]);
+    machine.write("home/project/CLAUDE.local.md", "mine");
+    machine.write("home/project/more.md", "more");
+    machine.write("home/project/AGENTS.md", "two, see @more.md");
+    let now: Vec<String> = instructions
+        .changed()
+        .into_iter()
+        .map(|change| change.now.unwrap().text)
+        .collect();
+    // What AGENTS.md said before is now said by CLAUDE.md alone.
+    assert_eq!(now, ["two, see @more.md", "more", "one", "mine"]);
+    assert_eq!(instructions.changed(), []);
+}
+
+#[test]
+fn a_root_that_is_added_while_running_brings_its_files() {
+    let machine = Machine::new();
+    machine.write("library/AGENTS.md", "library");
+    let mut instructions = discover(&machine, "home/project");
+    let file = machine.path("library/src/x.rs");
+    assert_eq!(instructions.on_touch(&file), []);
+    instructions.add_root(machine.path("library"));
+    assert_eq!(instructions.on_touch(&file).len(), 1);
 }
