@@ -273,7 +273,12 @@ impl CallEnvironment {
         traits = prepared.traits();
         let subject = prepared.subject(&self.tools);
         let watched = self.watch_shell(&subject, traits).await;
+        let folder = self.tools.working_folder.read().clone();
         let outcome = self.call(&id, &name, prepared, &cancel, started).await;
+        let folder_now = self.tools.working_folder.read().clone();
+        if folder_now != folder {
+            self.hooks.cwd_changed(&folder, &folder_now).await;
+        }
         if let (Some(undo), Some((before, roots))) = (&self.undo, watched) {
             undo.after_shell(before, roots, self.turn).await;
         }

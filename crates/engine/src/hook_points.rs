@@ -121,6 +121,15 @@ impl HookPoints {
             hook_event_name: event,
             fields,
         };
+        if let Some(folder) = self
+            .environment_file
+            .as_ref()
+            .and_then(|file| file.parent())
+            && lathe_hooks::run::exports(event)
+            && let Err(error) = lathe_session::paths::create_private_folder(folder)
+        {
+            tracing::warn!(%error, "hooks can't export variables");
+        }
         let events = self.events.clone();
         let context = RunContext {
             cancel: cancel.clone(),
@@ -350,6 +359,42 @@ impl HookPoints {
         .await;
     }
 
+    /// The working folder changed by a shell command.
+    pub(crate) async fn cwd_changed(&self, from: &std::path::Path, to: &std::path::Path) {
+        let fields = || json!({"old_cwd": from, "new_cwd": to});
+        let outcome = self
+            .fire(
+                HookEvent::CwdChanged,
+                None,
+                fields,
+                &CancellationToken::new(),
+            )
+            .await;
+        if outcome.is_some() {
+            self.take_exports().await;
+        }
+    }
+
+    /// Gives later shell commands the variables that hooks wrote to the environment file.
+    async fn take_exports(&self) {
+        let Some(file) = &self.environment_file else {
+            return;
+        };
+        let cwd = self.tools.working_folder.read().clone();
+        let base = std::collections::BTreeMap::new();
+        match lathe_hooks::environment_file::evaluate(file, &cwd, &base).await {
+            Ok(variables) => self.tools.shell.add_environment(
+                variables
+                    .into_iter()
+                    .map(|(name, value)| (name.into(), value.into())),
+            ),
+            Err(error) => self.events.notice(
+                NoticeLevel::Warning,
+                format!("The variables of SessionStart hooks don't count: {error}"),
+            ),
+        }
+    }
+
     pub(crate) async fn session_start(&self, source: &str) -> StartVerdict {
         let fields = || json!({"source": source});
         let outcome = self
@@ -363,6 +408,7 @@ impl HookPoints {
         let Some(outcome) = outcome else {
             return StartVerdict::default();
         };
+        self.take_exports().await;
         StartVerdict {
             context: outcome.additional_context,
             initial_user_message: outcome.initial_user_message,

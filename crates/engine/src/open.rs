@@ -321,7 +321,7 @@ pub(crate) async fn prepare(
         tools: tools.clone(),
         permissions: permissions.clone(),
         events: events.clone(),
-        environment_file: None,
+        environment_file: Some(opened.paths.session_folder().join("hook-environment.sh")),
         agent: None,
     });
 

@@ -571,3 +571,88 @@ fn the_demo_fixes_the_failing_test_without_a_key() {
         "the user's sessions are not touched"
     );
 }
+
+#[test]
+fn variables_that_a_session_start_hook_exports_reach_later_commands() {
+    let server = server([
+        Reply::tool_use("Bash", json!({"command": "echo \"have $GREETING\""})),
+        Reply::text("ok"),
+    ]);
+    let home = TestHome::with_server(&server);
+    let hook = json!({"hooks": {"SessionStart": [{"hooks": [
+        {"type": "command", "command": "echo 'export GREETING=hello' >> \"$CLAUDE_ENV_FILE\"; echo 'Today is a good day.'"}
+    ]}]}});
+    home.write(home.config().join("settings.json"), hook.to_string());
+    let output = home.run(["-p", "hi", "--allowedTools", "Bash"], "");
+    assert_eq!(output.code(), Some(0), "{}", output.stderr);
+    assert!(
+        server.requests()[0].body["messages"]
+            .to_string()
+            .contains("Today is a good day.")
+    );
+    assert!(
+        last_user_text(&server, 1).contains("have hello"),
+        "{}",
+        last_user_text(&server, 1)
+    );
+    server.finish();
+}
+
+#[test]
+fn a_stop_hook_sends_the_model_back_to_work_but_not_for_ever() {
+    let server = server((0..9).map(|_| Reply::text("finished")));
+    let home = TestHome::with_server(&server);
+    let hook = json!({"hooks": {"Stop": [{"hooks": [
+        {"type": "command", "command": "echo '{\"decision\": \"block\", \"reason\": \"tests are missing\"}'"}
+    ]}]}});
+    home.write(home.config().join("settings.json"), hook.to_string());
+    let output = home.run(["-p", "hi"], "");
+    assert_eq!(output.code(), Some(0));
+    assert_eq!(
+        server.requests().len(),
+        9,
+        "the first answer and eight objections"
+    );
+    assert!(last_user_text(&server, 1).contains("tests are missing"));
+    assert!(
+        output.stderr.contains("tests are missing"),
+        "{}",
+        output.stderr
+    );
+}
+
+#[test]
+fn the_same_call_over_and_over_is_stopped_with_a_reason() {
+    let call = || Reply::tool_use("Glob", json!({"pattern": "*.none"}));
+    let server = server((0..10).map(|_| call()));
+    let home = TestHome::with_server(&server);
+    let output = home.run(["-p", "hi", "--output-format", "json"], "");
+    let result: Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(result["terminal_reason"], "repeated_calls");
+    assert!(result["errors"][0].as_str().unwrap().contains("Glob"));
+    assert_eq!(server.requests().len(), 10);
+    assert!(last_user_text(&server, 5).contains("same Glob call 5 times"));
+    assert_eq!(output.code(), Some(1));
+}
+
+#[test]
+fn a_large_result_goes_to_a_file_that_the_model_may_read() {
+    let server = server([
+        Reply::tool_use("Bash", json!({"command": "seq 1 20000"})),
+        Reply::text("ok"),
+    ]);
+    let home = TestHome::with_server(&server);
+    let output = home.run(["-p", "hi", "--allowedTools", "Bash"], "");
+    assert_eq!(output.code(), Some(0), "{}", output.stderr);
+    let told = last_user_text(&server, 1);
+    assert!(told.len() < 40_000, "{} bytes", told.len());
+    let start = told
+        .find(&*home.config().to_string_lossy())
+        .expect("the path of the file");
+    let path = told[start..]
+        .split(['\"', '\\', ' ', ';', ',', ')', ']', '\n'])
+        .next()
+        .unwrap();
+    let stored = std::fs::read_to_string(path.trim_end_matches('.')).unwrap();
+    assert!(stored.ends_with("20000\n"));
+}
