@@ -4,13 +4,16 @@ use crate::session::SessionHandle;
 use lathe_hooks::{CallbackHost, HookRegistry};
 use lathe_model::Thinking;
 use lathe_permissions::ModeRefused;
-use lathe_protocol::event::Event;
+use lathe_protocol::event::{Event, SessionInit};
 use lathe_protocol::ids::RecordId;
-use lathe_protocol::permission::PermissionMode;
+use lathe_protocol::permission::{Behavior, PermissionMode, RuleSource};
 use lathe_protocol::record::{Fact, Record};
 use lathe_session::SessionError;
 use lathe_session::checkpoint::{RewindMode, RewindReport};
+use lathe_tools::DynTool;
 use serde::Serialize;
+use serde_json::{Map, Value};
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -95,6 +98,121 @@ impl SessionHandle {
                 Some(Thinking::budget(tokens).showing(lathe_model::ThinkingDisplay::Summarized))
             }
         };
+    }
+
+    /// Changes what of the thinking is shown.
+    pub fn set_thinking_display(&self, display: lathe_model::ThinkingDisplay) {
+        let mut choices = self.shared.choices.write();
+        choices.thinking = choices.thinking.map(|thinking| thinking.showing(display));
+    }
+
+    /// Replaces every tool that belongs to MCP servers, and what a face is told of the servers.
+    /// Takes effect with the next step.
+    pub fn set_mcp(&self, tools: Vec<Arc<dyn DynTool>>, servers: Vec<Value>) {
+        let mut registry = self.shared.registry.write();
+        registry.retain(|tool| !tool.name().starts_with("mcp__"));
+        for tool in tools {
+            let name = tool.name().to_owned();
+            if !registry.add_dyn(tool) {
+                tracing::warn!(name, "an MCP tool has a name that is taken");
+            }
+        }
+        *self.shared.mcp_servers.write() = servers;
+    }
+
+    /// What a face is told at the start of a turn.
+    #[must_use]
+    pub fn init(&self) -> SessionInit {
+        self.shared.session_init(&self.model())
+    }
+
+    /// Puts changes on top of the flag settings; `null` takes a key back.
+    ///
+    /// # Errors
+    /// When they are wrong; then nothing changes.
+    pub fn change_flag_settings(&self, changes: &Map<String, Value>) -> Result<(), String> {
+        crate::live::change_flags(&self.shared, changes)
+    }
+
+    /// What each source of settings says, weakest first.
+    #[must_use]
+    pub fn settings_layers(&self) -> Vec<Value> {
+        self.shared.layers.read().clone()
+    }
+
+    /// Where settings are.
+    #[must_use]
+    pub fn places(&self) -> &lathe_settings::Places {
+        &self.shared.loader.places
+    }
+
+    /// How hard the model should try, if someone said so.
+    #[must_use]
+    pub fn effort(&self) -> Option<&str> {
+        self.shared.effort.as_deref()
+    }
+
+    /// What the session used, as of the last step.
+    #[must_use]
+    pub fn totals(&self) -> crate::ledger::Totals {
+        self.shared.totals.lock().clone()
+    }
+
+    /// The rules that count: text, what they do, and where they come from.
+    #[must_use]
+    pub fn rules(&self) -> Vec<(String, Behavior, RuleSource)> {
+        let context = self.shared.permissions.snapshot();
+        context
+            .rules
+            .iter()
+            .map(|rule| (rule.text(), rule.behavior, rule.source))
+            .collect()
+    }
+
+    /// The folders that may be worked in.
+    #[must_use]
+    pub fn roots(&self) -> Vec<PathBuf> {
+        self.shared.permissions.snapshot().roots.clone()
+    }
+
+    /// Adds a folder that may be worked in.
+    pub fn add_root(&self, folder: &std::path::Path) {
+        self.shared.permissions.add_root(folder);
+        let mut roots = self.shared.tools.roots.write();
+        if !roots.iter().any(|root| root == folder) {
+            roots.push(folder.to_owned());
+        }
+    }
+
+    /// The last bytes that a background command printed, how much it printed in all, and whether
+    /// that is more.
+    ///
+    /// # Errors
+    /// When there is no such task, or its output can't be read.
+    pub fn task_output(&self, id: &str, limit: u64) -> Result<(String, u64, bool), String> {
+        let background = self.shared.tools.shell.background();
+        let command = background.get(id).map_err(|error| error.to_string())?;
+        let failed = |error: std::io::Error| {
+            format!("{} can't be read: {error}", command.output_file.display())
+        };
+        let mut file = std::fs::File::open(&command.output_file).map_err(failed)?;
+        let size = file.metadata().map_err(failed)?.len();
+        file.seek(SeekFrom::Start(size.saturating_sub(limit)))
+            .map_err(failed)?;
+        let mut bytes = Vec::new();
+        file.take(limit).read_to_end(&mut bytes).map_err(failed)?;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        Ok((text, size, size > limit))
+    }
+
+    /// Stops every background command that still runs.
+    pub async fn stop_all_tasks(&self) {
+        let background = self.shared.tools.shell.background();
+        for command in background.list() {
+            if command.status == lathe_shell::run::BackgroundStatus::Running {
+                let _ = background.stop(command.id.as_str()).await;
+            }
+        }
     }
 
     /// Drops a prompt that still waits. Returns whether there was one.
@@ -232,7 +350,7 @@ impl SessionHandle {
 
     /// The settings that count, as JSON.
     #[must_use]
-    pub fn settings(&self) -> serde_json::Value {
+    pub fn settings(&self) -> Value {
         self.shared.settings.read().clone()
     }
 

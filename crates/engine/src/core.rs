@@ -59,9 +59,42 @@ pub(crate) struct Shared {
     pub(crate) key_source: String,
     /// The settings that count.
     pub(crate) settings: RwLock<serde_json::Value>,
+    /// What each source of settings says.
+    pub(crate) layers: RwLock<Vec<serde_json::Value>>,
+    /// Loads settings again when a face changes them.
+    pub(crate) loader: crate::live::SettingsLoader,
+    /// MCP servers and their state, as a face sees them.
+    pub(crate) mcp_servers: RwLock<Vec<serde_json::Value>>,
+    /// The part of what a face is told at the start of a turn that doesn't change.
+    pub(crate) init: SessionInit,
+    /// What the session used, as of the last step.
+    pub(crate) totals: Mutex<crate::ledger::Totals>,
+    /// How hard the model should try, if someone said so.
+    pub(crate) effort: Option<String>,
     /// How full the window was at the last request.
     pub(crate) context_usage: Mutex<crate::control::ContextUsage>,
     pub(crate) extra_usage: Mutex<Vec<crate::ledger::Totals>>,
+}
+
+impl Shared {
+    /// The tools that the model is offered: a tool that is denied as a whole isn't.
+    pub(crate) fn offered_tools(&self) -> ToolRegistry {
+        let mut registry = self.registry.read().clone();
+        registry.retain(|tool| !self.permissions.is_blanket_denied(tool.name()));
+        registry
+    }
+
+    /// What a face is told at the start of a turn.
+    pub(crate) fn session_init(&self, model: &str) -> SessionInit {
+        SessionInit {
+            cwd: self.tools.working_folder.read().display().to_string(),
+            tools: self.offered_tools().names().map(str::to_owned).collect(),
+            mcp_servers: self.mcp_servers.read().clone(),
+            model: model.to_owned(),
+            permission_mode: self.permissions.mode(),
+            ..self.init.clone()
+        }
+    }
 }
 
 /// What may change between steps.
@@ -91,7 +124,7 @@ pub(crate) struct Core {
     pub(crate) fixed: Fixed,
     /// Messages whose images or documents the API refused, by the bytes of the original.
     pub(crate) without_media: HashMap<Bytes, EncodedMessage>,
-    pub(crate) tools_encoded: Option<(Vec<String>, Bytes)>,
+    pub(crate) tools_encoded: Option<(ToolRegistry, Bytes)>,
 }
 
 /// What doesn't change during a session.
@@ -204,11 +237,9 @@ impl Core {
         self.tip = base;
     }
 
-    /// The tools that the model is offered: a tool that is denied as a whole isn't.
+    /// The tools that the model is offered.
     pub(crate) fn offered_tools(&self) -> ToolRegistry {
-        let mut registry = self.shared.registry.read().clone();
-        registry.retain(|tool| !self.shared.permissions.is_blanket_denied(tool.name()));
-        registry
+        self.shared.offered_tools()
     }
 
     /// How hard to try, with the fallback model's request.
@@ -314,16 +345,15 @@ impl Core {
     /// The tools as bytes, encoded again only when the list has changed.
     fn encoded_tools(&mut self) -> Bytes {
         let registry = self.offered_tools();
-        let names: Vec<String> = registry.names().map(str::to_owned).collect();
         if let Some((known, bytes)) = &self.tools_encoded
-            && *known == names
+            && known.is_same(&registry)
         {
             return bytes.clone();
         }
         let bytes = Bytes::from(
             serde_json::to_vec(&registry.definitions()).unwrap_or_else(|_| b"[]".to_vec()),
         );
-        self.tools_encoded = Some((names, bytes.clone()));
+        self.tools_encoded = Some((registry, bytes.clone()));
         bytes
     }
 

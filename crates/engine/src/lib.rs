@@ -35,7 +35,7 @@ mod turn;
 mod undo;
 
 pub use events::EventStream;
-pub use open::{OpenError, Opened, SessionChoice, SessionOptions, open};
+pub use open::{OpenError, Opened, SessionChoice, SessionOptions, TranscriptObserver, open};
 pub use preview::{Preview, preview};
 pub use questions::Answerer;
 pub use session::SessionHandle;

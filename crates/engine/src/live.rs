@@ -8,7 +8,10 @@ use lathe_settings::watch::SettingsWatcher;
 use lathe_settings::write::OwnWrites;
 use lathe_settings::{LoadOptions, Places, Resolved};
 use lathe_shell::run::{BackgroundCommand, BackgroundEvent, BackgroundStatus};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
 use std::sync::{Arc, Weak};
+use tokio::sync::mpsc;
 
 /// Keeps rules that a person chose to keep.
 pub(crate) struct SettingsStore {
@@ -24,6 +27,100 @@ impl lathe_permissions::Store for SettingsStore {
     }
 }
 
+/// Loads settings again when a face changes them.
+pub(crate) struct SettingsLoader {
+    pub(crate) places: Places,
+    state: Mutex<LoaderState>,
+}
+
+struct LoaderState {
+    /// The options that the session was opened with.
+    options: LoadOptions,
+    /// What a face changed since, on top of `--settings`.
+    changed: serde_json::Map<String, Value>,
+    /// Tells the watcher to load with other options from now on.
+    watcher: Option<mpsc::UnboundedSender<LoadOptions>>,
+}
+
+impl SettingsLoader {
+    pub(crate) fn new(places: Places, options: LoadOptions) -> Self {
+        Self {
+            places,
+            state: Mutex::new(LoaderState {
+                options,
+                changed: serde_json::Map::new(),
+                watcher: None,
+            }),
+        }
+    }
+
+    fn attach(&self) -> mpsc::UnboundedReceiver<LoadOptions> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        self.state.lock().watcher = Some(sender);
+        receiver
+    }
+
+    /// Puts changes on top of the flag settings; `null` takes a key back. Gives what counts now.
+    fn change(&self, changes: &serde_json::Map<String, Value>) -> Result<Resolved, String> {
+        let mut state = self.state.lock();
+        let mut changed = state.changed.clone();
+        for (key, value) in changes {
+            if value.is_null() {
+                changed.shift_remove(key);
+            } else {
+                changed.insert(key.clone(), value.clone());
+            }
+        }
+        let mut options = state.options.clone();
+        if !changed.is_empty() {
+            options
+                .flags
+                .push(Value::Object(changed.clone()).to_string());
+        }
+        let resolved = lathe_settings::load(&self.places, &options);
+        if let Some(problem) = resolved.flag_errors().first() {
+            return Err(problem.to_string());
+        }
+        state.changed = changed;
+        if let Some(watcher) = &state.watcher {
+            let _ = watcher.send(options);
+        }
+        Ok(resolved)
+    }
+}
+
+/// Changes the flag settings of a running session.
+///
+/// # Errors
+/// When they are wrong; then nothing changes.
+pub(crate) fn change_flags(
+    shared: &Shared,
+    changes: &serde_json::Map<String, Value>,
+) -> Result<(), String> {
+    let resolved = shared.loader.change(changes)?;
+    apply(shared, &resolved);
+    // Whoever changes the model now means it, whatever the command line said.
+    if let Some(model) = changes.get("model") {
+        let wanted = model.as_str().unwrap_or(&shared.default_model);
+        shared.choices.write().model = shared.catalog.resolve(wanted).id;
+    }
+    Ok(())
+}
+
+/// What each source of settings says, weakest first.
+pub(crate) fn layers(settings: &Resolved) -> Vec<Value> {
+    settings
+        .layers
+        .iter()
+        .map(|layer| {
+            json!({
+                "source": lathe_protocol::permission::RuleSource::from(layer.source),
+                "path": layer.path, "settings": layer.value,
+            })
+        })
+        .collect()
+}
+
 /// Watches the settings files until the session ends. What changes takes effect at once: rules, hooks,
 /// the model.
 pub(crate) fn watch_settings(
@@ -33,8 +130,10 @@ pub(crate) fn watch_settings(
     current: Arc<Resolved>,
     own: OwnWrites,
 ) {
+    let mut reconfigured = shared.loader.attach();
     let shared = Arc::downgrade(shared);
     tokio::spawn(async move {
+        let again = places.clone();
         let starting = tokio::task::spawn_blocking(move || {
             SettingsWatcher::start(places, options, current, own)
         });
@@ -46,8 +145,15 @@ pub(crate) fn watch_settings(
             }
             Err(_) => return,
         };
-        while let Some(change) = changes.recv().await {
-            let Some(shared) = Weak::upgrade(&shared) else {
+        loop {
+            let change = tokio::select! {
+                change = changes.recv() => change,
+                Some(options) = reconfigured.recv() => {
+                    watcher.reconfigure(again.clone(), options);
+                    continue;
+                }
+            };
+            let (Some(change), Some(shared)) = (change, Weak::upgrade(&shared)) else {
                 break;
             };
             for problem in &change.problems {
@@ -93,6 +199,7 @@ fn apply(shared: &Shared, settings: &Resolved) {
             .notice(NoticeLevel::Warning, problem.to_string());
     }
     *shared.settings.write() = settings.value.clone();
+    *shared.layers.write() = layers(settings);
     shared.permissions.reload(&rules);
     shared.hooks.registry.set_settings(settings);
     if let Some(model) = &settings.settings.model

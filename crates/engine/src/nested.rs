@@ -89,6 +89,15 @@ impl Nested {
             default_model: parent.default_model.clone(),
             key_source: parent.key_source.clone(),
             settings: RwLock::default(),
+            layers: RwLock::default(),
+            loader: crate::live::SettingsLoader::new(
+                parent.loader.places.clone(),
+                lathe_settings::LoadOptions::default(),
+            ),
+            mcp_servers: RwLock::default(),
+            init: parent.init.clone(),
+            totals: Mutex::default(),
+            effort: None,
             context_usage: Mutex::default(),
             extra_usage: Mutex::default(),
         });

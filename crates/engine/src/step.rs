@@ -7,7 +7,7 @@
 
 use crate::call::CallEnvironment;
 use crate::core::{Core, Turn};
-use crate::decide::{CallEnding, Failure, Phase, StepOutcome};
+use crate::decide::{CallEnding, Failure, Phase, StepOutcome, StructuredOutcome};
 use crate::executor::{Delivered, Executor};
 use crate::guard::Verdict;
 use crate::records::reminder;
@@ -20,6 +20,7 @@ use lathe_protocol::ids::RecordId;
 use lathe_protocol::message::StopReason;
 use lathe_protocol::record::Fact;
 use lathe_protocol::stream::StreamEvent;
+use lathe_tools::structured_output;
 use serde_json::value::RawValue;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -35,6 +36,8 @@ pub(crate) struct StepReport {
     pub(crate) stop_reason: Option<StopReason>,
     /// The records of the answer and its results.
     pub(crate) records: Vec<RecordId>,
+    /// The answer in the caller's shape.
+    pub(crate) structured: Option<serde_json::Value>,
 }
 
 /// One try at an answer.
@@ -51,6 +54,8 @@ struct Attempt {
     texts: Vec<String>,
     /// Whether the model is told what calls of a withdrawn attempt did.
     told_effects: bool,
+    /// Whether the answer in the caller's shape came, and that answer.
+    structured: Option<(StructuredOutcome, serde_json::Value)>,
 }
 
 impl Core {
@@ -131,6 +136,7 @@ impl Core {
                 text: String::new(),
                 stop_reason: None,
                 records: Vec::new(),
+                structured: None,
             };
         }
         self.run_out(turn, attempt).await
@@ -148,6 +154,7 @@ impl Core {
             ending: None,
             texts: Vec::new(),
             told_effects: false,
+            structured: None,
         }
     }
 
@@ -302,17 +309,25 @@ impl Core {
             self.last_usage = Some(header.usage.clone());
             stop_reason = header.stop_reason;
         }
+        let (structured_output, structured) = match attempt.structured {
+            Some((StructuredOutcome::Valid, value)) => {
+                (Some(StructuredOutcome::Valid), Some(value))
+            }
+            Some((StructuredOutcome::Invalid, _)) => (Some(StructuredOutcome::Invalid), None),
+            None => (None, None),
+        };
         StepReport {
             outcome: StepOutcome::Answered {
                 stop_reason: stop_reason.clone(),
                 calls,
-                structured_output: None,
+                structured_output,
                 ending: attempt.ending,
             },
             error: None,
             text: attempt.texts.join("\n"),
             stop_reason,
             records: attempt.records,
+            structured,
         }
     }
 
@@ -367,6 +382,16 @@ impl Core {
         }
         added.extend(result.added_context);
         added.extend(self.touched_instructions(&result.touched));
+        if name == structured_output::NAME && self.fixed.limits.structured_output {
+            let valid = if result.is_error {
+                StructuredOutcome::Invalid
+            } else {
+                StructuredOutcome::Valid
+            };
+            if !matches!(attempt.structured, Some((StructuredOutcome::Valid, _))) {
+                attempt.structured = Some((valid, result.structured.clone()));
+            }
+        }
         if name == "TodoWrite" && !result.is_error {
             self.keep_todos();
         }
@@ -492,6 +517,7 @@ impl Core {
             text: attempt.texts.join("\n"),
             stop_reason: None,
             records: attempt.records,
+            structured: None,
         }
     }
 }

@@ -17,6 +17,7 @@ use lathe_protocol::ids::RecordId;
 use lathe_protocol::message::StopReason;
 use lathe_protocol::op::Prompt;
 use lathe_protocol::record::Fact;
+use lathe_session::conversation::Tail;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -37,6 +38,7 @@ struct Report {
     stop_reason: Option<StopReason>,
     error: Option<ModelError>,
     deferred: Option<serde_json::Value>,
+    structured: Option<serde_json::Value>,
 }
 
 impl Core {
@@ -49,6 +51,7 @@ impl Core {
             stop_reason: None,
             error: None,
             deferred: None,
+            structured: None,
         };
         self.ledger.start_turn();
         self.denials.clear();
@@ -79,7 +82,11 @@ impl Core {
                 return done;
             }
             self.take_changes().await;
-            let request = self.request(state.output_cap);
+            let mut request = self.request(state.output_cap);
+            if state.last == Some(Continue::Paused) {
+                // The provider goes on where its own tool paused, so its words come last.
+                request.messages = self.conversation.request_messages_with(Tail::Assistant);
+            }
             let base = self.tip;
             state.model_calls += 1;
             let step = self.step(turn, request).await;
@@ -89,7 +96,12 @@ impl Core {
                 text,
                 stop_reason,
                 records,
+                structured,
             } = step;
+            *self.shared.totals.lock() = self.ledger.totals().clone();
+            if structured.is_some() {
+                report.structured = structured;
+            }
             if !text.is_empty() {
                 report.text = text;
             }
@@ -161,9 +173,9 @@ impl Core {
             last_prompt: text.chars().take(500).collect(),
             session_id: self.shared.session_id,
         });
-        self.shared
-            .events
-            .send(Event::TurnStarted(Arc::new(self.init())));
+        self.shared.events.send(Event::TurnStarted(Arc::new(
+            self.shared.session_init(&self.model),
+        )));
         if let Some(reason) = verdict.block {
             self.shared.events.notice(
                 NoticeLevel::Warning,
@@ -193,22 +205,6 @@ impl Core {
             });
         }
         Ok(())
-    }
-
-    /// What a face is told at the start of a turn.
-    fn init(&self) -> lathe_protocol::event::SessionInit {
-        let mut init = self.fixed.init.clone();
-        init.cwd = self
-            .shared
-            .tools
-            .working_folder
-            .read()
-            .display()
-            .to_string();
-        init.tools = self.offered_tools().names().map(str::to_owned).collect();
-        init.model.clone_from(&self.model);
-        init.permission_mode = self.shared.permissions.mode();
-        init
     }
 
     /// Files that someone else changed since the model read them, and hooks that finished late.
@@ -448,6 +444,7 @@ impl Core {
             self.shared.hooks.stop_failure(reason, &text, &errors).await;
         }
         self.take_extra_usage();
+        *self.shared.totals.lock() = self.ledger.totals().clone();
         self.append_fact(Fact::Cost {
             totals: serde_json::to_value(self.ledger.totals()).unwrap_or_default(),
             session_id: self.shared.session_id,
@@ -478,7 +475,7 @@ impl Core {
             model_usage: self.ledger.totals().models.clone(),
             permission_denials: std::mem::take(&mut self.denials),
             api_error_status,
-            structured_output: None,
+            structured_output: report.structured,
             deferred_tool_use: report.deferred,
             origin: report.origin,
         })

@@ -93,6 +93,17 @@ impl ToolRegistry {
         self.tools.retain(|tool| keep(tool.as_ref()));
     }
 
+    /// Whether the very same tools are in both.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.tools.len() == other.tools.len()
+            && self
+                .tools
+                .iter()
+                .zip(&other.tools)
+                .all(|(mine, theirs)| Arc::ptr_eq(mine, theirs))
+    }
+
     /// The names, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tools.iter().map(|tool| tool.name())

@@ -1,0 +1,172 @@
+//! What the model is sent and how much of its window that takes.
+//!
+//! A session lives longer than a window. This part counts what is in it ([`meter`]), makes room before
+//! it is full ([`room`], [`micro`], and the summary in `compaction.rs`), brings back what a summary
+//! loses ([`restoration`]), keeps many results at once from flooding it ([`aggregate`]), and watches
+//! that what was sent once is sent again byte for byte, since that is what the provider's cache pays
+//! for ([`prefix`]).
+//!
+//! Start with [`Windows`], which says where the limits lie, then `room.rs`, which acts on them.
+
+pub(crate) mod aggregate;
+pub(crate) mod meter;
+pub(crate) mod micro;
+pub(crate) mod prefix;
+pub(crate) mod restoration;
+pub(crate) mod room;
+
+use bytes::Bytes;
+use lathe_model::catalog::ModelInfo;
+use lathe_protocol::ids::ToolUseId;
+use std::collections::HashSet;
+
+/// Room kept for an answer, at most.
+const MOST_KEPT_FOR_OUTPUT: u64 = 20_000;
+/// How far below the effective window compaction begins.
+const COMPACTION_MARGIN: u64 = 13_000;
+/// How far below that the person is warned.
+const WARNING_MARGIN: u64 = 20_000;
+
+/// A model's window and the limits that follow from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Windows {
+    /// The model's window.
+    pub window: u64,
+    /// The model's output limit.
+    pub max_output: u64,
+}
+
+impl Windows {
+    /// Those of a model.
+    #[must_use]
+    pub fn of(info: &ModelInfo) -> Self {
+        Self {
+            window: info.context_window,
+            max_output: u64::from(info.max_output),
+        }
+    }
+
+    /// What a conversation may fill: the window without room for an answer. In a small window the
+    /// answer's room is at most a third.
+    #[must_use]
+    pub fn effective(self) -> u64 {
+        let kept = self
+            .max_output
+            .min(MOST_KEPT_FOR_OUTPUT)
+            .min(self.window / 3);
+        self.window - kept
+    }
+
+    /// Where compaction begins. In a small window the margin is at most a quarter of what is there.
+    #[must_use]
+    pub fn compact_at(self) -> u64 {
+        let effective = self.effective();
+        effective - COMPACTION_MARGIN.min(effective / 4)
+    }
+
+    /// Where the person is warned.
+    #[must_use]
+    pub fn warn_at(self) -> u64 {
+        let compact_at = self.compact_at();
+        compact_at - WARNING_MARGIN.min(compact_at / 4)
+    }
+
+    /// What compaction keeps free.
+    #[must_use]
+    pub fn reserve(self) -> u64 {
+        self.window - self.compact_at()
+    }
+}
+
+/// What a conversation remembers about its window.
+#[derive(Debug, Default)]
+pub(crate) struct ContextState {
+    pub(crate) meter: meter::Meter,
+    pub(crate) prefix: prefix::PrefixWatch,
+    /// Compactions without progress, in a row.
+    pub(crate) failures: u32,
+    /// Whether the person was warned that the window fills up.
+    pub(crate) warned: bool,
+    /// Whether the person was told that the fixed part alone is too large.
+    pub(crate) told_no_room: bool,
+    /// Counts that the provider refused, in a row.
+    pub(crate) count_failures: u32,
+    /// The results of the newest round that were sent as they are: never touched again.
+    pub(crate) sent_results: HashSet<ToolUseId>,
+    sizes: Option<FixedSizes>,
+}
+
+/// Guesses for what stands before the messages, made once.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FixedSizes {
+    system_bytes: Bytes,
+    tools_bytes: Bytes,
+    /// The system prompt.
+    pub(crate) system: u64,
+    /// The tools, those of MCP servers too.
+    pub(crate) tools: u64,
+}
+
+impl ContextState {
+    /// The sizes of the parts that come before the messages. Looked at again only when they changed.
+    pub(crate) fn sizes(&mut self, system: &Bytes, tools: &Bytes) -> &FixedSizes {
+        let same = |known: &Bytes, now: &Bytes| {
+            known.len() == now.len() && (known.as_ptr() == now.as_ptr() || known == now)
+        };
+        let current = self
+            .sizes
+            .take()
+            .filter(|sizes| same(&sizes.system_bytes, system) && same(&sizes.tools_bytes, tools));
+        self.sizes.insert(current.unwrap_or_else(|| FixedSizes {
+            system: tokens_of(system),
+            tools: tokens_of(tools),
+            system_bytes: system.clone(),
+            tools_bytes: tools.clone(),
+        }))
+    }
+}
+
+/// A guess for bytes of JSON.
+fn tokens_of(bytes: &[u8]) -> u64 {
+    std::str::from_utf8(bytes).map_or(0, lathe_model::estimate::text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limits_of_a_usual_window_are_those_of_the_manual() {
+        let windows = Windows {
+            window: 200_000,
+            max_output: 64_000,
+        };
+        assert_eq!(windows.effective(), 180_000);
+        assert_eq!(windows.compact_at(), 167_000);
+        assert_eq!(windows.warn_at(), 147_000);
+        assert_eq!(windows.reserve(), 33_000);
+    }
+
+    #[test]
+    fn a_small_window_still_has_room_for_a_conversation() {
+        for window in [0, 1, 4_000, 8_192, 32_000, 60_000] {
+            let windows = Windows {
+                window,
+                max_output: 32_000,
+            };
+            assert!(windows.compact_at() <= windows.effective());
+            assert!(windows.warn_at() <= windows.compact_at());
+            assert!(windows.compact_at() >= window / 2, "{windows:?}");
+        }
+    }
+
+    #[test]
+    fn the_fixed_part_is_measured_once() {
+        let mut state = ContextState::default();
+        let (system, tools) = (Bytes::from_static(b"[\"a b c\"]"), Bytes::from_static(b"[]"));
+        let first = state.sizes(&system, &tools).system;
+        assert!(first > 0);
+        let longer = Bytes::from("x".repeat(4_000));
+        assert!(state.sizes(&longer, &tools).system > first);
+    }
+}

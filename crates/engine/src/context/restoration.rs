@@ -1,0 +1,198 @@
+//! What a summary loses and the model needs: the files it works on, the task list, what runs, the
+//! instructions of the folders it works in.
+
+use crate::core::Core;
+use crate::prompt;
+use lathe_model::estimate;
+use lathe_protocol::display::TodoStatus;
+use lathe_protocol::permission::PermissionMode;
+use lathe_settings::instructions::Reason;
+use lathe_shell::run::BackgroundStatus;
+use std::fmt::Write as _;
+use std::io::Read as _;
+use std::path::Path;
+
+/// Files that are shown again.
+const MOST_FILES: usize = 5;
+/// Tokens of one of them.
+const TOKENS_PER_FILE: u64 = 5_000;
+/// Tokens of everything that comes back.
+const TOKENS_IN_ALL: u64 = 50_000;
+/// More of a file than could ever be shown.
+const MOST_BYTES_READ: u64 = 256 * 1024;
+
+impl Core {
+    /// What comes back after a compaction, each piece for itself.
+    pub(crate) fn restored(&self) -> Vec<String> {
+        let mut left = TOKENS_IN_ALL.min(self.windows().compact_at() / 5);
+        let mut pieces = Vec::new();
+        if let Some(list) = self.todo_text() {
+            pieces.push(list);
+        }
+        if let Some(tasks) = self.running_tasks() {
+            pieces.push(tasks);
+        }
+        if self.shared.permissions.mode() == PermissionMode::Plan {
+            pieces.push(
+                "Plan mode is still on: look, think and make a plan; change nothing before the person agrees."
+                    .to_owned(),
+            );
+        }
+        pieces.extend(self.touched_texts());
+        for piece in &pieces {
+            left = left.saturating_sub(estimate::text(piece));
+        }
+        for path in self.shared.tools.file_cache.recent(MOST_FILES) {
+            if self.shared.permissions.is_secret(&path) {
+                continue;
+            }
+            let Some(text) = shown_again(&path, TOKENS_PER_FILE.min(left)) else {
+                continue;
+            };
+            left = left.saturating_sub(estimate::text(&text));
+            pieces.push(text);
+        }
+        pieces
+    }
+
+    /// The task list in words; `None` when there is nothing to do.
+    pub(crate) fn todo_text(&self) -> Option<String> {
+        let todos = self.shared.tools.todos.lock();
+        if todos
+            .iter()
+            .all(|item| item.status == TodoStatus::Completed)
+        {
+            return None;
+        }
+        let mut text = "The task list as it stands:".to_owned();
+        for item in todos.iter() {
+            let mark = match item.status {
+                TodoStatus::Completed => "done",
+                TodoStatus::InProgress => "now",
+                TodoStatus::Pending => "open",
+            };
+            let _ = write!(text, "\n- [{mark}] {}", item.content);
+        }
+        Some(text)
+    }
+
+    fn running_tasks(&self) -> Option<String> {
+        let mut text = "Commands that still run in the background:".to_owned();
+        let mut any = false;
+        for command in self.shared.tools.shell.background().list() {
+            if matches!(command.status, BackgroundStatus::Running) {
+                any = true;
+                let _ = write!(
+                    text,
+                    "\n- {}: {} (output in {})",
+                    command.id.as_str(),
+                    command.command,
+                    command.output_file.display()
+                );
+            }
+        }
+        any.then_some(text)
+    }
+
+    /// Instructions that came with files that were touched: they stood in the conversation.
+    fn touched_texts(&self) -> Vec<String> {
+        let instructions = self.shared.instructions.lock();
+        instructions
+            .as_ref()
+            .map(|instructions| {
+                instructions
+                    .files()
+                    .iter()
+                    .filter(|file| {
+                        matches!(file.reason, Reason::Folder { .. } | Reason::Rule { .. })
+                    })
+                    .map(|file| {
+                        format!(
+                            "Instructions that hold for a part of the project, from {}:\n{}",
+                            file.path.display(),
+                            file.text_with_notice()
+                        )
+                    })
+                    .collect()
+            })
+            .unwrap_or_default()
+    }
+
+    /// Takes over instruction files that changed on disk. The prefix is new after a compaction anyway.
+    pub(crate) fn refresh_instructions(&mut self) {
+        let text = {
+            let mut instructions = self.shared.instructions.lock();
+            let Some(instructions) = instructions.as_mut() else {
+                return;
+            };
+            if instructions.changed().is_empty() {
+                return;
+            }
+            prompt::instructions_text(instructions)
+        };
+        self.fixed.prompt.instructions = text;
+        self.fixed.system = self.fixed.prompt.encode();
+    }
+}
+
+/// A file's beginning, as far as it fits.
+fn shown_again(path: &Path, tokens: u64) -> Option<String> {
+    if tokens < 100 {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    file.take(MOST_BYTES_READ).read_to_end(&mut bytes).ok()?;
+    if bytes.contains(&0) {
+        return None;
+    }
+    let whole = String::from_utf8_lossy(&bytes);
+    let (mut shown, mut used, mut cut) = (String::new(), 0, false);
+    for line in whole.split_inclusive('\n') {
+        used += estimate::text(line);
+        if used > tokens {
+            cut = true;
+            break;
+        }
+        shown.push_str(line);
+    }
+    if shown.trim().is_empty() {
+        return None;
+    }
+    let lines = shown.lines().count();
+    let note = if cut {
+        format!(" (the first {lines} lines; read the rest if you need it)")
+    } else {
+        String::new()
+    };
+    Some(format!(
+        "{} as it is now{note}:\n{}",
+        path.display(),
+        shown.trim_end()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_file_is_cut_at_a_line_and_a_binary_one_is_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.txt");
+        std::fs::write(&path, "some words on a line\n".repeat(2_000)).unwrap();
+        let text = shown_again(&path, 500).unwrap();
+        assert!(text.contains("the first "), "{text}");
+        assert!(estimate::text(&text) < 600);
+        assert!(text.ends_with("on a line"));
+        std::fs::write(&path, b"a\0b").unwrap();
+        assert_eq!(shown_again(&path, 500), None);
+        assert_eq!(shown_again(folder.path(), 500), None);
+        std::fs::write(&path, "short").unwrap();
+        assert!(shown_again(&path, 500).unwrap().ends_with(":\nshort"));
+        assert_eq!(shown_again(&path, 50), None);
+    }
+}
