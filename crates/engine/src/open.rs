@@ -4,6 +4,7 @@
 //! hooks, instructions, and only then the conversation. Nothing here prints; what a face should tell
 //! the person is in [`Opened::remarks`].
 
+use crate::context::ContextState;
 use crate::core::{Choices, Core, Fixed, Shared};
 use crate::decide::Limits;
 use crate::events::{self, EventSink, EventStream};
@@ -12,7 +13,7 @@ use crate::hook_points::HookPoints;
 use crate::ledger::{Ledger, Totals};
 use crate::live::{self, SettingsStore};
 use crate::nested::{SessionClassifierModel, SessionHookModel};
-use crate::prompt::{PromptParts, Surroundings, git_branch};
+use crate::prompt::{PromptParts, Surroundings, git_branch, instructions_text};
 use crate::questions::{Answerer, Questions};
 use crate::records::{RecordFactory, reminder};
 use crate::session::{self, SessionHandle};
@@ -358,6 +359,7 @@ pub(crate) async fn prepare(
                 .is_some_and(|sources| !sources.contains(&Source::Project)),
         },
     );
+    let cache = cache_markers(&environment);
     let loaded_files = serde_json::to_value(instructions.files()).unwrap_or_default();
     let prompt = PromptParts {
         replacement: options.system_prompt.clone(),
@@ -376,6 +378,7 @@ pub(crate) async fn prepare(
         },
         instructions: instructions_text(&instructions),
         language: settings.settings.language.clone(),
+        long_cache: cache == CacheMarkers::OneHour,
     };
     let mut betas = options.betas.clone();
     betas.extend(model.betas.iter().cloned());
@@ -387,6 +390,7 @@ pub(crate) async fn prepare(
     }
     let fixed = Fixed {
         system: prompt.encode(),
+        prompt,
         limits: Limits {
             max_turns: options.max_turns,
             max_budget_usd: options.max_budget_usd,
@@ -409,7 +413,7 @@ pub(crate) async fn prepare(
             betas,
             ..SessionInit::default()
         },
-        cache: CacheMarkers::FiveMinutes,
+        cache,
     };
     let questions = Arc::new(Questions::new(options.answerer, events.clone()));
     let shared = Arc::new(Shared {
@@ -480,6 +484,7 @@ pub(crate) async fn prepare(
         fixed,
         without_media: std::collections::HashMap::new(),
         tools_encoded: None,
+        context: ContextState::default(),
     };
     let source = match (&opened.history, options.fork) {
         (None, _) if options.after_clear => "clear",
@@ -551,15 +556,21 @@ fn catalog(
 ) -> Arc<Catalog> {
     let mut catalog =
         Catalog::built_in().with_env(|name| environment.variable(name).map(str::to_owned));
-    let extension = serde_json::json!({
-        "models": settings.value.get("models"),
-        "prices": settings.value.get("prices"),
-    });
-    let extended = settings.value.get("models").is_some() || settings.value.get("prices").is_some();
-    if extended && let Err(problems) = catalog.extend(&extension) {
+    if let Some(declared) = crate::models::declared(&settings.settings, &catalog)
+        && let Err(problems) = catalog.extend(&declared)
+    {
         remarks.extend(problems);
     }
     Arc::new(catalog)
+}
+
+/// How long the provider keeps what was sent.
+fn cache_markers(environment: &Environment) -> CacheMarkers {
+    match environment.variable("LATHE_PROMPT_CACHE") {
+        Some("1h") => CacheMarkers::OneHour,
+        Some("off") => CacheMarkers::None,
+        _ => CacheMarkers::FiveMinutes,
+    }
 }
 
 fn provider(
@@ -744,7 +755,8 @@ fn permissions(
         .unwrap_or_else(|| environment.cwd.clone());
     let mut context = PermissionContext::new(&environment.cwd, &home, &places.config_home);
     context.project.clone_from(&places.project);
-    context.trusted = trust.covers_folder();
+    context.trusted =
+        trust.covers_folder() || lathe_permissions::folder::is_plain(&environment.cwd, &home);
     let (ignore, problems) = lathe_permissions::IgnoreFile::load(&places.project);
     context.ignore = ignore;
     remarks.extend(problems);
@@ -849,38 +861,6 @@ fn undo(opened: &Transcript, events: &EventSink, remarks: &mut Vec<String>) -> O
     }
 }
 
-/// The instruction files, one after another, nearest last.
-fn instructions_text(instructions: &Instructions) -> String {
-    let mut text = String::new();
-    for file in instructions.files() {
-        text.push_str(&format!(
-            "# {}\n\n{}\n\n",
-            file.path.display(),
-            file.text_with_notice().trim_end()
-        ));
-    }
-    text
-}
-
-/// What the API is asked for beside the conversation.
-fn output_config(options: &SessionOptions) -> serde_json::Map<String, serde_json::Value> {
-    let mut config = serde_json::Map::new();
-    if let Some(effort) = &options.effort {
-        config.insert("effort".to_owned(), effort.as_str().into());
-    }
-    if let Some(tokens) = options.task_budget {
-        config.insert(
-            "task_budget".to_owned(),
-            serde_json::json!({"type": "tokens", "total": tokens}),
-        );
-    }
-    let mut extra = serde_json::Map::new();
-    if !config.is_empty() {
-        extra.insert("output_config".to_owned(), config.into());
-    }
-    extra
-}
-
 fn offered(options: &SessionOptions) -> Result<ToolRegistry, OpenError> {
     let mut registry = lathe_tools::registry::builtin();
     if let Some(names) = &options.tools {
@@ -915,6 +895,9 @@ fn restore(
     };
     for record in &chain {
         core.conversation.push(record);
+        if let Record::Message(message) = &**record {
+            core.context.meter.replay(message);
+        }
     }
     core.tip = chain.iter().rev().find_map(|record| match &**record {
         Record::Message(message) if !message.is_sidechain => Some(message.uuid),

@@ -26,6 +26,7 @@ pub mod cli;
 pub mod context;
 mod decision;
 mod files;
+pub mod folder;
 pub mod live;
 mod message;
 mod order;

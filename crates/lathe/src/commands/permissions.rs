@@ -100,8 +100,9 @@ fn context(places: &Places, settings: &Resolved) -> PermissionContext {
         .unwrap_or_else(|| environment.cwd.clone());
     let mut context = PermissionContext::new(&environment.cwd, &home, &places.config_home);
     context.project.clone_from(&places.project);
-    context.trusted =
-        lathe_settings::trust_store::TrustStore::new(places).is_trusted(&places.project);
+    context.trusted = lathe_settings::trust_store::TrustStore::new(places)
+        .is_trusted(&places.project)
+        || lathe_permissions::folder::is_plain(&environment.cwd, &home);
     context.ignore = IgnoreFile::load(&places.project).0;
     let (rules, _) = rules_of(settings, &context);
     context.rules = rules;
