@@ -268,7 +268,12 @@ fn allow_rules_see_through_harmless_wrappers_only() {
     assert_eq!(effective("env npm test"), "env npm test");
     assert_eq!(effective("sudo npm test"), "sudo npm test");
     assert_eq!(effective("xargs npm test"), "xargs npm test");
-    assert_eq!(effective("time -o x npm test"), "time -o x npm test");
+    assert_eq!(effective("time -p -- npm test"), "npm test");
+    assert_eq!(effective("time -o x npm test"), "-o x npm test");
+    assert_eq!(
+        effective("/usr/bin/time -o x npm test"),
+        "/usr/bin/time -o x npm test"
+    );
     assert_eq!(effective("timeout $x npm test"), "timeout $x npm test");
     assert_eq!(effective("timeout 5 $x"), "timeout 5 $x");
     assert!(last("LC_ALL=C npm test").can_be_allowed);

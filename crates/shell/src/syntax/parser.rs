@@ -473,11 +473,16 @@ impl<'a> Parser<'a> {
         loop {
             match self.upcoming_word() {
                 "!" => self.position += 1,
-                "time" if self.shell != ShellKind::Posix && self.time_is_reserved() => {
+                "time" if self.shell != ShellKind::Posix => {
                     timed = true;
                     self.position += 4;
                     self.skip_blanks()?;
+                    // Any other word is the command, even one that starts with a dash.
                     if self.upcoming_word() == "-p" {
+                        self.position += 2;
+                        self.skip_blanks()?;
+                    }
+                    if self.upcoming_word() == "--" {
                         self.position += 2;
                     }
                 }
@@ -507,17 +512,6 @@ impl<'a> Parser<'a> {
                 return self.refuse("'!' inside a pipeline");
             }
             commands.push(self.command()?);
-        }
-    }
-
-    /// `time -o file command` is the program of that name, or a mistake; never the reserved word.
-    pub(super) fn time_is_reserved(&self) -> bool {
-        let rest = self.bytes.get(self.position + 4..).unwrap_or_default();
-        let mut next = rest.iter().skip_while(|byte| matches!(byte, b' ' | b'\t'));
-        match (next.next(), next.next(), next.next()) {
-            (Some(b'-'), Some(b'p'), Some(b' ' | b'\t')) => true,
-            (Some(b'-'), ..) => false,
-            _ => true,
         }
     }
 }

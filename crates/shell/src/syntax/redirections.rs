@@ -1,7 +1,7 @@
 //! Redirections and here-documents.
 
 use super::ShellKind;
-use super::parser::{Outcome, Parser, PendingDocument, is_name_byte};
+use super::parser::{Outcome, Parser, PendingDocument, is_delimiter, is_name_byte};
 use super::tree::{HereDocument, Redirection, RedirectionOperator, Word};
 
 impl Parser<'_> {
@@ -99,7 +99,20 @@ impl Parser<'_> {
             }
             _ => {}
         }
+        let duplicates = matches!(
+            operator,
+            RedirectionOperator::DuplicateInput | RedirectionOperator::DuplicateOutput
+        );
+        // Bash takes the dash of `>&-` by itself: `>&-rm x` runs `rm`.
+        if duplicates && self.peek() == Some(b'-') && !self.peek_at(1).is_none_or(is_delimiter) {
+            return self.refuse("text after a closed descriptor");
+        }
         let target = self.word()?;
+        // Bash expands the word after `>&` a second time when it isn't a number: even what stands in
+        // single quotes runs.
+        if duplicates && target.text.contains(['$', '`', '\'', '"', '\\']) {
+            return self.refuse("a descriptor that isn't plain");
+        }
         let mut document = None;
         if operator == RedirectionOperator::HereDocument {
             document = Some(self.announce_document(&target, strip_tabs)?);
