@@ -13,20 +13,6 @@ use serde_json::{Value, json};
 use std::sync::{Arc, Weak};
 use tokio::sync::mpsc;
 
-/// Keeps rules that a person chose to keep.
-pub(crate) struct SettingsStore {
-    pub(crate) places: Places,
-    pub(crate) own: OwnWrites,
-}
-
-impl lathe_permissions::Store for SettingsStore {
-    fn save(&self, update: &lathe_protocol::permission::PermissionUpdate) -> Result<(), String> {
-        lathe_settings::write::save_update(&self.places, update, Some(&self.own))
-            .map(|_| ())
-            .map_err(|error| error.to_string())
-    }
-}
-
 /// Loads settings again when a face changes them.
 pub(crate) struct SettingsLoader {
     pub(crate) places: Places,

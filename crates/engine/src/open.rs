@@ -11,7 +11,7 @@ use crate::events::{self, EventSink, EventStream};
 use crate::guard::RepeatGuard;
 use crate::hook_points::HookPoints;
 use crate::ledger::{Ledger, Totals};
-use crate::live::{self, SettingsStore};
+use crate::live;
 use crate::nested::{SessionClassifierModel, SessionHookModel};
 use crate::prompt::{PromptParts, Surroundings, git_branch, instructions_text};
 use crate::questions::{Answerer, Questions};
@@ -23,7 +23,8 @@ use lathe_model::{
     AnthropicConfig, AnthropicProvider, CacheMarkers, Catalog, ModelError, Provider,
     RecoveryPolicy, Thinking,
 };
-use lathe_permissions::classifier::{Classifier, Guide};
+use lathe_permissions::classifier::Classifier;
+use lathe_permissions::settings::{SettingsStore, guide_of};
 use lathe_permissions::{
     ModeGates, ModeRefused, PermissionContext, Permissions, PermissionsConfig, Rule, RuleError,
 };
@@ -285,10 +286,7 @@ pub(crate) async fn prepare(
     let (events, stream) = events::channel();
     let opened = transcript(&places, &options, &events)?;
     let session_id = opened.session_id;
-    let store = SettingsStore {
-        places: places.clone(),
-        own: own_writes.clone(),
-    };
+    let store = SettingsStore::new(places.clone(), own_writes.clone());
     let permissions = Arc::new(permissions(
         &places,
         &settings,
@@ -450,16 +448,11 @@ pub(crate) async fn prepare(
         context_usage: Mutex::default(),
         extra_usage: Mutex::default(),
     });
-    let auto_mode = settings.settings.auto_mode.clone().unwrap_or_default();
     shared.questions.set_classifier(Arc::new(Classifier::new(
         Arc::new(SessionClassifierModel {
             shared: Arc::downgrade(&shared),
         }),
-        &Guide {
-            allow: auto_mode.allow,
-            soft_deny: auto_mode.soft_deny,
-            environment: auto_mode.environment,
-        },
+        &guide_of(&settings),
     )));
     hooks.registry.set_model(Arc::new(SessionHookModel {
         shared: Arc::downgrade(&shared),
@@ -753,17 +746,12 @@ fn permissions(
         .home
         .clone()
         .unwrap_or_else(|| environment.cwd.clone());
-    let mut context = PermissionContext::new(&environment.cwd, &home, &places.config_home);
-    context.project.clone_from(&places.project);
-    context.trusted =
+    let trusted =
         trust.covers_folder() || lathe_permissions::folder::is_plain(&environment.cwd, &home);
-    let (ignore, problems) = lathe_permissions::IgnoreFile::load(&places.project);
-    context.ignore = ignore;
+    let (mut context, problems) =
+        lathe_permissions::settings::context_of(places, settings, trusted);
     remarks.extend(problems);
     context.readable_paths.push(paths.tool_results());
-    let (rules, problems) = lathe_permissions::settings::rules_of(settings, &context);
-    context.rules = rules;
-    remarks.extend(problems.iter().map(ToString::to_string));
     for (list, behavior, flag) in [
         (&options.allowed_tools, Behavior::Allow, "--allowedTools"),
         (
@@ -795,16 +783,10 @@ fn permissions(
             .roots
             .push(std::fs::canonicalize(&folder).unwrap_or(folder));
     }
-    for (folder, _) in settings.directories(places) {
-        context
-            .roots
-            .push(std::fs::canonicalize(&folder).unwrap_or(folder));
-    }
     let configured = settings.settings.permissions.as_ref();
-    context.mode = options
-        .permission_mode
-        .or_else(|| configured.and_then(|configured| configured.default_mode))
-        .unwrap_or_default();
+    if let Some(mode) = options.permission_mode {
+        context.mode = mode;
+    }
     context.bypass_available =
         options.allow_bypass || context.mode == PermissionMode::BypassPermissions;
     let mut gates = ModeGates::of_process();
@@ -859,6 +841,25 @@ fn undo(opened: &Transcript, events: &EventSink, remarks: &mut Vec<String>) -> O
             None
         }
     }
+}
+
+/// What the API is asked for beside the conversation.
+fn output_config(options: &SessionOptions) -> serde_json::Map<String, serde_json::Value> {
+    let mut config = serde_json::Map::new();
+    if let Some(effort) = &options.effort {
+        config.insert("effort".to_owned(), effort.as_str().into());
+    }
+    if let Some(tokens) = options.task_budget {
+        config.insert(
+            "task_budget".to_owned(),
+            serde_json::json!({"type": "tokens", "total": tokens}),
+        );
+    }
+    let mut extra = serde_json::Map::new();
+    if !config.is_empty() {
+        extra.insert("output_config".to_owned(), config.into());
+    }
+    extra
 }
 
 fn offered(options: &SessionOptions) -> Result<ToolRegistry, OpenError> {

@@ -4,10 +4,11 @@ use super::{finish, load_options, places, print};
 use crate::arguments::{BehaviorWord, JudgeArguments, PermissionsCommand, Scope};
 use crate::complain;
 use lathe_headless::exit::Exit;
+use lathe_permissions::PermissionContext;
 use lathe_permissions::cli::{self, Format};
-use lathe_permissions::settings::rules_of;
-use lathe_permissions::{IgnoreFile, PermissionContext};
+use lathe_permissions::settings::{context_of, rules_of};
 use lathe_protocol::permission::{Behavior, RuleSource};
+use lathe_settings::trust_store::TrustStore;
 use lathe_settings::{Environment, Places, Resolved, load};
 use std::io::IsTerminal as _;
 
@@ -98,28 +99,9 @@ fn context(places: &Places, settings: &Resolved) -> PermissionContext {
         .home
         .clone()
         .unwrap_or_else(|| environment.cwd.clone());
-    let mut context = PermissionContext::new(&environment.cwd, &home, &places.config_home);
-    context.project.clone_from(&places.project);
-    context.trusted = lathe_settings::trust_store::TrustStore::new(places)
-        .is_trusted(&places.project)
+    let trusted = TrustStore::new(places).is_trusted(&places.project)
         || lathe_permissions::folder::is_plain(&environment.cwd, &home);
-    context.ignore = IgnoreFile::load(&places.project).0;
-    let (rules, _) = rules_of(settings, &context);
-    context.rules = rules;
-    for (folder, _) in settings.directories(places) {
-        context
-            .roots
-            .push(std::fs::canonicalize(&folder).unwrap_or(folder));
-    }
-    if let Some(mode) = settings
-        .settings
-        .permissions
-        .as_ref()
-        .and_then(|permissions| permissions.default_mode)
-    {
-        context.mode = mode;
-    }
-    context
+    context_of(places, settings, trusted).0
 }
 
 fn judge(
