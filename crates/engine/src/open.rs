@@ -25,9 +25,7 @@ use lathe_model::{
 };
 use lathe_permissions::classifier::Classifier;
 use lathe_permissions::settings::{SettingsStore, guide_of};
-use lathe_permissions::{
-    ModeGates, ModeRefused, PermissionContext, Permissions, PermissionsConfig, Rule, RuleError,
-};
+use lathe_permissions::{ModeGates, ModeRefused, Permissions, PermissionsConfig, Rule, RuleError};
 use lathe_protocol::event::{NoticeLevel, SessionInit};
 use lathe_protocol::ids::{RecordId, SessionId};
 use lathe_protocol::permission::{Behavior, PermissionMode, RuleSource};
