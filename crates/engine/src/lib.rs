@@ -13,17 +13,22 @@
 
 mod call;
 mod compaction;
+pub mod context;
 pub mod control;
 mod core;
 pub mod decide;
 pub mod events;
 mod executor;
+mod face;
 mod guard;
 mod hook_points;
 pub mod ledger;
 mod live;
+mod models;
 mod nested;
 pub mod open;
+mod open_model;
+pub mod options;
 mod preview;
 pub mod prompt;
 pub mod questions;
@@ -35,7 +40,8 @@ mod turn;
 mod undo;
 
 pub use events::EventStream;
-pub use open::{OpenError, Opened, SessionChoice, SessionOptions, TranscriptObserver, open};
+pub use open::{Opened, open};
+pub use options::{OpenError, SessionChoice, SessionOptions, TranscriptObserver};
 pub use preview::{Preview, preview};
 pub use questions::Answerer;
 pub use session::SessionHandle;

@@ -13,25 +13,24 @@ use crate::hook_points::HookPoints;
 use crate::ledger::{Ledger, Totals};
 use crate::live;
 use crate::nested::{SessionClassifierModel, SessionHookModel};
+use crate::open_model::{cache_markers, catalog, chosen_model, provider, thinking};
+use crate::options::{OpenError, SessionChoice, SessionOptions};
 use crate::prompt::{PromptParts, Surroundings, git_branch, instructions_text};
-use crate::questions::{Answerer, Questions};
+use crate::questions::Questions;
 use crate::records::{RecordFactory, reminder};
 use crate::session::{self, SessionHandle};
 use crate::undo::Undo;
 use lathe_hooks::HookRegistry;
-use lathe_model::{
-    AnthropicConfig, AnthropicProvider, CacheMarkers, Catalog, ModelError, Provider,
-    RecoveryPolicy, Thinking,
-};
+use lathe_model::{CacheMarkers, RecoveryPolicy};
 use lathe_permissions::classifier::Classifier;
 use lathe_permissions::settings::{SettingsStore, guide_of};
-use lathe_permissions::{ModeGates, ModeRefused, Permissions, PermissionsConfig, Rule, RuleError};
+use lathe_permissions::{ModeGates, Permissions, PermissionsConfig, Rule, RuleError};
 use lathe_protocol::event::{NoticeLevel, SessionInit};
 use lathe_protocol::ids::{RecordId, SessionId};
 use lathe_protocol::permission::{Behavior, PermissionMode, RuleSource};
 use lathe_protocol::record::Record;
 use lathe_session::{
-    Conversation, Loaded, SessionError, SessionPaths, SessionStore, TranscriptWriter, WriterOptions,
+    Conversation, Loaded, SessionPaths, SessionStore, TranscriptWriter, WriterOptions,
 };
 use lathe_settings::instructions::{InstructionOptions, Instructions};
 use lathe_settings::trust_store::TrustStore;
@@ -40,159 +39,11 @@ use lathe_settings::{Environment, LoadOptions, Places, Resolved, Source, Trust};
 use lathe_tools::structured_output::StructuredOutput;
 use lathe_tools::{ToolContext, ToolRegistry};
 use parking_lot::{Mutex, RwLock};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 /// What the API calls a budget of tokens for a whole task.
 const TASK_BUDGET_BETA: &str = "task-budgets-2026-03-13";
-
-/// What the caller chose.
-#[derive(Debug, Clone)]
-pub struct SessionOptions {
-    /// Further roots.
-    pub add_dirs: Vec<PathBuf>,
-    /// The model, or its short name.
-    pub model: Option<String>,
-    /// The model that takes over when the first is overloaded.
-    pub fallback_model: Option<String>,
-    /// Replaces the system prompt; empty means none.
-    pub system_prompt: Option<String>,
-    /// Added to the system prompt.
-    pub append_system_prompt: Option<String>,
-    /// The built-in tools to offer; `None` is all of them.
-    pub tools: Option<Vec<String>>,
-    /// Rules of the command line that allow.
-    pub allowed_tools: Vec<String>,
-    /// Rules of the command line that deny.
-    pub disallowed_tools: Vec<String>,
-    /// The permission mode; `None` leaves it to settings.
-    pub permission_mode: Option<PermissionMode>,
-    /// Whether bypassPermissions may be entered later.
-    pub allow_bypass: bool,
-    /// Who answers permission questions.
-    pub answerer: Answerer,
-    /// Model calls of one turn.
-    pub max_turns: Option<u32>,
-    /// Dollars of the session.
-    pub max_budget_usd: Option<f64>,
-    /// How the model may reason, by name; `None` leaves it to the rest.
-    pub thinking: Option<Thinking>,
-    /// Tokens that the model may think; `Some(0)` switches thinking off.
-    pub max_thinking_tokens: Option<u32>,
-    /// Beta features to ask for.
-    pub betas: Vec<String>,
-    /// Which conversation.
-    pub session: SessionChoice,
-    /// Copy the history under a new id.
-    pub fork: bool,
-    /// The id of a new session or fork.
-    pub session_id: Option<SessionId>,
-    /// Take the history only up to this record.
-    pub resume_at: Option<RecordId>,
-    /// Refuse unless everything that `resume_at` drops belongs to this prompt's turn.
-    pub resume_drops_turn: Option<RecordId>,
-    /// Whether a transcript is written.
-    pub persist: bool,
-    /// The values of `--settings`.
-    pub settings_flags: Vec<String>,
-    /// The value of `--setting-sources`.
-    pub setting_sources: Option<Vec<Source>>,
-    /// The values of `--managed-settings`.
-    pub managed_settings: Vec<String>,
-    /// The folder whose settings count as the project's; `None` is found from the working folder.
-    pub project_root: Option<PathBuf>,
-    /// The shape that the answer must have.
-    pub json_schema: Option<serde_json::Value>,
-    /// How hard the model should try (`low` … `max`); `None` leaves it to the API.
-    pub effort: Option<String>,
-    /// Tokens that the API lets one task use.
-    pub task_budget: Option<u64>,
-    /// Told of every batch of records that reached the transcript.
-    pub observer: Option<TranscriptObserver>,
-    /// Whether this follows a session that was cleared.
-    pub after_clear: bool,
-}
-
-/// Told of every batch of records that reached the transcript.
-#[derive(Clone)]
-pub struct TranscriptObserver(pub lathe_session::writer::Observer);
-
-impl std::fmt::Debug for TranscriptObserver {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("TranscriptObserver")
-    }
-}
-
-impl Default for SessionOptions {
-    fn default() -> Self {
-        Self {
-            add_dirs: Vec::new(),
-            model: None,
-            fallback_model: None,
-            system_prompt: None,
-            append_system_prompt: None,
-            tools: None,
-            allowed_tools: Vec::new(),
-            disallowed_tools: Vec::new(),
-            permission_mode: None,
-            allow_bypass: false,
-            answerer: Answerer::Nobody,
-            max_turns: None,
-            max_budget_usd: None,
-            thinking: None,
-            max_thinking_tokens: None,
-            betas: Vec::new(),
-            session: SessionChoice::New,
-            fork: false,
-            session_id: None,
-            resume_at: None,
-            resume_drops_turn: None,
-            persist: true,
-            settings_flags: Vec::new(),
-            setting_sources: None,
-            managed_settings: Vec::new(),
-            project_root: None,
-            json_schema: None,
-            effort: None,
-            task_budget: None,
-            observer: None,
-            after_clear: false,
-        }
-    }
-}
-
-/// Which conversation to open.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SessionChoice {
-    /// A new one.
-    New,
-    /// The newest of this folder; a new one if there is none.
-    Continue,
-    /// The one with this id, title or file.
-    Resume(String),
-}
-
-/// Why a session could not be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The caller's choice is wrong.
-    #[error("{0}")]
-    Usage(String),
-    /// There is no key.
-    #[error(
-        "no key for the model API was found.\n  Set one:        export ANTHROPIC_API_KEY=…   (or apiKeyHelper in settings.json)\n  A local model:  export ANTHROPIC_BASE_URL=http://localhost:8080 ANTHROPIC_AUTH_TOKEN=local\n  Without a key:  lathe demo"
-    )]
-    NoCredentials,
-    /// The session's files.
-    #[error(transparent)]
-    Session(#[from] SessionError),
-    /// The provider.
-    #[error(transparent)]
-    Model(#[from] ModelError),
-    /// The mode may not be entered.
-    #[error(transparent)]
-    Mode(#[from] ModeRefused),
-}
 
 /// An open session.
 pub struct Opened {
@@ -538,117 +389,6 @@ fn with_settings(environment: &Environment, settings: &Resolved) -> Environment 
         environment.variables.entry(name).or_insert(value);
     }
     environment
-}
-
-fn catalog(
-    environment: &Environment,
-    settings: &Resolved,
-    remarks: &mut Vec<String>,
-) -> Arc<Catalog> {
-    let mut catalog =
-        Catalog::built_in().with_env(|name| environment.variable(name).map(str::to_owned));
-    if let Some(declared) = crate::models::declared(&settings.settings, &catalog)
-        && let Err(problems) = catalog.extend(&declared)
-    {
-        remarks.extend(problems);
-    }
-    Arc::new(catalog)
-}
-
-/// How long the provider keeps what was sent.
-fn cache_markers(environment: &Environment) -> CacheMarkers {
-    match environment.variable("LATHE_PROMPT_CACHE") {
-        Some("1h") => CacheMarkers::OneHour,
-        Some("off") => CacheMarkers::None,
-        _ => CacheMarkers::FiveMinutes,
-    }
-}
-
-fn provider(
-    environment: &Environment,
-    settings: &Resolved,
-    places: &Places,
-) -> Result<(Arc<dyn Provider>, String), OpenError> {
-    let mut config =
-        AnthropicConfig::from_env(|name| environment.variable(name).map(str::to_owned))?;
-    if let Some(command) = &settings.settings.api_key_helper {
-        config.key_helper = Some(key_helper(command.clone(), places, environment));
-    }
-    let key_source = config.key_source();
-    if key_source == "none" {
-        return Err(OpenError::NoCredentials);
-    }
-    let provider = AnthropicProvider::new(&config)?;
-    Ok((Arc::new(provider), key_source.to_owned()))
-}
-
-/// Runs the command that prints the key.
-fn key_helper(
-    command: String,
-    places: &Places,
-    environment: &Environment,
-) -> lathe_model::KeyHelper {
-    let cwd = places.environment.cwd.clone();
-    let variables = environment.variables.clone();
-    Arc::new(move |_refresh| {
-        let (command, cwd, variables) = (command.clone(), cwd.clone(), variables.clone());
-        Box::pin(async move {
-            let context = lathe_hooks::helper::HelperContext {
-                cwd: &cwd,
-                environment: variables,
-                limit: std::time::Duration::from_secs(30),
-                cancel: tokio_util::sync::CancellationToken::new(),
-            };
-            lathe_hooks::run_helper(&command, "", context)
-                .await
-                .map_err(|error| error.to_string())
-        })
-    })
-}
-
-fn chosen_model(
-    options: &SessionOptions,
-    environment: &Environment,
-    settings: &Resolved,
-    catalog: &Catalog,
-) -> lathe_model::ResolvedModel {
-    options
-        .model
-        .as_deref()
-        .or_else(|| environment.variable("ANTHROPIC_MODEL"))
-        .or(settings.settings.model.as_deref())
-        .map_or_else(|| catalog.default_model(), |name| catalog.resolve(name))
-}
-
-/// How the model may reason: what the caller, the environment or settings say, else as the model
-/// itself likes best. Reasoning is asked for in summary: without it, a long thought looks like a stall.
-fn thinking(
-    options: &SessionOptions,
-    environment: &Environment,
-    settings: &Resolved,
-    model: &lathe_model::ResolvedModel,
-) -> Option<Thinking> {
-    let tokens = options
-        .max_thinking_tokens
-        .or_else(|| environment.variable("MAX_THINKING_TOKENS")?.parse().ok())
-        .or_else(|| u32::try_from(settings.settings.max_thinking_tokens?).ok());
-    let wanted = match (options.thinking, tokens) {
-        (Some(mode), _) => Thinking {
-            display: None,
-            ..mode
-        },
-        (None, Some(0)) => Thinking::disabled(),
-        (None, Some(tokens)) => Thinking::budget(tokens),
-        (None, None) => {
-            let likes = model.info.thinking.as_ref()?;
-            if !likes.contains(&lathe_model::catalog::ThinkingKind::Adaptive) {
-                return None;
-            }
-            Thinking::adaptive()
-        }
-    };
-    let display = options.thinking.and_then(|thinking| thinking.display);
-    Some(wanted.showing(display.unwrap_or(lathe_model::ThinkingDisplay::Summarized)))
 }
 
 /// A session's files.

@@ -1,7 +1,8 @@
 //! What the next request of a session here would hold, without sending it.
 
 use crate::decide::OutputCap;
-use crate::open::{OpenError, SessionOptions, prepare};
+use crate::open::prepare;
+use crate::options::{OpenError, SessionOptions};
 use lathe_settings::Environment;
 use serde_json::{Value, json};
 

@@ -1,10 +1,10 @@
 //! Making records: every line of a transcript gets its surroundings here.
 
-use lathe_protocol::Extra;
 use lathe_protocol::content::{Content, ContentBlock};
 use lathe_protocol::ids::{AgentId, RecordId, SessionId};
 use lathe_protocol::message::{AssistantMessage, Message};
 use lathe_protocol::record::{MessageRecord, RecordKind, RecordMessage};
+use lathe_session::RecordTemplate;
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -19,33 +19,14 @@ pub(crate) struct RecordFactory {
 
 impl RecordFactory {
     fn base(&self, kind: RecordKind, parent: Option<RecordId>) -> MessageRecord {
-        MessageRecord {
-            kind,
-            parent_uuid: parent,
-            logical_parent_uuid: None,
-            is_sidechain: self.agent_id.is_some(),
-            agent_id: self.agent_id.clone(),
-            user_type: "external".to_owned(),
-            cwd: self.cwd.to_string_lossy().into_owned(),
+        let template = RecordTemplate {
             session_id: self.session_id,
+            cwd: self.cwd.to_string_lossy().into_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             git_branch: self.git_branch.clone(),
-            subtype: None,
-            message: None,
-            content: None,
-            attachment: None,
-            is_meta: false,
-            is_virtual: false,
-            is_compact_summary: false,
-            is_api_error_message: false,
-            tool_use_result: None,
-            source_tool_assistant_uuid: None,
-            permission_mode: None,
-            request_id: None,
-            uuid: RecordId::random(),
-            timestamp: now(),
-            extra: Extra::new(),
-        }
+            agent_id: self.agent_id.clone(),
+        };
+        template.record(kind, parent)
     }
 
     /// A user record: a prompt, or text that the harness adds.
@@ -123,25 +104,7 @@ impl RecordFactory {
     }
 }
 
-/// Now, as records write it: UTC with milliseconds.
-pub(crate) fn now() -> String {
-    let now = jiff::Timestamp::now();
-    format!("{now:.3}")
-}
-
 /// Text from the harness to the model, marked as such.
 pub(crate) fn reminder(text: &str) -> String {
     format!("<system-reminder>\n{}\n</system-reminder>", text.trim())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn timestamps_have_milliseconds_and_a_z() {
-        let now = now();
-        assert_eq!(now.len(), "2026-01-01T00:00:00.000Z".len(), "{now}");
-        assert!(now.ends_with('Z'));
-    }
 }

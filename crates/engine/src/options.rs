@@ -1,0 +1,158 @@
+//! What a caller chooses about a session, and why one can't be opened.
+
+use crate::questions::Answerer;
+use lathe_model::{ModelError, Thinking};
+use lathe_permissions::ModeRefused;
+use lathe_protocol::ids::{RecordId, SessionId};
+use lathe_protocol::permission::PermissionMode;
+use lathe_session::SessionError;
+use lathe_settings::Source;
+use std::path::PathBuf;
+
+/// What the caller chose.
+#[derive(Debug, Clone)]
+pub struct SessionOptions {
+    /// Further roots.
+    pub add_dirs: Vec<PathBuf>,
+    /// The model, or its short name.
+    pub model: Option<String>,
+    /// The model that takes over when the first is overloaded.
+    pub fallback_model: Option<String>,
+    /// Replaces the system prompt; empty means none.
+    pub system_prompt: Option<String>,
+    /// Added to the system prompt.
+    pub append_system_prompt: Option<String>,
+    /// The built-in tools to offer; `None` is all of them.
+    pub tools: Option<Vec<String>>,
+    /// Rules of the command line that allow.
+    pub allowed_tools: Vec<String>,
+    /// Rules of the command line that deny.
+    pub disallowed_tools: Vec<String>,
+    /// The permission mode; `None` leaves it to settings.
+    pub permission_mode: Option<PermissionMode>,
+    /// Whether bypassPermissions may be entered later.
+    pub allow_bypass: bool,
+    /// Who answers permission questions.
+    pub answerer: Answerer,
+    /// Model calls of one turn.
+    pub max_turns: Option<u32>,
+    /// Dollars of the session.
+    pub max_budget_usd: Option<f64>,
+    /// How the model may reason, by name; `None` leaves it to the rest.
+    pub thinking: Option<Thinking>,
+    /// Tokens that the model may think; `Some(0)` switches thinking off.
+    pub max_thinking_tokens: Option<u32>,
+    /// Beta features to ask for.
+    pub betas: Vec<String>,
+    /// Which conversation.
+    pub session: SessionChoice,
+    /// Copy the history under a new id.
+    pub fork: bool,
+    /// The id of a new session or fork.
+    pub session_id: Option<SessionId>,
+    /// Take the history only up to this record.
+    pub resume_at: Option<RecordId>,
+    /// Refuse unless everything that `resume_at` drops belongs to this prompt's turn.
+    pub resume_drops_turn: Option<RecordId>,
+    /// Whether a transcript is written.
+    pub persist: bool,
+    /// The values of `--settings`.
+    pub settings_flags: Vec<String>,
+    /// The value of `--setting-sources`.
+    pub setting_sources: Option<Vec<Source>>,
+    /// The values of `--managed-settings`.
+    pub managed_settings: Vec<String>,
+    /// The folder whose settings count as the project's; `None` is found from the working folder.
+    pub project_root: Option<PathBuf>,
+    /// The shape that the answer must have.
+    pub json_schema: Option<serde_json::Value>,
+    /// How hard the model should try (`low` … `max`); `None` leaves it to the API.
+    pub effort: Option<String>,
+    /// Tokens that the API lets one task use.
+    pub task_budget: Option<u64>,
+    /// Told of every batch of records that reached the transcript.
+    pub observer: Option<TranscriptObserver>,
+    /// Whether this follows a session that was cleared.
+    pub after_clear: bool,
+}
+
+/// Told of every batch of records that reached the transcript.
+#[derive(Clone)]
+pub struct TranscriptObserver(pub lathe_session::writer::Observer);
+
+impl std::fmt::Debug for TranscriptObserver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TranscriptObserver")
+    }
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        Self {
+            add_dirs: Vec::new(),
+            model: None,
+            fallback_model: None,
+            system_prompt: None,
+            append_system_prompt: None,
+            tools: None,
+            allowed_tools: Vec::new(),
+            disallowed_tools: Vec::new(),
+            permission_mode: None,
+            allow_bypass: false,
+            answerer: Answerer::Nobody,
+            max_turns: None,
+            max_budget_usd: None,
+            thinking: None,
+            max_thinking_tokens: None,
+            betas: Vec::new(),
+            session: SessionChoice::New,
+            fork: false,
+            session_id: None,
+            resume_at: None,
+            resume_drops_turn: None,
+            persist: true,
+            settings_flags: Vec::new(),
+            setting_sources: None,
+            managed_settings: Vec::new(),
+            project_root: None,
+            json_schema: None,
+            effort: None,
+            task_budget: None,
+            observer: None,
+            after_clear: false,
+        }
+    }
+}
+
+/// Which conversation to open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SessionChoice {
+    /// A new one.
+    New,
+    /// The newest of this folder; a new one if there is none.
+    Continue,
+    /// The one with this id, title or file.
+    Resume(String),
+}
+
+/// Why a session could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The caller's choice is wrong.
+    #[error("{0}")]
+    Usage(String),
+    /// There is no key.
+    #[error(
+        "no key for the model API was found.\n  Set one:        export ANTHROPIC_API_KEY=…   (or apiKeyHelper in settings.json)\n  A local model:  export ANTHROPIC_BASE_URL=http://localhost:8080 ANTHROPIC_AUTH_TOKEN=local\n  Without a key:  lathe demo"
+    )]
+    NoCredentials,
+    /// The session's files.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The provider.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The mode may not be entered.
+    #[error(transparent)]
+    Mode(#[from] ModeRefused),
+}
