@@ -530,6 +530,19 @@ fn count_tokens_checks_the_conversation_too() {
 }
 
 #[test]
+fn a_paused_answer_may_come_last_even_with_thinking() {
+    let search = json!({"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}});
+    let paused = Reply::blocks(vec![search.clone()]).stop_reason("pause_turn");
+    let server = serve(Scenario::new().reply(paused).reply(Reply::text("ok")));
+    let mut request = hello();
+    request["thinking"] = json!({"type": "adaptive"});
+    assert_eq!(blocks_of(&server, &request), [search.clone()]);
+    request["messages"] = json!([user(json!("hello")), assistant(json!([search]))]);
+    assert_eq!(post(&server.base_url(), &request).status, 200);
+    server.finish();
+}
+
+#[test]
 fn a_body_can_be_checked_without_a_server() {
     use lathe_scripted::validate::{problems_of, sign};
     assert_eq!(problems_of(&hello()), Vec::<String>::new());

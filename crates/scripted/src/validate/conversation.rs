@@ -52,7 +52,12 @@ pub(crate) fn check(
                 "messages: final assistant content cannot end with trailing whitespace".into(),
             );
         }
-        if reasoning.on {
+        // A paused answer that ends in a call of a server tool is sent back to be continued.
+        let words = last
+            .blocks
+            .last()
+            .is_some_and(|block| block.kind == Kind::Text);
+        if reasoning.on && words {
             problems.push("messages: a prefill is not possible while thinking is on".into());
         }
     }
