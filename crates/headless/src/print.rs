@@ -3,8 +3,9 @@
 use crate::exit::Exit;
 use crate::output::Lines;
 use lathe_engine::{EventStream, SessionHandle};
-use lathe_protocol::event::{Event, NoticeLevel, TurnResult};
+use lathe_protocol::event::{Event, ModelUsage, NoticeLevel, TerminalReason, TurnResult};
 use lathe_protocol::frame::{FrameOptions, frames_of, result_frame};
+use lathe_protocol::ids::SessionId;
 use lathe_protocol::op::{Op, Prompt};
 use std::io::Write;
 use std::sync::Arc;
@@ -157,22 +158,37 @@ fn print_text(result: &TurnResult, lines: &mut Lines<impl Write>, errors: &mut i
 #[must_use]
 pub fn failed_start(message: &str) -> serde_json::Value {
     result_frame(&TurnResult {
-        session_id: lathe_protocol::ids::SessionId::random(),
-        terminal_reason: lathe_protocol::event::TerminalReason::InternalError,
+        terminal_reason: TerminalReason::InternalError,
         is_error: true,
-        text: String::new(),
         errors: vec![message.to_owned()],
+        ..local_result(SessionId::random(), "", indexmap::IndexMap::new())
+    })
+}
+
+/// The result of something that was done without asking the model.
+#[must_use]
+pub fn local_result(
+    session_id: SessionId,
+    text: &str,
+    model_usage: indexmap::IndexMap<String, ModelUsage>,
+) -> TurnResult {
+    TurnResult {
+        session_id,
+        terminal_reason: TerminalReason::Completed,
+        is_error: false,
+        text: text.to_owned(),
+        errors: Vec::new(),
         stop_reason: None,
         num_turns: 0,
         duration: std::time::Duration::ZERO,
         duration_api: std::time::Duration::ZERO,
         usage: lathe_protocol::usage::Usage::default(),
-        total_cost_usd: 0.0,
-        model_usage: indexmap::IndexMap::new(),
+        total_cost_usd: model_usage.values().map(|usage| usage.cost_usd).sum(),
+        model_usage,
         permission_denials: Vec::new(),
         api_error_status: None,
         structured_output: None,
         deferred_tool_use: None,
         origin: None,
-    })
+    }
 }

@@ -99,6 +99,18 @@ pub(crate) struct SessionArguments {
     #[arg(long, value_name = "TOKENS", help_heading = "Model")]
     pub(crate) max_thinking_tokens: Option<u32>,
 
+    /// How hard the model should try: low, medium, high, xhigh or max.
+    #[arg(long, value_parser = ["low", "medium", "high", "xhigh", "max"], value_name = "LEVEL", help_heading = "Model")]
+    pub(crate) effort: Option<String>,
+
+    /// Tokens that one task may use, held by the API.
+    #[arg(long, value_name = "TOKENS", help_heading = "Model")]
+    pub(crate) task_budget: Option<u64>,
+
+    /// The shape of the answer, as a JSON schema: the model hands it over as structured output.
+    #[arg(long, value_name = "SCHEMA", help_heading = "Output")]
+    pub(crate) json_schema: Option<String>,
+
     /// How the model may think: adaptive, or disabled.
     #[arg(long, value_enum, value_name = "MODE", help_heading = "Model")]
     pub(crate) thinking: Option<ThinkingWord>,
@@ -201,6 +213,30 @@ pub(crate) struct SessionArguments {
     #[arg(long, value_enum, value_name = "WHO", help_heading = "Permissions")]
     pub(crate) permission_prompts: Option<PermissionPrompts>,
 
+    /// MCP servers: JSON with "mcpServers", or a file with it. Repeatable.
+    #[arg(long, value_name = "FILE-OR-JSON", num_args = 1.., help_heading = "Extensions")]
+    pub(crate) mcp_config: Vec<String>,
+
+    /// Only the MCP servers of --mcp-config.
+    #[arg(long, help_heading = "Extensions")]
+    pub(crate) strict_mcp_config: bool,
+
+    /// A folder with a plugin. Repeatable.
+    #[arg(long, value_name = "FOLDER", help_heading = "Extensions")]
+    pub(crate) plugin_dir: Vec<PathBuf>,
+
+    /// The agent that leads the conversation.
+    #[arg(long, value_name = "NAME", help_heading = "Extensions")]
+    pub(crate) agent: Option<String>,
+
+    /// Agents, as JSON by name.
+    #[arg(long, value_name = "JSON", help_heading = "Extensions")]
+    pub(crate) agents: Option<String>,
+
+    /// Wait for the host's first request before anything is loaded, as is always done.
+    #[arg(long, hide = true)]
+    pub(crate) await_initialize: bool,
+
     /// Go on with the newest session of this folder.
     #[arg(
         short = 'c',
@@ -235,7 +271,7 @@ pub(crate) struct SessionArguments {
     #[arg(
         long,
         value_name = "UUID",
-        requires = "resume",
+        requires = "resume_session_at",
         help_heading = "Session"
     )]
     pub(crate) resume_drops_turn: Option<Uuid>,

@@ -9,6 +9,7 @@ use lathe_engine::{Answerer, OpenError, SessionChoice, SessionOptions};
 use lathe_headless::exit::Exit;
 use lathe_headless::print::{self, Format, PrintOptions, Signal};
 use lathe_headless::sdk::SdkOptions;
+use lathe_headless::sdk::servers::read_configs;
 use lathe_model::{Thinking, ThinkingDisplay};
 use lathe_protocol::frame::{FrameOptions, SessionStateFrames};
 use lathe_protocol::ids::{RecordId, SessionId};
@@ -17,6 +18,42 @@ use lathe_protocol::permission::PermissionMode;
 use lathe_settings::{Environment, Source};
 use std::io::{IsTerminal as _, Read as _, Write as _};
 use tokio::sync::watch;
+
+/// Opens the interactive terminal.
+async fn interactive(environment: Environment, mut arguments: SessionArguments) -> Exit {
+    let pick_session = arguments
+        .resume
+        .take_if(|wanted| wanted.is_empty())
+        .is_some();
+    let options = match session_options(&arguments) {
+        Ok(options) => options,
+        Err(error) => {
+            complain(&error);
+            return Exit::Usage;
+        }
+    };
+    let terminal = lathe_tui::TerminalOptions {
+        prompt: arguments.prompt.clone(),
+        pick_session,
+        screen_reader: false,
+    };
+    match Box::pin(lathe_tui::run(environment, options, terminal)).await {
+        lathe_tui::Ended::Left => Exit::Success,
+        lathe_tui::Ended::Terminated => Exit::Terminated,
+        lathe_tui::Ended::NoCredentials(why) => {
+            complain(&why);
+            Exit::NoCredentials
+        }
+        lathe_tui::Ended::Usage(why) => {
+            complain(&why);
+            Exit::Usage
+        }
+        lathe_tui::Ended::Failed(why) => {
+            complain(&why);
+            Exit::Failure
+        }
+    }
+}
 
 /// Runs what the flags ask for.
 pub(crate) async fn run(mut environment: Environment, arguments: SessionArguments) -> Exit {
@@ -38,10 +75,7 @@ pub(crate) async fn run(mut environment: Environment, arguments: SessionArgument
         };
     }
     if !arguments.print && arguments.output_format == OutputFormat::Text {
-        complain(
-            "this version works headless: give the prompt with -p (`lathe -p \"…\"`), or see `lathe --help`.",
-        );
-        return Exit::Usage;
+        return interactive(environment, arguments).await;
     }
     let options = match session_options(&arguments) {
         Ok(options) => options,
@@ -57,6 +91,20 @@ pub(crate) async fn run(mut environment: Environment, arguments: SessionArgument
             return Exit::Usage;
         }
     };
+    not_yet(&arguments);
+    match read_configs(&arguments.mcp_config, &environment) {
+        Ok(servers) => {
+            for name in servers.keys() {
+                complain(&format!(
+                    "--mcp-config: the server {name} can't be connected by this version; its tools are not there"
+                ));
+            }
+        }
+        Err(error) => {
+            complain(&error);
+            return Exit::Usage;
+        }
+    }
     let signals = listen();
     print_one(environment, options, &arguments, prompt, signals).await
 }
@@ -91,15 +139,28 @@ async fn drive(
     mut options: SessionOptions,
     arguments: &SessionArguments,
 ) -> Exit {
-    let asks_host = arguments.permission_prompt_tool.as_deref() == Some("stdio")
-        && arguments.permission_prompts != Some(PermissionPrompts::None);
-    if asks_host {
+    let asked = arguments
+        .permission_prompt_tool
+        .as_deref()
+        .filter(|_| arguments.permission_prompts != Some(PermissionPrompts::None));
+    if asked.is_some() {
         options.answerer = Answerer::Face;
     }
+    let mcp_servers = match read_configs(&arguments.mcp_config, &environment) {
+        Ok(servers) => servers,
+        Err(error) => {
+            complain(&error);
+            return Exit::Usage;
+        }
+    };
+    not_yet(arguments);
     let sdk = SdkOptions {
         frames: frame_options(&environment, arguments),
         prompt: arguments.prompt.clone().filter(|prompt| !prompt.is_empty()),
         checkpointing: is_on(&environment, "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"),
+        mirror: arguments.session_mirror,
+        mcp_servers,
+        permission_tool: asked.filter(|tool| *tool != "stdio").map(str::to_owned),
         signals: listen(),
         session: options,
     };
@@ -155,6 +216,20 @@ async fn print_one(
     .await
 }
 
+/// Says which flags ask for something that this version doesn't do. What is asked for in vain must
+/// not look as if it was there.
+fn not_yet(arguments: &SessionArguments) {
+    for folder in &arguments.plugin_dir {
+        complain(&format!(
+            "--plugin-dir: plugins are not supported by this version; {} was not loaded",
+            folder.display()
+        ));
+    }
+    if arguments.agents.is_some() {
+        complain("--agents: agents are not supported by this version; none was loaded");
+    }
+}
+
 fn exit_of(error: &OpenError) -> Exit {
     match error {
         OpenError::Usage(_) | OpenError::Mode(_) => Exit::Usage,
@@ -179,6 +254,19 @@ fn enter_folder(environment: &mut Environment, arguments: &SessionArguments) -> 
 }
 
 fn session_options(arguments: &SessionArguments) -> Result<SessionOptions, String> {
+    if let Some(name) = &arguments.agent {
+        return Err(format!(
+            "--agent: there is no agent {name}: agents are not supported by this version"
+        ));
+    }
+    if let Some(tool) = &arguments.permission_prompt_tool
+        && tool != "stdio"
+        && arguments.input_format != InputFormat::StreamJson
+    {
+        return Err(format!(
+            "--permission-prompt-tool {tool}: only a host's own tools can be asked (with --input-format stream-json)"
+        ));
+    }
     let session = if arguments.continue_session {
         SessionChoice::Continue
     } else {
@@ -242,9 +330,23 @@ fn session_options(arguments: &SessionArguments) -> Result<SessionOptions, Strin
         fork: arguments.fork_session,
         session_id: arguments.session_id.map(SessionId),
         resume_at: arguments.resume_session_at.map(RecordId),
+        resume_drops_turn: arguments.resume_drops_turn.map(RecordId),
         persist: !arguments.no_session_persistence,
         settings_flags: arguments.settings.clone(),
         setting_sources,
+        managed_settings: arguments.managed_settings.clone(),
+        project_root: arguments.project_config_root.clone(),
+        json_schema: match &arguments.json_schema {
+            Some(text) => Some(
+                serde_json::from_str(text)
+                    .map_err(|error| format!("--json-schema: not JSON: {error}"))?,
+            ),
+            None => None,
+        },
+        effort: arguments.effort.clone(),
+        task_budget: arguments.task_budget,
+        observer: None,
+        after_clear: false,
     })
 }
 

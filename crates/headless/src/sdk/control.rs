@@ -1,23 +1,31 @@
 //! The host's requests about a session, and their answers.
 
+use super::initialize::{commands, models};
+use super::servers::Servers;
 use lathe_engine::SessionHandle;
+use lathe_model::ThinkingDisplay;
 use lathe_protocol::ids::RecordId;
 use lathe_protocol::permission::PermissionMode;
 use lathe_session::checkpoint::RewindMode;
-use serde_json::{Value, json};
+use lathe_settings::Source;
+use lathe_settings::key::KeyPath;
+use lathe_settings::patch::Edit;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 /// How much of a file `read_file` gives unless told otherwise.
 const READ_LIMIT: u64 = 512 * 1024;
+/// How much of a background command's output `get_task_output` gives.
+const OUTPUT_LIMIT: u64 = 8 * 1024;
 
-/// The requests that are answered without waiting for anything.
-const QUICK: [&str; 13] = [
+/// The requests that are answered in the order in which they came, before anything behind them.
+const QUICK: [&str; 22] = [
     "interrupt",
     "set_permission_mode",
     "set_model",
     "set_max_thinking_tokens",
     "mcp_status",
-    "mcp_set_servers",
     "get_context_usage",
     "get_settings",
     "list_models",
@@ -25,16 +33,29 @@ const QUICK: [&str; 13] = [
     "rename_session",
     "cancel_async_message",
     "background_tasks",
+    "apply_flag_settings",
+    "update_settings",
+    "reload_skills",
+    "reload_plugins",
+    "reload_output_styles",
+    "list_permission_rules",
+    "get_hooks_listing",
+    "get_usage",
+    "get_task_output",
+    "register_repo_root",
 ];
 
 /// The requests that may take a moment.
-const SLOW: [&str; 6] = [
+const SLOW: [&str; 9] = [
     "rewind_files",
     "stop_task",
     "read_file",
     "seed_read_state",
     "mcp_reconnect",
     "mcp_toggle",
+    "mcp_set_servers",
+    "mcp_call",
+    "get_session_cost",
 ];
 
 /// Whether we know a request.
@@ -43,129 +64,358 @@ pub fn is_known(subtype: &str) -> bool {
     QUICK.contains(&subtype) || SLOW.contains(&subtype)
 }
 
-/// Whether a request is answered without waiting for anything.
+/// Whether a request is answered before anything behind it.
 #[must_use]
 pub fn is_quick(subtype: &str) -> bool {
     QUICK.contains(&subtype)
 }
 
-/// Answers a request.
-///
-/// # Errors
-/// In words, when it can't be done.
-pub async fn answer(
-    session: &SessionHandle,
-    subtype: &str,
-    request: &Value,
-    checkpointing: bool,
-) -> Result<Value, String> {
-    let text = |name: &str| request.get(name).and_then(Value::as_str);
-    let needed = |name: &str| text(name).ok_or_else(|| format!("{subtype}: `{name}` is missing"));
-    match subtype {
-        "interrupt" => Ok(json!({"still_queued": session.queued()})),
-        "set_permission_mode" => {
-            let mode: PermissionMode = needed("mode")?
-                .parse()
-                .map_err(|error| format!("{error}"))?;
-            session
-                .set_permission_mode(mode)
-                .map_err(|error| error.to_string())?;
-            Ok(json!({"mode": mode}))
-        }
-        "set_model" => Ok(json!({"model": session.set_model(text("model"))})),
-        "set_max_thinking_tokens" => {
-            let tokens = request.get("max_thinking_tokens").and_then(Value::as_u64);
-            session.set_max_thinking_tokens(
-                tokens.map(|tokens| u32::try_from(tokens).unwrap_or(u32::MAX)),
-            );
-            Ok(json!({}))
-        }
-        "mcp_status" => Ok(json!({"mcpServers": []})),
-        "mcp_set_servers" => {
-            let wanted = request.get("servers").and_then(Value::as_object);
-            let errors: serde_json::Map<String, Value> = wanted
-                .into_iter()
-                .flat_map(|servers| servers.keys())
-                .map(|name| {
-                    (
-                        name.clone(),
-                        "MCP servers are not supported in this version".into(),
-                    )
-                })
-                .collect();
-            Ok(json!({"added": [], "removed": [], "errors": errors}))
-        }
-        "mcp_reconnect" | "mcp_toggle" => Err(format!(
-            "Server not found: {}",
-            text("serverName").unwrap_or_default()
-        )),
-        "get_context_usage" => Ok(context_usage(session)),
-        "get_settings" => Ok(json!({
-            "effective": session.settings(), "sources": [],
-            "applied": {"model": session.model(), "effort": null},
-        })),
-        "list_models" => {
-            let models: Vec<Value> = session
-                .models()
-                .into_iter()
-                .map(|(value, name)| json!({"value": value, "displayName": name, "description": name}))
-                .collect();
-            Ok(json!({"models": models}))
-        }
-        "get_binary_version" => {
-            Ok(json!({"version": env!("CARGO_PKG_VERSION"), "buildTime": null}))
-        }
-        "rename_session" => {
-            session.rename(needed("title")?);
-            Ok(json!({}))
-        }
-        "cancel_async_message" => {
-            let uuid: RecordId = needed("message_uuid")?
-                .parse()
-                .map_err(|error| format!("message_uuid: {error}"))?;
-            Ok(json!({"cancelled": session.cancel_queued(uuid)}))
-        }
-        "background_tasks" => {
-            let call = text("tool_use_id").map(lathe_protocol::ids::ToolUseId::from);
-            session.send_to_background(call.as_ref());
-            Ok(json!({}))
-        }
-        "rewind_files" => {
-            if !checkpointing {
-                return Err("File rewinding is not enabled.".to_owned());
-            }
-            let to: RecordId = needed("user_message_id")?
-                .parse()
-                .map_err(|error| format!("user_message_id: {error}"))?;
-            let dry_run = request
-                .get("dry_run")
-                .and_then(Value::as_bool)
-                .unwrap_or(false);
-            rewind(session, to, dry_run).await
-        }
-        "stop_task" => session
-            .stop_task(needed("task_id")?)
-            .await
-            .map(|()| json!({})),
-        "read_file" => {
-            let limit = request
-                .get("max_bytes")
-                .and_then(Value::as_u64)
-                .unwrap_or(READ_LIMIT);
-            read_file(session, needed("path")?, limit)
-        }
-        "seed_read_state" => {
-            let modified = request
-                .get("mtime")
-                .and_then(Value::as_f64)
-                .unwrap_or_default();
-            let modified =
-                SystemTime::UNIX_EPOCH + Duration::from_secs_f64(modified.max(0.0) / 1000.0);
-            let known = session.seed_read_state(needed("path")?, modified);
-            Ok(json!({"seeded": known}))
-        }
-        _ => Err(format!("Unknown control request: {subtype}")),
+/// What requests are answered from.
+#[derive(Clone)]
+pub struct Desk {
+    /// The session.
+    pub session: Arc<SessionHandle>,
+    /// Its MCP servers.
+    pub servers: Servers,
+    /// Whether `rewind_files` may be used.
+    pub checkpointing: bool,
+}
+
+/// A request, with its fields at hand.
+struct Request<'a> {
+    subtype: &'a str,
+    fields: &'a Value,
+}
+
+impl Request<'_> {
+    fn text(&self, name: &str) -> Option<&str> {
+        self.fields.get(name).and_then(Value::as_str)
     }
+
+    fn needed(&self, name: &str) -> Result<&str, String> {
+        self.text(name)
+            .ok_or_else(|| format!("{}: `{name}` is missing", self.subtype))
+    }
+
+    fn record(&self, name: &str) -> Result<RecordId, String> {
+        self.needed(name)?
+            .parse()
+            .map_err(|error| format!("{}: `{name}`: {error}", self.subtype))
+    }
+
+    fn flag(&self, name: &str) -> bool {
+        let value = self.fields.get(name).and_then(Value::as_bool);
+        value.unwrap_or(false)
+    }
+
+    fn object(&self, name: &str) -> Result<&Map<String, Value>, String> {
+        self.fields
+            .get(name)
+            .and_then(Value::as_object)
+            .ok_or_else(|| format!("{}: `{name}` must be an object", self.subtype))
+    }
+}
+
+impl Desk {
+    /// Answers a request.
+    ///
+    /// # Errors
+    /// In words, when it can't be done.
+    pub async fn answer(&self, subtype: &str, fields: &Value) -> Result<Value, String> {
+        let request = Request { subtype, fields };
+        if is_quick(subtype) {
+            return self.quick(&request);
+        }
+        let session = &self.session;
+        match subtype {
+            "rewind_files" => {
+                if !self.checkpointing {
+                    return Err("File rewinding is not enabled.".to_owned());
+                }
+                let to = request.record("user_message_id")?;
+                rewind(session, to, request.flag("dry_run")).await
+            }
+            "stop_task" => {
+                session.stop_task(request.needed("task_id")?).await?;
+                Ok(json!({}))
+            }
+            "read_file" => {
+                let limit = fields.get("max_bytes").and_then(Value::as_u64);
+                read_file(
+                    session,
+                    request.needed("path")?,
+                    limit.unwrap_or(READ_LIMIT),
+                )
+            }
+            "seed_read_state" => {
+                let modified = fields.get("mtime").and_then(Value::as_f64);
+                let since = Duration::try_from_secs_f64(modified.unwrap_or_default() / 1000.0)
+                    .map_err(|error| format!("seed_read_state: `mtime`: {error}"))?;
+                let modified = SystemTime::UNIX_EPOCH + since;
+                let known = session.seed_read_state(request.needed("path")?, modified);
+                Ok(json!({"seeded": known}))
+            }
+            "mcp_reconnect" => {
+                let name = request.needed("serverName")?;
+                let outcome = self.servers.connect(name).await;
+                self.servers.offer(session);
+                outcome.map(|()| json!({}))
+            }
+            "mcp_toggle" => {
+                let name = request.needed("serverName")?;
+                if self.servers.toggle(name, request.flag("enabled"))? {
+                    // What fails is shown by mcp_status; the switch itself was thrown.
+                    let _ = self.servers.connect(name).await;
+                }
+                self.servers.offer(session);
+                Ok(json!({}))
+            }
+            "mcp_set_servers" => {
+                let (added, removed) = self.servers.replace(request.object("servers")?);
+                for name in self.servers.pending() {
+                    let _ = self.servers.connect(&name).await;
+                }
+                self.servers.offer(session);
+                let errors: Map<String, Value> = added
+                    .iter()
+                    .filter_map(|name| Some((name.clone(), self.servers.failure(name)?.into())))
+                    .collect();
+                Ok(json!({"added": added, "removed": removed, "errors": errors}))
+            }
+            "mcp_call" => {
+                let arguments = fields.get("arguments").cloned();
+                self.servers
+                    .call_by_name(
+                        request.needed("tool")?,
+                        arguments.unwrap_or_else(|| json!({})),
+                    )
+                    .await
+            }
+            "get_session_cost" => {
+                let cost: f64 = session
+                    .totals()
+                    .models
+                    .values()
+                    .map(|usage| usage.cost_usd)
+                    .sum();
+                Ok(json!({"text": format!("Total cost: ${cost:.4}")}))
+            }
+            _ => Err(format!("Unknown control request: {subtype}")),
+        }
+    }
+
+    fn quick(&self, request: &Request<'_>) -> Result<Value, String> {
+        let session = &self.session;
+        match request.subtype {
+            // The face adds what it holds itself and carries it out.
+            "interrupt" => Ok(json!({"still_queued": session.queued()})),
+            "set_permission_mode" => {
+                let mode: PermissionMode = request
+                    .needed("mode")?
+                    .parse()
+                    .map_err(|error| format!("{error}"))?;
+                session
+                    .set_permission_mode(mode)
+                    .map_err(|error| error.to_string())?;
+                Ok(json!({"mode": mode}))
+            }
+            "set_model" => Ok(json!({"model": session.set_model(request.text("model"))})),
+            "set_max_thinking_tokens" => {
+                let tokens = request.fields.get("max_thinking_tokens");
+                let tokens = tokens.and_then(Value::as_u64);
+                session.set_max_thinking_tokens(
+                    tokens.map(|tokens| u32::try_from(tokens).unwrap_or(u32::MAX)),
+                );
+                match request.text("thinking_display") {
+                    Some("summarized") => session.set_thinking_display(ThinkingDisplay::Summarized),
+                    Some("omitted") => session.set_thinking_display(ThinkingDisplay::Omitted),
+                    _ => {}
+                }
+                Ok(json!({}))
+            }
+            "mcp_status" => Ok(json!({"mcpServers": self.servers.status()})),
+            "get_context_usage" => Ok(self.context_usage()),
+            "get_settings" => Ok(json!({
+                "effective": session.settings(), "sources": session.settings_layers(),
+                "applied": {"model": session.model(), "effort": session.effort()},
+            })),
+            "list_models" => Ok(json!({"models": models(session)})),
+            "get_binary_version" => {
+                Ok(json!({"version": env!("CARGO_PKG_VERSION"), "buildTime": null}))
+            }
+            "rename_session" => {
+                session.rename(request.needed("title")?);
+                Ok(json!({}))
+            }
+            "cancel_async_message" => {
+                let uuid = request.record("message_uuid")?;
+                Ok(json!({"cancelled": session.cancel_queued(uuid)}))
+            }
+            "background_tasks" => {
+                let call = request.text("tool_use_id");
+                let call = call.map(lathe_protocol::ids::ToolUseId::from);
+                session.send_to_background(call.as_ref());
+                Ok(json!({}))
+            }
+            "apply_flag_settings" => {
+                session.change_flag_settings(request.object("settings")?)?;
+                Ok(json!({}))
+            }
+            "update_settings" => update_settings(session, request),
+            "reload_skills" => Ok(json!({"skills": []})),
+            "reload_plugins" => Ok(json!({
+                "commands": commands(), "agents": [], "plugins": [],
+                "mcpServers": self.servers.status(), "error_count": 0,
+            })),
+            "reload_output_styles" => Ok(json!({"available_output_styles": ["default"]})),
+            "list_permission_rules" => Ok(self.permission_rules()),
+            "get_hooks_listing" => Ok(self.hooks_listing()),
+            "get_usage" => Ok(self.usage()),
+            "get_task_output" => {
+                let (output, total, truncated) =
+                    session.task_output(request.needed("task_id")?, OUTPUT_LIMIT)?;
+                Ok(json!({"output": output, "total_bytes": total, "truncated": truncated}))
+            }
+            "register_repo_root" => {
+                let folder = session.resolve_path(request.needed("directory")?);
+                let real = std::fs::canonicalize(&folder)
+                    .map_err(|error| format!("{} can't be used: {error}", folder.display()))?;
+                session.add_root(&real);
+                Ok(json!({}))
+            }
+            other => Err(format!("Unknown control request: {other}")),
+        }
+    }
+
+    fn permission_rules(&self) -> Value {
+        let rules: Vec<Value> = self
+            .session
+            .rules()
+            .into_iter()
+            .map(|(rule, behavior, source)| {
+                json!({"rule": rule, "behavior": behavior, "source": source})
+            })
+            .collect();
+        let cwd = self.session.working_folder();
+        let folders: Vec<Value> = self
+            .session
+            .roots()
+            .iter()
+            .map(|path| json!({"path": path, "source": "session"}))
+            .collect();
+        json!({"state": {
+            "rules": rules, "workspaceDirectories": folders, "originalCwd": cwd,
+            "managedOnly": false,
+        }})
+    }
+
+    fn hooks_listing(&self) -> Value {
+        let mut counts: indexmap::IndexMap<String, usize> = indexmap::IndexMap::new();
+        let mut hooks = Vec::new();
+        for hook in self.session.hooks().list() {
+            let event = hook.event.to_string();
+            *counts.entry(event.clone()).or_default() += 1;
+            let source = hook.source.to_string();
+            hooks.push(json!({
+                "event": event, "matcher": hook.matcher.unwrap_or_default(),
+                "source": source, "sourceLabel": source,
+                "type": serde_json::to_value(hook.kind).unwrap_or_default(),
+                "displayText": hook.hook, "commandText": hook.hook, "contentLabel": "Command",
+                "condition": hook.condition, "timeout": hook.timeout,
+                "disabled": hook.off.is_some(),
+            }));
+        }
+        let events: Vec<Value> = counts
+            .into_iter()
+            .map(|(name, count)| {
+                json!({"name": name, "summary": name, "supportsMatcher": true, "hookCount": count})
+            })
+            .collect();
+        json!({
+            "events": events, "hooks": hooks, "eventCatalog": [],
+            "policy": {
+                "disabledByPolicy": false, "managedOnly": false, "pluginOnly": false,
+                "allDisabled": false, "policyHookCount": 0,
+            },
+        })
+    }
+
+    fn usage(&self) -> Value {
+        let totals = self.session.totals();
+        let cost: f64 = totals.models.values().map(|usage| usage.cost_usd).sum();
+        json!({
+            "session": {
+                "total_cost_usd": cost, "total_api_duration_ms": totals.api_duration_ms,
+                "total_duration_ms": totals.api_duration_ms + totals.tool_duration_ms,
+                "total_lines_added": totals.lines_added,
+                "total_lines_removed": totals.lines_removed, "model_usage": totals.models,
+            },
+            "subscription_type": null, "rate_limits_available": false, "rate_limits": null,
+            "behaviors": null,
+        })
+    }
+
+    fn context_usage(&self) -> Value {
+        let usage = self.session.context_usage();
+        let used = usage.system + usage.tools + usage.messages;
+        let reserve = usage.max_output.min(20_000) + 13_000;
+        let free = usage.window.saturating_sub(used + reserve);
+        let part = |name: &str, tokens: u64, color: &str, kind: &str| json!({"name": name, "tokens": tokens, "color": color, "kind": kind});
+        #[allow(
+            clippy::cast_precision_loss,
+            reason = "token counts are far below 2^52"
+        )]
+        let percentage = if usage.window == 0 {
+            0.0
+        } else {
+            (used as f64 / usage.window as f64 * 100.0).min(100.0)
+        };
+        let files: Vec<Value> = usage
+            .instruction_files
+            .iter()
+            .map(|(path, scope, tokens)| json!({"path": path, "type": scope, "tokens": tokens}))
+            .collect();
+        json!({
+            "categories": [
+                part("System prompt", usage.system, "gray", "used"),
+                part("System tools", usage.tools, "blue", "used"),
+                part("Messages", usage.messages, "purple", "used"),
+                part("Free space", free, "white", "free"),
+                part("Autocompact buffer", reserve, "yellow", "buffer"),
+            ],
+            "totalTokens": used, "maxTokens": usage.window, "rawMaxTokens": usage.window,
+            "percentage": percentage, "model": usage.model,
+            "isAutoCompactEnabled": usage.auto_compact,
+            "autoCompactThreshold": usage.window.saturating_sub(reserve),
+            "memoryFiles": files, "mcpTools": self.servers.tool_sizes(), "agents": [],
+            "gridRows": [], "apiUsage": null,
+        })
+    }
+}
+
+/// Changes the user's or the project's own settings file.
+fn update_settings(session: &SessionHandle, request: &Request<'_>) -> Result<Value, String> {
+    let source = match request.needed("source")? {
+        "localSettings" => Source::Local,
+        "userSettings" => Source::User,
+        other => return Err(format!("update_settings: {other} is not written by hosts")),
+    };
+    let mut edits = Vec::new();
+    for (key, value) in request.object("settings")? {
+        let path = KeyPath(vec![key.clone()]);
+        edits.push(if value.is_null() {
+            Edit::Unset { key: path }
+        } else {
+            lathe_settings::write::check(&path, value).map_err(|error| error.to_string())?;
+            Edit::Set {
+                key: path,
+                value: value.clone(),
+            }
+        });
+    }
+    lathe_settings::write::write(session.places(), source, &edits, None)
+        .map_err(|error| error.to_string())?;
+    Ok(json!({}))
 }
 
 async fn rewind(session: &SessionHandle, to: RecordId, dry_run: bool) -> Result<Value, String> {
@@ -213,40 +463,4 @@ fn read_file(session: &SessionHandle, path: &str, limit: u64) -> Result<Value, S
         fields.insert("truncated".to_owned(), true.into());
     }
     Ok(answer)
-}
-
-fn context_usage(session: &SessionHandle) -> Value {
-    let usage = session.context_usage();
-    let used = usage.system + usage.tools + usage.messages;
-    let reserve = usage.max_output.min(20_000) + 13_000;
-    let free = usage.window.saturating_sub(used + reserve);
-    let part = |name: &str, tokens: u64, color: &str, kind: &str| json!({"name": name, "tokens": tokens, "color": color, "kind": kind});
-    #[allow(
-        clippy::cast_precision_loss,
-        reason = "token counts are far below 2^52"
-    )]
-    let percentage = if usage.window == 0 {
-        0.0
-    } else {
-        (used as f64 / usage.window as f64 * 100.0).min(100.0)
-    };
-    let files: Vec<Value> = usage
-        .instruction_files
-        .iter()
-        .map(|(path, scope, tokens)| json!({"path": path, "type": scope, "tokens": tokens}))
-        .collect();
-    json!({
-        "categories": [
-            part("System prompt", usage.system, "gray", "used"),
-            part("System tools", usage.tools, "blue", "used"),
-            part("Messages", usage.messages, "purple", "used"),
-            part("Free space", free, "white", "free"),
-            part("Autocompact buffer", reserve, "yellow", "buffer"),
-        ],
-        "totalTokens": used, "maxTokens": usage.window, "rawMaxTokens": usage.window,
-        "percentage": percentage, "model": usage.model,
-        "isAutoCompactEnabled": usage.auto_compact,
-        "autoCompactThreshold": usage.window.saturating_sub(reserve),
-        "memoryFiles": files, "mcpTools": [], "agents": [], "gridRows": [], "apiUsage": null,
-    })
 }

@@ -28,7 +28,8 @@ pub struct Host {
 }
 
 struct Inner {
-    frames: mpsc::Sender<Value>,
+    /// `None` is the end.
+    frames: mpsc::Sender<Option<Value>>,
     open: Mutex<Questions>,
 }
 
@@ -38,7 +39,7 @@ struct Questions {
     closed: bool,
 }
 
-/// Writes frames until the last [`Host`] is gone.
+/// Writes frames until [`Host::finish`], or until the last [`Host`] is gone.
 pub struct FrameWriter {
     thread: Option<JoinHandle<()>>,
 }
@@ -59,12 +60,12 @@ impl Host {
     /// # Errors
     /// When no thread can be started.
     pub fn start(output: impl Write + Send + 'static) -> std::io::Result<(Self, FrameWriter)> {
-        let (frames, receiver) = mpsc::channel::<Value>();
+        let (frames, receiver) = mpsc::channel::<Option<Value>>();
         let thread = std::thread::Builder::new()
             .name("frames".to_owned())
             .spawn(move || {
                 let mut lines = Lines::new(output);
-                for frame in receiver {
+                while let Ok(Some(frame)) = receiver.recv() {
                     lines.json(&frame);
                 }
             })?;
@@ -85,7 +86,12 @@ impl Host {
     /// Sends a frame.
     pub fn send(&self, frame: Value) {
         // A writer that is gone has nobody left to write to.
-        let _ = self.inner.frames.send(frame);
+        let _ = self.inner.frames.send(Some(frame));
+    }
+
+    /// Nothing more is written after what was sent so far.
+    pub fn finish(&self) {
+        let _ = self.inner.frames.send(None);
     }
 
     /// Asks the host under an id of our own choice.

@@ -1,5 +1,6 @@
 //! The host's first request: how the session is set up, and what we can do.
 
+use super::command::COMMANDS;
 use super::host::Host;
 use lathe_engine::{SessionHandle, SessionOptions};
 use lathe_protocol::frame::COMPATIBILITY_VERSION;
@@ -22,9 +23,18 @@ pub struct Initialize {
     /// Added to the system prompt.
     #[serde(default)]
     append_system_prompt: Option<String>,
+    /// The shape that the answer must have.
+    #[serde(default)]
+    json_schema: Option<Value>,
+    /// MCP servers that live in the host.
+    #[serde(default)]
+    sdk_mcp_servers: Option<Vec<String>>,
     /// Whether sub-agents' words are shown.
     #[serde(default)]
-    pub forward_subagent_text: bool,
+    forward_subagent_text: Option<bool>,
+    /// Whether the host stops background tasks one by one; else an interruption stops them all.
+    #[serde(default)]
+    per_task_stop_affordance: Option<bool>,
     /// A title for the session.
     #[serde(default)]
     title: Option<String>,
@@ -59,6 +69,23 @@ impl Initialize {
         Ok(initialize)
     }
 
+    /// Whether sub-agents' words are shown.
+    #[must_use]
+    pub fn forwards_subagent_text(&self) -> bool {
+        self.forward_subagent_text.unwrap_or(false)
+    }
+
+    /// Whether an interruption leaves background tasks alone.
+    #[must_use]
+    pub fn stops_tasks_itself(&self) -> bool {
+        self.per_task_stop_affordance.unwrap_or(false)
+    }
+
+    /// The MCP servers that live in the host.
+    pub fn mcp_servers(&self) -> impl Iterator<Item = &str> {
+        self.sdk_mcp_servers.iter().flatten().map(String::as_str)
+    }
+
     /// What it changes about how the session is opened.
     pub fn apply(&self, options: &mut SessionOptions) {
         if let Some(prompt) = &self.system_prompt {
@@ -74,10 +101,16 @@ impl Initialize {
         if let Some(text) = &self.append_system_prompt {
             options.append_system_prompt = Some(text.clone());
         }
+        if let Some(schema) = &self.json_schema {
+            options.json_schema = Some(schema.clone());
+        }
     }
 
-    /// Registers the host's hook functions. Gives what is wrong with them.
-    pub fn register_hooks(&self, session: &SessionHandle, host: &Host) -> Vec<String> {
+    /// Registers the host's hook functions and the title. Gives what is wrong with the hooks.
+    pub fn register(&self, session: &SessionHandle, host: &Host) -> Vec<String> {
+        if let Some(title) = &self.title {
+            session.rename(title);
+        }
         let Some(hooks) = &self.hooks else {
             return Vec::new();
         };
@@ -101,22 +134,14 @@ impl Initialize {
                 problems.extend(wrong);
             }
         }
-        if let Some(title) = &self.title {
-            session.rename(title);
-        }
         problems
     }
 
     /// What we answer.
     #[must_use]
     pub fn response(&self, session: &SessionHandle) -> Value {
-        let models: Vec<Value> = session
-            .models()
-            .into_iter()
-            .map(|(value, name)| json!({"value": value, "displayName": name, "description": name}))
-            .collect();
         let mut response = json!({
-            "commands": [], "agents": [], "models": models,
+            "commands": commands(), "agents": [], "models": models(session),
             "output_style": "default", "available_output_styles": ["default"],
             "account": {"apiKeySource": session.key_source(), "tokenSource": session.key_source(), "apiProvider": "anthropic"},
             "hook_on_failure_supported": true,
@@ -132,4 +157,25 @@ impl Initialize {
         }
         response
     }
+}
+
+/// The commands, as hosts are told of them.
+#[must_use]
+pub fn commands() -> Value {
+    COMMANDS
+        .iter()
+        .map(|(name, description, hint)| {
+            json!({"name": name, "description": description, "argumentHint": hint})
+        })
+        .collect()
+}
+
+/// The models, as hosts are told of them.
+#[must_use]
+pub fn models(session: &SessionHandle) -> Value {
+    session
+        .models()
+        .into_iter()
+        .map(|(value, name)| json!({"value": value, "displayName": name, "description": name}))
+        .collect()
 }

@@ -1,0 +1,717 @@
+//! The face that a host sees: one loop over the host's lines, the session's events and what finishes
+//! in the background.
+//!
+//! Prompts are passed on as they come, with three exceptions: before the host's MCP servers are
+//! connected, a prompt waits for them; a prompt that is a command waits until the turns before it are
+//! over, and whatever came after it waits behind it; and a prompt of the priority `later` waits until
+//! there is nothing else to do.
+
+use super::SdkOptions;
+use super::command::{self, Command};
+use super::control::{self, Desk};
+use super::host::Host;
+use super::initialize::Initialize;
+use super::input::{self, Line};
+use super::mirror;
+use super::servers::Servers;
+use crate::exit::Exit;
+use crate::print::{Signal, failed_start, local_result};
+use indexmap::IndexMap;
+use lathe_engine::{EventStream, OpenError, SessionChoice, SessionHandle};
+use lathe_protocol::event::{Event, NoticeLevel, SessionState, TaskNotice};
+use lathe_protocol::frame::{
+    HostFrame, UserFrame, control_error, control_success, frames_of, result_frame,
+};
+use lathe_protocol::ids::{RecordId, RequestId, SessionId};
+use lathe_protocol::op::{Op, Prompt};
+use lathe_protocol::permission::{PermissionReply, PermissionRequest};
+use lathe_settings::Environment;
+use serde_json::{Value, json};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::io::Write;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+
+/// The state behind the loop.
+pub(super) struct Face<E> {
+    environment: Environment,
+    options: SdkOptions,
+    host: Host,
+    errors: E,
+    open: Option<Open>,
+    initialize: Option<Arc<Initialize>>,
+    servers: Servers,
+    /// Permission questions that are with the host.
+    questions: HashMap<RequestId, AbortHandle>,
+    /// What waits for something before it, oldest first.
+    held: VecDeque<Held>,
+    /// Prompts that wait until there is nothing else to do.
+    later: VecDeque<Prompt>,
+    /// Prompts that the session has and did not begin with yet.
+    passed_on: HashSet<RecordId>,
+    running: bool,
+    /// A compaction that a prompt asked for runs; what it could not do.
+    compacting: Option<Option<String>>,
+    /// Rounds of connecting that go on.
+    connecting: usize,
+    connected: (mpsc::UnboundedSender<()>, mpsc::UnboundedReceiver<()>),
+    /// Background tasks that run.
+    tasks: IndexMap<String, Value>,
+    last_failed: bool,
+    input_open: bool,
+    stopping: bool,
+}
+
+struct Open {
+    session: Arc<SessionHandle>,
+    events: EventStream,
+}
+
+/// Something that waits.
+enum Held {
+    Prompt(Box<Prompt>),
+    Command(Command),
+}
+
+impl<E: Write> Face<E> {
+    pub(super) fn new(
+        environment: Environment,
+        mut options: SdkOptions,
+        host: Host,
+        errors: E,
+    ) -> Self {
+        let servers = Servers::new(host.clone(), &environment);
+        for (name, config) in &options.mcp_servers {
+            servers.declare(name, config);
+        }
+        if options.mirror {
+            options.session.observer = Some(mirror::observer(host.clone()));
+        }
+        Self {
+            environment,
+            options,
+            host,
+            errors,
+            open: None,
+            initialize: None,
+            servers,
+            questions: HashMap::new(),
+            held: VecDeque::new(),
+            later: VecDeque::new(),
+            passed_on: HashSet::new(),
+            running: false,
+            compacting: None,
+            connecting: 0,
+            connected: mpsc::unbounded_channel(),
+            tasks: IndexMap::new(),
+            last_failed: false,
+            input_open: true,
+            stopping: false,
+        }
+    }
+
+    pub(super) async fn run(&mut self, mut lines: mpsc::UnboundedReceiver<Line>) -> Exit {
+        let mut signals = self.options.signals.clone();
+        let mut signal = Signal::None;
+        if let Some(prompt) = self.options.prompt.take()
+            && let Err(exit) = self.prompt(Prompt::new(prompt), false).await
+        {
+            return exit;
+        }
+        loop {
+            if let Err(exit) = self.release().await {
+                return exit;
+            }
+            if !self.input_open {
+                if self.open.is_none() {
+                    break;
+                }
+                self.end();
+            }
+            let next_event = async {
+                match &mut self.open {
+                    Some(open) => open.events.next().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                changed = signals.changed(), if signal == Signal::None => {
+                    signal = if changed.is_ok() { *signals.borrow() } else { Signal::Terminate };
+                    self.input_open = false;
+                    self.held.clear();
+                    self.later.clear();
+                    self.host.close();
+                    if let Some(open) = &self.open {
+                        open.session.send(Op::Interrupt { drop_queued: true });
+                    }
+                }
+                Some(()) = self.connected.1.recv() => {
+                    self.connecting = self.connecting.saturating_sub(1);
+                    if let Some(open) = &self.open {
+                        self.servers.offer(&open.session);
+                    }
+                }
+                line = lines.recv(), if self.input_open => match line {
+                    Some(line) => {
+                        if let Err(exit) = self.line(line).await {
+                            return exit;
+                        }
+                    }
+                    None => {
+                        self.input_open = false;
+                        self.host.close();
+                    }
+                },
+                event = next_event => match event {
+                    Some(Event::SessionEnded) | None => break,
+                    Some(event) => self.event(&event),
+                },
+            }
+        }
+        match signal {
+            Signal::Interrupt => Exit::Interrupted,
+            Signal::Terminate => Exit::Terminated,
+            Signal::None if self.last_failed => Exit::Failure,
+            Signal::None => Exit::Success,
+        }
+    }
+
+    /// The host has said everything: what was accepted is finished, then the session ends.
+    fn end(&mut self) {
+        let waits = !self.held.is_empty() || !self.later.is_empty() || self.connecting > 0;
+        if let Some(open) = &self.open
+            && !self.stopping
+            && !waits
+        {
+            self.stopping = true;
+            open.session.send(Op::Shutdown);
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        !self.running && self.passed_on.is_empty()
+    }
+
+    /// Passes on what has nothing to wait for any more.
+    async fn release(&mut self) -> Result<(), Exit> {
+        while self.connecting == 0 {
+            match self.held.front() {
+                Some(Held::Prompt(_)) => {}
+                Some(Held::Command(_)) if self.is_idle() => {}
+                Some(Held::Command(_)) => return Ok(()),
+                None => break,
+            }
+            match self.held.pop_front() {
+                Some(Held::Prompt(prompt)) => self.pass_on(*prompt),
+                Some(Held::Command(command)) => self.carry_out(command).await?,
+                None => {}
+            }
+        }
+        if self.connecting == 0
+            && self.held.is_empty()
+            && self.is_idle()
+            && let Some(prompt) = self.later.pop_front()
+        {
+            self.pass_on(prompt);
+        }
+        Ok(())
+    }
+
+    fn pass_on(&mut self, prompt: Prompt) {
+        if let Some(open) = &self.open {
+            self.passed_on.insert(prompt.uuid);
+            open.session.send(Op::Prompt(prompt));
+        }
+    }
+
+    async fn line(&mut self, line: Line) -> Result<(), Exit> {
+        let text = match line {
+            Line::Text(text) => text,
+            Line::TooLong(bytes) => {
+                self.complain(&format!(
+                    "a frame of {bytes} bytes was left out; the limit is {}",
+                    input::MAX_LINE
+                ));
+                return Ok(());
+            }
+            Line::NotText => {
+                self.complain("a frame that isn't UTF-8 was left out");
+                return Ok(());
+            }
+        };
+        if !text.starts_with('{') {
+            return Ok(());
+        }
+        match HostFrame::parse(&text) {
+            Ok(HostFrame::ControlRequest {
+                request_id,
+                request,
+            }) => self.control(request_id, request).await,
+            Ok(HostFrame::ControlResponse {
+                request_id,
+                response,
+            }) => {
+                self.host.answered(&request_id, response);
+                Ok(())
+            }
+            Ok(HostFrame::User(frame)) => {
+                let later = frame.priority.as_deref() == Some("later");
+                self.prompt(prompt_of(*frame), later).await
+            }
+            Ok(
+                HostFrame::ControlCancel { .. } | HostFrame::KeepAlive | HostFrame::Unknown { .. },
+            ) => Ok(()),
+            Err(error) => {
+                self.complain(&format!("a frame was left out: {error}"));
+                Ok(())
+            }
+        }
+    }
+
+    async fn prompt(&mut self, prompt: Prompt, later: bool) -> Result<(), Exit> {
+        self.session().await?;
+        if later {
+            self.later.push_back(prompt);
+        } else if let Some(command) = command::parse(&prompt) {
+            self.held.push_back(Held::Command(command));
+        } else {
+            self.held.push_back(Held::Prompt(Box::new(prompt)));
+        }
+        Ok(())
+    }
+
+    /// The session; opened now if it isn't yet.
+    async fn session(&mut self) -> Result<Arc<SessionHandle>, Exit> {
+        if let Some(open) = &self.open {
+            return Ok(open.session.clone());
+        }
+        let mut options = self.options.session.clone();
+        if let Some(initialize) = &self.initialize {
+            initialize.apply(&mut options);
+        }
+        match lathe_engine::open(self.environment.clone(), options).await {
+            Ok(opened) => {
+                for remark in &opened.remarks {
+                    self.complain(remark);
+                }
+                let session = Arc::new(opened.session);
+                if let Some(initialize) = self.initialize.clone() {
+                    for problem in initialize.register(&session, &self.host) {
+                        self.complain(&problem);
+                    }
+                }
+                self.open = Some(Open {
+                    session: session.clone(),
+                    events: opened.events,
+                });
+                self.servers.offer(&session);
+                self.connect();
+                Ok(session)
+            }
+            Err(error) => Err(self.cannot_open(&error)),
+        }
+    }
+
+    /// Connects the MCP servers that wait for it. The host answers over the same line, so this runs
+    /// beside the loop.
+    fn connect(&mut self) {
+        let pending = self.servers.pending();
+        if pending.is_empty() {
+            return;
+        }
+        self.connecting += 1;
+        let (servers, done) = (self.servers.clone(), self.connected.0.clone());
+        tokio::spawn(async move {
+            let all = pending.iter().map(|name| servers.connect(name));
+            // A server that fails is shown as failed; the session goes on.
+            futures::future::join_all(all).await;
+            let _ = done.send(());
+        });
+    }
+
+    /// A host that waits for an answer gets one: a result that says why there is none.
+    fn cannot_open(&mut self, error: &OpenError) -> Exit {
+        self.complain(&error.to_string());
+        self.host.send(failed_start(&error.to_string()));
+        Exit::Failure
+    }
+
+    async fn control(&mut self, id: RequestId, request: Value) -> Result<(), Exit> {
+        let subtype = request
+            .get("subtype")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned();
+        if subtype == "initialize" {
+            return self.initialize(&id, &request).await;
+        }
+        if !control::is_known(&subtype) {
+            self.host.send(control_error(
+                &id,
+                &format!("Unknown control request: {subtype}"),
+            ));
+            return Ok(());
+        }
+        let session = self.session().await?;
+        if subtype == "interrupt" {
+            let cancel_queued = request.get("cancel_queued").and_then(Value::as_bool);
+            self.interrupt(&id, &session, cancel_queued.unwrap_or(false));
+            return Ok(());
+        }
+        if subtype == "cancel_async_message" && self.cancel_held(&id, &request) {
+            return Ok(());
+        }
+        let desk = Desk {
+            session,
+            servers: self.servers.clone(),
+            checkpointing: self.options.checkpointing,
+        };
+        let host = self.host.clone();
+        if control::is_quick(&subtype) {
+            let answer = desk.answer(&subtype, &request).await;
+            if subtype == "cancel_async_message"
+                && matches!(&answer, Ok(answer) if answer["cancelled"] == true)
+                && let Some(uuid) = message_uuid(&request)
+            {
+                self.passed_on.remove(&uuid);
+            }
+            respond(&host, &id, answer);
+        } else {
+            // What takes time must not hold up the frames behind it.
+            tokio::spawn(async move {
+                let answer = desk.answer(&subtype, &request).await;
+                respond(&host, &id, answer);
+            });
+        }
+        Ok(())
+    }
+
+    /// Answers first, then stops what runs: the host reads the receipt before the result.
+    fn interrupt(&mut self, id: &RequestId, session: &Arc<SessionHandle>, cancel_queued: bool) {
+        let held = self.held.iter().filter_map(|held| match held {
+            Held::Prompt(prompt) => Some(prompt.uuid),
+            Held::Command(_) => None,
+        });
+        let mut queued = session.queued();
+        queued.extend(held);
+        queued.extend(self.later.iter().map(|prompt| prompt.uuid));
+        let receipt = if cancel_queued {
+            self.held.clear();
+            self.later.clear();
+            for uuid in &queued {
+                self.passed_on.remove(uuid);
+            }
+            json!({"still_queued": [], "cancelled": queued})
+        } else {
+            json!({"still_queued": queued})
+        };
+        self.host.send(control_success(id, receipt));
+        session.send(Op::Interrupt {
+            drop_queued: cancel_queued,
+        });
+        let keeps_tasks = self
+            .initialize
+            .as_ref()
+            .is_some_and(|initialize| initialize.stops_tasks_itself());
+        if !keeps_tasks && !self.tasks.is_empty() {
+            let session = session.clone();
+            tokio::spawn(async move { session.stop_all_tasks().await });
+        }
+    }
+
+    /// Drops a prompt that waits here. Returns whether there was one; it is answered then.
+    fn cancel_held(&mut self, id: &RequestId, request: &Value) -> bool {
+        let Some(uuid) = message_uuid(request) else {
+            return false;
+        };
+        let before = self.held.len() + self.later.len();
+        self.held
+            .retain(|held| !matches!(held, Held::Prompt(prompt) if prompt.uuid == uuid));
+        self.later.retain(|prompt| prompt.uuid != uuid);
+        if self.held.len() + self.later.len() == before {
+            return false;
+        }
+        self.host
+            .send(control_success(id, json!({"cancelled": true})));
+        true
+    }
+
+    async fn initialize(&mut self, id: &RequestId, request: &Value) -> Result<(), Exit> {
+        match Initialize::parse(request) {
+            Ok(initialize) => {
+                let first = self.open.is_none();
+                if first {
+                    self.options.frames.forward_subagent_text = initialize.forwards_subagent_text();
+                    for name in initialize.mcp_servers() {
+                        self.servers.declare(name, &json!({"type": "sdk"}));
+                    }
+                    self.initialize = Some(Arc::new(initialize));
+                }
+                let session = self.session().await?;
+                let initialize = self.initialize.clone().unwrap_or_default();
+                self.host
+                    .send(control_success(id, initialize.response(&session)));
+            }
+            Err(error) => self.host.send(control_error(id, &error)),
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, event: &Event) {
+        let Some(open) = &self.open else { return };
+        let session_id = open.session.session_id();
+        match event {
+            Event::PermissionRequested(request) => {
+                let asking = ask(
+                    self.host.clone(),
+                    self.servers.clone(),
+                    self.options.permission_tool.clone(),
+                    open.session.clone(),
+                    request.clone(),
+                );
+                let task = tokio::spawn(asking);
+                self.questions
+                    .insert(request.request_id.clone(), task.abort_handle());
+            }
+            Event::PermissionResolved { request_id, .. } => {
+                // Dropping the question withdraws it, if the host has not answered.
+                if let Some(task) = self.questions.remove(request_id) {
+                    task.abort();
+                }
+            }
+            Event::TurnFinished(result) => self.last_failed = result.is_error,
+            Event::PromptAccepted { record } => {
+                self.passed_on.remove(&record.uuid);
+            }
+            Event::StateChanged(state) => {
+                self.running = *state != SessionState::Idle;
+                if *state == SessionState::Idle
+                    && let Some(problem) = self.compacting.take()
+                {
+                    self.finish_command(problem.as_deref().unwrap_or_default());
+                }
+            }
+            Event::Notice {
+                level: NoticeLevel::Warning,
+                text,
+            } => {
+                if let Some(problem) = &mut self.compacting {
+                    *problem = Some(text.clone());
+                }
+            }
+            _ => {}
+        }
+        for frame in frames_of(event, session_id, self.options.frames) {
+            self.host.send(frame);
+        }
+        if matches!(event, Event::StateChanged(SessionState::Running)) && self.compacting.is_some()
+        {
+            let init = self.open.as_ref().map(|open| open.session.init());
+            self.show(&Event::TurnStarted(Arc::new(init.unwrap_or_default())));
+        }
+        if let Event::Task(notice) = event {
+            self.note_task(notice, session_id);
+        }
+    }
+
+    /// Keeps the list of background tasks and tells the host when it changes.
+    fn note_task(&mut self, notice: &TaskNotice, session_id: SessionId) {
+        match notice {
+            TaskNotice::Started {
+                task_id,
+                description,
+                task_type,
+                ..
+            } => {
+                let shown = json!({
+                    "task_id": task_id, "task_type": task_type, "description": description,
+                });
+                self.tasks.insert(task_id.0.clone(), shown);
+            }
+            TaskNotice::Finished { task_id, .. } => {
+                self.tasks.shift_remove(task_id.as_str());
+            }
+            TaskNotice::Progress { .. } => return,
+        }
+        let tasks: Vec<&Value> = self.tasks.values().collect();
+        self.host.send(json!({
+            "type": "system", "subtype": "background_tasks_changed", "tasks": tasks,
+            "uuid": RecordId::random(), "session_id": session_id,
+        }));
+    }
+
+    async fn carry_out(&mut self, command: Command) -> Result<(), Exit> {
+        match command {
+            Command::Clear => self.clear().await,
+            Command::Compact(instructions) => {
+                let session = self.session().await?;
+                self.running = true;
+                self.compacting = Some(None);
+                session.send(Op::Compact { instructions });
+                Ok(())
+            }
+            Command::Unknown(name) => {
+                let session = self.session().await?;
+                self.show(&Event::StateChanged(SessionState::Running));
+                self.show(&Event::TurnStarted(Arc::new(session.init())));
+                self.finish_command(&format!("Unknown slash command: /{name}"));
+                self.show(&Event::StateChanged(SessionState::Idle));
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends the session and begins a new one in the same process.
+    async fn clear(&mut self) -> Result<(), Exit> {
+        let Some(mut old) = self.open.take() else {
+            return Ok(());
+        };
+        let old_id = old.session.session_id();
+        let (model, mode) = (old.session.model(), old.session.permission_mode());
+        old.session.send(Op::Shutdown);
+        while let Some(event) = old.events.next().await {
+            if matches!(event, Event::SessionEnded) {
+                break;
+            }
+            for frame in frames_of(&event, old_id, self.options.frames) {
+                self.host.send(frame);
+            }
+        }
+        drop(old);
+        self.tasks.clear();
+        let options = &mut self.options.session;
+        options.session = SessionChoice::New;
+        options.fork = false;
+        options.session_id = None;
+        options.resume_at = None;
+        options.resume_drops_turn = None;
+        options.after_clear = true;
+        let session = self.session().await?;
+        session.set_model(Some(&model));
+        if mode != session.permission_mode()
+            && let Err(error) = session.set_permission_mode(mode)
+        {
+            self.complain(&error.to_string());
+        }
+        self.show(&Event::StateChanged(SessionState::Running));
+        self.host.send(json!({
+            "type": "conversation_reset", "new_conversation_id": session.session_id(),
+            "uuid": RecordId::random(), "session_id": old_id,
+        }));
+        self.show(&Event::TurnStarted(Arc::new(session.init())));
+        self.finish_command("");
+        self.show(&Event::StateChanged(SessionState::Idle));
+        Ok(())
+    }
+
+    /// Sends the frames of something that happened here and not in the session.
+    fn show(&self, event: &Event) {
+        let Some(open) = &self.open else { return };
+        for frame in frames_of(event, open.session.session_id(), self.options.frames) {
+            self.host.send(frame);
+        }
+    }
+
+    /// The result of a prompt that was a command.
+    fn finish_command(&mut self, text: &str) {
+        let Some(open) = &self.open else { return };
+        self.last_failed = false;
+        let totals = open.session.totals();
+        self.host.send(result_frame(&local_result(
+            open.session.session_id(),
+            text,
+            totals.models,
+        )));
+    }
+
+    fn complain(&mut self, message: &str) {
+        let _ = writeln!(self.errors, "lathe: {message}");
+    }
+}
+
+fn message_uuid(request: &Value) -> Option<RecordId> {
+    request.get("message_uuid")?.as_str()?.parse().ok()
+}
+
+fn respond(host: &Host, id: &RequestId, answer: Result<Value, String>) {
+    host.send(match answer {
+        Ok(response) => control_success(id, response),
+        Err(error) => control_error(id, &error),
+    });
+}
+
+/// Takes a permission question to whoever answers, and the answer to the session.
+async fn ask(
+    host: Host,
+    servers: Servers,
+    tool: Option<String>,
+    session: Arc<SessionHandle>,
+    request: Arc<PermissionRequest>,
+) {
+    let answer = match &tool {
+        Some(tool) => ask_tool(&servers, tool, &request).await,
+        None => ask_host(&host, &request).await,
+    };
+    let reply = match answer {
+        Ok(answer) => serde_json::from_value::<PermissionReply>(answer).unwrap_or_else(|error| {
+            PermissionReply::deny(format!(
+                "The answer to the permission question doesn't fit: {error}"
+            ))
+        }),
+        Err(error) => PermissionReply::deny(format!("The permission question failed: {error}")),
+    };
+    session.send(Op::PermissionReply {
+        request_id: request.request_id.clone(),
+        reply,
+    });
+}
+
+async fn ask_host(host: &Host, request: &PermissionRequest) -> Result<Value, String> {
+    let mut question = serde_json::to_value(request).unwrap_or_default();
+    if let Some(fields) = question.as_object_mut() {
+        fields.shift_remove("request_id");
+        fields.insert("subtype".to_owned(), "can_use_tool".into());
+    }
+    host.ask(request.request_id.clone(), question).await
+}
+
+/// Asks an MCP tool; its answer is JSON in a text.
+async fn ask_tool(
+    servers: &Servers,
+    tool: &str,
+    request: &PermissionRequest,
+) -> Result<Value, String> {
+    let arguments = json!({
+        "tool_name": request.tool_name, "input": request.input,
+        "tool_use_id": request.tool_use_id,
+    });
+    let result = servers.call_by_name(tool, arguments).await?;
+    let text = lathe_tools::mcp_tool::output(&result).content.text();
+    serde_json::from_str(&text).map_err(|error| format!("{tool} gave no JSON: {error}"))
+}
+
+fn prompt_of(frame: UserFrame) -> Prompt {
+    let mut prompt = Prompt::new(simplified(frame.message.content));
+    prompt.uuid = frame.uuid.unwrap_or_else(RecordId::random);
+    prompt.verbatim = frame.client_composed;
+    prompt.context_only = frame.should_query == Some(false);
+    prompt.is_meta = frame.is_synthetic;
+    let human = json!({"kind": "human"});
+    prompt.origin = frame.origin.filter(|origin| *origin == human);
+    prompt
+}
+
+/// A prompt of one text block is stored as plain text: hosts compare it.
+fn simplified(content: lathe_protocol::content::Content) -> lathe_protocol::content::Content {
+    use lathe_protocol::content::{Content, ContentBlock};
+    match content {
+        Content::Blocks(mut blocks) if blocks.len() == 1 => match blocks.pop() {
+            Some(ContentBlock::Text(text)) if text.extra.is_empty() => Content::Text(text.text),
+            Some(block) => Content::Blocks(vec![block]),
+            None => Content::Blocks(Vec::new()),
+        },
+        other => other,
+    }
+}
