@@ -536,7 +536,7 @@ fn a_paused_answer_may_come_last_even_with_thinking() {
     let server = serve(Scenario::new().reply(paused).reply(Reply::text("ok")));
     let mut request = hello();
     request["thinking"] = json!({"type": "adaptive"});
-    assert_eq!(blocks_of(&server, &request), [search.clone()]);
+    assert_eq!(blocks_of(&server, &request), std::slice::from_ref(&search));
     request["messages"] = json!([user(json!("hello")), assistant(json!([search]))]);
     assert_eq!(post(&server.base_url(), &request).status, 200);
     server.finish();
