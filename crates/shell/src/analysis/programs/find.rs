@@ -221,14 +221,18 @@ pub(super) fn judge_xargs(words: &[Argument], surroundings: Surroundings<'_>) ->
             "words from input could turn into options of {name}"
         ));
     }
-    if ["-I", "-i", "--replace"]
-        .iter()
-        .any(|option| sorted.has(option))
-    {
-        // The replaced text can stand in the command's name.
-        let replaced = sorted.values("-I").next().flatten().unwrap_or("{}");
-        if replaced.is_empty() || name.contains(replaced) {
-            return Err("xargs replaces the command itself".to_owned());
+    // The replaced text can stand in the command's name.
+    for option in ["-I", "-i", "--replace"] {
+        for (given, word, attached) in &sorted.options {
+            let replaced = match (word, attached) {
+                _ if given != option => continue,
+                (Some(word), _) => word.fixed(),
+                (None, Some(text)) if !text.is_empty() => Some(text.as_str()),
+                (None, _) => Some("{}"),
+            };
+            if replaced.is_none_or(|text| text.is_empty() || name.contains(text)) {
+                return Err("xargs replaces the command itself".to_owned());
+            }
         }
     }
     let mut argv = vec![Argument::Fixed(name.to_owned())];

@@ -45,7 +45,13 @@ pub(super) fn judge(name: &str, words: &[Argument]) -> Verdict {
         None
     };
     let words = without_bindings.as_deref().unwrap_or(words);
-    match sort(words, entry.options, Order::Mixed) {
+    // Where a second operand is written, a word after the first is one to programs that don't look for
+    // options there.
+    let order = match entry.operands {
+        Operands::OneFile => Order::OperandsLast,
+        _ => Order::Mixed,
+    };
+    match sort(words, entry.options, order) {
         Ok(sorted) => {
             special_cases(name, words, &sorted)?;
             let mut paths = operand_paths(name, entry.operands, &sorted)?;
@@ -273,6 +279,17 @@ fn jq_without_bindings(words: &[Argument]) -> Result<Vec<Argument>, String> {
 
 /// `ps aux`: letters without a dash. Without a dash, `e` shows the environment of every process.
 fn check_ps(sorted: &Sorted<'_>) -> Result<(), String> {
+    // `-aux` is read as `aux` where there is no user `x`, so what follows a `u` counts as letters too.
+    let users = sorted
+        .options
+        .iter()
+        .filter(|(name, _, _)| name == "-u" || name == "-U");
+    if users
+        .filter_map(|(_, _, attached)| attached.as_deref())
+        .any(|text| text.contains('e'))
+    {
+        return Err("ps with words that could show environments".to_owned());
+    }
     let plain = sorted.operands.iter().all(|word| {
         word.fixed().is_some_and(|text| {
             text.bytes()
