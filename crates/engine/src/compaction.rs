@@ -1,22 +1,33 @@
 //! Compaction: older conversation is replaced by a summary that the model writes of it.
 //!
 //! The summary is asked for with the same prefix as any other request, so the provider's cache still
-//! hits. When even that request is too long, the oldest rounds are left out of it, a fifth at a time.
+//! hits. When even that request is too long, images and long blocks are shortened first, then the
+//! oldest rounds are left out of it. Nothing is changed unless a summary came that makes the
+//! conversation shorter; what a summary can't hold (files, the task list, what runs) is put after it.
 
 use crate::core::Core;
 use crate::decide::OutputCap;
+use crate::records::reminder;
 use futures::StreamExt as _;
-use lathe_model::{Delivery, MessageAssembler, ModelError, ModelRequest};
-use lathe_protocol::content::{ContentBlock, joined_text};
+use lathe_model::{Delivery, MessageAssembler, ModelError, ModelRequest, estimate};
+use lathe_protocol::content::{Content, ContentBlock, joined_text};
 use lathe_protocol::encoded::EncodedMessage;
 use lathe_protocol::event::Event;
-use lathe_protocol::message::Role;
-use lathe_protocol::record::COMPACT_BOUNDARY;
+use lathe_protocol::ids::RecordId;
+use lathe_protocol::message::{Message, Role};
+use lathe_protocol::record::{COMPACT_BOUNDARY, MessageRecord, Record};
 use serde_json::json;
+use std::collections::HashMap;
 use tokio_util::sync::CancellationToken;
 
-/// How often a summary is asked for before it is given up.
+/// How often the oldest rounds are left out of the request for a summary.
 const MAX_TRIES: u32 = 3;
+/// Tokens that a summary may have.
+const MOST_SUMMARY_TOKENS: u32 = 20_000;
+/// A block of a summary's request that is longer is shortened when the request is too long.
+const LONG_BLOCK: usize = 12_000;
+/// How much of the person's last words stays word for word.
+const MOST_LAST_WORDS: usize = 20_000;
 
 /// Why a compaction did not happen.
 #[derive(Debug, thiserror::Error)]
@@ -25,7 +36,7 @@ pub(crate) enum CompactionError {
     Nothing,
     #[error("the model gave an empty summary")]
     Empty,
-    #[error("the summary is not shorter than the conversation")]
+    #[error("the summary would not make the conversation shorter by enough")]
     NoProgress,
     #[error("{0}")]
     Model(#[from] ModelError),
@@ -33,6 +44,8 @@ pub(crate) enum CompactionError {
     Prevented(String),
     #[error("the transcript could not be written: {0}")]
     Transcript(#[from] lathe_session::SessionError),
+    #[error("there is no message {0} in the present conversation")]
+    UnknownMessage(RecordId),
 }
 
 impl Core {
@@ -43,9 +56,36 @@ impl Core {
         instructions: Option<&str>,
         cancel: &CancellationToken,
     ) -> Result<(), CompactionError> {
+        let outcome = self.compact_now(trigger, instructions, None, cancel).await;
+        self.note_compaction(&outcome);
+        outcome
+    }
+
+    /// As [`Self::compact`], but what came after a record stays as it is.
+    pub(crate) async fn compact_up_to(
+        &mut self,
+        record: RecordId,
+        instructions: Option<&str>,
+        cancel: &CancellationToken,
+    ) -> Result<(), CompactionError> {
+        self.compact_now("manual", instructions, Some(record), cancel)
+            .await
+    }
+
+    async fn compact_now(
+        &mut self,
+        trigger: &str,
+        instructions: Option<&str>,
+        up_to: Option<RecordId>,
+        cancel: &CancellationToken,
+    ) -> Result<(), CompactionError> {
         if self.conversation.is_empty() {
             return Err(CompactionError::Nothing);
         }
+        let kept = match up_to {
+            Some(record) => self.records_after(record).await?,
+            None => Vec::new(),
+        };
         if let Some(reason) = self
             .shared
             .hooks
@@ -55,27 +95,24 @@ impl Core {
             return Err(CompactionError::Prevented(reason));
         }
         self.shared.events.send(Event::Compacting);
-        let before_bytes = self.conversation.estimated_bytes();
-        let before_tokens = self.last_usage.as_ref().map_or_else(
-            || bytes_as_tokens(before_bytes),
-            |usage| usage.total_input() + usage.output_tokens,
-        );
-        let summary = self.summary(instructions, cancel).await?;
-        if summary.trim().is_empty() {
-            return Err(CompactionError::Empty);
-        }
-        if summary.len() >= before_bytes {
-            return Err(CompactionError::NoProgress);
-        }
+        let fixed = self.fixed_tokens();
+        let before = self.context_tokens();
+        let summary = self.summary(instructions, kept.first(), cancel).await?;
+        let restored = self.restored();
+        self.check_progress(trigger, &summary, &restored, before.saturating_sub(fixed))?;
 
-        let last_prompt = self.last_prompt();
+        let last_prompt = if kept.is_empty() {
+            self.last_prompt()
+        } else {
+            None
+        };
         let mut boundary = self
             .records
             .system(None, COMPACT_BOUNDARY, "Conversation compacted");
         boundary.logical_parent_uuid = self.tip;
         boundary.extra.insert(
             "compactMetadata".into(),
-            json!({"trigger": trigger, "preTokens": before_tokens}),
+            json!({"trigger": trigger, "preTokens": before}),
         );
         let boundary_id = boundary.uuid;
         self.append_synced(boundary).await?;
@@ -96,16 +133,116 @@ impl Core {
         let mut record = self.records.user(Some(boundary_id), text);
         record.is_compact_summary = true;
         self.append_synced(record).await?;
+        for piece in restored {
+            let record = self.records.meta(self.tip, reminder(&piece));
+            self.append(record);
+        }
+        self.keep_after(kept);
+        self.after_compaction(trigger, before, &summary).await;
+        Ok(())
+    }
+
+    /// A summary must be worth it: an automatic one frees a fifth, any other at least something.
+    fn check_progress(
+        &self,
+        trigger: &str,
+        summary: &str,
+        restored: &[String],
+        before: u64,
+    ) -> Result<(), CompactionError> {
+        if summary.trim().is_empty() {
+            return Err(CompactionError::Empty);
+        }
+        let summary = estimate::text(summary);
+        let enough = if trigger == "auto" {
+            let restored: u64 = restored.iter().map(|piece| estimate::text(piece)).sum();
+            (summary + restored) * 5 <= before * 4
+        } else {
+            summary < before
+        };
+        if enough {
+            Ok(())
+        } else {
+            Err(CompactionError::NoProgress)
+        }
+    }
+
+    /// What follows from a new beginning: nothing that was shown is in the conversation any more.
+    async fn after_compaction(&mut self, trigger: &str, before: u64, summary: &str) {
         self.without_media.clear();
         self.last_usage = None;
-        let after_tokens = bytes_as_tokens(self.conversation.estimated_bytes());
+        self.context.sent_results.clear();
+        self.context.prefix.expect("the conversation was compacted");
+        self.shared.tools.file_cache.forget_answers();
+        self.refresh_instructions();
+        let verdict = self.shared.hooks.session_start("compact").await;
+        if !verdict.context.is_empty() {
+            let record = self
+                .records
+                .meta(self.tip, reminder(&verdict.context.join("\n\n")));
+            self.append(record);
+        }
+        let after = self.context_tokens();
         self.shared.events.send(Event::Compacted {
             trigger: trigger.to_owned(),
-            pre_tokens: before_tokens,
-            post_tokens: Some(after_tokens),
+            pre_tokens: before,
+            post_tokens: Some(after),
         });
-        self.shared.hooks.post_compact(trigger, &summary).await;
-        Ok(())
+        self.shared.hooks.post_compact(trigger, summary).await;
+    }
+
+    /// The records of the present conversation after one of them, as the transcript has them.
+    async fn records_after(
+        &mut self,
+        record: RecordId,
+    ) -> Result<Vec<MessageRecord>, CompactionError> {
+        self.transcript.flush().await?;
+        let unknown = || CompactionError::UnknownMessage(record);
+        let path = self.transcript.path().to_owned();
+        let tip = self.tip.ok_or_else(unknown)?;
+        let loaded = tokio::task::spawn_blocking(move || lathe_session::load_tail(&path))
+            .await
+            .map_err(|_| unknown())??;
+        let chain = loaded.chain_to(tip)?;
+        let mut after = chain
+            .iter()
+            .skip_while(|other| other.uuid() != Some(record));
+        after.next().ok_or_else(unknown)?;
+        let mut kept: Vec<MessageRecord> = after
+            .filter_map(|record| match &**record {
+                Record::Message(message) => Some((**message).clone()),
+                _ => None,
+            })
+            .collect();
+        // A result needs its call: what is kept begins with words.
+        let first = kept
+            .iter()
+            .position(MessageRecord::is_prompt)
+            .unwrap_or(kept.len());
+        kept.drain(..first);
+        if kept.is_empty() {
+            return Err(unknown());
+        }
+        Ok(kept)
+    }
+
+    /// Takes kept records over into the new beginning, under ids of their own.
+    fn keep_after(&mut self, kept: Vec<MessageRecord>) {
+        let mut ids: HashMap<RecordId, RecordId> = HashMap::new();
+        for mut record in kept {
+            let id = RecordId::random();
+            ids.insert(record.uuid, id);
+            record
+                .extra
+                .insert("keptFrom".into(), record.uuid.to_string().into());
+            record.uuid = id;
+            record.parent_uuid = self.tip;
+            record.source_tool_assistant_uuid = record
+                .source_tool_assistant_uuid
+                .map(|call| ids.get(&call).copied().unwrap_or(call));
+            self.take_in(Record::Message(Box::new(record)));
+            self.tip = Some(id);
+        }
     }
 
     /// The last words of the person that are in the conversation.
@@ -120,13 +257,23 @@ impl Core {
                 })
                 .collect();
             let text = joined_text(&words);
-            (!text.trim().is_empty()).then(|| text.chars().take(20_000).collect())
+            if text.trim().is_empty() {
+                return None;
+            }
+            // After an earlier compaction the last words may be its summary, which holds the words.
+            if text.starts_with(include_str!("../prompts/continued.md").trim_end()) {
+                return text
+                    .split_once("\n\nThe person's last message, word for word:\n")
+                    .map(|(_, words)| cut(words, MOST_LAST_WORDS));
+            }
+            Some(cut(&text, MOST_LAST_WORDS))
         })
     }
 
     async fn summary(
         &mut self,
         instructions: Option<&str>,
+        kept: Option<&MessageRecord>,
         cancel: &CancellationToken,
     ) -> Result<String, CompactionError> {
         let mut directive = include_str!("../prompts/compact.md").to_owned();
@@ -136,25 +283,54 @@ impl Core {
             directive.push_str("\nThe person asks for this in particular: ");
             directive.push_str(instructions.trim());
         }
-        let mut request = self.request(OutputCap::Large);
-        let whole = std::mem::take(&mut request.messages);
-        let mut skip = 0;
-        let mut failure = None;
-        for _ in 0..MAX_TRIES {
-            request.messages = with_directive(&whole, skip, &directive);
-            match self.ask_for_text(request.clone(), cancel).await {
-                Ok(text) => return Ok(text),
-                Err(
-                    error @ (ModelError::PromptTooLong { .. } | ModelError::RequestTooLarge(_)),
-                ) => {
-                    let share = gap_share(&error).unwrap_or(0.2);
-                    skip = next_skip(&whole, skip, share);
-                    failure = Some(error);
-                }
-                Err(error) => return Err(error.into()),
-            }
+        if let Some(first) = kept {
+            let words = first
+                .message
+                .as_ref()
+                .map(|message| cut(&message.text(), 200))
+                .unwrap_or_default();
+            directive.push_str("\nSum up only what came before this message of the person, which stays in the conversation with all that follows it: ");
+            directive.push_str(&words);
         }
-        Err(failure.map_or(CompactionError::Nothing, CompactionError::Model))
+        let mut request = self.request(OutputCap::Large);
+        if !matches!(
+            request.thinking,
+            Some(lathe_model::Thinking {
+                mode: lathe_model::ThinkingMode::Budget(_),
+                ..
+            })
+        ) {
+            request.max_tokens = request.max_tokens.min(MOST_SUMMARY_TOKENS);
+        }
+        let mut whole = std::mem::take(&mut request.messages);
+        let mut skip = 0;
+        let mut slimmed = false;
+        let mut tries = 0;
+        loop {
+            request.messages = with_directive(&whole, skip, &directive);
+            let error = match self.ask_for_text(request.clone(), cancel).await {
+                Ok(text) => return Ok(without_scratch(&text)),
+                Err(
+                    error @ (ModelError::PromptTooLong { .. }
+                    | ModelError::RequestTooLarge(_)
+                    | ModelError::ImageTooLarge { .. }
+                    | ModelError::PdfTooLarge { .. }),
+                ) => error,
+                Err(error) => return Err(error.into()),
+            };
+            if !slimmed && slim(&mut whole) {
+                slimmed = true;
+                continue;
+            }
+            slimmed = true;
+            let share = gap_share(&error).unwrap_or(0.2);
+            let next = next_skip(&whole, skip, share);
+            tries += 1;
+            if tries > MAX_TRIES || next >= whole.len() {
+                return Err(error.into());
+            }
+            skip = next;
+        }
     }
 
     /// A model call whose words are wanted, not its tool calls.
@@ -197,16 +373,115 @@ impl Core {
         }
         let text = assembler.text();
         if let Some(header) = assembler.header() {
-            self.ledger
-                .note_response(&header.model, &header.usage, &self.shared.catalog);
+            self.ledger.note_part(
+                crate::ledger::Part::Compaction,
+                &header.model,
+                &header.usage,
+                &self.shared.catalog,
+            );
         }
         Ok(text)
     }
 }
 
-/// A rough count for what no provider has counted yet.
-fn bytes_as_tokens(bytes: usize) -> u64 {
-    u64::try_from(bytes / 4).unwrap_or(u64::MAX)
+/// The beginning of a text, with a word about the rest.
+fn cut(text: &str, characters: usize) -> String {
+    match text.char_indices().nth(characters) {
+        None => text.to_owned(),
+        Some((at, _)) => format!(
+            "{}\n[… {} more bytes were left out]",
+            &text[..at],
+            text.len() - at
+        ),
+    }
+}
+
+/// A summary without the scratch work that led to it.
+fn without_scratch(text: &str) -> String {
+    let mut text = text.to_owned();
+    while let Some(start) = text.find("<analysis>") {
+        match text[start..].find("</analysis>") {
+            Some(end) => text.replace_range(start..start + end + "</analysis>".len(), ""),
+            // It never got to the summary.
+            None => text.truncate(start),
+        }
+    }
+    let inner = text.split_once("<summary>").map(|(_, rest)| {
+        rest.split_once("</summary>")
+            .map_or(rest, |(inner, _)| inner)
+    });
+    inner.unwrap_or(&text).trim().to_owned()
+}
+
+/// Takes images out of messages and shortens long blocks. Returns whether that changed anything.
+fn slim(messages: &mut [EncodedMessage]) -> bool {
+    let mut changed = false;
+    for message in messages {
+        let worth_a_look = message.bytes.len() > LONG_BLOCK
+            || crate::core::memmem(&message.bytes, b"\"type\":\"base64\"");
+        if !worth_a_look {
+            continue;
+        }
+        let Ok(decoded) = serde_json::from_slice::<Message>(&message.bytes) else {
+            continue;
+        };
+        let mut blocks = decoded.content.into_blocks();
+        let mut shorter = false;
+        for block in &mut blocks {
+            shorter |= slim_block(block);
+        }
+        if shorter && let Ok(encoded) = EncodedMessage::new(message.role, &blocks) {
+            *message = encoded;
+            changed = true;
+        }
+    }
+    changed
+}
+
+fn slim_block(block: &mut ContentBlock) -> bool {
+    match block {
+        ContentBlock::Image(_) | ContentBlock::Document(_) => {
+            let kind = block.kind().to_owned();
+            *block = ContentBlock::text(format!("[{kind}]"));
+            true
+        }
+        ContentBlock::Text(text) if text.text.len() > LONG_BLOCK => {
+            text.text = middle_out(&text.text);
+            true
+        }
+        ContentBlock::ToolResult(result) => match &mut result.content {
+            Some(Content::Text(text)) if text.len() > LONG_BLOCK => {
+                *text = middle_out(text);
+                true
+            }
+            Some(Content::Blocks(inner)) => {
+                let mut shorter = false;
+                for block in inner {
+                    shorter |= slim_block(block);
+                }
+                shorter
+            }
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// The two ends of a text.
+fn middle_out(text: &str) -> String {
+    let (mut head, mut tail) = (LONG_BLOCK / 3, text.len() - LONG_BLOCK / 6);
+    while !text.is_char_boundary(head) {
+        head -= 1;
+    }
+    while !text.is_char_boundary(tail) {
+        tail += 1;
+    }
+    format!(
+        "{}\n[… {} bytes left out …]\n{}",
+        &text[..head],
+        tail - head,
+        &text[tail..]
+    )
 }
 
 /// By what share the request is too long, when the API said so.
@@ -272,8 +547,7 @@ fn with_directive(
     let note = ContentBlock::text(directive);
     match kept.pop() {
         Some(last) if last.role == Role::User => {
-            let decoded: Option<lathe_protocol::message::Message> =
-                serde_json::from_slice(&last.bytes).ok();
+            let decoded: Option<Message> = serde_json::from_slice(&last.bytes).ok();
             let mut blocks = decoded
                 .map(|message| message.content.into_blocks())
                 .unwrap_or_default();
@@ -331,5 +605,46 @@ mod tests {
         assert_eq!(next_skip(&messages, 0, 0.2), 2);
         assert_eq!(next_skip(&messages, 2, 0.0), 3);
         assert_eq!(next_skip(&messages, 10, 0.5), 10);
+    }
+
+    #[test]
+    fn scratch_work_is_taken_out_of_a_summary() {
+        assert_eq!(without_scratch("plain"), "plain");
+        assert_eq!(
+            without_scratch("<analysis>hm</analysis>\n<summary>\n1. all\n</summary> bye"),
+            "1. all"
+        );
+        assert_eq!(without_scratch("<summary>cut off"), "cut off");
+        assert_eq!(without_scratch("<analysis>never ends"), "");
+    }
+
+    #[test]
+    fn images_and_long_blocks_are_shortened_and_the_rest_stays() {
+        let image = ContentBlock::image("image/png", "AAAA");
+        let long = "é".repeat(LONG_BLOCK);
+        let mut messages = vec![
+            message(Role::User, "short"),
+            EncodedMessage::new(
+                Role::User,
+                &[
+                    image,
+                    ContentBlock::tool_result("t".into(), long.as_str(), false),
+                ],
+            )
+            .unwrap(),
+        ];
+        let before = messages[0].clone();
+        assert!(slim(&mut messages));
+        assert_eq!(messages[0], before);
+        let text = std::str::from_utf8(&messages[1].bytes).unwrap();
+        assert!(text.contains("[image]") && text.contains("bytes left out"));
+        assert!(text.len() < LONG_BLOCK, "{}", text.len());
+        assert!(!slim(&mut messages));
+    }
+
+    #[test]
+    fn the_last_words_are_cut_with_a_note() {
+        assert_eq!(cut("äö", 2), "äö");
+        assert!(cut("äöü", 2).starts_with("äö\n[… 2 more bytes"));
     }
 }

@@ -1,11 +1,13 @@
 //! The state of a conversation: what the turn loop owns ([`Core`]) and what it shares with the session
 //! actor while it runs ([`Shared`], [`Turn`]).
 
+use crate::context::ContextState;
 use crate::decide::{Limits, OutputCap};
 use crate::events::EventSink;
 use crate::guard::RepeatGuard;
 use crate::hook_points::HookPoints;
 use crate::ledger::Ledger;
+use crate::prompt::PromptParts;
 use crate::questions::Questions;
 use crate::records::RecordFactory;
 use crate::undo::Undo;
@@ -125,11 +127,14 @@ pub(crate) struct Core {
     /// Messages whose images or documents the API refused, by the bytes of the original.
     pub(crate) without_media: HashMap<Bytes, EncodedMessage>,
     pub(crate) tools_encoded: Option<(ToolRegistry, Bytes)>,
+    pub(crate) context: ContextState,
 }
 
 /// What doesn't change during a session.
 pub(crate) struct Fixed {
     pub(crate) system: Bytes,
+    /// What the system prompt is made of, for when a part of it changes.
+    pub(crate) prompt: PromptParts,
     pub(crate) limits: Limits,
     pub(crate) policy: RecoveryPolicy,
     pub(crate) fallback_model: Option<String>,
@@ -192,10 +197,8 @@ impl Core {
     /// faces show. Gives its id.
     pub(crate) fn append(&mut self, record: MessageRecord) -> RecordId {
         let uuid = record.uuid;
-        let record = Record::Message(Box::new(record));
-        self.conversation.push(&record);
+        let record = self.take_in(Record::Message(Box::new(record)));
         self.tip = Some(uuid);
-        self.transcript.append(record.clone());
         if let Record::Message(record) = record {
             self.shared.events.send(Event::Record {
                 record: Arc::new(*record),
@@ -203,6 +206,16 @@ impl Core {
             });
         }
         uuid
+    }
+
+    /// Adds a record to what the model sees, to the measure of it and to the transcript.
+    pub(crate) fn take_in(&mut self, record: Record) -> Record {
+        self.conversation.push(&record);
+        if let Record::Message(message) = &record {
+            self.context.meter.note(message);
+        }
+        self.transcript.append(record.clone());
+        record
     }
 
     /// As [`Self::append`], and on disk when it returns.
@@ -214,6 +227,7 @@ impl Core {
         let record = Record::Message(Box::new(record));
         self.transcript.append_synced(record.clone()).await?;
         self.conversation.push(&record);
+        self.context.meter.note(&shown);
         self.tip = Some(shown.uuid);
         Ok(shown)
     }
@@ -234,6 +248,7 @@ impl Core {
             to: base,
             session_id: self.shared.session_id,
         });
+        self.context.meter.rewind_to(base);
         self.tip = base;
     }
 
@@ -327,32 +342,37 @@ impl Core {
     }
 
     /// Notes how full the window is, for whoever asks.
-    fn note_context(&self, tools: &Bytes) {
-        let tokens = |bytes: usize| u64::try_from(bytes / 4).unwrap_or(u64::MAX);
+    pub(crate) fn note_context(&mut self, tools: &Bytes) {
+        let sizes = self.context.sizes(&self.fixed.system, tools).clone();
+        let total = self.context.meter.tokens(sizes.system + sizes.tools);
+        let memory = lathe_model::estimate::text(&self.fixed.prompt.instructions);
         let mut usage = self.shared.context_usage.lock();
-        usage.system = tokens(self.fixed.system.len());
-        usage.tools = tokens(tools.len());
-        let estimated = tokens(self.conversation.estimated_bytes());
-        usage.messages = match &self.last_usage {
-            Some(counted) => (counted.total_input() + counted.output_tokens)
-                .saturating_sub(usage.system + usage.tools)
-                .max(estimated.min(1)),
-            None => estimated,
-        };
+        usage.memory = memory.min(sizes.system);
+        usage.system = sizes.system - usage.memory;
+        usage.mcp_tools = self.context.mcp_tokens.min(sizes.tools);
+        usage.tools = sizes.tools - usage.mcp_tools;
+        usage.messages = total.saturating_sub(sizes.system + sizes.tools);
+        usage.counted = self.context.meter.is_counted();
         usage.auto_compact = self.fixed.limits.auto_compact;
     }
 
     /// The tools as bytes, encoded again only when the list has changed.
-    fn encoded_tools(&mut self) -> Bytes {
+    pub(crate) fn encoded_tools(&mut self) -> Bytes {
         let registry = self.offered_tools();
         if let Some((known, bytes)) = &self.tools_encoded
             && known.is_same(&registry)
         {
             return bytes.clone();
         }
-        let bytes = Bytes::from(
-            serde_json::to_vec(&registry.definitions()).unwrap_or_else(|_| b"[]".to_vec()),
-        );
+        let definitions = registry.definitions();
+        self.context.mcp_tokens = definitions
+            .iter()
+            .filter(|tool| tool.name.starts_with("mcp__"))
+            .filter_map(|tool| serde_json::to_string(tool).ok())
+            .map(|text| lathe_model::estimate::text(&text))
+            .sum();
+        let bytes =
+            Bytes::from(serde_json::to_vec(&definitions).unwrap_or_else(|_| b"[]".to_vec()));
         self.tools_encoded = Some((registry, bytes.clone()));
         bytes
     }
@@ -437,7 +457,7 @@ fn strip_thinking(message: &mut EncodedMessage) {
     }
 }
 
-fn memmem(haystack: &[u8], needle: &[u8]) -> bool {
+pub(crate) fn memmem(haystack: &[u8], needle: &[u8]) -> bool {
     haystack
         .windows(needle.len())
         .any(|window| window == needle)

@@ -31,6 +31,108 @@ pub struct Totals {
     pub lines_removed: u64,
     /// Models that were used and whose price is unknown.
     pub unpriced_models: Vec<String>,
+    /// What the parts of the work used: the conversation itself, and what ran beside it.
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
+    pub parts: IndexMap<Part, PartUsage>,
+    /// Why requests didn't continue the one before, and how often.
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
+    pub cache_breaks: IndexMap<String, u64>,
+}
+
+/// What a model call was for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Part {
+    /// The conversation with the person.
+    Main,
+    /// Summaries of it.
+    Compaction,
+    /// Conversations inside it: sub-agents, hooks, the classifier.
+    Inner,
+    /// Small questions: titles, suggestions, notes.
+    Side,
+}
+
+impl Part {
+    /// Its name for people.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Main => "conversation",
+            Self::Compaction => "compaction",
+            Self::Inner => "sub-conversations",
+            Self::Side => "side queries",
+        }
+    }
+}
+
+/// What a part used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PartUsage {
+    /// Model calls.
+    pub calls: u64,
+    /// Uncached input.
+    pub input_tokens: u64,
+    /// Input read from the cache.
+    pub cache_read_input_tokens: u64,
+    /// Input written to the cache.
+    pub cache_creation_input_tokens: u64,
+    /// Output.
+    pub output_tokens: u64,
+    /// Dollars; 0 where the price is unknown.
+    #[serde(rename = "costUSD")]
+    pub cost_usd: f64,
+}
+
+impl PartUsage {
+    fn add(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.input_tokens += other.input_tokens;
+        self.cache_read_input_tokens += other.cache_read_input_tokens;
+        self.cache_creation_input_tokens += other.cache_creation_input_tokens;
+        self.output_tokens += other.output_tokens;
+        self.cost_usd += other.cost_usd;
+    }
+}
+
+impl Totals {
+    /// Input and output of everything.
+    #[must_use]
+    pub fn tokens(&self) -> u64 {
+        self.models
+            .values()
+            .map(|usage| {
+                usage.input_tokens
+                    + usage.output_tokens
+                    + usage.cache_read_input_tokens
+                    + usage.cache_creation_input_tokens
+            })
+            .sum()
+    }
+
+    /// Dollars of everything.
+    #[must_use]
+    pub fn cost_usd(&self) -> f64 {
+        self.models.values().map(|usage| usage.cost_usd).sum()
+    }
+
+    /// The share of the input that was read from the cache, from 0 to 1; `None` without input.
+    #[must_use]
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "token counts are far below 2^52"
+    )]
+    pub fn cached_share(&self) -> Option<f64> {
+        let (mut read, mut all) = (0, 0);
+        for usage in self.models.values() {
+            read += usage.cache_read_input_tokens;
+            all += usage.cache_read_input_tokens
+                + usage.cache_creation_input_tokens
+                + usage.input_tokens;
+        }
+        (all > 0).then(|| read as f64 / all as f64)
+    }
 }
 
 impl Ledger {
@@ -49,8 +151,21 @@ impl Ledger {
         self.turn_api_time = Duration::ZERO;
     }
 
-    /// Notes a response.
+    /// Notes a response of the conversation.
     pub fn note_response(&mut self, model: &str, usage: &Usage, catalog: &Catalog) {
+        self.note_part(Part::Main, model, usage, catalog);
+    }
+
+    /// Notes a response.
+    pub fn note_part(&mut self, part: Part, model: &str, usage: &Usage, catalog: &Catalog) {
+        self.totals.parts.entry(part).or_default().add(&PartUsage {
+            calls: 1,
+            input_tokens: usage.input_tokens,
+            cache_read_input_tokens: usage.cache_read_input_tokens,
+            cache_creation_input_tokens: usage.cache_creation_input_tokens,
+            output_tokens: usage.output_tokens,
+            cost_usd: catalog.cost(model, usage).unwrap_or_default(),
+        });
         self.turn.add(usage);
         let info = catalog.resolve(model).info;
         let entry = self.totals.models.entry(model.to_owned()).or_default();
@@ -76,8 +191,28 @@ impl Ledger {
         }
     }
 
+    /// Notes that a request didn't continue the one before.
+    pub fn note_cache_break(&mut self, why: &str) {
+        *self.totals.cache_breaks.entry(why.to_owned()).or_default() += 1;
+    }
+
     /// Adds what a conversation inside this one used.
     pub fn absorb(&mut self, other: &Totals) {
+        self.absorb_as(Part::Inner, other);
+    }
+
+    /// Adds what something beside the conversation used.
+    pub fn absorb_as(&mut self, part: Part, other: &Totals) {
+        let mut used = PartUsage::default();
+        for usage in other.parts.values() {
+            used.add(usage);
+        }
+        self.totals.parts.entry(part).or_default().add(&used);
+        for model in &other.unpriced_models {
+            if !self.totals.unpriced_models.contains(model) {
+                self.totals.unpriced_models.push(model.clone());
+            }
+        }
         for (model, usage) in &other.models {
             let entry = self.totals.models.entry(model.clone()).or_default();
             entry.input_tokens += usage.input_tokens;
@@ -108,11 +243,7 @@ impl Ledger {
     /// Dollars of the whole session.
     #[must_use]
     pub fn cost_usd(&self) -> f64 {
-        self.totals
-            .models
-            .values()
-            .map(|usage| usage.cost_usd)
-            .sum()
+        self.totals.cost_usd()
     }
 
     /// Tokens of this turn.

@@ -4,12 +4,14 @@
 //! hooks (a hook must not set off hooks), and only the tools it is given. What it uses counts to the
 //! session.
 
+use crate::context::ContextState;
 use crate::core::{Choices, Core, Fixed, Shared, Turn};
 use crate::decide::Limits;
 use crate::events;
 use crate::guard::RepeatGuard;
 use crate::hook_points::HookPoints;
 use crate::ledger::Ledger;
+use crate::prompt::PromptParts;
 use crate::questions::{Answerer, Questions};
 use crate::records::RecordFactory;
 use bytes::Bytes;
@@ -120,6 +122,7 @@ impl Nested {
             parent_tool_use_id: None,
             fixed: Fixed {
                 system: Bytes::from(system),
+                prompt: PromptParts::default(),
                 limits: Limits {
                     max_turns: Some(self.max_turns),
                     ..Limits::default()
@@ -134,6 +137,7 @@ impl Nested {
             },
             without_media: std::collections::HashMap::new(),
             tools_encoded: None,
+            context: ContextState::default(),
         };
         let prompt = Prompt::new(self.prompt);
         let turn = Turn::new(prompt.uuid);

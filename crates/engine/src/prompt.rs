@@ -2,6 +2,7 @@
 //! are serialised once; the first ends in a cache marker, so every session of a user shares it.
 
 use bytes::Bytes;
+use lathe_settings::instructions::{Instructions, Reason};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -26,6 +27,8 @@ pub struct PromptParts {
     pub instructions: String,
     /// The language to answer in, if set.
     pub language: Option<String>,
+    /// Whether cached parts live for an hour instead of five minutes.
+    pub long_cache: bool,
 }
 
 /// Where the session works. Computed once per session: it must not change the prompt's bytes.
@@ -107,7 +110,12 @@ impl PromptParts {
             .map(|(text, marked)| {
                 let mut block = json!({"type": "text", "text": text});
                 if marked && let Some(object) = block.as_object_mut() {
-                    object.insert("cache_control".into(), json!({"type": "ephemeral"}));
+                    let marker = if self.long_cache {
+                        json!({"type": "ephemeral", "ttl": "1h"})
+                    } else {
+                        json!({"type": "ephemeral"})
+                    };
+                    object.insert("cache_control".into(), marker);
                 }
                 block
             })
@@ -117,6 +125,23 @@ impl PromptParts {
         }
         Bytes::from(Value::Array(blocks).to_string())
     }
+}
+
+/// The instruction files that hold from the start, one after another, nearest last.
+#[must_use]
+pub fn instructions_text(instructions: &Instructions) -> String {
+    let mut text = String::new();
+    for file in instructions.files() {
+        if matches!(file.reason, Reason::Folder { .. } | Reason::Rule { .. }) {
+            continue;
+        }
+        text.push_str(&format!(
+            "# {}\n\n{}\n\n",
+            file.path.display(),
+            file.text_with_notice().trim_end()
+        ));
+    }
+    text
 }
 
 /// The branch that a folder is on, read from git's own files: no process is started for it.

@@ -43,10 +43,15 @@ fn fit_text(text: String, limit: usize, folder: &Path, call: &ToolUseId, index: 
     if text.len() <= limit || text.chars().count() <= limit {
         return text;
     }
-    let preview = beginning(&text, PREVIEW_BYTES);
+    shorten(&text, folder, call, index)
+}
+
+/// Keeps a text in a file and gives what the model is told instead.
+pub(crate) fn shorten(text: &str, folder: &Path, call: &ToolUseId, index: usize) -> String {
+    let preview = beginning(text, PREVIEW_BYTES);
     let lines = text.lines().count();
     let mut shortened = String::with_capacity(PREVIEW_BYTES + 400);
-    match store(&text, folder, call, index) {
+    match store(text, folder, call, index) {
         Ok(path) => {
             let _ = write!(
                 shortened,

@@ -7,7 +7,7 @@ use crate::call::panic_message;
 use crate::core::{Core, Shared, Turn};
 use futures::FutureExt as _;
 use lathe_protocol::event::{Event, NoticeLevel, SessionState, TerminalReason, TurnResult};
-use lathe_protocol::ids::SessionId;
+use lathe_protocol::ids::{RecordId, SessionId};
 use lathe_protocol::op::{Op, Prompt};
 use lathe_protocol::record::Fact;
 use lathe_protocol::usage::Usage;
@@ -46,7 +46,7 @@ impl SessionHandle {
 
     /// The prompts that wait for the present turn, oldest first.
     #[must_use]
-    pub fn queued(&self) -> Vec<lathe_protocol::ids::RecordId> {
+    pub fn queued(&self) -> Vec<RecordId> {
         self.shared
             .queue
             .lock()
@@ -75,6 +75,8 @@ struct Actor {
     core: Arc<Mutex<Core>>,
     ops: mpsc::UnboundedReceiver<Op>,
     running: Option<Running>,
+    /// A compaction that was asked for while something ran: up to where, and how.
+    compact_later: Option<(Option<RecordId>, Option<String>)>,
     ending: bool,
 }
 
@@ -93,6 +95,7 @@ pub(crate) fn start(core: Core) -> SessionHandle {
         core: Arc::new(Mutex::new(core)),
         ops,
         running: None,
+        compact_later: None,
         ending: false,
     };
     SessionHandle {
@@ -106,6 +109,11 @@ pub(crate) fn start(core: Core) -> SessionHandle {
 impl Actor {
     async fn run(mut self) {
         loop {
+            if self.running.is_none()
+                && let Some((up_to, instructions)) = self.compact_later.take()
+            {
+                self.compact(up_to, instructions);
+            }
             if self.running.is_none() {
                 self.start_next().await;
             }
@@ -221,7 +229,11 @@ impl Actor {
                         .notice(NoticeLevel::Warning, error.to_string());
                 }
             }
-            Op::Compact { instructions } => self.compact(instructions),
+            Op::Compact { instructions } => self.compact(None, instructions),
+            Op::CompactUpTo {
+                record,
+                instructions,
+            } => self.compact(Some(record), instructions),
             Op::Shutdown => self.ending = true,
         }
     }
@@ -267,8 +279,9 @@ impl Actor {
         }
     }
 
-    fn compact(&mut self, instructions: Option<String>) {
+    fn compact(&mut self, up_to: Option<RecordId>, instructions: Option<String>) {
         if self.running.is_some() {
+            self.compact_later = Some((up_to, instructions));
             self.shared.events.notice(
                 NoticeLevel::Info,
                 "The conversation is compacted when the turn is over.",
@@ -278,14 +291,16 @@ impl Actor {
         self.shared
             .events
             .send(Event::StateChanged(SessionState::Running));
-        let turn = Arc::new(Turn::new(lathe_protocol::ids::RecordId::random()));
+        let turn = Arc::new(Turn::new(RecordId::random()));
         let (core, shared, cancel) = (self.core.clone(), self.shared.clone(), turn.cancel.clone());
         let task = tokio::spawn(async move {
             let mut core = core.lock().await;
-            if let Err(error) = core
-                .compact("manual", instructions.as_deref(), &cancel)
-                .await
-            {
+            let instructions = instructions.as_deref();
+            let outcome = match up_to {
+                Some(record) => core.compact_up_to(record, instructions, &cancel).await,
+                None => core.compact("manual", instructions, &cancel).await,
+            };
+            if let Err(error) = outcome {
                 shared.events.notice(
                     NoticeLevel::Warning,
                     format!("The conversation was not compacted: {error}"),

@@ -61,6 +61,7 @@ struct Attempt {
 impl Core {
     /// Makes a model call and runs its tool calls.
     pub(crate) async fn step(&mut self, turn: &Turn, request: ModelRequest) -> StepReport {
+        self.context.meter.sending();
         let amendment = Amendment::default();
         let mut deliveries = lathe_model::run_amendable(
             self.shared.provider.clone(),
@@ -306,6 +307,7 @@ impl Core {
         if let Some(header) = attempt.assembler.header().cloned() {
             self.ledger
                 .note_response(&header.model, &header.usage, &self.shared.catalog);
+            self.context.meter.answered(&header.usage);
             self.last_usage = Some(header.usage.clone());
             stop_reason = header.stop_reason;
         }

@@ -3,6 +3,7 @@
 //! The loop fits on a page: gate, step, decide. What happens next is decided in [`crate::decide`]; this
 //! module carries it out.
 
+use crate::context::room::MOST_FAILURES;
 use crate::core::{Core, Turn};
 use crate::decide::{
     Continue, Done, LoopState, MAX_STOP_HOOK_OBJECTIONS, StepOutcome, Transition, decide, gate,
@@ -82,11 +83,14 @@ impl Core {
                 return done;
             }
             self.take_changes().await;
+            self.bound_newest_results();
+            self.make_room(turn).await;
             let mut request = self.request(state.output_cap);
             if state.last == Some(Continue::Paused) {
                 // The provider goes on where its own tool paused, so its words come last.
                 request.messages = self.conversation.request_messages_with(Tail::Assistant);
             }
+            self.watch_prefix(&request);
             let base = self.tip;
             state.model_calls += 1;
             let step = self.step(turn, request).await;
@@ -293,6 +297,12 @@ impl Core {
                 let record = self.records.meta(self.tip, reminder(GIVE_OUTPUT));
                 self.append(record);
             }
+            Continue::Compact if self.context.failures >= MOST_FAILURES => {
+                return Err(Done::Ended {
+                    reason: TerminalReason::PromptTooLong,
+                    message: "Prompt is too long, and compaction made no progress before. Rewind, or start a new session.".to_owned(),
+                });
+            }
             Continue::Compact => {
                 if let Err(error) = self.compact("auto", None, &turn.cancel).await {
                     return Err(Done::Ended {
@@ -327,6 +337,23 @@ impl Core {
             Continue::StopHookObjected | Continue::Paused => {}
         }
         Ok(())
+    }
+
+    /// Notes when a request doesn't continue the one before: that costs money.
+    fn watch_prefix(&mut self, request: &lathe_model::ModelRequest) {
+        let Some(found) = self.context.prefix.look(request) else {
+            return;
+        };
+        self.ledger.note_cache_break(&found.to_string());
+        tracing::info!(%found, "the provider's cache can't be used");
+        if found.expected.is_none() {
+            self.shared.events.notice(
+                NoticeLevel::Info,
+                format!(
+                    "The provider's cache can't be used for this request, so it costs more: {found}."
+                ),
+            );
+        }
     }
 
     /// Counts what conversations inside this one used.

@@ -55,6 +55,13 @@ pub enum Op {
         /// What the summary should pay attention to.
         instructions: Option<String>,
     },
+    /// Replace what came up to and including a record by a summary; what came after it stays.
+    CompactUpTo {
+        /// The record.
+        record: RecordId,
+        /// What the summary should pay attention to.
+        instructions: Option<String>,
+    },
     /// Flush everything and end. A running turn is finished first unless it was interrupted.
     Shutdown,
 }

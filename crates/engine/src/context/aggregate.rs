@@ -17,12 +17,7 @@ const LEAST_BYTES: usize = 4_000;
 impl Core {
     /// Sends the largest of the newest results to files until the rest fits.
     pub(crate) fn bound_newest_results(&mut self) {
-        let window = self
-            .shared
-            .catalog
-            .resolve(&self.model)
-            .info
-            .context_window;
+        let window = self.shared.catalog.resolve(&self.model).info.context_window;
         // At most a quarter of the window, at four bytes a token.
         let limit = usize::try_from(window).map_or(MOST_BYTES, |window| window.min(MOST_BYTES));
         let mut newest = self.conversation.newest_results();

@@ -184,7 +184,7 @@ mod tests {
         assert!(!meter.is_counted());
         assert!(meter.tokens(1_000) > 1_400);
         meter.sending();
-        let header = AssistantMessage::default();
+        let header = AssistantMessage::synthetic("");
         meter.note(&factory.assistant(None, &header, ContentBlock::text("x".repeat(400))));
         let result = ContentBlock::tool_result("t".into(), "word ".repeat(100), false);
         meter.note(&factory.user(None, vec![result]));
@@ -219,7 +219,7 @@ mod tests {
         let header = AssistantMessage {
             id: "m1".into(),
             usage: usage(5_000, 1),
-            ..AssistantMessage::default()
+            ..AssistantMessage::synthetic("")
         };
         meter.replay(&factory.user(None, "word ".repeat(9_000)));
         meter.replay(&factory.assistant(None, &header, ContentBlock::text("a")));

@@ -93,6 +93,8 @@ pub(crate) struct ContextState {
     pub(crate) count_failures: u32,
     /// The results of the newest round that were sent as they are: never touched again.
     pub(crate) sent_results: HashSet<ToolUseId>,
+    /// A guess for the tools of MCP servers.
+    pub(crate) mcp_tokens: u64,
     sizes: Option<FixedSizes>,
 }
 
@@ -163,7 +165,10 @@ mod tests {
     #[test]
     fn the_fixed_part_is_measured_once() {
         let mut state = ContextState::default();
-        let (system, tools) = (Bytes::from_static(b"[\"a b c\"]"), Bytes::from_static(b"[]"));
+        let (system, tools) = (
+            Bytes::from_static(b"[\"a b c\"]"),
+            Bytes::from_static(b"[]"),
+        );
         let first = state.sizes(&system, &tools).system;
         assert!(first > 0);
         let longer = Bytes::from("x".repeat(4_000));

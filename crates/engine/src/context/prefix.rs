@@ -135,8 +135,10 @@ mod tests {
         request.tools = Bytes::from_static(b"[2]");
         for (index, blocks) in texts.iter().enumerate() {
             let role = [Role::User, Role::Assistant][index % 2];
-            let blocks: Vec<ContentBlock> =
-                blocks.iter().map(|text| ContentBlock::text(*text)).collect();
+            let blocks: Vec<ContentBlock> = blocks
+                .iter()
+                .map(|text| ContentBlock::text(*text))
+                .collect();
             request
                 .messages
                 .push(EncodedMessage::new(role, &blocks).unwrap());

@@ -79,6 +79,46 @@ impl Conversation {
         views
     }
 
+    /// The results of the newest round. Costs what that round has.
+    #[must_use]
+    pub fn newest_results(&self) -> Vec<ResultView> {
+        let Some(group) = self.groups.last() else {
+            return Vec::new();
+        };
+        let round = self.groups.len() - 1;
+        group
+            .calls()
+            .filter_map(|(id, wire, name)| {
+                let piece = group.result(wire)?;
+                Some(ResultView {
+                    tool_use_id: id.clone(),
+                    tool_name: name.to_owned(),
+                    bytes: piece.raw.len(),
+                    round,
+                    replaced: matches!(piece.kind, PieceKind::Result { replaced: true, .. }),
+                })
+            })
+            .collect()
+    }
+
+    /// The words of the newest result with this id; `None` when it holds anything but text.
+    #[must_use]
+    pub fn result_text(&self, id: &ToolUseId) -> Option<String> {
+        let piece = self
+            .groups
+            .iter()
+            .rev()
+            .flat_map(|group| &group.user)
+            .find(|piece| matches!(&piece.kind, PieceKind::Result { original, .. } if original == id))?;
+        let block = ContentBlock::from_value(serde_json::from_slice(&piece.raw).ok()?).ok()?;
+        let content = block.as_tool_result()?.content.clone()?;
+        let blocks = content.into_blocks();
+        blocks
+            .iter()
+            .all(|block| matches!(block, ContentBlock::Text(_)))
+            .then(|| lathe_protocol::content::joined_text(&blocks))
+    }
+
     /// The ids of the records taken in since the last compaction, oldest first.
     pub fn record_ids(&self) -> impl Iterator<Item = RecordId> + '_ {
         self.marks.iter().map(|mark| mark.record)

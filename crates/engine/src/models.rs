@@ -1,0 +1,85 @@
+//! Facts about models that a person declares in settings, in the shape that the catalog reads.
+
+use lathe_model::Catalog;
+use lathe_settings::schema::Settings;
+use serde_json::{Map, Value, json};
+
+/// What settings say about models and their prices; `None` when they say nothing. A price that
+/// isn't named stays as it is known.
+pub(crate) fn declared(settings: &Settings, catalog: &Catalog) -> Option<Value> {
+    let mut models: Map<String, Value> = Map::new();
+    for (id, facts) in &settings.models {
+        let mut entry = Map::new();
+        let mut set = |name: &str, value: Option<Value>| {
+            if let Some(value) = value {
+                entry.insert(name.to_owned(), value);
+            }
+        };
+        set("context_window", facts.context_window.map(Value::from));
+        set("max_output", facts.max_output_tokens.map(Value::from));
+        set(
+            "thinking",
+            facts.thinking.filter(|thinks| !thinks).map(|_| json!([])),
+        );
+        models.insert(id.clone(), Value::Object(entry));
+    }
+    for (id, prices) in &settings.prices {
+        let known = catalog.find(id).and_then(|info| info.prices);
+        let mut entry = Map::new();
+        let input = prices.input.or(known.map(|known| known.input));
+        let output = prices.output.or(known.map(|known| known.output));
+        entry.insert("input".to_owned(), input.unwrap_or_default().into());
+        entry.insert("output".to_owned(), output.unwrap_or_default().into());
+        let read = prices
+            .cache_read
+            .or(known.and_then(|known| known.cache_read));
+        if let Some(read) = read {
+            entry.insert("cache_read".to_owned(), read.into());
+        }
+        let write = prices
+            .cache_write
+            .or(known.and_then(|known| known.cache_write_5m));
+        if let Some(write) = write {
+            entry.insert("cache_write_5m".to_owned(), write.into());
+        }
+        if let Some(known) = known {
+            entry.insert("web_search".to_owned(), known.web_search.into());
+        }
+        let model = models.entry(id.clone()).or_insert_with(|| json!({}));
+        if let Some(model) = model.as_object_mut() {
+            model.insert("prices".to_owned(), Value::Object(entry));
+        }
+    }
+    (!models.is_empty()).then(|| json!({"models": models}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn declared_windows_and_prices_win_over_the_table() {
+        let settings: Settings = serde_json::from_value(json!({
+            "models": {"house": {"contextWindow": 32_000, "maxOutputTokens": 4_000, "thinking": false}},
+            "prices": {"house": {"input": 1.0, "output": 2.0}, "claude-opus-5-5": {"cacheRead": 0.25}}
+        }))
+        .unwrap();
+        let mut catalog = Catalog::built_in();
+        let known = catalog.find("claude-opus-5-5").unwrap().clone();
+        catalog
+            .extend(&declared(&settings, &catalog).unwrap())
+            .unwrap();
+        let house = catalog.resolve("house").info;
+        assert_eq!((house.context_window, house.max_output), (32_000, 4_000));
+        assert_eq!(house.thinking, Some(Vec::new()));
+        let opus = catalog.find("claude-opus-5-5").unwrap();
+        assert_eq!(opus.context_window, known.context_window);
+        let (now, before) = (opus.prices.unwrap(), known.prices.unwrap());
+        assert_eq!((now.input, now.cache_read), (before.input, Some(0.25)));
+    }
+
+    #[test]
+    fn settings_without_models_declare_nothing() {
+        assert_eq!(declared(&Settings::default(), &Catalog::built_in()), None);
+    }
+}
