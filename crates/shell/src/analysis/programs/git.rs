@@ -342,7 +342,15 @@ fn judge_config(words: &[Argument]) -> Verdict {
     let table = format!(
         "{WHERE} --get= --get-all= --get-regexp= --get-urlmatch= --list -l --all --regexp --value= --url= --get-color= --get-colorbool="
     );
-    let sorted = sort(words, &table, Order::Mixed)?;
+    // Options end at the first name: `git config name --all` sets it to `--all`.
+    let sorted = sort(words, &table, Order::OperandsLast)?;
+    if sorted
+        .operands
+        .iter()
+        .any(|word| word.text().starts_with('-'))
+    {
+        return Err("git config with an option after a name".to_owned());
+    }
     let gets = [
         "--get",
         "--get-all",
