@@ -271,3 +271,257 @@ fn bash_runs_nothing_that_the_analyser_did_not_see() {
         }
     }
 }
+
+/// Commands that can do more than read, given the right words.
+const COMMANDS: &[&str] = &[
+    "sort",
+    "uniq",
+    "sed",
+    "sed -n",
+    "awk",
+    "find",
+    "find .",
+    "echo a | xargs",
+    "ls | xargs",
+    "git log",
+    "git diff",
+    "git show",
+    "git branch",
+    "git tag",
+    "git config",
+    "git stash",
+    "git grep",
+    "git remote",
+    "git reflog",
+    "git",
+    "git symbolic-ref",
+    "git hash-object",
+    "git notes",
+    "git worktree",
+    "grep",
+    "tar",
+    "tar t",
+    "date",
+    "xxd",
+    "file",
+    "jq",
+    "tree",
+    "diff",
+    "head",
+    "cat",
+    "base64",
+    "printf",
+    "test",
+    "[",
+    "read",
+    "cd",
+    "env",
+    "command",
+    "hostname",
+    "ps",
+    "gzip",
+    "gunzip",
+    "bzip2",
+    "xz",
+    "iconv",
+    "shuf",
+    "timeout 5",
+    "nice",
+    "time",
+    "stdbuf -o0",
+    "set",
+    "tee",
+];
+
+/// Words that turn some of them into something else.
+const WORDS: &[&str] = &[
+    "-o",
+    "-o new",
+    "--output=new",
+    "-i",
+    "-i.bak",
+    "-n",
+    "-e",
+    "-f",
+    "-f a.tar",
+    "-f s.sed",
+    "-r",
+    "-d",
+    "-t",
+    "-x",
+    "-c",
+    "-w",
+    "-l",
+    "-a",
+    "-u",
+    "-v",
+    "-z",
+    "-k",
+    "-s",
+    "-p",
+    "-b",
+    "-O",
+    "-I{}",
+    "-0",
+    "-1",
+    "--",
+    "-",
+    "a",
+    "b",
+    "new",
+    "./evil.sh",
+    "'w new'",
+    "1p",
+    "'s/a/b/'",
+    "'s/a/b/w new'",
+    "'s/a/touch new/e'",
+    "'{print}'",
+    "'{print > \"new\"}'",
+    "'BEGIN{system(\"touch new\")}'",
+    "-exec",
+    "touch",
+    "touch new",
+    "cat",
+    "{}",
+    "\\;",
+    "+",
+    "-delete",
+    "-fprint new",
+    "-print",
+    "-name",
+    "'*'",
+    "*",
+    "$x",
+    "\"$x\"",
+    "--compress-program=./evil.sh",
+    "--to-command=./evil.sh",
+    "--checkpoint-action=exec=./evil.sh",
+    "-I ./evil.sh",
+    "--in-place",
+    "--expression=p",
+    "HEAD",
+    "main",
+    "topic",
+    "--list",
+    "--contains",
+    "-m x",
+    "--ext-diff",
+    "--open-files-in-pager=./evil.sh",
+    "-c core.pager=./evil.sh",
+    "--get",
+    "--unset",
+    "x.y",
+    "x.y z",
+    "list",
+    "show",
+    "add",
+    "--all",
+    "--format=%h",
+    "--decompress",
+    "--stdout",
+    "a.tar",
+    "a.gz",
+    ".",
+    "sub",
+    "--version",
+    "--quiet",
+    "-q",
+    "-L1",
+    "--replace=cat",
+    "-v x",
+    "'a[$(touch new)]'",
+    "> /dev/null",
+    "2>&1",
+    "| cat",
+    "; true",
+    " ]",
+    "-eq",
+    "=",
+    "--cached",
+    "--stat",
+    "--delete",
+    "-D",
+    "--no-pager",
+    "status",
+    "branch",
+];
+
+/// A folder with files to lose and a repository.
+fn folder_with_files() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let script = "printf 'b\\na\\nfoo:bar\\n' > a; cp a b; mkdir sub; cp a sub/c
+        printf '#!/bin/sh\\ntouch new\\ncat\\n' > evil.sh; chmod +x evil.sh; printf 'w new\\n' > s.sed
+        tar cf a.tar a b; gzip -k a; git init -q -b main .; git add .
+        git -c user.name=n -c user.email=e@e commit -q -m one; printf more >> b";
+    assert!(
+        run_for_real(script, folder.path()),
+        "the folder could not be prepared"
+    );
+    folder
+}
+
+fn run_for_real(command: &str, folder: &std::path::Path) -> bool {
+    let program = |name: &str| which::which(name).expect("timeout and bash are installed");
+    Command::new(program("timeout"))
+        .args(["-s", "KILL", "5"])
+        .arg(program("bash"))
+        .args(["--noprofile", "--norc", "-c", command])
+        .current_dir(folder)
+        .env_clear()
+        .env("PATH", std::env::var("PATH").expect("a PATH"))
+        .env("HOME", folder)
+        .env("GIT_OPTIONAL_LOCKS", "0")
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("x", "-o new")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .expect("bash starts")
+        .success()
+}
+
+/// Every file below a folder with its content.
+fn contents(folder: &std::path::Path) -> std::collections::BTreeMap<std::path::PathBuf, Vec<u8>> {
+    let mut found = std::collections::BTreeMap::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(current) = folders.pop() {
+        for entry in std::fs::read_dir(&current).expect("a readable folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path.clone());
+                found.insert(path, Vec::new());
+            } else {
+                let content = std::fs::read(&path).unwrap_or_default();
+                found.insert(path, content);
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn random_words_after_read_only_commands_change_nothing() {
+    let wanted = number_from_environment("LATHE_FUZZ_COMMANDS", 150);
+    let seed = number_from_environment("LATHE_FUZZ_SEED", 1);
+    let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let folder = folder_with_files();
+    let before = contents(folder.path());
+    let mut ran = 0;
+    while ran < wanted {
+        let mut command = COMMANDS[random.below(COMMANDS.len())].to_owned();
+        for _ in 0..=random.below(5) {
+            command.push(' ');
+            command.push_str(WORDS[random.below(WORDS.len())]);
+        }
+        if !analyse(&command, ShellKind::Bash).read_only {
+            continue;
+        }
+        ran += 1;
+        run_for_real(&command, folder.path());
+        assert!(
+            contents(folder.path()) == before,
+            "{command:?} changed something (seed {seed})"
+        );
+    }
+}
