@@ -1,0 +1,580 @@
+//! Slash commands: the table of them, and what each does.
+
+use crate::app::{App, Leave};
+use crate::cell;
+use crate::dialog::{Dialog, Form, Item, Picker, Purpose};
+use crate::editor::vim::Vim;
+use crate::jobs::Found;
+use crate::keymap::ACTIONS;
+use crate::markdown::Look;
+use crate::style::{Line, Style};
+use crate::text::tokens;
+use lathe_engine::SessionChoice;
+use lathe_protocol::op::Op;
+use lathe_protocol::permission::{Behavior, PermissionMode, PermissionUpdate, RuleSource};
+use lathe_session::{Scope, SessionStore};
+
+/// A slash command.
+pub(crate) struct Command {
+    pub(crate) name: &'static str,
+    pub(crate) aliases: &'static [&'static str],
+    pub(crate) what: &'static str,
+    /// Whether it works while a turn runs.
+    busy: bool,
+}
+
+const fn command(name: &'static str, aliases: &'static [&'static str], what: &'static str, busy: bool) -> Command {
+    Command { name, aliases, what, busy }
+}
+
+/// All commands, in the order of the help.
+pub(crate) const COMMANDS: &[Command] = &[
+    command("help", &["?"], "what can be done here", true),
+    command("clear", &["new", "reset"], "start a new conversation", false),
+    command("compact", &[], "replace the conversation by a summary; words after it say what matters", false),
+    command("context", &[], "how full the model's window is", true),
+    command("cost", &["usage"], "what this session has used", true),
+    command("model", &[], "choose the model", true),
+    command("effort", &["think"], "how much the model may think", true),
+    command("permissions", &["allowed-tools"], "what may run without a question", true),
+    command("mode", &[], "choose the permission mode", true),
+    command("plan", &[], "plan mode: look, don't touch", true),
+    command("add-dir", &[], "allow work in one more folder", true),
+    command("resume", &["continue"], "go on with another session", false),
+    command("rename", &[], "give this session a title", true),
+    command("rewind", &["checkpoint", "undo"], "go back to before a prompt", false),
+    command("fork", &["branch"], "go on in a copy of this session", false),
+    command("diff", &[], "what changed in the working folder", true),
+    command("export", &[], "write the conversation to a file", true),
+    command("copy", &[], "copy the last answer", true),
+    command("status", &[], "session, model, folder, settings", true),
+    command("config", &["settings"], "settings that count here", true),
+    command("memory", &[], "the instruction files that are loaded", true),
+    command("hooks", &[], "the hooks that are set up", true),
+    command("tools", &[], "the tools that the model has", true),
+    command("tasks", &["bashes"], "what runs in the background", true),
+    command("todos", &[], "show or hide the task list", true),
+    command("theme", &[], "choose the colours", true),
+    command("vim", &[], "switch vim keys on or off", true),
+    command("keybindings", &["keys"], "all keys, and where to change them", true),
+    command("statusline", &[], "how to have your own status line", true),
+    command("init", &[], "let the model write an AGENTS.md for this project", false),
+    command("review", &[], "let the model review the present changes", false),
+    command("commit", &[], "let the model commit the present changes", false),
+    command("release-notes", &["version"], "the version of Lathe", true),
+    command("feedback", &["bug"], "write a report to a file; nothing is sent", true),
+    command("doctor", &[], "check this installation", true),
+    command("exit", &["quit", "q"], "leave", true),
+];
+
+/// Takes `name arguments` apart; `None` when it is no command (a path, a sentence).
+pub(crate) fn parse(text: &str) -> Option<(&str, &str)> {
+    let end = text.find(char::is_whitespace).unwrap_or(text.len());
+    let (name, rest) = text.split_at(end);
+    let fine = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, ':' | '_' | '-' | '?'));
+    fine.then_some((name, rest.trim()))
+}
+
+/// The command of a name or alias.
+pub(crate) fn find(name: &str) -> Option<&'static Command> {
+    COMMANDS.iter().find(|command| command.name == name || command.aliases.contains(&name))
+}
+
+pub(crate) fn is_known(name: &str) -> bool {
+    find(name).is_some()
+}
+
+/// The commands that fit a beginning, best first.
+pub(crate) fn matching(word: &str) -> Vec<&'static Command> {
+    if word.is_empty() {
+        return COMMANDS.iter().collect();
+    }
+    let mut begins: Vec<&Command> = COMMANDS
+        .iter()
+        .filter(|command| command.name.starts_with(word) || command.aliases.iter().any(|alias| alias.starts_with(word)))
+        .collect();
+    begins.sort_by_key(|command| (command.name != word && !command.aliases.contains(&word), !command.name.starts_with(word)));
+    let fuzzy = crate::fuzzy::rank(word, COMMANDS.iter().map(|command| command.name), 5);
+    for index in fuzzy {
+        if let Some(command) = COMMANDS.get(index)
+            && !begins.iter().any(|begun| begun.name == command.name)
+        {
+            begins.push(command);
+        }
+    }
+    begins
+}
+
+/// What puts a text into the clipboard of the terminal (OSC 52), wherever it runs.
+pub(crate) fn clipboard_sequence(text: &str) -> String {
+    let encoded = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, text);
+    format!("\x1b]52;c;{encoded}\x07")
+}
+
+impl App {
+    /// Runs a command.
+    pub(crate) fn command(&mut self, name: &str, arguments: &str) {
+        let Some(command) = find(name) else {
+            let near: Vec<String> = crate::fuzzy::rank(name, COMMANDS.iter().map(|command| command.name), 3)
+                .into_iter()
+                .filter_map(|index| COMMANDS.get(index))
+                .map(|command| format!("/{}", command.name))
+                .collect();
+            let hint = if near.is_empty() { "/help lists them".to_owned() } else { format!("did you mean {}?", near.join(", ")) };
+            self.warn(format!("There is no command /{name}; {hint}"));
+            return;
+        };
+        if self.busy() && !command.busy {
+            self.warn(format!("/{} waits until the turn is over; esc interrupts it.", command.name));
+            return;
+        }
+        match command.name {
+            "help" => self.help(),
+            "clear" => self.clear(),
+            "compact" => {
+                let instructions = Some(arguments.to_owned()).filter(|words| !words.is_empty());
+                self.send(Op::Compact { instructions });
+            }
+            "context" => self.context(),
+            "cost" => self.cost(),
+            "model" => self.choose_model(arguments),
+            "effort" => self.choose_effort(arguments),
+            "permissions" => self.permissions(arguments),
+            "mode" => self.choose_mode(arguments),
+            "plan" => self.set_mode(PermissionMode::Plan),
+            "add-dir" if arguments.is_empty() => {
+                self.dialog = Some(Dialog::Form(Form::new(Purpose::AddDirectory, "Which folder?", "")));
+            }
+            "add-dir" => self.add_directory(arguments),
+            "resume" if arguments.is_empty() => self.list_sessions(false),
+            "resume" => self.resume(arguments),
+            "rename" if arguments.is_empty() => {
+                self.dialog = Some(Dialog::Form(Form::new(Purpose::Rename, "A title for this session", "")));
+            }
+            "rename" => self.rename(arguments),
+            "rewind" => self.list_prompts(),
+            "fork" => self.fork(),
+            "diff" => self.diff(),
+            "export" => self.export(arguments),
+            "copy" => match self.conversation.last_answer().map(str::to_owned) {
+                Some(text) => {
+                    self.pending_output.push_str(&clipboard_sequence(&text));
+                    self.remark("the last answer is copied");
+                }
+                None => self.warn("There is no answer to copy yet."),
+            },
+            "status" => self.status_answer(),
+            "config" => self.config(arguments),
+            "memory" => self.memory(),
+            "hooks" => self.hooks(),
+            "tools" => self.tools(),
+            "tasks" => self.tasks(),
+            "todos" => self.todos(),
+            "theme" => self.choose_theme(arguments),
+            "vim" => {
+                self.vim = if self.vim.is_some() { None } else { Some(Vim::default()) };
+                let (word, mode) = if self.vim.is_some() { ("on", "vim") } else { ("off", "normal") };
+                self.save_setting("editorMode", mode.into());
+                self.remark(format!("vim keys are {word}"));
+            }
+            "keybindings" => self.keybindings(),
+            "statusline" => self.remark(
+                "statusLine in settings.json: {\"type\": \"command\", \"command\": \"…\"}. The command gets a JSON object on standard input (model, folder, cost, context) and prints one line.",
+            ),
+            "init" => self.say("/init", INIT),
+            "review" => self.say(&format!("/review {arguments}"), &format!("{REVIEW} {arguments}")),
+            "commit" => self.say(&format!("/commit {arguments}"), &format!("{COMMIT} {arguments}")),
+            "release-notes" => self.remark(format!("lathe {}", env!("CARGO_PKG_VERSION"))),
+            "feedback" => self.feedback(arguments),
+            "doctor" => self.doctor(),
+            "exit" => self.leaving = Some(Leave::Asked),
+            _ => {}
+        }
+    }
+
+    /// Sends words for the model that a command stands for.
+    fn say(&mut self, shown: &str, words: &str) {
+        self.submit_content(shown.trim(), words.trim().to_owned().into());
+    }
+
+    fn help(&mut self) {
+        let theme = self.theme();
+        let mut lines = vec![Line::styled("Commands", theme.heading)];
+        for command in COMMANDS {
+            lines.push(Line::styled(format!("  /{:<15}", command.name), theme.accent).with(command.what, Style::PLAIN));
+        }
+        lines.push(Line::empty());
+        lines.push(Line::styled("In the prompt", theme.heading));
+        for (key, what) in [
+            ("@file", "names a file (tab completes)"),
+            ("!command", "runs a shell command and shares it with the model"),
+            ("#words", "remembers something for later sessions"),
+            ("\\ enter", "a new line (also shift+enter, alt+enter, ctrl+j)"),
+            ("esc", "interrupts; twice: clear, or rewind"),
+            ("ctrl+c", "clears or interrupts; twice: leave"),
+        ] {
+            lines.push(Line::styled(format!("  {key:<16}"), theme.accent).with(what, Style::PLAIN));
+        }
+        lines.push(Line::styled("/keybindings lists all keys.", theme.muted));
+        self.answer(lines);
+    }
+
+    fn clear(&mut self) {
+        self.options.session = SessionChoice::New;
+        self.options.fork = false;
+        self.options.session_id = None;
+        self.options.resume_at = None;
+        self.conversation.cells.clear();
+        self.conversation.todos.clear();
+        self.remark("── a new conversation ──");
+        self.conversation.cells.clear();
+        self.reopen();
+    }
+
+    fn resume(&mut self, wanted: &str) {
+        self.options.session = SessionChoice::Resume(wanted.to_owned());
+        self.options.fork = false;
+        self.options.session_id = None;
+        self.options.resume_at = None;
+        self.conversation.cells.clear();
+        self.conversation.todos.clear();
+        self.remark("── another conversation ──");
+        self.conversation.cells.clear();
+        self.reopen();
+    }
+
+    fn fork(&mut self) {
+        let Some(session) = &self.session else {
+            return;
+        };
+        self.options.session = SessionChoice::Resume(session.session_id().to_string());
+        self.options.fork = true;
+        self.options.session_id = None;
+        self.conversation.cells.clear();
+        self.remark("── a copy of this conversation ──");
+        self.conversation.cells.clear();
+        self.reopen();
+    }
+
+    pub(crate) fn list_sessions(&mut self, everywhere: bool) {
+        let store = SessionStore::new(&self.places.config_home);
+        let cwd = self.places.environment.cwd.clone();
+        self.jobs.blocking(move || {
+            let scope = if everywhere { Scope::Everywhere } else { Scope::Project(&cwd) };
+            Some(Found::Sessions {
+                sessions: store.list(scope, Some(200)),
+                everywhere,
+            })
+        });
+    }
+
+    fn context(&mut self) {
+        let Some(session) = &self.session else {
+            return;
+        };
+        let usage = session.context_usage();
+        let theme = self.theme();
+        let used = usage.system + usage.tools + usage.messages;
+        let window = usage.window.max(1);
+        let parts = [
+            ("system prompt", usage.system, theme.accent),
+            ("tools", usage.tools, theme.plan),
+            ("conversation", usage.messages, theme.code),
+        ];
+        let mut lines = vec![Line::styled(
+            format!("Context · {} · {} of {} tokens ({}%)", usage.model, tokens(used), tokens(window), used * 100 / window),
+            theme.heading,
+        )];
+        // A grid of 100 cells, one percent each.
+        let mut cells: Vec<(&str, Style)> = Vec::new();
+        for (_, count, style) in parts {
+            let percent = usize::try_from((count * 100).div_ceil(window)).unwrap_or(100);
+            cells.extend(std::iter::repeat_n(("■ ", style), percent));
+        }
+        cells.resize(100, ("· ", theme.muted));
+        for row in cells.chunks(20) {
+            let mut line = Line::plain("  ");
+            for (mark, style) in row {
+                line.push(*mark, *style);
+            }
+            lines.push(line);
+        }
+        for (name, count, style) in parts {
+            lines.push(Line::styled("  ■ ", style).with(format!("{name:<15}{}", tokens(count)), Style::PLAIN));
+        }
+        lines.push(Line::styled(format!("  · {:<15}{}", "free", tokens(window.saturating_sub(used))), theme.muted));
+        for (path, scope, count) in &usage.instruction_files {
+            lines.push(Line::styled(format!("  {scope}: {} ({} tokens)", path.display(), tokens(*count)), theme.muted));
+        }
+        self.answer(lines);
+    }
+
+    fn cost(&mut self) {
+        let theme = self.theme();
+        let Some(result) = self.last_result.clone() else {
+            self.remark("nothing was used yet");
+            return;
+        };
+        let mut lines = vec![Line::styled(format!("This session: ${:.4}", result.total_cost_usd), theme.heading)];
+        let look = Look { theme: &theme, columns: self.columns };
+        let rows: Vec<Vec<String>> = result
+            .model_usage
+            .iter()
+            .map(|(model, usage)| {
+                vec![
+                    model.clone(),
+                    tokens(usage.input_tokens),
+                    tokens(usage.output_tokens),
+                    tokens(usage.cache_read_input_tokens),
+                    tokens(usage.cache_creation_input_tokens),
+                    format!("${:.4}", usage.cost_usd),
+                ]
+            })
+            .collect();
+        let columns = ["model", "input", "output", "cache read", "cache written", "cost"].map(str::to_owned);
+        lines.extend(cell::plain_table(&columns, &rows, look));
+        self.answer(lines);
+    }
+
+    fn choose_model(&mut self, wanted: &str) {
+        let Some(session) = &self.session else {
+            return;
+        };
+        if !wanted.is_empty() {
+            self.model = session.set_model(Some(wanted));
+            let model = self.model.clone();
+            self.remark(format!("model: {model}"));
+            return;
+        }
+        let items = session.models().into_iter().map(|(alias, name)| Item::new(alias.clone(), alias, name)).collect();
+        let picker = Picker::new(Purpose::Model, "Which model?", items).explained(vec![Line::styled(
+            format!("now: {}. /model <id> takes any id.", self.model),
+            self.theme.muted,
+        )]);
+        self.dialog = Some(Dialog::Picker(picker));
+    }
+
+    fn choose_effort(&mut self, wanted: &str) {
+        if wanted.is_empty() {
+            let items = vec![
+                Item::new("default", "default", "as settings say"),
+                Item::new("0", "off", "no thinking"),
+                Item::new("4000", "a little", "4,000 tokens"),
+                Item::new("10000", "more", "10,000 tokens"),
+                Item::new("32000", "much", "32,000 tokens"),
+            ];
+            self.dialog = Some(Dialog::Picker(Picker::new(Purpose::Effort, "How much may the model think?", items)));
+            return;
+        }
+        self.set_effort(wanted);
+    }
+
+    pub(crate) fn set_effort(&mut self, wanted: &str) {
+        let Some(session) = &self.session else {
+            return;
+        };
+        match wanted {
+            "default" => session.set_max_thinking_tokens(None),
+            number => match number.parse() {
+                Ok(number) => session.set_max_thinking_tokens(Some(number)),
+                Err(_) => {
+                    self.warn(format!("/effort wants a number of tokens, or 'default', not '{wanted}'."));
+                    return;
+                }
+            },
+        }
+        self.remark(format!("thinking: {wanted}"));
+    }
+
+    fn permissions(&mut self, arguments: &str) {
+        let Some(session) = &self.session else {
+            return;
+        };
+        if !arguments.is_empty() {
+            self.add_rule(arguments);
+            return;
+        }
+        let rules = session.permission_rules();
+        let mut items: Vec<Item> = vec![Item::new("", "Add a rule …", "")];
+        for (behavior, rule, source) in rules {
+            let behavior = match behavior {
+                Behavior::Allow => "allow",
+                Behavior::Ask => "ask",
+                Behavior::Deny => "deny",
+            };
+            let source = serde_json::to_value(source).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default();
+            items.push(Item::new(format!("{behavior}\n{source}\n{rule}"), format!("{behavior:<6}{rule}"), source));
+        }
+        let picker = Picker::new(Purpose::PermissionRule, "Permission rules", items)
+            .explained(vec![Line::styled(format!("mode: {}", self.mode), self.theme.muted)])
+            .filterable()
+            .with_key('x', "remove");
+        self.dialog = Some(Dialog::Picker(picker));
+    }
+
+    /// Adds `[allow|ask|deny] rule` for this person in this project.
+    pub(crate) fn add_rule(&mut self, text: &str) {
+        let (behavior, rule) = match text.split_once(' ') {
+            Some(("allow", rest)) => (Behavior::Allow, rest),
+            Some(("ask", rest)) => (Behavior::Ask, rest),
+            Some(("deny", rest)) => (Behavior::Deny, rest),
+            _ => (Behavior::Allow, text),
+        };
+        match crate::dialog::permission::check_rule(rule.trim()) {
+            Ok(rule) => {
+                let shown = lathe_permissions::format_rule(&rule);
+                let update = PermissionUpdate::AddRules {
+                    rules: vec![rule],
+                    behavior,
+                    destination: RuleSource::LocalSettings,
+                };
+                self.apply_update(&update, format!("rule added: {shown}"));
+            }
+            Err(error) => self.warn(error),
+        }
+    }
+
+    pub(crate) fn apply_update(&mut self, update: &PermissionUpdate, said: String) {
+        let Some(session) = &self.session else {
+            return;
+        };
+        match session.apply_permission_update(update) {
+            Ok(()) => self.remark(said),
+            Err(error) => self.warn(error.to_string()),
+        }
+    }
+
+    fn choose_mode(&mut self, wanted: &str) {
+        if !wanted.is_empty() {
+            match wanted.parse() {
+                Ok(mode) => self.set_mode(mode),
+                Err(error) => self.warn(error.to_string()),
+            }
+            return;
+        }
+        let items = PermissionMode::ALL
+            .into_iter()
+            .map(|mode| {
+                let what = match mode {
+                    PermissionMode::Default => "asks before anything that changes something",
+                    PermissionMode::AcceptEdits => "changes files in the project without asking",
+                    PermissionMode::Plan => "only looks, and makes a plan",
+                    PermissionMode::DontAsk => "what would ask is refused",
+                    PermissionMode::BypassPermissions => "never asks; only in a sandbox",
+                    PermissionMode::Auto => "a classifier answers the questions",
+                };
+                Item::new(mode.name(), mode.name(), what)
+            })
+            .collect();
+        let picker = Picker::new(Purpose::Mode, "Permission mode", items).marked(self.mode.name());
+        self.dialog = Some(Dialog::Picker(picker));
+    }
+
+    pub(crate) fn set_mode(&mut self, mode: PermissionMode) {
+        let Some(session) = &self.session else {
+            return;
+        };
+        match session.set_permission_mode(mode) {
+            Ok(()) => self.mode = mode,
+            Err(error) => self.warn(error.to_string()),
+        }
+    }
+
+    pub(crate) fn add_directory(&mut self, path: &str) {
+        let folder = self.places.environment.resolve(path);
+        if !folder.is_dir() {
+            self.warn(format!("{} is not a folder.", folder.display()));
+            return;
+        }
+        let update = PermissionUpdate::AddDirectories {
+            directories: vec![folder.clone()],
+            destination: RuleSource::Session,
+        };
+        self.apply_update(&update, format!("work in {} is allowed", folder.display()));
+    }
+
+    pub(crate) fn rename(&mut self, title: &str) {
+        if let Some(session) = &self.session {
+            session.rename(title);
+            let title = self.screen.title(&format!("{title} · lathe"));
+            self.pending_output.push_str(&title);
+            self.remark("the session has a new title");
+        }
+    }
+
+    fn keybindings(&mut self) {
+        let theme = self.theme();
+        let file = self.places.config_home.join("keybindings.json");
+        let mut lines = vec![Line::styled("Keys", theme.heading)];
+        for (keys, context, what) in self.keymap.listing() {
+            lines.push(
+                Line::styled(format!("  {keys:<34}"), theme.accent)
+                    .with(format!("{what} "), Style::PLAIN)
+                    .with(format!("({context})"), theme.muted),
+            );
+        }
+        lines.push(Line::styled(
+            format!("Change them in {}: {{\"prompt\": {{\"ctrl+k ctrl+s\": \"stash\"}}}}", file.display()),
+            theme.muted,
+        ));
+        let names: Vec<&str> = ACTIONS.iter().map(|(_, name, _)| *name).collect();
+        lines.push(Line::styled(format!("Actions: {}", names.join(", ")), theme.muted));
+        self.answer(lines);
+    }
+
+    fn choose_theme(&mut self, wanted: &str) {
+        if !wanted.is_empty() {
+            self.set_theme(wanted);
+            self.save_setting("theme", wanted.into());
+            return;
+        }
+        let mut items: Vec<Item> = crate::theme::BUILT_IN.iter().map(|(name, what)| Item::new(*name, *name, *what)).collect();
+        for entry in std::fs::read_dir(self.places.config_home.join("themes")).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.extension().is_some_and(|extension| extension == "json")
+                && let Some(name) = path.file_stem().and_then(|name| name.to_str())
+            {
+                items.push(Item::new(name, name, "your own"));
+            }
+        }
+        let picker = Picker::new(Purpose::Theme, "Theme", items).marked(&self.theme_name);
+        self.dialog = Some(Dialog::Picker(picker));
+    }
+}
+
+const INIT: &str = "Look at this project and write an AGENTS.md at its root for people and agents who come new to it: what it is, how it is built, tested and run, how the code is laid out, and the conventions that are not obvious. Keep it short. If there is one already, improve it.";
+const REVIEW: &str = "Review the present changes of this git repository (git diff, and untracked files; against the main branch if the working tree is clean). Look for bugs, missing tests, unclear names and needless code. Give each finding with its file and line, the most important first. Change nothing.";
+const COMMIT: &str = "Commit the present changes of this git repository: look at git status, git diff and the style of recent messages, stage what belongs together, and write a message that says why. Don't push.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_and_sentences_are_no_commands() {
+        assert_eq!(parse("help"), Some(("help", "")));
+        assert_eq!(parse("rename my title"), Some(("rename", "my title")));
+        assert_eq!(parse("tmp/x is odd"), None);
+        assert_eq!(parse(""), None);
+        assert_eq!(parse("a:b-c_d 1"), Some(("a:b-c_d", "1")));
+    }
+
+    #[test]
+    fn names_and_aliases_are_unique() {
+        let mut seen = std::collections::HashSet::new();
+        for command in COMMANDS {
+            assert!(seen.insert(command.name), "{}", command.name);
+            for alias in command.aliases {
+                assert!(seen.insert(alias), "{alias}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_exact_name_comes_first() {
+        assert_eq!(matching("co")[0].name, "compact");
+        assert_eq!(matching("cost")[0].name, "cost");
+        assert_eq!(matching("q")[0].name, "exit");
+        assert!(matching("zzzz").is_empty());
+    }
+}

@@ -1,0 +1,509 @@
+//! The permission question: what would happen, why it is asked, and the answers.
+
+use super::Outcome;
+use super::form::{edit, field};
+use crate::cell::short_path;
+use crate::diff;
+use crate::editor::Editor;
+use crate::highlight::Highlighter;
+use crate::key::{Code, Key};
+use crate::keymap::Keymap;
+use crate::markdown::{self, Look};
+use crate::screen::Cursor;
+use crate::style::{Line, Style};
+use crate::text::{clean, reveal, truncate_line, wrap};
+use lathe_permissions::{format_rule, parse_rule};
+use lathe_protocol::permission::{
+    Behavior, PermissionReply, PermissionRequest, PermissionUpdate, RuleSource,
+};
+use lathe_shell::analysis::{Analysis, analyse};
+use lathe_shell::syntax::ShellKind;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A person's answer.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) reply: PermissionReply,
+    /// Words for the model beside a yes.
+    pub(crate) comment: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Choice {
+    Once,
+    Always,
+    No,
+    NoBecause,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Editing {
+    Nothing,
+    Rule,
+    Reason,
+    Comment,
+}
+
+/// The destinations of 'always', in the order in which Left and Right go through them.
+const DESTINATIONS: &[(RuleSource, &str)] = &[
+    (RuleSource::Session, "this session"),
+    (RuleSource::LocalSettings, "this project, only you"),
+    (RuleSource::ProjectSettings, "this project, everybody"),
+    (RuleSource::UserSettings, "all your projects"),
+];
+
+/// The permission question.
+pub(crate) struct PermissionDialog {
+    pub(crate) request: Arc<PermissionRequest>,
+    cwd: PathBuf,
+    choices: Vec<Choice>,
+    selected: usize,
+    editing: Editing,
+    rule: Editor,
+    rule_problem: Option<String>,
+    /// What 'always' would do if it isn't a rule (a mode, a folder).
+    other_updates: Vec<PermissionUpdate>,
+    destination: usize,
+    words: Editor,
+    keymap: Keymap,
+    change: Vec<lathe_protocol::display::Hunk>,
+    analysis: Option<Analysis>,
+}
+
+impl PermissionDialog {
+    pub(crate) fn new(request: Arc<PermissionRequest>, cwd: &Path) -> Self {
+        let mut rule = Editor::default();
+        let mut destination = 1;
+        let mut other_updates = Vec::new();
+        for update in &request.permission_suggestions {
+            match update {
+                PermissionUpdate::AddRules { rules, destination: saved, .. } if !rules.is_empty() => {
+                    rule.set_text(&rules.iter().map(format_rule).collect::<Vec<_>>().join(", "));
+                    destination = DESTINATIONS.iter().position(|(source, _)| source == saved).unwrap_or(1);
+                }
+                update => other_updates.push(update.clone()),
+            }
+        }
+        let mut choices = vec![Choice::Once];
+        if !request.permission_suggestions.is_empty() {
+            choices.push(Choice::Always);
+        }
+        choices.extend([Choice::No, Choice::NoBecause]);
+        let change = change_of(&request.tool_name, &request.input);
+        let analysis = (request.tool_name == "Bash")
+            .then(|| request.input.get("command").and_then(Value::as_str))
+            .flatten()
+            .map(|command| analyse(command, ShellKind::Bash));
+        Self {
+            request,
+            cwd: cwd.to_owned(),
+            choices,
+            selected: 0,
+            editing: Editing::Nothing,
+            rule,
+            rule_problem: None,
+            other_updates,
+            destination,
+            words: Editor::default(),
+            keymap: Keymap::default(),
+            change,
+            analysis,
+        }
+    }
+
+    pub(crate) fn paste(&mut self, text: &str) {
+        let line = text.lines().next().unwrap_or_default();
+        match self.editing {
+            Editing::Rule => self.rule.insert(line),
+            Editing::Reason | Editing::Comment => self.words.insert(line),
+            Editing::Nothing => {}
+        }
+    }
+
+    pub(crate) fn key(&mut self, key: Key) -> Outcome {
+        if self.editing != Editing::Nothing {
+            return self.editing_key(key);
+        }
+        match key.code {
+            Code::Up => self.selected = self.selected.checked_sub(1).unwrap_or(self.choices.len() - 1),
+            Code::Down => self.selected = (self.selected + 1) % self.choices.len(),
+            Code::Left | Code::Right if self.choice() == Choice::Always => self.move_destination(key.code == Code::Right),
+            Code::Tab if !key.shift => match self.choice() {
+                Choice::Once => self.editing = Editing::Comment,
+                Choice::Always if !self.rule.is_empty() => self.editing = Editing::Rule,
+                Choice::No | Choice::NoBecause => {
+                    self.select(Choice::NoBecause);
+                    self.editing = Editing::Reason;
+                }
+                Choice::Always => {}
+            },
+            Code::Enter => return self.decide(),
+            Code::Esc => return deny("", true),
+            Code::Char(c) if !key.ctrl && !key.alt => {
+                let choice = match c {
+                    'y' => Some(Choice::Once),
+                    'a' => Some(Choice::Always),
+                    'n' => Some(Choice::No),
+                    'd' => Some(Choice::NoBecause),
+                    'e' => {
+                        self.select(Choice::Always);
+                        if self.choice() == Choice::Always && !self.rule.is_empty() {
+                            self.editing = Editing::Rule;
+                        }
+                        None
+                    }
+                    c => c
+                        .to_digit(10)
+                        .and_then(|number| (number as usize).checked_sub(1))
+                        .and_then(|index| self.choices.get(index).copied()),
+                };
+                if let Some(choice) = choice
+                    && self.choices.contains(&choice)
+                {
+                    self.select(choice);
+                    return self.decide();
+                }
+            }
+            _ => {}
+        }
+        Outcome::Stay
+    }
+
+    fn choice(&self) -> Choice {
+        self.choices.get(self.selected).copied().unwrap_or(Choice::No)
+    }
+
+    fn select(&mut self, choice: Choice) {
+        if let Some(index) = self.choices.iter().position(|other| *other == choice) {
+            self.selected = index;
+        }
+    }
+
+    fn move_destination(&mut self, forward: bool) {
+        let count = DESTINATIONS.len();
+        self.destination = (self.destination + if forward { 1 } else { count - 1 }) % count;
+    }
+
+    fn editing_key(&mut self, key: Key) -> Outcome {
+        match key.code {
+            Code::Esc => {
+                self.editing = Editing::Nothing;
+                self.rule_problem = None;
+            }
+            Code::Enter => match self.editing {
+                Editing::Reason => {
+                    let words = self.words.text().trim().to_owned();
+                    return deny(&words, words.is_empty());
+                }
+                Editing::Comment | Editing::Rule => return self.decide(),
+                Editing::Nothing => {}
+            },
+            Code::Tab if self.editing == Editing::Rule => self.move_destination(!key.shift),
+            _ => {
+                let editor = if self.editing == Editing::Rule { &mut self.rule } else { &mut self.words };
+                edit(editor, &self.keymap, key);
+                self.rule_problem = None;
+            }
+        }
+        Outcome::Stay
+    }
+
+    fn decide(&mut self) -> Outcome {
+        let comment = Some(self.words.text().trim().to_owned()).filter(|words| !words.is_empty());
+        match self.choice() {
+            Choice::Once => Outcome::Answered(Answer {
+                reply: PermissionReply::allow(),
+                comment,
+            }),
+            Choice::Always => {
+                let mut updates = self.other_updates.clone();
+                if !self.rule.text().trim().is_empty() {
+                    let mut rules = Vec::new();
+                    for rule in lathe_permissions::parse_rule_list(self.rule.text()) {
+                        match rule {
+                            Ok(rule) => rules.push(rule),
+                            Err(error) => {
+                                self.editing = Editing::Rule;
+                                self.rule_problem = Some(error.to_string());
+                                return Outcome::Stay;
+                            }
+                        }
+                    }
+                    updates.push(PermissionUpdate::AddRules {
+                        rules,
+                        behavior: Behavior::Allow,
+                        destination: DESTINATIONS[self.destination].0,
+                    });
+                }
+                let mut reply = PermissionReply::allow();
+                if let PermissionReply::Allow { updated_permissions, .. } = &mut reply {
+                    *updated_permissions = updates;
+                }
+                Outcome::Answered(Answer { reply, comment })
+            }
+            Choice::No => deny("", true),
+            Choice::NoBecause => {
+                self.editing = Editing::Reason;
+                Outcome::Stay
+            }
+        }
+    }
+
+    pub(crate) fn view(&self, look: Look<'_>, rows: usize) -> (Vec<Line>, Cursor) {
+        let theme = look.theme;
+        let answers = self.answers(look);
+        let mut out = self.heading(look);
+        let room = rows.saturating_sub(out.len() + answers.0.len() + 2).max(3);
+        let mut what = self.what(look);
+        if what.len() > room {
+            let more = what.len() - room + 1;
+            what.truncate(room - 1);
+            what.push(Line::styled(format!("  … {more} more lines (ctrl+o shows everything)"), theme.muted));
+        }
+        out.extend(what);
+        if let Some(reason) = &self.request.decision_reason {
+            out.extend(wrap(&Line::styled(format!("Why it asks: {}", clean(reason)), theme.muted), look.columns, 2));
+        }
+        if let Some(analysis) = &self.analysis {
+            for concern in analysis.concerns.iter().chain(analysis.parts.iter().flat_map(|part| &part.concerns)).take(3) {
+                out.extend(wrap(&Line::styled(format!("⚠ {}", clean(&concern.message)), theme.warning), look.columns, 2));
+            }
+        }
+        let offset = out.len();
+        out.extend(answers.0);
+        let mut cursor = answers.1;
+        cursor.row += offset;
+        (out, cursor)
+    }
+
+    fn heading(&self, look: Look<'_>) -> Vec<Line> {
+        let theme = look.theme;
+        let question = match self.request.tool_name.as_str() {
+            "Bash" => "Run this command?".to_owned(),
+            "Write" => format!("Write {}?", self.path("file_path")),
+            "Edit" | "MultiEdit" => format!("Change {}?", self.path("file_path")),
+            "NotebookEdit" => format!("Change {}?", self.path("notebook_path")),
+            "Read" => format!("Read {}?", self.path("file_path")),
+            "ExitPlanMode" => "Go ahead with this plan?".to_owned(),
+            name => format!("Use {}?", clean(name)),
+        };
+        let mut out = wrap(&Line::styled(question, theme.heading), look.columns, 0);
+        if let Some(description) = self.request.description.as_deref().filter(|text| !text.trim().is_empty()) {
+            out.extend(wrap(&Line::styled(clean(description).replace('\n', " "), theme.muted), look.columns, 0));
+        }
+        if self.request.agent_id.is_some() {
+            out.push(Line::styled("asked by a sub-agent", theme.muted));
+        }
+        out
+    }
+
+    fn path(&self, key: &str) -> String {
+        let path = self.request.input.get(key).and_then(Value::as_str).unwrap_or("a file");
+        reveal(&short_path(path, &self.cwd)).replace('\n', " ")
+    }
+
+    /// The command, the change or the input.
+    fn what(&self, look: Look<'_>) -> Vec<Line> {
+        let theme = look.theme;
+        let input = &self.request.input;
+        if let Some(command) = input.get("command").and_then(Value::as_str)
+            && self.request.tool_name == "Bash"
+        {
+            return self.command(command, look);
+        }
+        if !self.change.is_empty() {
+            let path = input
+                .get("file_path")
+                .and_then(Value::as_str)
+                .map_or_else(PathBuf::new, PathBuf::from);
+            return diff::lines(&path, &self.change, theme, 400)
+                .into_iter()
+                .map(|line| truncate_line(&line, look.columns))
+                .collect();
+        }
+        if let Some(plan) = input.get("plan").and_then(Value::as_str) {
+            return markdown::render(plan, look);
+        }
+        let text = serde_json::to_string_pretty(input).unwrap_or_default();
+        if input.as_object().is_some_and(serde_json::Map::is_empty) || input.is_null() {
+            return Vec::new();
+        }
+        let mut highlighter = Highlighter::new("json");
+        text.lines()
+            .flat_map(|line| wrap(&highlighter.line(&reveal(line), theme), look.columns.saturating_sub(2), 2))
+            .collect()
+    }
+
+    /// The command with the parts marked that do more than read.
+    fn command(&self, command: &str, look: Look<'_>) -> Vec<Line> {
+        let theme = look.theme;
+        let risky: Vec<(usize, usize)> = self
+            .analysis
+            .iter()
+            .flat_map(|analysis| &analysis.parts)
+            .filter(|part| !part.read_only.is_yes())
+            .map(|part| (part.span.start, part.span.end))
+            .collect();
+        let all_risky = self.analysis.as_ref().is_some_and(|analysis| analysis.understood.is_err());
+        let mut line = Line::plain("  ");
+        let mut lines = Vec::new();
+        for (at, c) in command.char_indices() {
+            if c == '\n' {
+                lines.push(std::mem::replace(&mut line, Line::plain("  ")));
+                continue;
+            }
+            let marked = all_risky || risky.iter().any(|(start, end)| (*start..*end).contains(&at));
+            let style = if marked { theme.warning.bold() } else { Style::PLAIN };
+            line.push(reveal(&c.to_string()), style);
+        }
+        lines.push(line);
+        lines.iter().flat_map(|line| wrap(line, look.columns, 4)).collect()
+    }
+
+    fn answers(&self, look: Look<'_>) -> (Vec<Line>, Cursor) {
+        let theme = look.theme;
+        let mut out = vec![Line::empty()];
+        let mut cursor = Cursor::default();
+        for (index, choice) in self.choices.iter().enumerate() {
+            let chosen = index == self.selected;
+            let mut line = if chosen { Line::styled("❯ ", theme.selected) } else { Line::plain("  ") };
+            line.push(format!("{}. ", index + 1), theme.muted);
+            let style = if chosen { theme.selected } else { Style::PLAIN };
+            let mut edited: Option<&Editor> = None;
+            match choice {
+                Choice::Once => {
+                    line.push("Yes, this once", style);
+                    if self.editing == Editing::Comment {
+                        line.push(", and: ", style);
+                        edited = Some(&self.words);
+                    }
+                }
+                Choice::Always if self.rule.is_empty() => line.push(self.other_words(), style),
+                Choice::Always => {
+                    line.push("Yes, and always allow ", style);
+                    if self.editing == Editing::Rule {
+                        edited = Some(&self.rule);
+                    } else {
+                        line.push(reveal(self.rule.text()), theme.code);
+                        line.push(format!(" in {}", DESTINATIONS[self.destination].1), theme.muted);
+                    }
+                }
+                Choice::No => line.push("No", style),
+                Choice::NoBecause => {
+                    line.push("No, and say why", style);
+                    if self.editing == Editing::Reason {
+                        line.push(": ", style);
+                        edited = Some(&self.words);
+                    }
+                }
+            }
+            if let Some(editor) = edited {
+                let used = line.width();
+                let (shown, column) = field(editor, look.columns.saturating_sub(used + 1));
+                cursor = Cursor { row: out.len(), column: used + column, visible: true };
+                line.push(shown, theme.code);
+                out.push(line);
+            } else {
+                out.extend(wrap(&line, look.columns, 5));
+            }
+        }
+        if let Some(problem) = &self.rule_problem {
+            out.extend(wrap(&Line::styled(format!("  {problem}"), theme.error), look.columns, 2));
+        }
+        let hint = match (self.editing, self.choice()) {
+            (Editing::Rule, _) => "enter allow · tab where it is kept · esc back",
+            (Editing::Reason, _) => "enter send to the model · esc back",
+            (Editing::Comment, _) => "enter allow and tell the model · esc back",
+            (_, Choice::Always) if !self.rule.is_empty() => "enter choose · tab edit the rule · ←→ where it is kept · esc no",
+            (_, Choice::Once) => "enter choose · tab add a comment · esc no",
+            _ => "enter choose · esc no",
+        };
+        let hint = if self.editing == Editing::Rule {
+            format!("{hint} · kept in {}", DESTINATIONS[self.destination].1)
+        } else {
+            hint.to_owned()
+        };
+        out.extend(wrap(&Line::styled(hint, theme.muted), look.columns, 0));
+        (out, cursor)
+    }
+
+    fn other_words(&self) -> String {
+        match self.other_updates.first() {
+            Some(PermissionUpdate::SetMode { mode, .. }) => format!("Yes, and go on in mode {mode}"),
+            Some(PermissionUpdate::AddDirectories { directories, .. }) => {
+                let names: Vec<String> = directories.iter().map(|path| path.display().to_string()).collect();
+                format!("Yes, and allow work in {}", names.join(", "))
+            }
+            _ => "Yes, and always".to_owned(),
+        }
+    }
+}
+
+fn deny(words: &str, interrupt: bool) -> Outcome {
+    let reply = PermissionReply::Deny {
+        message: if words.is_empty() {
+            "The user doesn't want this. Stop and wait for what they say next.".to_owned()
+        } else {
+            format!("The user refused this and said: {words}")
+        },
+        interrupt,
+        extra: lathe_protocol::Extra::new(),
+    };
+    Outcome::Answered(Answer { reply, comment: None })
+}
+
+/// What a call would change in a file.
+fn change_of(tool: &str, input: &Value) -> Vec<lathe_protocol::display::Hunk> {
+    let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
+    let Some(path) = text(input, "file_path") else {
+        return Vec::new();
+    };
+    let old = std::fs::metadata(&path)
+        .ok()
+        .filter(|metadata| metadata.is_file() && metadata.len() < 2_000_000)
+        .and_then(|_| std::fs::read_to_string(&path).ok())
+        .unwrap_or_default();
+    let replace = |old: &str, edit: &Value| {
+        let (Some(from), Some(to)) = (text(edit, "old_string"), text(edit, "new_string")) else {
+            return old.to_owned();
+        };
+        if from.is_empty() {
+            return to;
+        }
+        if !old.contains(&from) {
+            // The file isn't what the model thinks; the change itself is still worth seeing.
+            return old.to_owned();
+        }
+        if edit.get("replace_all").and_then(Value::as_bool) == Some(true) {
+            old.replace(&from, &to)
+        } else {
+            old.replacen(&from, &to, 1)
+        }
+    };
+    let new = match tool {
+        "Write" => text(input, "content").unwrap_or_default(),
+        "Edit" => {
+            let new = replace(&old, input);
+            if new == old {
+                let (from, to) = (text(input, "old_string").unwrap_or_default(), text(input, "new_string").unwrap_or_default());
+                return diff::hunks(&from, &to);
+            }
+            new
+        }
+        "MultiEdit" => input
+            .get("edits")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .fold(old.clone(), |old, edit| replace(&old, edit)),
+        _ => return Vec::new(),
+    };
+    diff::hunks(&old, &new)
+}
+
+/// Whether a text is a rule that can be kept.
+pub(crate) fn check_rule(text: &str) -> Result<lathe_protocol::permission::RuleValue, String> {
+    parse_rule(text).map_err(|error| error.to_string())
+}

@@ -1,0 +1,197 @@
+//! What the engine says, and what that changes.
+
+use crate::app::{App, Retry};
+use crate::cell::Cell;
+use crate::dialog::{Dialog, PermissionDialog};
+use lathe_protocol::event::{Event, NoticeLevel, TaskNotice, TaskStatus, TerminalReason, TurnResult};
+use lathe_protocol::record::MessageRecord;
+use std::time::{Duration, Instant};
+
+/// A turn that took this long is worth a notification.
+const LONG_TURN: Duration = Duration::from_secs(10);
+
+impl App {
+    pub(crate) fn engine_event(&mut self, event: Event) {
+        match event {
+            Event::StateChanged(state) => self.state = state,
+            Event::TurnStarted(init) => {
+                self.model.clone_from(&init.model);
+                self.mode = init.permission_mode;
+                self.turn_began.get_or_insert_with(Instant::now);
+                self.tip += 1;
+            }
+            Event::PromptAccepted { record } => self.prompt_accepted(&record),
+            Event::Requesting => {
+                self.retry = None;
+                self.turn_began.get_or_insert_with(Instant::now);
+            }
+            Event::Stream { event, parent_tool_use_id: None } => {
+                self.retry = None;
+                self.with_look(|conversation, look| conversation.stream(event.get(), look));
+            }
+            Event::Record { record, parent_tool_use_id: None } => {
+                self.with_look(|conversation, look| conversation.record(&record, look));
+            }
+            // What sub-agents say is theirs; their progress comes with their task.
+            Event::Stream { .. } | Event::Record { .. } => {}
+            Event::Retracted { reason, .. } => {
+                self.with_look(|conversation, look| conversation.retract(&reason, look));
+            }
+            Event::CallStarted { tool_use_id, tool_name, activity } => {
+                self.with_look(|conversation, look| conversation.call_started(&tool_use_id, &tool_name, &activity, look));
+            }
+            Event::CallProgress { tool_use_id, display, elapsed, .. } => {
+                self.conversation.call_progress(&tool_use_id, display, elapsed);
+            }
+            Event::CallFinished { tool_use_id, tool_name, display, is_error, elapsed } => {
+                self.with_look(|conversation, look| {
+                    conversation.call_finished(&tool_use_id, &tool_name, display, is_error, elapsed, look);
+                });
+            }
+            Event::PermissionRequested(request) => {
+                let title = request.title.clone().unwrap_or_else(|| request.tool_name.clone());
+                self.questions.push_back(request);
+                self.next_question();
+                self.notify(&format!("Lathe asks: {title}"));
+            }
+            Event::PermissionResolved { request_id, .. } => {
+                self.questions.retain(|request| request.request_id != request_id);
+                if let Some(Dialog::Permission(dialog)) = &self.dialog
+                    && dialog.request.request_id == request_id
+                {
+                    self.dialog = None;
+                }
+                self.next_question();
+            }
+            Event::PermissionDenied { denial, reason, .. } => {
+                self.with_look(|conversation, look| {
+                    conversation.refused(&denial.tool_use_id, &denial.tool_name, &denial.tool_input, &reason, look);
+                });
+            }
+            Event::ModeChanged(mode) => self.mode = mode,
+            Event::Retrying { attempt, max_retries, delay, error, .. } => {
+                self.retry = Some(Retry {
+                    until: Instant::now() + delay,
+                    attempt,
+                    max: max_retries,
+                    error,
+                });
+            }
+            Event::ModelFellBack { from, to, reason } => {
+                self.model.clone_from(&to);
+                self.warn(format!("{to} takes over from {from}: {reason}"));
+            }
+            Event::Compacting => {
+                self.compacting = true;
+                self.turn_began.get_or_insert_with(Instant::now);
+            }
+            Event::Compacted { pre_tokens, post_tokens, .. } => {
+                self.compacting = false;
+                let after = post_tokens.map_or_else(String::new, |tokens| format!(" → {}", crate::text::tokens(tokens)));
+                self.remark(format!("── the conversation was summarised ({}{after} tokens) ──", crate::text::tokens(pre_tokens)));
+                if self.state == lathe_protocol::event::SessionState::Idle {
+                    self.turn_began = None;
+                }
+            }
+            Event::Hook(_) => {}
+            Event::Task(notice) => self.task_notice(notice),
+            Event::Notice { level, text } => {
+                self.compacting = false;
+                self.with_look(|conversation, look| conversation.notice(level, text, look));
+            }
+            Event::TurnFinished(result) => self.turn_finished(&result),
+            Event::SessionEnded => {}
+        }
+        if self.state == lathe_protocol::event::SessionState::Idle && self.turn_began.is_some() && !self.compacting && self.last_state_idle() {
+            self.turn_began = None;
+        }
+    }
+
+    /// Whether the engine has nothing to do, though a turn seemed to run (a compaction that failed).
+    fn last_state_idle(&self) -> bool {
+        self.conversation.activity().is_none() && self.queued.is_empty()
+    }
+
+    fn prompt_accepted(&mut self, record: &MessageRecord) {
+        self.turn_began.get_or_insert_with(Instant::now);
+        if self.own_context.remove(&record.uuid) {
+            self.turn_began = self.turn_began.filter(|_| self.state != lathe_protocol::event::SessionState::Idle);
+            return;
+        }
+        let shown = self.queued.iter().position(|queued| queued.uuid == record.uuid).map(|index| self.queued.remove(index).text);
+        if record.is_meta {
+            return;
+        }
+        let text = shown.or_else(|| record.message.as_ref().map(|message| message.text()));
+        if let Some(text) = text {
+            self.with_look(|conversation, look| conversation.push(Cell::User(text), look));
+        }
+    }
+
+    /// Shows the next permission question, if nothing else is shown.
+    pub(crate) fn next_question(&mut self) {
+        if matches!(self.dialog, Some(Dialog::Permission(_))) {
+            return;
+        }
+        if let Some(request) = self.questions.pop_front() {
+            // A question goes before whatever the person was looking at.
+            self.dialog = Some(Dialog::Permission(Box::new(PermissionDialog::new(request, self.conversation.cwd()))));
+        }
+    }
+
+    fn task_notice(&mut self, notice: TaskNotice) {
+        match notice {
+            TaskNotice::Started { task_id, description, is_backgrounded: true, .. } => {
+                self.remark(format!("⇢ in the background: {description} ({task_id})"));
+            }
+            TaskNotice::Finished { status, summary, .. } => {
+                let mark = match status {
+                    TaskStatus::Completed => "✓",
+                    TaskStatus::Failed => "✗",
+                    TaskStatus::Stopped => "■",
+                };
+                self.remark(format!("{mark} {summary}"));
+            }
+            TaskNotice::Started { .. } | TaskNotice::Progress { .. } => {}
+        }
+    }
+
+    fn turn_finished(&mut self, result: &std::sync::Arc<TurnResult>) {
+        let took = self.turn_began.take().map_or(Duration::ZERO, |began| began.elapsed());
+        self.retry = None;
+        self.compacting = false;
+        self.interrupting = false;
+        self.with_look(|conversation, look| conversation.end_turn(look));
+        let words = match result.terminal_reason {
+            TerminalReason::Completed | TerminalReason::ApiError | TerminalReason::StopHookPrevented | TerminalReason::ToolDeferred => None,
+            TerminalReason::AbortedStreaming | TerminalReason::AbortedTools => Some((NoticeLevel::Info, "Interrupted. Say how to go on.".to_owned())),
+            TerminalReason::MaxTurns => Some((NoticeLevel::Warning, "The limit of model calls for one turn is reached; say 'go on' to continue.".to_owned())),
+            TerminalReason::BudgetExhausted => Some((NoticeLevel::Warning, "The budget of this session is spent.".to_owned())),
+            TerminalReason::PromptTooLong | TerminalReason::BlockingLimit => Some((NoticeLevel::Error, "The conversation no longer fits the model's window. /compact summarises it, /clear starts anew.".to_owned())),
+            _ if result.errors.is_empty() => None,
+            _ => Some((NoticeLevel::Error, result.errors.join("\n"))),
+        };
+        if let Some((level, text)) = words {
+            self.with_look(|conversation, look| conversation.notice(level, text, look));
+        } else if took >= LONG_TURN {
+            self.remark(format!("✻ {} · {} tokens", crate::text::duration(took), crate::text::tokens(result.usage.output_tokens)));
+        }
+        self.last_result = Some(result.clone());
+        if let Some(left) = self.context_left().filter(|left| *left <= 15) {
+            self.warn(format!("{left}% of the model's window is left; /compact makes room."));
+        }
+        if took >= LONG_TURN {
+            self.notify("Lathe is done");
+        }
+        self.jobs.branch(&self.places.environment.cwd);
+        self.files = None;
+        self.status_line_soon();
+    }
+}
+
+impl App {
+    /// Nothing more comes: what is open is finished as it stands.
+    pub(crate) fn conversation_done(&mut self) {
+        self.with_look(|conversation, look| conversation.end_turn(look));
+    }
+}

@@ -1,0 +1,149 @@
+//! Work in the background, and what it finds.
+
+use crate::completion::{self, FileIndex};
+use crate::history::History;
+use crate::keymap::Keymap;
+use lathe_engine::{OpenError, Opened};
+use lathe_protocol::record::{MessageRecord, Record};
+use lathe_session::SessionInfo;
+use lathe_settings::trust::Bring;
+use lathe_settings::trust_store::{self, TrustStore};
+use lathe_settings::{LoadOptions, Places};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use tokio::sync::mpsc;
+
+/// What a job found.
+pub(crate) enum Found {
+    Settings { value: Box<Value>, keymap: Box<Keymap>, problems: Vec<String> },
+    Trust(Vec<Bring>),
+    Opened(Box<Result<Opened, OpenError>>),
+    /// The conversation so far, of a session that was taken up again.
+    Conversation(Vec<MessageRecord>),
+    History(Vec<String>),
+    Files(FileIndex),
+    FileMatches { query: String, matches: Vec<String> },
+    Branch(Option<String>),
+    StatusLine(Result<String, String>),
+    ShellProgress(String),
+    ShellFinished { command: String, output: String, exit_code: Option<i32>, failed: Option<String> },
+    Sessions { sessions: Vec<SessionInfo>, everywhere: bool },
+    Prompts(Vec<(String, String, String)>),
+    Rewound(Result<String, String>),
+    Said(Result<String, String>),
+    Lines(Vec<crate::style::Line>),
+}
+
+/// Starts jobs and takes what they find.
+pub(crate) struct Jobs {
+    sender: mpsc::UnboundedSender<Found>,
+    receiver: mpsc::UnboundedReceiver<Found>,
+}
+
+impl Jobs {
+    pub(crate) fn new() -> Self {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        Self { sender, receiver }
+    }
+
+    pub(crate) fn sender(&self) -> mpsc::UnboundedSender<Found> {
+        self.sender.clone()
+    }
+
+    /// The next thing that was found.
+    pub(crate) async fn next(&mut self) -> Found {
+        match self.receiver.recv().await {
+            Some(found) => found,
+            // We hold a sender ourselves.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Does something that takes time, off the loop.
+    pub(crate) fn blocking(&self, work: impl FnOnce() -> Option<Found> + Send + 'static) {
+        let sender = self.sender();
+        tokio::task::spawn_blocking(move || {
+            if let Some(found) = work() {
+                let _ = sender.send(found);
+            }
+        });
+    }
+
+    /// Does something that waits.
+    pub(crate) fn task(&self, work: impl Future<Output = Option<Found>> + Send + 'static) {
+        let sender = self.sender();
+        tokio::spawn(async move {
+            if let Some(found) = work.await {
+                let _ = sender.send(found);
+            }
+        });
+    }
+
+    /// Reads settings and key bindings.
+    pub(crate) fn settings(&self, places: &Places, flags: Vec<String>, sources: Option<Vec<lathe_settings::Source>>) {
+        let places = places.clone();
+        self.blocking(move || {
+            let trust = TrustStore::new(&places).headless_trust(&places.project, sources.as_deref());
+            let options = LoadOptions { flags, managed_flags: Vec::new(), sources, trust };
+            let resolved = lathe_settings::load(&places, &options);
+            let (keymap, problems) = Keymap::load(&places.config_home.join("keybindings.json"));
+            Some(Found::Settings {
+                value: Box::new(resolved.value),
+                keymap: Box::new(keymap),
+                problems,
+            })
+        });
+    }
+
+    /// Looks what the folder brings that needs a person's trust.
+    pub(crate) fn trust(&self, places: &Places, named: bool) {
+        let places = places.clone();
+        self.blocking(move || {
+            let store = TrustStore::new(&places);
+            let brings = if named || store.entry(&places.project).is_some() {
+                Vec::new()
+            } else {
+                trust_store::brings(&places)
+            };
+            Some(Found::Trust(brings))
+        });
+    }
+
+    pub(crate) fn history(&self, place: (PathBuf, String)) {
+        self.blocking(move || Some(Found::History(History::read(&place.0, &place.1))));
+    }
+
+    pub(crate) fn branch(&self, folder: &Path) {
+        let folder = folder.to_owned();
+        self.blocking(move || Some(Found::Branch(lathe_engine::prompt::git_branch(&folder))));
+    }
+
+    pub(crate) fn index(&self, folder: &Path, respect_gitignore: bool) {
+        let folder = folder.to_owned();
+        self.blocking(move || Some(Found::Files(completion::index(&folder, respect_gitignore).into())));
+    }
+
+    pub(crate) fn find_files(&self, index: FileIndex, query: String) {
+        self.blocking(move || {
+            let matches = completion::find_files(&index, &query, 50);
+            Some(Found::FileMatches { query, matches })
+        });
+    }
+
+    /// Reads the conversation of a transcript, from its file.
+    pub(crate) fn conversation(&self, transcript: &Path) {
+        let transcript = transcript.to_owned();
+        self.blocking(move || {
+            let loaded = lathe_session::load(&transcript).ok()?;
+            let records: Vec<MessageRecord> = loaded
+                .history()
+                .into_iter()
+                .filter_map(|record| match &*record {
+                    Record::Message(message) if !message.is_sidechain => Some((**message).clone()),
+                    _ => None,
+                })
+                .collect();
+            (!records.is_empty()).then_some(Found::Conversation(records))
+        });
+    }
+}

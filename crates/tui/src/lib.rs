@@ -1,0 +1,145 @@
+//! The interactive terminal.
+//!
+//! `lathe` without `-p` opens it. Three layers, each of which can be read on its own:
+//!
+//! - the **terminal**: modes that are restored on every way out (`terminal`), bytes to keys (`input`),
+//!   and the inline screen that draws a live area below the terminal's own scrollback (`screen`);
+//! - **pure parts**: the prompt editor with vim's modes (`editor`), Markdown that is rendered while it
+//!   streams (`markdown`), colours for code (`highlight`), diffs, key bindings, completion, dialogs;
+//! - the **app** (`app`): one state, one loop. Keys, events of the engine and what background jobs
+//!   find come in; frames go out, at most sixty a second, and none when nothing changes.
+//!
+//! The prompt is painted before anything is loaded: settings, trust and the session come in the
+//! background, and what is typed meanwhile waits for them.
+//!
+//! Where there is no terminal that can be drawn on (`TERM=dumb`, a pipe, a screen reader), a plain line
+//! mode takes its place (`plain`). Start with [`run`], then `app.rs`.
+#![forbid(unsafe_code)]
+
+mod answers;
+mod app;
+mod cell;
+mod commands;
+mod completion;
+mod conversation;
+mod dialog;
+mod diff;
+mod editor;
+mod engine_events;
+mod fuzzy;
+mod highlight;
+mod history;
+mod input;
+mod jobs;
+mod key;
+mod keymap;
+mod markdown;
+mod outside;
+mod panic_guard;
+mod plain;
+mod screen;
+mod session;
+mod style;
+mod table;
+mod terminal;
+mod text;
+mod theme;
+mod transcript;
+mod typing;
+mod view;
+
+use app::{App, Leave};
+use futures::FutureExt as _;
+use lathe_engine::{Answerer, SessionOptions};
+use lathe_protocol::op::Op;
+use lathe_settings::Environment;
+use std::io::IsTerminal as _;
+use std::panic::AssertUnwindSafe;
+
+/// How the terminal session ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// The person left.
+    Left,
+    /// SIGTERM or SIGHUP.
+    Terminated,
+    /// There is no key for the model API.
+    NoCredentials(String),
+    /// The command line is wrong.
+    Usage(String),
+    /// Something failed.
+    Failed(String),
+}
+
+/// How it is to be opened.
+#[derive(Debug, Clone, Default)]
+pub struct TerminalOptions {
+    /// A first prompt, sent as soon as the session is open.
+    pub prompt: Option<String>,
+    /// Choose a session from a list first.
+    pub pick_session: bool,
+    /// Plain lines instead of a drawn screen, for screen readers.
+    pub screen_reader: bool,
+}
+
+/// Opens the interactive terminal and returns when the person leaves.
+pub async fn run(environment: Environment, mut options: SessionOptions, terminal_options: TerminalOptions) -> Ended {
+    options.answerer = Answerer::Face;
+    let dumb = environment.variable("TERM").is_none_or(|term| term == "dumb" || term.is_empty());
+    let reader = terminal_options.screen_reader || lathe_settings::environment::is_on(&environment, "LATHE_SCREEN_READER");
+    if dumb || reader || !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
+        return plain::run(environment, options, terminal_options.prompt).await;
+    }
+    panic_guard::install();
+    if let Err(error) = terminal::enter() {
+        return Ended::Failed(format!("the terminal can't be used: {error}"));
+    }
+    let mut app = App::new(environment, options, terminal_options.prompt);
+    let (inputs, control) = match terminal::start_reader() {
+        Ok(started) => started,
+        Err(error) => {
+            terminal::restore();
+            return Ended::Failed(format!("keys can't be read: {error}"));
+        }
+    };
+    app.reader = Some(control);
+    app.pick_session = terminal_options.pick_session;
+    let outcome = AssertUnwindSafe(app.run(inputs)).catch_unwind().await;
+    let Ok(leave) = outcome else {
+        terminal::restore();
+        return Ended::Failed(panic_guard::message());
+    };
+    leave_screen(&mut app);
+    if let Some(session) = app.session.take() {
+        session.send(Op::Interrupt { drop_queued: true });
+        session.finish().await;
+    }
+    match leave {
+        Leave::Asked => Ended::Left,
+        Leave::Terminated => Ended::Terminated,
+        Leave::NoCredentials => Ended::NoCredentials(app.failure.unwrap_or_default()),
+        Leave::Usage => Ended::Usage(app.failure.unwrap_or_default()),
+        Leave::Failed => Ended::Failed(app.failure.unwrap_or_default()),
+    }
+}
+
+/// Takes the live area away, puts the terminal back and says how to go on.
+fn leave_screen(app: &mut App) {
+    app.save_draft();
+    if app.transcript.is_some() {
+        app.close_transcript();
+    }
+    app.conversation_done();
+    let mut out = std::mem::take(&mut app.pending_output);
+    let finished = app.conversation.take_finished();
+    out.push_str(&app.screen.draw(&finished, &screen::Frame::default()));
+    let said = app.session.as_ref().filter(|_| !app.conversation.cells.is_empty() || app.last_result.is_some());
+    if let Some(session) = said {
+        let mut line = String::new();
+        let hint = style::Line::styled(format!("Go on with: lathe --resume {}", session.session_id()), app.theme.muted);
+        app.screen.encoder().line(&hint, &mut line);
+        out.push_str(&format!("\r\n{line}\r\n"));
+    }
+    let _ = terminal::write(&out);
+    terminal::restore();
+}

@@ -1,0 +1,343 @@
+//! The session's life as the app sees it: opening, what jobs found, leaving.
+
+use crate::app::{App, Leave, Notify};
+use crate::cell::Cell;
+use crate::dialog::{Dialog, Item, Picker, Purpose};
+use crate::editor::vim::Vim;
+use crate::history::Draft;
+use crate::jobs::Found;
+use crate::style::{Line, Style};
+use crate::theme::Theme;
+use lathe_engine::{OpenError, Opened, SessionChoice};
+use lathe_protocol::event::NoticeLevel;
+use lathe_protocol::op::{Op, Prompt};
+use lathe_settings::trust::Bring;
+use serde_json::Value;
+use std::time::Duration;
+
+impl App {
+    /// What is started as soon as the prompt is painted.
+    pub(crate) fn begin(&mut self) {
+        self.draw();
+        if let Some(draft) = Draft::load(&self.draft_file) {
+            if self.editor.is_empty() && self.first_prompt.is_none() {
+                self.editor.restore(&draft.text, draft.attachments.clone());
+            }
+            self.stash.clone_from(&draft.stash);
+            self.saved_draft = draft;
+        }
+        let _ = crate::terminal::ask_background();
+        self.jobs.settings(
+            &self.places,
+            self.options.settings_flags.clone(),
+            self.options.setting_sources.clone(),
+        );
+        self.jobs.trust(&self.places, self.options.setting_sources.is_some());
+        self.jobs.history(self.history.place());
+        self.jobs.branch(&self.places.environment.cwd);
+        self.changed_now();
+    }
+
+    /// Opens the session in the background. What is typed meanwhile waits.
+    pub(crate) fn open_session(&mut self) {
+        self.opening = true;
+        let environment = self.places.environment.clone();
+        let options = self.options.clone();
+        self.jobs.task(async move {
+            let opened = Box::pin(lathe_engine::open(environment, options)).await;
+            Some(Found::Opened(Box::new(opened)))
+        });
+    }
+
+    fn open_or_pick(&mut self) {
+        if self.pick_session {
+            self.list_sessions(false);
+        } else {
+            self.open_session();
+        }
+    }
+
+    /// Ends the present session and opens the one that the options now name.
+    pub(crate) fn reopen(&mut self) {
+        let session = self.session.take();
+        self.events = None;
+        self.turn_began = None;
+        self.last_result = None;
+        self.retry = None;
+        self.questions.clear();
+        self.opening = true;
+        let environment = self.places.environment.clone();
+        let options = self.options.clone();
+        self.jobs.task(async move {
+            if let Some(session) = session {
+                session.send(Op::Interrupt { drop_queued: true });
+                session.finish().await;
+            }
+            let opened = Box::pin(lathe_engine::open(environment, options)).await;
+            Some(Found::Opened(Box::new(opened)))
+        });
+    }
+
+    pub(crate) fn job_found(&mut self, found: Found) {
+        match found {
+            Found::Settings { value, keymap, problems } => {
+                self.keymap = *keymap;
+                self.apply_settings(&value);
+                for problem in problems {
+                    self.with_look(|conversation, look| conversation.notice(NoticeLevel::Warning, problem, look));
+                }
+            }
+            Found::Trust(brings) => {
+                if brings.is_empty() {
+                    self.open_or_pick();
+                } else {
+                    self.ask_trust(&brings);
+                }
+            }
+            Found::Opened(opened) => match *opened {
+                Ok(opened) => self.opened(opened),
+                Err(error) => self.not_opened(&error),
+            },
+            Found::Conversation(records) => {
+                self.with_look(|conversation, look| {
+                    let newer = std::mem::take(&mut conversation.cells);
+                    conversation.load(&records, look);
+                    conversation.reprint(30, look);
+                    conversation.cells.extend(newer);
+                });
+            }
+            Found::History(entries) => self.history.loaded(entries),
+            Found::Files(files) => {
+                self.indexing = false;
+                self.files = Some(files);
+                self.update_completion();
+            }
+            Found::FileMatches { query, matches } => self.file_matches(&query, matches),
+            Found::Branch(branch) => self.branch = branch,
+            Found::StatusLine(result) => match result {
+                Ok(text) => self.status_line = Some(text),
+                Err(error) => {
+                    if self.status_line.is_none() {
+                        self.with_look(|conversation, look| conversation.notice(NoticeLevel::Warning, error, look));
+                    }
+                    self.status_line = Some(String::new());
+                }
+            },
+            Found::ShellProgress(tail) => {
+                if let Some(run) = &mut self.shell_run {
+                    run.tail = tail;
+                }
+            }
+            Found::ShellFinished { command, output, exit_code, failed } => self.shell_finished(&command, output, exit_code, failed),
+            Found::Sessions { sessions, everywhere } => self.show_sessions(&sessions, everywhere),
+            Found::Prompts(prompts) => self.show_prompts(&prompts),
+            Found::Rewound(result) => self.rewound(result),
+            Found::Said(Ok(text)) => self.remark(text),
+            Found::Said(Err(text)) => {
+                self.with_look(|conversation, look| conversation.notice(NoticeLevel::Error, text, look));
+            }
+            Found::Lines(lines) => self.answer(lines),
+        }
+    }
+
+    /// Says something muted.
+    pub(crate) fn remark(&mut self, text: impl Into<String>) {
+        let text = text.into();
+        self.with_look(|conversation, look| conversation.push(Cell::Remark(text), look));
+    }
+
+    /// Shows what a command answered.
+    pub(crate) fn answer(&mut self, lines: Vec<Line>) {
+        self.with_look(|conversation, look| conversation.push(Cell::Answer(lines), look));
+    }
+
+    pub(crate) fn warn(&mut self, text: impl Into<String>) {
+        let text = text.into();
+        self.with_look(|conversation, look| conversation.notice(NoticeLevel::Warning, text, look));
+    }
+
+    fn apply_settings(&mut self, value: &Value) {
+        let text = |key: &str| value.get(key).and_then(Value::as_str);
+        if let Some(name) = text("theme") {
+            let name = name.to_owned();
+            self.set_theme(&name);
+        }
+        if text("editorMode") == Some("vim") && self.vim.is_none() {
+            self.vim = Some(Vim::default());
+        }
+        self.wishes.reduced_motion = value.get("prefersReducedMotion").and_then(Value::as_bool) == Some(true);
+        self.wishes.notifications = match text("notifications") {
+            Some("bell") => Notify::Bell,
+            Some("desktop") => Notify::Desktop,
+            Some("off") => Notify::Off,
+            _ => Notify::Auto,
+        };
+        for line in value.get("companyAnnouncements").and_then(Value::as_array).into_iter().flatten() {
+            if let Some(line) = line.as_str() {
+                let line = line.to_owned();
+                self.with_look(|conversation, look| conversation.notice(NoticeLevel::Info, line, look));
+            }
+        }
+    }
+
+    pub(crate) fn set_theme(&mut self, name: &str) {
+        let (theme, problems) = Theme::load(name, self.wishes.light_background, &self.places.config_home);
+        self.theme = theme;
+        name.clone_into(&mut self.theme_name);
+        for problem in problems {
+            self.warn(problem);
+        }
+    }
+
+    fn ask_trust(&mut self, brings: &[Bring]) {
+        let theme = self.theme();
+        let mut lines = vec![
+            Line::styled(self.places.project.display().to_string(), theme.code),
+            Line::styled("This folder brings things that can run programs or change what is asked:", theme.muted),
+        ];
+        for bring in brings.iter().take(12) {
+            lines.push(Line::styled(format!("  {}: ", bring.kind.heading()), theme.muted).with(crate::text::reveal(&bring.to_string()), Style::PLAIN));
+        }
+        if brings.len() > 12 {
+            lines.push(Line::styled(format!("  … and {} more", brings.len() - 12), theme.muted));
+        }
+        let picker = Picker::new(Purpose::Trust, "Do you trust this folder?", vec![
+            Item::new("yes", "Yes, use what it brings", "remembered"),
+            Item::new("no", "No, go on without it", ""),
+            Item::new("leave", "Leave", ""),
+        ])
+        .explained(lines);
+        self.dialog = Some(Dialog::Picker(picker));
+    }
+
+    pub(crate) fn trust_answered(&mut self, answer: &str) {
+        match answer {
+            "yes" => {
+                let store = lathe_settings::TrustStore::new(&self.places);
+                let now = jiff::Timestamp::now().to_string();
+                if let Err(error) = store.remember(&self.places.project, true, &now) {
+                    self.warn(error.to_string());
+                }
+                self.jobs.settings(&self.places, self.options.settings_flags.clone(), self.options.setting_sources.clone());
+                self.open_or_pick();
+            }
+            "no" => self.open_or_pick(),
+            _ => self.leaving = Some(Leave::Asked),
+        }
+    }
+
+    fn opened(&mut self, opened: Opened) {
+        self.opening = false;
+        self.pick_session = false;
+        let resumed = self.options.session != SessionChoice::New;
+        self.mode = opened.session.permission_mode();
+        self.model = opened.session.model();
+        for remark in opened.remarks {
+            self.warn(remark);
+        }
+        crate::panic_guard::session(opened.session.session_id().to_string());
+        if resumed {
+            self.jobs.conversation(opened.session.transcript());
+        }
+        self.session = Some(opened.session);
+        self.events = Some(opened.events);
+        if let Some(prompt) = self.first_prompt.take() {
+            self.submit_text(&prompt, Vec::new());
+        }
+        let waiting: Vec<Prompt> = self
+            .queued
+            .iter_mut()
+            .filter(|queued| !queued.sent)
+            .map(|queued| {
+                queued.sent = true;
+                queued.prompt.clone()
+            })
+            .collect();
+        for prompt in waiting {
+            self.send(Op::Prompt(prompt));
+        }
+        self.status_line_soon();
+    }
+
+    fn not_opened(&mut self, error: &OpenError) {
+        self.opening = false;
+        self.failure = Some(error.to_string());
+        self.leaving = Some(match error {
+            OpenError::NoCredentials => Leave::NoCredentials,
+            OpenError::Usage(_) | OpenError::Mode(_) => Leave::Usage,
+            OpenError::Session(_) | OpenError::Model(_) => Leave::Failed,
+        });
+    }
+
+    /// The user's status line is asked for a moment later.
+    pub(crate) fn status_line_soon(&mut self) {
+        if self.status_command().is_some() {
+            self.status_line_due = Some(std::time::Instant::now() + Duration::from_millis(300));
+        }
+    }
+
+    fn status_command(&self) -> Option<String> {
+        let settings = self.session.as_ref()?.settings();
+        let line = settings.get("statusLine")?;
+        line.get("command").and_then(Value::as_str).map(str::to_owned)
+    }
+
+    pub(crate) fn start_status_line(&mut self) {
+        let (Some(command), Some(session)) = (self.status_command(), &self.session) else {
+            return;
+        };
+        let usage = session.context_usage();
+        let cost = self.last_result.as_ref().map_or(0.0, |result| result.total_cost_usd);
+        let input = serde_json::json!({
+            "hook_event_name": "Status",
+            "session_id": session.session_id().to_string(),
+            "transcript_path": session.transcript(),
+            "cwd": self.places.environment.cwd,
+            "model": {"id": self.model, "display_name": self.model},
+            "workspace": {"current_dir": session.working_folder(), "project_dir": self.places.project},
+            "version": env!("CARGO_PKG_VERSION"),
+            "permission_mode": self.mode.name(),
+            "cost": {"total_cost_usd": cost},
+            "context_window": {
+                "context_window_size": usage.window,
+                "used": usage.system + usage.tools + usage.messages,
+            },
+            "git_branch": self.branch,
+        });
+        let cwd = self.places.environment.cwd.clone();
+        let environment = self.places.environment.variables.clone();
+        self.jobs.task(async move {
+            let context = lathe_hooks::helper::HelperContext {
+                cwd: &cwd,
+                environment,
+                limit: Duration::from_secs(2),
+                cancel: tokio_util::sync::CancellationToken::new(),
+            };
+            let answer = lathe_hooks::run_helper(&command, &input.to_string(), context).await;
+            Some(Found::StatusLine(answer.map_err(|error| format!("status line: {error}"))))
+        });
+    }
+
+    /// Tells a person who looks elsewhere.
+    pub(crate) fn notify(&mut self, text: &str) {
+        if self.focused {
+            return;
+        }
+        let text = crate::text::clean(text).replace(['\n', ';'], " ");
+        let sequence = match self.wishes.notifications {
+            Notify::Off => return,
+            Notify::Bell => "\x07".to_owned(),
+            Notify::Desktop => format!("\x1b]9;{text}\x07\x1b]777;notify;Lathe;{text}\x07"),
+            Notify::Auto => {
+                let program = self.places.environment.variable("TERM_PROGRAM").unwrap_or_default();
+                let term = self.places.environment.variable("TERM").unwrap_or_default();
+                if matches!(program, "iTerm.app" | "WezTerm" | "ghostty") || term == "xterm-kitty" {
+                    format!("\x1b]9;{text}\x07")
+                } else {
+                    "\x07".to_owned()
+                }
+            }
+        };
+        self.pending_output.push_str(&sequence);
+    }
+}

@@ -1,0 +1,533 @@
+//! Keys and pastes: to the dialog, the transcript or the prompt.
+
+use crate::app::{App, Leave, Queued};
+use crate::completion::{self, Completion, Offer, Wanted};
+use crate::dialog::{Dialog, Item, Outcome, Picker, Purpose};
+use crate::editor::{Attached, Attachment, Editor};
+use crate::input::Input;
+use crate::key::{Code, Key};
+use crate::keymap::{Action, Context, Found};
+use crate::terminal;
+use lathe_protocol::content::{Content, ContentBlock};
+use lathe_protocol::op::{Op, Prompt};
+use std::time::{Duration, Instant};
+
+/// How long 'press again to leave' counts.
+const LEAVE_WINDOW: Duration = Duration::from_secs(2);
+/// A person who is typing doesn't answer a question that pops up meanwhile.
+const TYPING_PAUSE: Duration = Duration::from_millis(600);
+
+impl App {
+    pub(crate) fn input(&mut self, input: Input) {
+        match input {
+            Input::Key(key) => self.key(key),
+            Input::Paste(text) => self.paste(&text),
+            Input::FocusGained => self.focused = true,
+            Input::FocusLost => self.focused = false,
+            Input::KittyKeyboard => terminal::switch_kitty_on(),
+            Input::Background(light) => {
+                let light = light > 127;
+                if light != self.wishes.light_background {
+                    self.wishes.light_background = light;
+                    if self.theme_name == "auto" {
+                        self.set_theme("auto");
+                    }
+                }
+            }
+        }
+    }
+
+    fn paste(&mut self, text: &str) {
+        if let Some(dialog) = &mut self.dialog {
+            dialog.paste(text);
+            return;
+        }
+        if self.transcript.is_some() {
+            return;
+        }
+        if let Some((media_type, data)) = image_path(text, &self.places.environment) {
+            self.editor.attach_image(media_type, data);
+        } else {
+            self.editor.paste(text);
+        }
+        self.edited();
+    }
+
+    fn key(&mut self, key: Key) {
+        if key == Key::ctrl('c') {
+            self.interrupt_or_leave();
+            return;
+        }
+        if self.transcript.is_some() {
+            self.transcript_key(key);
+            return;
+        }
+        if key == Key::ctrl('z') {
+            self.suspend();
+            return;
+        }
+        if self.dialog.is_some() {
+            self.dialog_key(key);
+            return;
+        }
+        if key == Key::ctrl('d') {
+            if self.editor.is_empty() {
+                self.leave_or_hint("press ctrl+d again to leave");
+            } else {
+                self.editor.apply(Action::DeleteForward, self.prompt_columns());
+                self.edited();
+            }
+            return;
+        }
+        if let Some(vim) = &mut self.vim
+            && self.chord.is_empty()
+            && !(vim.inserting() && key.is(Code::Esc) && self.completion.is_some())
+            && vim.key(key, &mut self.editor)
+        {
+            self.edited();
+            return;
+        }
+        self.chord.push(key);
+        match self.keymap.find(Context::Prompt, &self.chord) {
+            Found::Wait => return,
+            Found::Action(action) => {
+                self.chord.clear();
+                self.action(action);
+                return;
+            }
+            Found::Nothing => {}
+        }
+        let was_chord = self.chord.len() > 1;
+        self.chord.clear();
+        if was_chord {
+            return;
+        }
+        if let Some(c) = crate::keymap::typed(key) {
+            self.typed(c);
+        }
+    }
+
+    fn typed(&mut self, c: char) {
+        if c == '?' && self.editor.is_empty() {
+            self.show_help = !self.show_help;
+            return;
+        }
+        self.last_typed = Some(Instant::now());
+        self.editor.insert(&c.to_string());
+        self.edited();
+    }
+
+    /// The prompt changed.
+    pub(crate) fn edited(&mut self) {
+        self.show_help = false;
+        self.completion_closed = false;
+        self.history.reset();
+        self.text_changed();
+        self.update_completion();
+    }
+
+    pub(crate) fn action(&mut self, action: Action) {
+        match action {
+            Action::Up | Action::Down if self.completion.is_some() => {
+                if let Some(completion) = &mut self.completion {
+                    completion.next(action == Action::Up);
+                }
+            }
+            Action::Up => self.up(),
+            Action::Down => self.down(),
+            Action::Submit => self.enter(),
+            Action::Complete => {
+                self.accept_completion();
+            }
+            Action::Cancel => self.escape(),
+            Action::Transcript => self.open_transcript(),
+            Action::Todos => self.show_todos = !self.show_todos,
+            Action::Background => self.send(Op::Background { tool_use_id: None }),
+            Action::Redraw => {
+                let clear = self.screen.clear();
+                self.pending_output.push_str(&clear);
+            }
+            Action::Suspend => self.suspend(),
+            Action::CycleMode => self.cycle_mode(),
+            Action::ModelPicker => self.command("model", ""),
+            Action::Stash => self.stash(),
+            Action::HistorySearch => self.search_history(),
+            Action::ExternalEditor => self.external_editor(),
+            Action::PasteImage => self.paste_image(),
+            Action::Help => self.show_help = !self.show_help,
+            Action::Rewind => self.command("rewind", ""),
+            action => {
+                if self.editor.apply(action, self.prompt_columns()) {
+                    self.edited();
+                }
+            }
+        }
+    }
+
+    fn up(&mut self) {
+        if self.editor.vertical(self.prompt_columns(), -1) {
+            return;
+        }
+        // What still waits can be taken back and changed.
+        if self.editor.is_empty()
+            && let Some(queued) = self.queued.last()
+        {
+            let taken_back = !queued.sent || self.session.as_ref().is_some_and(|session| session.cancel_queued(queued.uuid));
+            if taken_back && let Some(queued) = self.queued.pop() {
+                self.editor.set_text(&queued.text);
+                self.text_changed();
+                return;
+            }
+        }
+        let typed = self.editor.text().to_owned();
+        if let Some(text) = self.history.previous(&typed) {
+            self.editor.set_text(&text);
+            self.completion = None;
+            self.text_changed();
+        }
+    }
+
+    fn down(&mut self) {
+        if self.editor.vertical(self.prompt_columns(), 1) {
+            return;
+        }
+        if let Some(text) = self.history.next() {
+            self.editor.set_text(&text);
+            self.completion = None;
+            self.text_changed();
+        }
+    }
+
+    fn enter(&mut self) {
+        if self.completion.is_some() {
+            let is_command = self.completion.as_ref().is_some_and(|completion| matches!(completion.place.wanted, Wanted::Command(_)));
+            let exact = self.completion.as_ref().is_some_and(|completion| {
+                completion.chosen().is_some_and(|offer| offer.insert.trim() == self.editor.text())
+            });
+            if !exact {
+                self.accept_completion();
+                if !is_command {
+                    return;
+                }
+            }
+            self.completion = None;
+        }
+        if self.editor.text().ends_with('\\') && self.editor.cursor() == self.editor.text().len() {
+            let at = self.editor.text().len();
+            self.editor.replace_range(at - 1..at, "\n");
+            self.edited();
+            return;
+        }
+        if self.editor.text().trim().is_empty() {
+            return;
+        }
+        let (text, attachments) = self.editor.take();
+        self.completion = None;
+        self.submit_text(&text, attachments);
+        self.draft_due = Some(Instant::now());
+        self.save_draft();
+    }
+
+    /// Sends what was typed: a command, a shell command, something to remember, or a prompt.
+    pub(crate) fn submit_text(&mut self, text: &str, attachments: Vec<Attachment>) {
+        let trimmed = text.trim();
+        self.history.add(trimmed);
+        if let Some(rest) = trimmed.strip_prefix('/')
+            && let Some((name, arguments)) = crate::commands::parse(rest)
+        {
+            self.command(name, arguments);
+            return;
+        }
+        if let Some(command) = trimmed.strip_prefix('!').filter(|command| !command.trim().is_empty()) {
+            self.run_shell(command.trim());
+            return;
+        }
+        if let Some(memory) = trimmed.strip_prefix('#').filter(|memory| !memory.trim().is_empty() && !memory.starts_with('#')) {
+            self.ask_memory(memory.trim());
+            return;
+        }
+        let expanded = Editor::expand(trimmed, &attachments);
+        let images: Vec<ContentBlock> = attachments
+            .iter()
+            .filter(|attachment| trimmed.contains(&attachment.label))
+            .filter_map(|attachment| match &attachment.what {
+                Attached::Image { media_type, data } => Some(ContentBlock::image(media_type.clone(), data.clone())),
+                Attached::Text { .. } => None,
+            })
+            .collect();
+        let content = if images.is_empty() {
+            Content::from(expanded)
+        } else {
+            let mut blocks = vec![ContentBlock::text(expanded)];
+            blocks.extend(images);
+            Content::Blocks(blocks)
+        };
+        self.submit_content(trimmed, content);
+    }
+
+    /// Sends words to the model; `shown` is what stands on the screen for them.
+    pub(crate) fn submit_content(&mut self, shown: &str, content: Content) {
+        let mut prompt = Prompt::new(content);
+        prompt.origin = Some(serde_json::json!({"kind": "human"}));
+        let sent = self.session.is_some();
+        self.queued.push(Queued {
+            uuid: prompt.uuid,
+            text: shown.to_owned(),
+            prompt: prompt.clone(),
+            sent,
+        });
+        self.send(Op::Prompt(prompt));
+    }
+
+    fn escape(&mut self) {
+        if self.completion.is_some() {
+            self.completion = None;
+            self.completion_closed = true;
+            return;
+        }
+        if self.show_help {
+            self.show_help = false;
+            return;
+        }
+        if let Some(run) = &self.shell_run {
+            run.cancel.cancel();
+            return;
+        }
+        if self.busy() {
+            self.interrupt();
+            return;
+        }
+        let again = self.last_escape.is_some_and(|last| last.elapsed() < Duration::from_millis(900));
+        self.last_escape = Some(Instant::now());
+        if again {
+            self.last_escape = None;
+            if self.editor.is_empty() {
+                self.command("rewind", "");
+            } else {
+                let _ = self.editor.take();
+                self.edited();
+            }
+        } else if !self.editor.is_empty() {
+            self.leave_hint = Some(("press esc again to clear", Instant::now() + LEAVE_WINDOW));
+        }
+    }
+
+    /// Stops the turn. Prompts that wait come back into the editor.
+    pub(crate) fn interrupt(&mut self) {
+        self.interrupting = true;
+        self.send(Op::Interrupt { drop_queued: false });
+    }
+
+    fn interrupt_or_leave(&mut self) {
+        if self.transcript.is_some() {
+            self.close_transcript();
+            return;
+        }
+        if let Some(run) = &self.shell_run {
+            run.cancel.cancel();
+            return;
+        }
+        if self.busy() && !self.interrupting {
+            if matches!(self.dialog, Some(Dialog::Permission(_))) {
+                self.dialog = None;
+            }
+            self.interrupt();
+            return;
+        }
+        if self.dialog.is_some() && !matches!(&self.dialog, Some(Dialog::Picker(picker)) if picker.purpose == Purpose::Trust) {
+            self.dialog = None;
+            return;
+        }
+        if !self.editor.is_empty() {
+            let _ = self.editor.take();
+            self.edited();
+            return;
+        }
+        self.leave_or_hint("press ctrl+c again to leave");
+    }
+
+    fn leave_or_hint(&mut self, words: &'static str) {
+        if self.leave_hint.is_some_and(|(hint, until)| hint == words && until > Instant::now()) {
+            self.leaving = Some(Leave::Asked);
+        } else {
+            self.leave_hint = Some((words, Instant::now() + LEAVE_WINDOW));
+        }
+    }
+
+    fn cycle_mode(&mut self) {
+        let Some(session) = &self.session else {
+            return;
+        };
+        let mode = session.next_permission_mode();
+        match session.set_permission_mode(mode) {
+            Ok(()) => self.mode = mode,
+            Err(error) => self.warn(error.to_string()),
+        }
+    }
+
+    fn stash(&mut self) {
+        if self.editor.is_empty() {
+            if let Some(text) = self.stash.take() {
+                self.editor.set_text(&text);
+            }
+        } else {
+            let (text, attachments) = self.editor.take();
+            let expanded = Editor::expand(&text, &attachments);
+            let before = self.stash.replace(expanded);
+            if let Some(before) = before {
+                self.editor.set_text(&before);
+            }
+        }
+        self.edited();
+    }
+
+    fn search_history(&mut self) {
+        let items: Vec<Item> = self.history.all().into_iter().map(|text| Item::new(text.clone(), text.replace('\n', " ⏎ "), "")).collect();
+        if items.is_empty() {
+            self.leave_hint = Some(("there is no history yet", Instant::now() + LEAVE_WINDOW));
+            return;
+        }
+        let mut picker = Picker::new(Purpose::History, "Prompts before", items).filterable();
+        if !self.editor.is_empty() {
+            picker.paste(self.editor.text());
+        }
+        self.dialog = Some(Dialog::Picker(picker));
+    }
+
+    fn dialog_key(&mut self, key: Key) {
+        if key == Key::ctrl('d') {
+            self.leave_or_hint("press ctrl+d again to leave");
+            return;
+        }
+        if key == Key::ctrl('o') && matches!(self.dialog, Some(Dialog::Permission(_))) {
+            self.open_transcript();
+            return;
+        }
+        let is_permission = matches!(self.dialog, Some(Dialog::Permission(_)));
+        let typing = is_permission
+            && !self.editor.is_empty()
+            && self.last_typed.is_some_and(|last| last.elapsed() < TYPING_PAUSE)
+            && !matches!(key.code, Code::Esc | Code::Up | Code::Down);
+        if typing {
+            // Meant for the prompt, not for a question that has just come up.
+            if let Some(c) = key.typed() {
+                self.last_typed = Some(Instant::now());
+                self.editor.insert(&c.to_string());
+                self.text_changed();
+            }
+            return;
+        }
+        let Some(dialog) = &mut self.dialog else {
+            return;
+        };
+        let outcome = dialog.key(key);
+        let theme_preview = match dialog {
+            Dialog::Picker(picker) if picker.purpose == Purpose::Theme => picker.selected(),
+            _ => None,
+        };
+        if let Some(name) = theme_preview
+            && outcome == Outcome::Stay
+        {
+            let (theme, _) = crate::theme::Theme::load(&name, self.wishes.light_background, &self.places.config_home);
+            self.theme = theme;
+            self.changed_now();
+        }
+        if outcome != Outcome::Stay {
+            self.dialog_done(outcome);
+        }
+    }
+
+    pub(crate) fn update_completion(&mut self) {
+        if self.completion_closed {
+            return;
+        }
+        let selected = self.completion.take().map_or(0, |completion| completion.selected);
+        let Some(place) = completion::place(self.editor.text(), self.editor.cursor()) else {
+            return;
+        };
+        match &place.wanted {
+            Wanted::Command(word) => {
+                let offers: Vec<Offer> = crate::commands::matching(word)
+                    .into_iter()
+                    .map(|command| Offer {
+                        insert: format!("/{} ", command.name),
+                        label: format!("/{}", command.name),
+                        detail: command.what.to_owned(),
+                    })
+                    .collect();
+                if !offers.is_empty() {
+                    let selected = selected.min(offers.len() - 1);
+                    let selected = if word.is_empty() { selected } else { 0 };
+                    self.completion = Some(Completion { place, offers, selected });
+                }
+            }
+            Wanted::File(query) => {
+                if let Some(files) = &self.files {
+                    self.jobs.find_files(files.clone(), query.clone());
+                } else if !self.indexing {
+                    self.indexing = true;
+                    let respect = self
+                        .session
+                        .as_ref()
+                        .and_then(|session| session.settings().get("respectGitignore").and_then(serde_json::Value::as_bool))
+                        .unwrap_or(true);
+                    self.jobs.index(&self.places.environment.cwd, respect);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn file_matches(&mut self, query: &str, matches: Vec<String>) {
+        let Some(place) = completion::place(self.editor.text(), self.editor.cursor()) else {
+            return;
+        };
+        // What was found for an earlier word is no longer wanted.
+        if place.wanted != Wanted::File(query.to_owned()) || self.completion_closed {
+            return;
+        }
+        let offers: Vec<Offer> = matches
+            .into_iter()
+            .map(|path| Offer {
+                insert: if path.contains(' ') { format!("@\"{path}\" ") } else if path.ends_with('/') { format!("@{path}") } else { format!("@{path} ") },
+                label: path,
+                detail: String::new(),
+            })
+            .collect();
+        self.completion = (!offers.is_empty()).then_some(Completion { place, offers, selected: 0 });
+    }
+
+    fn accept_completion(&mut self) {
+        let Some(completion) = self.completion.take() else {
+            return;
+        };
+        if let Some(offer) = completion.chosen() {
+            let range = completion.place.start..completion.place.end;
+            let insert = offer.insert.clone();
+            self.editor.replace_range(range, &insert);
+            self.edited();
+        }
+    }
+}
+
+/// An image that a pasted or dropped path names.
+fn image_path(text: &str, environment: &lathe_settings::Environment) -> Option<(&'static str, String)> {
+    let path = text.trim().trim_matches(['\'', '"']).replace("\\ ", " ");
+    if path.contains('\n') || path.len() > 1000 {
+        return None;
+    }
+    let extension = std::path::Path::new(&path).extension()?.to_str()?.to_ascii_lowercase();
+    let media_type = match extension.as_str() {
+        "png" => "image/png",
+        "jpg" | "jpeg" => "image/jpeg",
+        "gif" => "image/gif",
+        "webp" => "image/webp",
+        _ => return None,
+    };
+    let file = environment.resolve(&path);
+    let metadata = std::fs::metadata(&file).ok()?;
+    if !metadata.is_file() || metadata.len() > 5_000_000 {
+        return None;
+    }
+    let bytes = std::fs::read(&file).ok()?;
+    Some((media_type, base64::Engine::encode(&base64::engine::general_purpose::STANDARD, bytes)))
+}
