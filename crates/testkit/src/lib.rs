@@ -8,6 +8,7 @@
 //! - [`TestHome::run`] runs it to its end and gives what it wrote ([`Output`]);
 //! - [`TestHome::spawn`] gives the process while it runs ([`Running`]), to be signalled or killed;
 //! - [`StreamJson`] drives a session over the NDJSON protocol, frame by frame;
+//! - [`TestHome::terminal`] runs it in a real terminal with an emulator behind it ([`Terminal`]);
 //! - [`processes`] finds what a run left behind, even if it changed its session or its parent;
 //! - [`disk`] has folders that are full, [`transcript`] reads what was written.
 //!
@@ -27,11 +28,13 @@ pub mod binary;
 pub mod disk;
 pub mod home;
 pub mod processes;
+pub mod pty;
 pub mod run;
 pub mod stream_json;
 pub mod transcript;
 
 pub use home::TestHome;
+pub use pty::Terminal;
 pub use run::{Output, Running};
 pub use stream_json::StreamJson;
 

@@ -192,22 +192,14 @@ fn a_model_that_never_comes_to_an_end_is_stopped_after_three_continuations() {
 
 /// A scenario where the first answer reads a file and the second request is refused.
 fn refused_after_read(path: &str, refusal: Reply) -> Scenario {
-    let refusal = std::sync::Mutex::new(Some(refusal));
-    let path = path.to_owned();
-    Scenario::new().responder(move |request| {
-        let has_results = !request.last_results().is_empty();
-        if !conversation(request).contains("tool_use") {
-            return Reply::tool_use("Read", json!({"file_path": path}));
-        }
-        match refusal.lock().unwrap().take() {
-            Some(refusal) if has_results => refusal,
-            _ => Reply::text("all right now"),
-        }
-    })
+    Scenario::new()
+        .reply(Reply::tool_use("Read", json!({"file_path": path})))
+        .reply(refusal)
+        .reply(Reply::text("all right now").forever())
 }
 
 #[test]
-fn a_prompt_that_is_too_long_is_compacted_or_ends_in_a_clear_error() {
+fn a_prompt_that_is_too_long_is_compacted_and_sent_again() {
     for refusal in [
         Reply::error_with(
             400,
@@ -224,18 +216,38 @@ fn a_prompt_that_is_too_long_is_compacted_or_ends_in_a_clear_error() {
             home: run.home.server(&server),
             server,
         };
-        let output = run.go(&[]);
-        let result = output.result();
-        run.server.finish();
-        if output.code() == Some(0) {
-            assert_eq!(result["result"], "all right now", "{output:#?}");
-        } else {
-            assert_eq!(output.code(), Some(1), "{output:#?}");
-            assert_eq!(result["terminal_reason"], "prompt_too_long", "{output:#?}");
-            let told = format!("{}{}", result["result"], result["errors"]).to_lowercase();
-            assert!(told.contains("too l"), "{told}");
-        }
+        let output = run.succeeds(&[], "all right now");
+        let frames = output.frames();
+        assert_eq!(
+            frames_of(&frames, "compact_boundary").len(),
+            1,
+            "{output:#?}"
+        );
+        let requests = run.requests();
+        let last = requests.last().unwrap();
+        assert!(
+            !conversation(last).contains("tool_use"),
+            "{}",
+            conversation(last)
+        );
     }
+}
+
+#[test]
+fn a_prompt_that_stays_too_long_ends_in_a_clear_error() {
+    let refusal = Reply::error_with(
+        400,
+        "invalid_request_error",
+        "prompt is too long: 210000 tokens > 200000 maximum",
+    );
+    let run = Run::new(Scenario::new().reply(refusal.forever()));
+    let output = run.fails(&[], &["too long"]);
+    assert_eq!(
+        output.result()["terminal_reason"],
+        "prompt_too_long",
+        "{output:#?}"
+    );
+    assert!(run.requests().len() < 12, "not tried for ever");
 }
 
 #[test]

@@ -1,0 +1,149 @@
+//! The official SDK packages, Python and TypeScript, drive the real binary.
+//!
+//! The programs in `tests/sdk/` hold the behaviours, many to a process. They talk to a scripted model
+//! whose script travels in the prompt: `<model id="…">[reply, reply, …]</model>`, one reply a request.
+//! What the model was sent is written to a file per request, for the program to look at.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests assert by panicking, and say what ran"
+)]
+
+use lathe_scripted::{BlockingServer, RecordedRequest, Reply, Scenario};
+use lathe_testkit::{TestHome, binary, workspace_root};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+
+/// Where `scripts/setup-tests` puts the packages.
+fn packages() -> PathBuf {
+    let folder = std::env::var_os("LATHE_TEST_PACKAGES")
+        .map_or_else(|| workspace_root().join("target/test-packages"), PathBuf::from);
+    assert!(
+        folder.join("installed").is_file(),
+        "the SDK packages are not in {}: run scripts/setup-tests",
+        folder.display()
+    );
+    folder
+}
+
+fn text_of(content: &Value) -> String {
+    match content {
+        Value::String(text) => text.clone(),
+        Value::Array(blocks) => blocks.iter().filter_map(|b| b["text"].as_str()).collect(),
+        _ => String::new(),
+    }
+}
+
+/// The script that the newest prompt brought: its id and the replies.
+fn script(request: &RecordedRequest) -> Option<(String, Vec<Reply>)> {
+    request.messages().iter().rev().find_map(|message| {
+        let text = text_of(&message["content"]);
+        let start = text.rfind("<model id=\"")?;
+        let (id, rest) = text[start + 11..].split_once("\">")?;
+        let (replies, _) = rest.split_once("</model>")?;
+        let replies = serde_json::from_str(replies)
+            .unwrap_or_else(|error| panic!("the script {id} is wrong: {error}"));
+        Some((id.to_owned(), replies))
+    })
+}
+
+/// A model that does what the prompts say, and keeps what it was sent.
+fn model(requests: PathBuf) -> BlockingServer {
+    let counts: Mutex<HashMap<String, usize>> = Mutex::default();
+    BlockingServer::start(Scenario::new().keep_requests(false).responder(move |request| {
+        let Some((id, replies)) = script(request) else {
+            return Reply::error_with(400, "invalid_request_error", "no script in the prompt");
+        };
+        let index = {
+            let mut counts = counts.lock().unwrap();
+            let count = counts.entry(id.clone()).or_default();
+            *count += 1;
+            *count - 1
+        };
+        let kept = serde_json::json!({
+            "body": request.body, "user_agent": request.header("user-agent"),
+            "betas": request.header("anthropic-beta"),
+        });
+        let file = requests.join(format!("{id}-{index}.json"));
+        std::fs::write(file, kept.to_string()).unwrap();
+        replies.get(index).cloned().unwrap_or_else(|| {
+            Reply::error_with(400, "invalid_request_error", format!("the script {id} is over"))
+        })
+    }))
+    .unwrap()
+}
+
+/// Runs a program and gives the behaviours that it held.
+fn run(home: &TestHome, server: &BlockingServer, mut program: Command) -> Vec<String> {
+    home.dress(&mut program);
+    program
+        .env("LATHE_TEST_BINARY", binary::lathe())
+        .env("LATHE_TEST_REQUESTS", home.root().join("requests"))
+        .env("CLAUDE_CONFIG_DIR", home.config());
+    let output = program.output().expect("the program can be started");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    let held: Vec<String> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("ok "))
+        .map(str::to_owned)
+        .collect();
+    let failed = text.lines().any(|line| line.starts_with("FAILED "));
+    assert!(
+        output.status.success() && !failed,
+        "{}\n{text}\n--- stderr\n{errors}",
+        output.status
+    );
+    assert_eq!(server.problems(), Vec::<String>::new(), "{text}");
+    held
+}
+
+fn home_with(server: impl FnOnce(&Path) -> BlockingServer) -> (TestHome, BlockingServer) {
+    let home = TestHome::new();
+    let requests = home.root().join("requests");
+    std::fs::create_dir_all(&requests).unwrap();
+    let server = server(&requests);
+    (home.server(&server), server)
+}
+
+fn python(program: &str) -> Vec<String> {
+    let (home, server) = home_with(|folder| model(folder.to_owned()));
+    let mut command = Command::new(packages().join("venv/bin/python"));
+    command.arg(workspace_root().join("tests/sdk").join(program));
+    run(&home, &server, command)
+}
+
+fn node(program: &str) -> Vec<String> {
+    let (home, server) = home_with(|folder| model(folder.to_owned()));
+    let mut command = Command::new("node");
+    command.arg(workspace_root().join("tests/sdk").join(program));
+    let modules = packages().canonicalize().unwrap().join("node_modules");
+    // `dress` clears the environment, so the path goes as an argument.
+    command.arg(modules);
+    run(&home, &server, command)
+}
+
+#[test]
+fn python_conversations() {
+    assert!(python("conversations.py").len() >= 20);
+}
+
+#[test]
+fn python_permissions_and_hooks() {
+    assert!(python("permissions.py").len() >= 18);
+}
+
+#[test]
+fn python_sessions_and_stress() {
+    assert!(python("sessions.py").len() >= 14);
+}
+
+#[test]
+fn typescript_behaviours() {
+    assert!(node("behaviours.mjs").len() >= 25);
+}
