@@ -331,7 +331,10 @@ impl<'a> Walker<'a> {
             let side = |offset: Option<usize>| {
                 offset.and_then(|offset| words.get(offset).copied().flatten())
             };
-            if matches!(text.as_str(), "-v" | "-R") && side(index.checked_add(1)).is_some() {
+            // zsh evaluates the descriptor after `-t` as arithmetic.
+            let evaluates = matches!(text.as_str(), "-v" | "-R")
+                || (text == "-t" && self.shell == ShellKind::Zsh);
+            if evaluates && side(index.checked_add(1)).is_some() {
                 found.concerns.push(Concern::new(
                     ConcernKind::Evaluation,
                     format!("[[ {text} ]] evaluates the subscript of a name"),

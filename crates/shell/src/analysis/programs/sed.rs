@@ -4,8 +4,10 @@ use super::super::argument::{Argument, PathOperand};
 use super::super::options::{Order, Sorted, sort};
 use super::{Reading, Verdict, paths_of};
 
-const OPTIONS: &str = "-n -E -r -e= -s -u -z -l= --quiet --silent --regexp-extended --expression= --separate --unbuffered \
-    --null-data --line-length= --posix --debug --version --sandbox";
+/// `-l` is not among them: it takes a value in one sed and none in another, where the value would be the
+/// script.
+const OPTIONS: &str = "-n -E -r -e= -s -u -z --quiet --silent --regexp-extended --expression= --separate --unbuffered \
+    --null-data --posix --debug --version --sandbox";
 
 pub(super) fn judge(words: &[Argument]) -> Verdict {
     let sorted = sort(words, OPTIONS, Order::Mixed)?;

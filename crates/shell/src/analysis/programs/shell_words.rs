@@ -25,7 +25,7 @@ pub(super) fn judge_builtin(name: &str, words: &[Argument], shell: ShellKind) ->
                 refuse(format!("{name} with something that isn't a number"))
             }
         }
-        "printf" => Some(judge_printf(words)),
+        "printf" => Some(judge_printf(words, shell)),
         "env" | "export" | "set" | "alias" | "umask" | "ulimit" if words.is_empty() => harmless(),
         "set" => Some(judge_set(words)),
         "ulimit" if all_fixed(words).is_some_and(|words| words == ["-a"]) => harmless(),
@@ -71,17 +71,32 @@ fn judge_cd(name: &str, words: &[Argument]) -> Verdict {
 }
 
 /// `printf -v` assigns, and evaluates a subscript in the name.
-fn judge_printf(words: &[Argument]) -> Verdict {
+fn judge_printf(words: &[Argument], shell: ShellKind) -> Verdict {
     let words = match words.split_first() {
         Some((first, rest)) if first.fixed() == Some("--") => rest,
         _ => words,
     };
+    // zsh evaluates the arguments of numeric conversions as arithmetic.
+    if shell == ShellKind::Zsh && !words.first().is_some_and(converts_only_text) {
+        return Err("printf evaluates numbers as arithmetic in zsh".to_owned());
+    }
     match words.first() {
         Some(format) if !format.is_surely_operand() && !harmless_format(format) => {
             Err("printf with an option assigns a variable".to_owned())
         }
         _ => Ok(Reading::default()),
     }
+}
+
+/// Whether a format has no conversions but those of text.
+fn converts_only_text(format: &Argument) -> bool {
+    format.fixed().is_some_and(|text| {
+        let plain = text.replace("%%", "");
+        plain
+            .split('%')
+            .skip(1)
+            .all(|rest| rest.starts_with(['s', 'b', 'q']))
+    })
 }
 
 /// A quoted variable could be `-v`; a fixed format that starts with a dash but isn't `-v…` is an error.
@@ -139,11 +154,14 @@ fn judge_command(words: &[Argument]) -> Verdict {
 
 /// `read` assigns; a subscript in a name would be evaluated, and some names matter.
 fn judge_read(words: &[Argument], shell: ShellKind) -> Verdict {
-    let sorted = super::super::options::sort(
-        words,
-        "-r -s -e -n= -N= -p= -t= -d= -u=",
-        super::super::options::Order::OperandsLast,
-    )?;
+    // The same letters take values in one shell and none in another.
+    let table = match shell {
+        ShellKind::Bash => "-r -s -e -n= -N= -p= -t= -d= -u=",
+        ShellKind::Posix => "-r -p=",
+        ShellKind::Zsh => "-r -s",
+    };
+    let sorted =
+        super::super::options::sort(words, table, super::super::options::Order::OperandsLast)?;
     for name in &sorted.operands {
         let plain = name.fixed().filter(|text| is_identifier(text));
         match plain {
@@ -199,6 +217,13 @@ fn check_test(words: &[Argument], shell: ShellKind) -> Result<(), String> {
     match words {
         [] | [_] => Ok(()),
         [bang, rest @ ..] if is(bang, &["!"]) && words.len() <= 4 => check_test(rest, shell),
+        // zsh evaluates the descriptor as arithmetic.
+        [operator, descriptor] if shell == ShellKind::Zsh && is(operator, &["-t"]) => {
+            let number = descriptor
+                .fixed()
+                .is_some_and(|text| text.parse::<u16>().is_ok());
+            if number { Ok(()) } else { refuse() }
+        }
         [operator, _] if is(operator, UNARY) => Ok(()),
         [_, operator, _] if is(operator, BINARY) => Ok(()),
         [left, operator, right] if is(operator, NUMERIC) => {
