@@ -16,24 +16,53 @@ use std::time::{Duration, Instant};
 /// When requests came in.
 type Arrivals = Arc<Mutex<Vec<Instant>>>;
 
-fn scenario(arrivals: &Arrivals, turns: usize, call: impl Fn(usize) -> Reply + Send + Sync + 'static) -> Scenario {
+fn scenario(
+    arrivals: &Arrivals,
+    turns: usize,
+    call: impl Fn(usize) -> Reply + Send + Sync + 'static,
+) -> Scenario {
     let arrivals = arrivals.clone();
-    Scenario::new().validation(Validation::Light).keep_requests(false).responder(move |_| {
-        let mut arrivals = arrivals.lock().unwrap();
-        arrivals.push(Instant::now());
-        if arrivals.len() > turns { Reply::text("done") } else { call(arrivals.len()) }
-    })
+    Scenario::new()
+        .validation(Validation::Light)
+        .keep_requests(false)
+        .responder(move |_| {
+            let mut arrivals = arrivals.lock().unwrap();
+            arrivals.push(Instant::now());
+            if arrivals.len() > turns {
+                Reply::text("done")
+            } else {
+                call(arrivals.len())
+            }
+        })
 }
 
 /// Runs the binary through `turns` calls and gives when requests came in, and its peak memory.
-fn run(turns: usize, call: impl Fn(usize) -> Reply + Send + Sync + 'static) -> (Vec<Duration>, Duration, u64) {
+fn run(
+    turns: usize,
+    call: impl Fn(usize) -> Reply + Send + Sync + 'static,
+) -> (Vec<Duration>, Duration, u64) {
     let arrivals = Arrivals::default();
     let server = BlockingServer::start(scenario(&arrivals, turns, call)).unwrap();
     let home = TestHome::with_server(&server);
     home.write("small.txt", "a line\n".repeat(20));
-    home.write("large.txt", format!("{}\n", "0123456789 ".repeat(9)).repeat(200));
-    let mut command = home.command(["-p", "go", "--output-format", "json", "--allowedTools", "Bash", "--max-turns", "5000"]);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+    home.write(
+        "large.txt",
+        format!("{}\n", "0123456789 ".repeat(9)).repeat(200),
+    );
+    let mut command = home.command([
+        "-p",
+        "go",
+        "--output-format",
+        "json",
+        "--allowedTools",
+        "Bash",
+        "--max-turns",
+        "5000",
+    ]);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit());
     let started = Instant::now();
     let mut child = command.spawn().unwrap();
     let mut peak = 0;
@@ -44,7 +73,9 @@ fn run(turns: usize, call: impl Fn(usize) -> Reply + Send + Sync + 'static) -> (
         text
     });
     while child.try_wait().unwrap().is_none() {
-        peak = lathe_testkit::processes::peak_memory(child.id()).unwrap_or(peak).max(peak);
+        peak = lathe_testkit::processes::peak_memory(child.id())
+            .unwrap_or(peak)
+            .max(peak);
         std::thread::sleep(Duration::from_millis(1));
     }
     let text = reader.join().unwrap();
@@ -114,7 +145,10 @@ fn main() {
             (0..31)
                 .map(|_| {
                     let started = Instant::now();
-                    let done = Command::new(program).args(arguments).stdout(Stdio::null()).status();
+                    let done = Command::new(program)
+                        .args(arguments)
+                        .stdout(Stdio::null())
+                        .status();
                     assert!(done.unwrap().success());
                     started.elapsed()
                 })
@@ -125,7 +159,11 @@ fn main() {
     let nothing = timed(&[], std::path::Path::new("/bin/true"));
     row(
         "lathe --version (and beside it: true)",
-        &format!("{:.1} / {:.1} ms", milliseconds(version), milliseconds(nothing)),
+        &format!(
+            "{:.1} / {:.1} ms",
+            milliseconds(version),
+            milliseconds(nothing)
+        ),
         "≤ 3 ms",
     );
 
@@ -136,13 +174,24 @@ fn main() {
         })
         .collect();
     let first = median(starts.iter().map(|(first, _)| *first).collect());
-    row("start to first request", &format!("{:.1} ms", milliseconds(first)), "≤ 20 ms");
+    row(
+        "start to first request",
+        &format!("{:.1} ms", milliseconds(first)),
+        "≤ 20 ms",
+    );
     let peak = starts.iter().map(|(_, peak)| *peak).max().unwrap_or(0);
-    row("peak memory of one answer", &format!("{:.1} MB", peak as f64 / 1e6), "≤ 25 MB");
+    row(
+        "peak memory of one answer",
+        &format!("{:.1} MB", peak as f64 / 1e6),
+        "≤ 25 MB",
+    );
 
     let read = |_: usize| Reply::tool_use("Read", json!({"file_path": "small.txt", "limit": 5}));
     let varied = |index: usize| {
-        Reply::tool_use("Read", json!({"file_path": "small.txt", "offset": 1 + index % 15, "limit": 3}))
+        Reply::tool_use(
+            "Read",
+            json!({"file_path": "small.txt", "offset": 1 + index % 15, "limit": 3}),
+        )
     };
     let _ = read;
     let floor = bare(50, 14_000);
@@ -156,7 +205,11 @@ fn main() {
     let bash = |index: usize| Reply::tool_use("Bash", json!({"command": format!("true {index}")}));
     let (gaps, _, _) = run(50, bash);
     let own = median(gaps).saturating_sub(floor);
-    row("a Bash `true` turn, beyond the bare exchange", &format!("{:.2} ms", milliseconds(own)), "≤ 3 ms");
+    row(
+        "a Bash `true` turn, beyond the bare exchange",
+        &format!("{:.2} ms", milliseconds(own)),
+        "≤ 3 ms",
+    );
 
     let (gaps, _, _) = run(1_010, varied);
     let near = |at: usize| median(gaps[at - 10..at].to_vec());
@@ -164,13 +217,28 @@ fn main() {
     let growth = (bare(30, 14_000 + 1_000 * 300)).saturating_sub(floor);
     row(
         "turn 1,000 / turn 10 (own time)",
-        &format!("{:.2}×", milliseconds(late.saturating_sub(growth)) / milliseconds(early)),
-        &format!("≤ 2× ({:.2} / {:.2} ms; body grows by {:.2} ms)", milliseconds(late), milliseconds(early), milliseconds(growth)),
+        &format!(
+            "{:.2}×",
+            milliseconds(late.saturating_sub(growth)) / milliseconds(early)
+        ),
+        &format!(
+            "≤ 2× ({:.2} / {:.2} ms; body grows by {:.2} ms)",
+            milliseconds(late),
+            milliseconds(early),
+            milliseconds(growth)
+        ),
     );
 
     let large = |index: usize| {
-        Reply::tool_use("Read", json!({"file_path": "large.txt", "offset": 1 + index % 10, "limit": 190}))
+        Reply::tool_use(
+            "Read",
+            json!({"file_path": "large.txt", "offset": 1 + index % 10, "limit": 190}),
+        )
     };
     let (_, _, peak) = run(1_000, large);
-    row("peak memory, 1,000 turns with 20 KB results", &format!("{:.0} MB", peak as f64 / 1e6), "≤ 150 MB");
+    row(
+        "peak memory, 1,000 turns with 20 KB results",
+        &format!("{:.0} MB", peak as f64 / 1e6),
+        "≤ 150 MB",
+    );
 }
