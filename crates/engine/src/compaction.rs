@@ -95,11 +95,11 @@ impl Core {
             return Err(CompactionError::Prevented(reason));
         }
         self.shared.events.send(Event::Compacting);
-        let fixed = self.fixed_tokens();
         let before = self.context_tokens();
+        let messages = self.message_tokens();
         let summary = self.summary(instructions, kept.first(), cancel).await?;
         let restored = self.restored();
-        self.check_progress(trigger, &summary, &restored, before.saturating_sub(fixed))?;
+        self.check_progress(trigger, &summary, &restored, messages)?;
 
         let last_prompt = if kept.is_empty() {
             self.last_prompt()
@@ -248,26 +248,32 @@ impl Core {
     /// The last words of the person that are in the conversation.
     fn last_prompt(&mut self) -> Option<String> {
         let messages = self.conversation.messages();
-        messages.iter().rev().filter(|message| message.role == Role::User).find_map(|message| {
-            let blocks = message.content.clone().into_blocks();
-            let words: Vec<ContentBlock> = blocks
-                .into_iter()
-                .filter(|block| {
-                    matches!(block, ContentBlock::Text(text) if !text.text.starts_with("<system-reminder>"))
-                })
-                .collect();
-            let text = joined_text(&words);
-            if text.trim().is_empty() {
-                return None;
-            }
-            // After an earlier compaction the last words may be its summary, which holds the words.
-            if text.starts_with(include_str!("../prompts/continued.md").trim_end()) {
-                return text
-                    .split_once("\n\nThe person's last message, word for word:\n")
-                    .map(|(_, words)| cut(words, MOST_LAST_WORDS));
-            }
-            Some(cut(&text, MOST_LAST_WORDS))
-        })
+        messages
+            .iter()
+            .rev()
+            .filter(|message| message.role == Role::User)
+            .find_map(|message| {
+                let blocks = message.content.clone().into_blocks();
+                let words: Vec<ContentBlock> = blocks
+                    .into_iter()
+                    .filter(|block| {
+                        matches!(block, ContentBlock::Text(text)
+                        if !text.text.starts_with("<system-reminder>")
+                            && text.text != lathe_session::conversation::CONTINUE_TEXT)
+                    })
+                    .collect();
+                let text = joined_text(&words);
+                if text.trim().is_empty() {
+                    return None;
+                }
+                // After an earlier compaction the last words may be its summary, which holds the words.
+                if text.starts_with(include_str!("../prompts/continued.md").trim_end()) {
+                    return text
+                        .split_once("\n\nThe person's last message, word for word:\n")
+                        .map(|(_, words)| cut(words, MOST_LAST_WORDS));
+                }
+                Some(cut(&text, MOST_LAST_WORDS))
+            })
     }
 
     async fn summary(

@@ -344,14 +344,20 @@ impl Core {
     /// Notes how full the window is, for whoever asks.
     pub(crate) fn note_context(&mut self, tools: &Bytes) {
         let sizes = self.context.sizes(&self.fixed.system, tools).clone();
-        let total = self.context.meter.tokens(sizes.system + sizes.tools);
-        let memory = lathe_model::estimate::text(&self.fixed.prompt.instructions);
+        let memory = lathe_model::estimate::text(&self.fixed.prompt.instructions).min(sizes.system);
+        let mcp_tools = self.context.mcp_tokens.min(sizes.tools);
+        let fixed = sizes.system + sizes.tools;
+        let total = self.context.meter.tokens(fixed);
+        // The provider counts the whole; the guesses say how it is made up.
+        let guessed = (fixed + self.message_tokens()).max(1);
+        let share = |tokens: u64| tokens * total / guessed;
         let mut usage = self.shared.context_usage.lock();
-        usage.memory = memory.min(sizes.system);
-        usage.system = sizes.system - usage.memory;
-        usage.mcp_tools = self.context.mcp_tokens.min(sizes.tools);
-        usage.tools = sizes.tools - usage.mcp_tools;
-        usage.messages = total.saturating_sub(sizes.system + sizes.tools);
+        usage.memory = share(memory);
+        usage.system = share(sizes.system - memory);
+        usage.mcp_tools = share(mcp_tools);
+        usage.tools = share(sizes.tools - mcp_tools);
+        usage.messages =
+            total - (usage.memory + usage.system + usage.mcp_tools + usage.tools).min(total);
         usage.counted = self.context.meter.is_counted();
         usage.auto_compact = self.fixed.limits.auto_compact;
     }

@@ -18,6 +18,8 @@ pub(crate) const MOST_FAILURES: u32 = 3;
 const MOST_COUNT_FAILURES: u32 = 2;
 /// How long a count may take; the guess is good enough otherwise.
 const COUNT_LIMIT: Duration = Duration::from_secs(5);
+/// What an image counts where nobody looked at it.
+const TOKENS_PER_IMAGE: u64 = 1_600;
 /// Guesses below this don't change a decision.
 const GUESSES_THAT_MATTER: u64 = 2_000;
 
@@ -38,6 +40,12 @@ impl Core {
     pub(crate) fn context_tokens(&mut self) -> u64 {
         let fixed = self.fixed_tokens();
         self.context.meter.tokens(fixed)
+    }
+
+    /// A guess for the conversation alone.
+    pub(crate) fn message_tokens(&self) -> u64 {
+        let text = self.conversation.estimated_bytes() as u64 / 4;
+        text + self.conversation.media_blocks() as u64 * TOKENS_PER_IMAGE
     }
 
     /// Makes room if the next request needs it.

@@ -1,0 +1,14 @@
+//! Long conversations: counting, making room, keeping the provider's cache, and what they cost. The
+//! model is scripted; everything else is real.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests assert by panicking"
+)]
+
+mod adversarial;
+mod cache;
+mod compaction;
+mod results;
+mod support;
