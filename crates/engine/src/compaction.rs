@@ -175,6 +175,10 @@ impl Core {
         self.context.prefix.expect("the conversation was compacted");
         self.shared.tools.file_cache.forget_answers();
         self.refresh_instructions();
+        if self.shared.permissions.snapshot().trusted {
+            let folder = self.shared.tools.working_folder.read().clone();
+            self.context.reminders.ask_git(folder);
+        }
         let verdict = self.shared.hooks.session_start("compact").await;
         if !verdict.context.is_empty() {
             let record = self

@@ -75,7 +75,7 @@ pub(crate) struct Shared {
     pub(crate) effort: Option<String>,
     /// How full the window was at the last request.
     pub(crate) context_usage: Mutex<crate::control::ContextUsage>,
-    pub(crate) extra_usage: Mutex<Vec<crate::ledger::Totals>>,
+    pub(crate) extra_usage: Mutex<Vec<(crate::ledger::Part, crate::ledger::Totals)>>,
 }
 
 impl Shared {
@@ -344,7 +344,10 @@ impl Core {
     /// Notes how full the window is, for whoever asks.
     pub(crate) fn note_context(&mut self, tools: &Bytes) {
         let sizes = self.context.sizes(&self.fixed.system, tools).clone();
-        let memory = lathe_model::estimate::text(&self.fixed.prompt.instructions).min(sizes.system);
+        let prompt = &self.fixed.prompt;
+        let memory = (lathe_model::estimate::text(&prompt.instructions)
+            + lathe_model::estimate::text(&prompt.memory))
+        .min(sizes.system);
         let mcp_tools = self.context.mcp_tokens.min(sizes.tools);
         let fixed = sizes.system + sizes.tools;
         let total = self.context.meter.tokens(fixed);

@@ -47,6 +47,8 @@ pub struct Limits {
     pub max_turns: Option<u32>,
     /// Dollars of the session.
     pub max_budget_usd: Option<f64>,
+    /// Tokens of the session, input and output, cached or not.
+    pub max_tokens: Option<u64>,
     /// Whether the conversation may be compacted when it doesn't fit.
     pub auto_compact: bool,
     /// Whether the output limit is fixed by the user.
@@ -251,6 +253,18 @@ pub fn decide(state: &LoopState, limits: &Limits, outcome: &StepOutcome) -> Tran
     }
 }
 
+/// Whether the tokens that the session may use are used up.
+#[must_use]
+pub fn token_gate(limits: &Limits, used: u64) -> Option<Done> {
+    let limit = limits.max_tokens?;
+    (used >= limit).then(|| {
+        Done::ended(
+            TerminalReason::BudgetExhausted,
+            format!("Reached maximum of {limit} tokens; used {used}"),
+        )
+    })
+}
+
 fn ending_of(ending: &CallEnding) -> Done {
     match ending {
         CallEnding::Interrupted => {
@@ -364,6 +378,7 @@ mod tests {
     const LIMITS: Limits = Limits {
         max_turns: None,
         max_budget_usd: None,
+        max_tokens: None,
         auto_compact: true,
         fixed_output_cap: false,
         structured_output: false,
@@ -513,6 +528,23 @@ mod tests {
         ));
         assert!(matches!(
             gate(&state, &limits, 1.0),
+            Some(Done::Ended {
+                reason: TerminalReason::BudgetExhausted,
+                ..
+            })
+        ));
+    }
+
+    #[test]
+    fn tokens_may_be_limited_too() {
+        assert_eq!(token_gate(&LIMITS, u64::MAX), None);
+        let limits = Limits {
+            max_tokens: Some(1_000),
+            ..LIMITS
+        };
+        assert_eq!(token_gate(&limits, 999), None);
+        assert!(matches!(
+            token_gate(&limits, 1_000),
             Some(Done::Ended {
                 reason: TerminalReason::BudgetExhausted,
                 ..

@@ -11,11 +11,13 @@
 //! Start with [`decide`], then `turn.rs`.
 #![forbid(unsafe_code)]
 
+mod attachments;
 mod call;
 mod compaction;
 pub mod context;
 pub mod control;
 mod core;
+pub mod cost;
 pub mod decide;
 pub mod events;
 mod executor;
@@ -24,6 +26,7 @@ mod guard;
 mod hook_points;
 pub mod ledger;
 mod live;
+pub mod memory;
 mod models;
 mod nested;
 pub mod open;
@@ -35,6 +38,7 @@ pub mod questions;
 mod records;
 mod results;
 pub mod session;
+mod side_query;
 mod step;
 mod turn;
 mod undo;
@@ -42,6 +46,6 @@ mod undo;
 pub use events::EventStream;
 pub use open::{Opened, open};
 pub use options::{OpenError, SessionChoice, SessionOptions, TranscriptObserver};
-pub use preview::{Preview, preview};
+pub use preview::{Preview, context_usage, preview};
 pub use questions::Answerer;
 pub use session::SessionHandle;

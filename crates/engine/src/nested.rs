@@ -10,7 +10,7 @@ use crate::decide::Limits;
 use crate::events;
 use crate::guard::RepeatGuard;
 use crate::hook_points::HookPoints;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Part};
 use crate::prompt::PromptParts;
 use crate::questions::{Answerer, Questions};
 use crate::records::RecordFactory;
@@ -43,6 +43,8 @@ pub(crate) struct Nested {
     pub(crate) tools: ToolRegistry,
     pub(crate) max_turns: u32,
     pub(crate) cancel: CancellationToken,
+    /// What its cost is counted as.
+    pub(crate) part: Part,
 }
 
 impl Nested {
@@ -152,7 +154,10 @@ impl Nested {
                 }
             }
         };
-        parent.extra_usage.lock().push(core.ledger.totals().clone());
+        parent
+            .extra_usage
+            .lock()
+            .push((self.part, core.ledger.totals().clone()));
         drop(core);
         drop(shared);
         drain.abort();
@@ -185,6 +190,7 @@ impl HookModel for SessionHookModel {
                 tools: ToolRegistry::new(),
                 max_turns: 1,
                 cancel: question.cancel,
+                part: Part::Inner,
             };
             // Boxed: a nested conversation is as large as a conversation.
             let result = Box::pin(nested.run(&shared)).await;
@@ -208,6 +214,7 @@ impl HookModel for SessionHookModel {
                 tools,
                 max_turns: AGENT_TURNS,
                 cancel: question.cancel,
+                part: Part::Inner,
             };
             let result = Box::pin(nested.run(&shared)).await;
             let given: Option<HookVerdict> = verdict.lock().take();
@@ -222,7 +229,7 @@ impl HookModel for SessionHookModel {
     }
 }
 
-fn answer_of(result: &TurnResult) -> Result<String, String> {
+pub(crate) fn answer_of(result: &TurnResult) -> Result<String, String> {
     if result.is_error {
         let mut words = result.errors.join("; ");
         if words.is_empty() {
@@ -250,6 +257,7 @@ impl lathe_permissions::classifier::ClassifierModel for SessionClassifierModel {
                 tools: ToolRegistry::new(),
                 max_turns: 1,
                 cancel: CancellationToken::new(),
+                part: Part::Inner,
             };
             let result = Box::pin(nested.run(&shared)).await;
             answer_of(&result)

@@ -12,6 +12,7 @@ use crate::guard::RepeatGuard;
 use crate::hook_points::HookPoints;
 use crate::ledger::{Ledger, Totals};
 use crate::live;
+use crate::memory::AutoMemory;
 use crate::nested::{SessionClassifierModel, SessionHookModel};
 use crate::open_model::{cache_markers, catalog, chosen_model, provider, thinking};
 use crate::options::{OpenError, SessionChoice, SessionOptions};
@@ -78,6 +79,10 @@ pub async fn open(environment: Environment, options: SessionOptions) -> Result<O
     } = start;
     hooks.instructions_loaded(loaded_files).await;
     start_hooks(&mut core, &hooks, source).await;
+    if source == "startup" && core.shared.permissions.snapshot().trusted {
+        let folder = core.shared.tools.working_folder.read().clone();
+        core.context.reminders.ask_git(folder);
+    }
     live::watch_background(&core.shared);
     live::watch_settings(
         &core.shared,
@@ -224,6 +229,7 @@ pub(crate) async fn prepare(
             model: model.id.clone(),
         },
         instructions: instructions_text(&instructions),
+        memory: memory_text(&places, &settings, &mut remarks),
         language: settings.settings.language.clone(),
         long_cache: cache == CacheMarkers::OneHour,
     };
@@ -241,6 +247,9 @@ pub(crate) async fn prepare(
         limits: Limits {
             max_turns: options.max_turns,
             max_budget_usd: options.max_budget_usd,
+            max_tokens: environment
+                .variable("LATHE_MAX_SESSION_TOKENS")
+                .and_then(|text| text.parse().ok()),
             auto_compact: settings.settings.auto_compact.unwrap_or(true),
             fixed_output_cap: max_output_tokens.is_some(),
             structured_output: options.json_schema.is_some(),
@@ -352,6 +361,18 @@ pub(crate) async fn prepare(
         remarks,
         start,
     })
+}
+
+/// What the system prompt says about kept memory.
+fn memory_text(places: &Places, settings: &Resolved, remarks: &mut Vec<String>) -> String {
+    if settings.settings.auto_memory == Some(false) {
+        return String::new();
+    }
+    let memory = AutoMemory::of(&places.config_home, &places.project);
+    if let Some(warning) = memory.index().and_then(|index| index.warning) {
+        remarks.push(warning);
+    }
+    memory.prompt()
 }
 
 fn load_settings(

@@ -1,5 +1,6 @@
 //! What the next request of a session here would hold, without sending it.
 
+use crate::control::{ContextUsage, complete};
 use crate::decide::OutputCap;
 use crate::open::prepare;
 use crate::options::{OpenError, SessionOptions};
@@ -23,6 +24,23 @@ pub struct Preview {
     pub remarks: Vec<String>,
 }
 
+/// How full the window of a session would be at its next request, and what the person should know.
+///
+/// # Errors
+/// As [`crate::open::open`].
+pub async fn context_usage(
+    environment: Environment,
+    options: SessionOptions,
+) -> Result<(ContextUsage, Vec<String>), OpenError> {
+    let mut prepared = prepare(environment, options).await?;
+    let core = &mut prepared.core;
+    let tools = core.encoded_tools();
+    core.note_context(&tools);
+    let mut usage = core.shared.context_usage.lock().clone();
+    complete(&mut usage, &core.shared, &core.model);
+    Ok((usage, prepared.remarks))
+}
+
 /// Puts together what would be sent for a prompt.
 ///
 /// # Errors
@@ -34,9 +52,21 @@ pub async fn preview(
 ) -> Result<Preview, OpenError> {
     let mut prepared = prepare(environment, options).await?;
     let core = &mut prepared.core;
+    let is_new = core.tip.is_none();
     if !prompt.trim().is_empty() {
+        let words = prompt.clone();
         let record = core.records.user(core.tip, prompt);
         core.append(record);
+        core.attach_mentions(&words);
+    }
+    if is_new && core.shared.permissions.snapshot().trusted {
+        let folder = core.shared.tools.working_folder.read().clone();
+        if let Some(state) = crate::context::git::state(&folder).await {
+            let record = core
+                .records
+                .meta(core.tip, crate::records::reminder(&state));
+            core.append(record);
+        }
     }
     let request = core.request(OutputCap::Small);
     let parse = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap_or(Value::Null);

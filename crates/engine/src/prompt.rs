@@ -25,6 +25,8 @@ pub struct PromptParts {
     pub surroundings: Surroundings,
     /// The instruction files, already put together.
     pub instructions: String,
+    /// What is said about kept memory; empty means nothing.
+    pub memory: String,
     /// The language to answer in, if set.
     pub language: Option<String>,
     /// Whether cached parts live for an hour instead of five minutes.
@@ -91,6 +93,10 @@ impl PromptParts {
         ));
         if let Some(language) = &self.language {
             text.push_str(&format!("\n\nAnswer in {language}."));
+        }
+        if !self.memory.is_empty() {
+            text.push_str("\n\n");
+            text.push_str(self.memory.trim_end());
         }
         if !self.instructions.trim().is_empty() {
             text.push_str(

@@ -90,6 +90,13 @@ impl RecordFactory {
         record
     }
 
+    /// Something that goes with a prompt.
+    pub(crate) fn attachment(&self, parent: Option<RecordId>, attachment: Value) -> MessageRecord {
+        let mut record = self.base(RecordKind::Attachment, parent);
+        record.attachment = Some(attachment);
+        record
+    }
+
     /// An event of the session.
     pub(crate) fn system(
         &self,

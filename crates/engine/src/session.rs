@@ -311,6 +311,14 @@ impl Actor {
     }
 
     async fn close(self) {
+        if !self.shared.extra_usage.lock().is_empty() {
+            // Something was asked beside the last turn: it counts too.
+            let mut core = self.core.lock().await;
+            core.take_extra_usage();
+            let totals = serde_json::to_value(core.ledger.totals()).unwrap_or_default();
+            let session_id = self.shared.session_id;
+            core.append_fact(Fact::Cost { totals, session_id });
+        }
         self.shared.tools.shell.shut_down().await;
         self.shared.hooks.session_end("other").await;
         if let Err(error) = self.shared.transcript.close().await {

@@ -431,6 +431,7 @@ impl Core {
 
     /// Keeps the task list with the session.
     fn keep_todos(&mut self) {
+        self.context.reminders.since_todo = 0;
         let todos = serde_json::to_value(&*self.shared.tools.todos.lock()).unwrap_or_default();
         self.append_fact(Fact::TodoList {
             todos,

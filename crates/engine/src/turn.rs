@@ -7,6 +7,7 @@ use crate::context::room::MOST_FAILURES;
 use crate::core::{Core, Turn};
 use crate::decide::{
     Continue, Done, LoopState, MAX_STOP_HOOK_OBJECTIONS, StepOutcome, Transition, decide, gate,
+    token_gate,
 };
 use crate::hook_points::PromptVerdict;
 use crate::records::reminder;
@@ -79,10 +80,14 @@ impl Core {
                 };
             }
             self.take_extra_usage();
-            if let Some(done) = gate(state, &self.fixed.limits, self.ledger.cost_usd()) {
+            let limits = &self.fixed.limits;
+            if let Some(done) = gate(state, limits, self.ledger.cost_usd())
+                .or_else(|| token_gate(limits, self.ledger.totals().tokens()))
+            {
                 return done;
             }
             self.take_changes().await;
+            self.remind().await;
             self.bound_newest_results();
             self.make_room(turn).await;
             let mut request = self.request(state.output_cap);
@@ -139,6 +144,7 @@ impl Core {
     /// Takes the prompt in: hooks first, then the record, on disk before the model sees a byte.
     async fn accept(&mut self, prompt: Prompt, turn: &Turn) -> Result<(), Done> {
         let text = prompt.content.text();
+        let attaches = !prompt.is_meta && !prompt.verbatim;
         let verdict = if prompt.is_meta {
             PromptVerdict::default()
         } else {
@@ -195,6 +201,9 @@ impl Core {
                 reason: TerminalReason::HookStopped,
                 message: reason,
             });
+        }
+        if attaches {
+            self.attach_mentions(&text);
         }
         if !verdict.context.is_empty() {
             let record = self
@@ -357,10 +366,10 @@ impl Core {
     }
 
     /// Counts what conversations inside this one used.
-    fn take_extra_usage(&mut self) {
+    pub(crate) fn take_extra_usage(&mut self) {
         let used = std::mem::take(&mut *self.shared.extra_usage.lock());
-        for totals in &used {
-            self.ledger.absorb(totals);
+        for (part, totals) in &used {
+            self.ledger.absorb_as(*part, totals);
         }
     }
 
@@ -371,6 +380,7 @@ impl Core {
                 return Ok(());
             };
             let text = prompt.content.text();
+            let attaches = !prompt.is_meta && !prompt.verbatim;
             let verdict = self
                 .shared
                 .hooks
@@ -391,6 +401,9 @@ impl Core {
                         ),
                     });
                 }
+            }
+            if attaches && verdict.block.is_none() {
+                self.attach_mentions(&text);
             }
             if let Some(reason) = verdict.block {
                 self.shared.events.notice(

@@ -386,6 +386,8 @@ pub(crate) enum Command {
     Permissions(PermissionsArguments),
     /// Look inside: what would be sent to the model.
     Debug(DebugArguments),
+    #[command(flatten)]
+    Look(crate::commands::context::LookCommand),
     /// Print shell completions.
     Completions {
         /// The shell.

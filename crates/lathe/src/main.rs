@@ -9,6 +9,7 @@ mod run;
 
 use arguments::{Arguments, Command};
 use clap::{CommandFactory as _, Parser as _};
+use commands::context::LookCommand;
 use lathe_headless::exit::Exit;
 use lathe_settings::Environment;
 use std::io::Write as _;
@@ -85,6 +86,11 @@ fn enter(arguments: Arguments) -> Exit {
             commands::permissions::run(environment, permissions.command)
         }
         Some(Command::Debug(debug)) => in_runtime(commands::debug::run(environment, debug.command)),
+        Some(Command::Look(look)) => match look {
+            LookCommand::Context(look) => in_runtime(commands::context::context(environment, look)),
+            LookCommand::Cost(look) => commands::context::cost(&environment, &look),
+            LookCommand::Memory(memory) => commands::memory::run(environment, memory),
+        },
         Some(Command::Completions { .. } | Command::Man) => Exit::Success,
         None => {
             if let Err(error) = logging::start(&arguments.session, &environment) {

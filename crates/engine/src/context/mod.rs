@@ -9,9 +9,11 @@
 //! Start with [`Windows`], which says where the limits lie, then `room.rs`, which acts on them.
 
 pub(crate) mod aggregate;
+pub(crate) mod git;
 pub(crate) mod meter;
 pub(crate) mod micro;
 pub(crate) mod prefix;
+pub(crate) mod reminders;
 pub(crate) mod restoration;
 pub(crate) mod room;
 
@@ -83,6 +85,7 @@ impl Windows {
 pub(crate) struct ContextState {
     pub(crate) meter: meter::Meter,
     pub(crate) prefix: prefix::PrefixWatch,
+    pub(crate) reminders: reminders::Reminders,
     /// Compactions without progress, in a row.
     pub(crate) failures: u32,
     /// Whether the person was warned that the window fills up.

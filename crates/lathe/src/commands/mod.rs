@@ -2,8 +2,10 @@
 //! printed.
 
 pub(crate) mod config;
+pub(crate) mod context;
 pub(crate) mod debug;
 pub(crate) mod hooks;
+pub(crate) mod memory;
 pub(crate) mod permissions;
 pub(crate) mod sessions;
 

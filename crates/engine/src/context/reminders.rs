@@ -1,0 +1,132 @@
+//! Words from the harness that go with a request, always at its end: never between what was sent before.
+
+use crate::context::git;
+use crate::core::Core;
+use crate::ledger::Totals;
+use crate::records::reminder;
+use lathe_protocol::event::NoticeLevel;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Model calls without a look at the task list before the model is reminded of it.
+const STALE_AFTER: u32 = 10;
+/// How long the first request waits for git. It has been asked since the session was opened.
+const GIT_PATIENCE: Duration = Duration::from_millis(5);
+/// Shares of a budget at which a word is due, in percent.
+const BUDGET_MARKS: [u64; 2] = [75, 90];
+
+/// What is due at some time.
+#[derive(Debug, Default)]
+pub(crate) struct Reminders {
+    /// Model calls since the task list was touched.
+    pub(crate) since_todo: u32,
+    /// How many marks of the budget were passed.
+    budget_marks: usize,
+    git: Option<tokio::task::JoinHandle<Option<String>>>,
+}
+
+impl Reminders {
+    /// Asks git, beside everything else.
+    pub(crate) fn ask_git(&mut self, folder: PathBuf) {
+        self.git = Some(tokio::spawn(async move { git::state(&folder).await }));
+    }
+
+    /// What git said, once.
+    async fn git_state(&mut self) -> Option<String> {
+        let asked = self.git.as_mut()?;
+        match tokio::time::timeout(GIT_PATIENCE, asked).await {
+            Ok(answer) => {
+                self.git = None;
+                answer.ok().flatten()
+            }
+            Err(_) => None,
+        }
+    }
+}
+
+impl Core {
+    /// Puts what is due at the end of the conversation.
+    pub(crate) async fn remind(&mut self) {
+        let mut texts = Vec::new();
+        texts.extend(self.context.reminders.git_state().await);
+        texts.extend(self.stale_todos());
+        texts.extend(self.budget_left());
+        if !texts.is_empty() {
+            let record = self.records.meta(self.tip, reminder(&texts.join("\n\n")));
+            self.append(record);
+        }
+    }
+
+    fn stale_todos(&mut self) -> Option<String> {
+        self.context.reminders.since_todo += 1;
+        if self.context.reminders.since_todo <= STALE_AFTER {
+            return None;
+        }
+        self.context.reminders.since_todo = 0;
+        let list = self.todo_text()?;
+        Some(format!(
+            "The task list has not been touched for a while. Bring it up to date with TodoWrite if it isn't; don't mention this to the person.\n{list}"
+        ))
+    }
+
+    /// A word when much of what may be spent is spent: to the model, and to the person.
+    fn budget_left(&mut self) -> Option<String> {
+        let limits = self.fixed.limits;
+        let share = spent_percent(
+            self.ledger.totals(),
+            limits.max_budget_usd,
+            limits.max_tokens,
+        )?;
+        let marks = BUDGET_MARKS.iter().filter(|mark| share >= **mark).count();
+        if marks <= self.context.reminders.budget_marks {
+            return None;
+        }
+        self.context.reminders.budget_marks = marks;
+        let text = format!("About {share} % of what this session may spend is spent.");
+        self.shared
+            .events
+            .notice(NoticeLevel::Warning, text.clone());
+        Some(format!(
+            "{text} Finish what matters most and say what is left."
+        ))
+    }
+}
+
+/// The share of the budget that is spent, in percent; the greater one where there are two.
+fn spent_percent(totals: &Totals, dollars: Option<f64>, tokens: Option<u64>) -> Option<u64> {
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share in percent, never negative"
+    )]
+    let of_dollars = dollars
+        .filter(|limit| *limit > 0.0)
+        .map(|limit| (totals.cost_usd() / limit * 100.0) as u64);
+    let of_tokens = tokens
+        .filter(|limit| *limit > 0)
+        .map(|limit| totals.tokens() * 100 / limit);
+    of_dollars.max(of_tokens)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lathe_protocol::event::ModelUsage;
+
+    #[test]
+    fn the_greater_share_of_two_budgets_counts() {
+        let mut totals = Totals::default();
+        totals.models.insert(
+            "m".into(),
+            ModelUsage {
+                input_tokens: 400,
+                output_tokens: 100,
+                cost_usd: 0.9,
+                ..ModelUsage::default()
+            },
+        );
+        assert_eq!(spent_percent(&totals, None, None), None);
+        assert_eq!(spent_percent(&totals, Some(1.0), None), Some(90));
+        assert_eq!(spent_percent(&totals, Some(9.0), Some(1_000)), Some(50));
+    }
+}

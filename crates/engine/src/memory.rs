@@ -1,0 +1,299 @@
+//! What is kept between sessions: a folder of notes per project, with an index.
+//!
+//! `<config home>/projects/<project>/memory/MEMORY.md` is the index, a line or two a topic; a topic is
+//! a file beside it with front matter (name, description, type). The model reads the index in its
+//! system prompt and keeps both with its ordinary file tools; a person adds a line with `#text` or
+//! edits the files. Both limits of the index are small on purpose: it is sent with every request.
+
+use lathe_session::SessionError;
+use lathe_session::paths::{
+    create_private_folder, project_key, projects_folder, write_private_file,
+};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// The index's name.
+pub const INDEX: &str = "MEMORY.md";
+/// Lines of the index that are sent.
+pub const MOST_LINES: usize = 200;
+/// Bytes of the index that are sent.
+pub const MOST_BYTES: usize = 25 * 1024;
+
+/// The memory of a project.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AutoMemory {
+    folder: PathBuf,
+}
+
+/// The index as it is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryIndex {
+    /// Its words, cut to the limits.
+    pub text: String,
+    /// What the person and the model should know when it was cut.
+    pub warning: Option<String>,
+}
+
+/// A file of the memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Topic {
+    /// The file.
+    pub path: PathBuf,
+    /// Its name: of the front matter, or the file's.
+    pub name: String,
+    /// What it is about.
+    pub description: String,
+    /// `user`, `feedback`, `project` or `reference`; empty where nobody said.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Its size.
+    pub bytes: u64,
+}
+
+impl AutoMemory {
+    /// The memory of the project in a folder.
+    #[must_use]
+    pub fn of(config_home: &Path, project: &Path) -> Self {
+        let folder = projects_folder(config_home)
+            .join(project_key(project))
+            .join("memory");
+        Self { folder }
+    }
+
+    /// Where it is. The folder need not exist.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The index's file.
+    #[must_use]
+    pub fn index_path(&self) -> PathBuf {
+        self.folder.join(INDEX)
+    }
+
+    /// The index, cut to its limits; `None` when there is none.
+    #[must_use]
+    pub fn index(&self) -> Option<MemoryIndex> {
+        let bytes = std::fs::read(self.index_path()).ok()?;
+        let whole = String::from_utf8_lossy(&bytes);
+        if whole.trim().is_empty() {
+            return None;
+        }
+        let lines = whole.lines().count();
+        let mut text = String::new();
+        for line in whole.split_inclusive('\n').take(MOST_LINES) {
+            if text.len() + line.len() > MOST_BYTES {
+                break;
+            }
+            text.push_str(line);
+        }
+        let shown = text.lines().count();
+        let warning = (shown < lines).then(|| {
+            format!(
+                "{INDEX} has {lines} lines and {} bytes; only the first {shown} lines are used (at most {MOST_LINES} lines and {} KB). Move details into topic files.",
+                whole.len(),
+                MOST_BYTES / 1024
+            )
+        });
+        Some(MemoryIndex { text, warning })
+    }
+
+    /// What the system prompt says about it.
+    #[must_use]
+    pub fn prompt(&self) -> String {
+        let mut text = format!(
+            "Memory: what will matter in later sessions about this person and project is kept in {}. {INDEX} there is the index, a line a topic, at most {MOST_LINES} lines; each topic is a file of its own that begins with front matter (name, description, type: user, feedback, project or reference). When you learn something lasting, keep it there with your file tools, and correct what turned out wrong. Never secrets, never what the repository itself says.",
+            self.folder.display()
+        );
+        match self.index() {
+            Some(index) => {
+                let _ = write!(text, "\nThe index:\n{}", index.text.trim_end());
+                if let Some(warning) = index.warning {
+                    let _ = write!(text, "\n[{warning}]");
+                }
+            }
+            None => text.push_str(" There is nothing in it yet."),
+        }
+        text
+    }
+
+    /// The topic files, by name.
+    #[must_use]
+    pub fn topics(&self) -> Vec<Topic> {
+        let mut topics: Vec<Topic> = std::fs::read_dir(&self.folder)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path())
+            .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
+            .filter(|path| path.file_name().is_some_and(|name| name != INDEX))
+            .filter_map(|path| topic(&path))
+            .collect();
+        topics.sort_by(|one, other| one.path.cmp(&other.path));
+        topics
+    }
+
+    /// The file that a word names: the index, a topic's name or its file.
+    #[must_use]
+    pub fn find(&self, word: Option<&str>) -> Option<PathBuf> {
+        let Some(word) = word else {
+            return Some(self.index_path());
+        };
+        if word == INDEX {
+            return Some(self.index_path());
+        }
+        self.topics()
+            .into_iter()
+            .find(|topic| {
+                topic.name == word
+                    || topic.path.file_name().is_some_and(|name| name == word)
+                    || topic.path.file_stem().is_some_and(|name| name == word)
+            })
+            .map(|topic| topic.path)
+    }
+
+    /// Adds a line to the index: what a person typed after `#`. Gives the file.
+    ///
+    /// # Errors
+    /// When there is nothing to add, or the file can't be written.
+    pub fn add_note(&self, note: &str) -> Result<PathBuf, MemoryError> {
+        let note = note.trim().trim_start_matches('#').trim();
+        if note.is_empty() {
+            return Err(MemoryError::Empty);
+        }
+        let path = self.index_path();
+        let mut text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(source) => return Err(MemoryError::Read { path, source }),
+        };
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        for (number, line) in note.lines().enumerate() {
+            let _ = writeln!(text, "{}{line}", if number == 0 { "- " } else { "  " });
+        }
+        create_private_folder(&self.folder)?;
+        write_private_file(&path, text.as_bytes())?;
+        Ok(path)
+    }
+}
+
+/// Why a note was not added.
+#[derive(Debug, thiserror::Error)]
+pub enum MemoryError {
+    /// There is nothing to add.
+    #[error("there is nothing to remember: write it after the #")]
+    Empty,
+    /// The index can't be read.
+    #[error("{path} can't be read: {source}")]
+    Read {
+        /// The index.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The index can't be written.
+    #[error(transparent)]
+    Write(#[from] SessionError),
+}
+
+fn topic(path: &Path) -> Option<Topic> {
+    let bytes = std::fs::read(path).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let mut topic = Topic {
+        name: path.file_stem()?.to_string_lossy().into_owned(),
+        description: String::new(),
+        kind: String::new(),
+        bytes: bytes.len() as u64,
+        path: path.to_owned(),
+    };
+    let mut lines = text.lines();
+    if lines.next() == Some("---") {
+        for line in lines.take_while(|line| *line != "---") {
+            let Some((name, value)) = line.split_once(':') else {
+                continue;
+            };
+            let value = value.trim().trim_matches(['"', '\'']).to_owned();
+            match name.trim() {
+                "name" if !value.is_empty() => topic.name = value,
+                "description" => topic.description = value,
+                "type" => topic.kind = value,
+                _ => {}
+            }
+        }
+    }
+    Some(topic)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn memory() -> (tempfile::TempDir, AutoMemory) {
+        let folder = tempfile::tempdir().unwrap();
+        let memory = AutoMemory::of(folder.path(), Path::new("/work/project"));
+        (folder, memory)
+    }
+
+    #[test]
+    fn a_note_is_a_line_of_the_index() {
+        let (_folder, memory) = memory();
+        assert_eq!(memory.index(), None);
+        assert!(memory.prompt().contains("nothing in it yet"));
+        memory.add_note("# use tabs here ").unwrap();
+        memory.add_note("two\nlines").unwrap();
+        assert!(matches!(memory.add_note(" # "), Err(MemoryError::Empty)));
+        let index = memory.index().unwrap();
+        assert_eq!(index.text, "- use tabs here\n- two\n  lines\n");
+        assert_eq!(index.warning, None);
+        assert!(memory.prompt().ends_with("- two\n  lines"));
+    }
+
+    #[test]
+    fn a_long_index_is_cut_with_a_warning() {
+        let (_folder, memory) = memory();
+        std::fs::create_dir_all(memory.folder()).unwrap();
+        std::fs::write(memory.index_path(), "- a line\n".repeat(500)).unwrap();
+        let index = memory.index().unwrap();
+        assert_eq!(index.text.lines().count(), MOST_LINES);
+        assert!(index.warning.unwrap().contains("500 lines"));
+        std::fs::write(
+            memory.index_path(),
+            format!("{}\n", "x".repeat(2_000)).repeat(100),
+        )
+        .unwrap();
+        let index = memory.index().unwrap();
+        assert!(index.text.len() <= MOST_BYTES && index.text.lines().count() == 12);
+        assert!(index.warning.is_some());
+    }
+
+    #[test]
+    fn topics_are_found_by_name_and_file() {
+        let (_folder, memory) = memory();
+        std::fs::create_dir_all(memory.folder()).unwrap();
+        std::fs::write(
+            memory.folder().join("style.md"),
+            "---\nname: code-style\ndescription: \"how we write\"\ntype: project\n---\nTabs.\n",
+        )
+        .unwrap();
+        std::fs::write(memory.folder().join("plain.md"), "Just words.\n").unwrap();
+        let topics = memory.topics();
+        assert_eq!(topics.len(), 2);
+        assert_eq!(topics[1].name, "code-style");
+        assert_eq!(
+            (topics[1].description.as_str(), topics[1].kind.as_str()),
+            ("how we write", "project")
+        );
+        for word in ["code-style", "style", "style.md"] {
+            assert_eq!(
+                memory.find(Some(word)),
+                Some(memory.folder().join("style.md"))
+            );
+        }
+        assert_eq!(memory.find(Some("nothing")), None);
+        assert_eq!(memory.find(None), Some(memory.index_path()));
+    }
+}

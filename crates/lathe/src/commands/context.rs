@@ -1,0 +1,150 @@
+//! `lathe context` and `lathe cost`: how full a session's window is, and what it cost.
+
+use super::print;
+use crate::complain;
+use clap::{Args, Subcommand};
+use lathe_engine::ledger::Totals;
+use lathe_engine::{SessionChoice, SessionOptions};
+use lathe_headless::exit::Exit;
+use lathe_session::SessionStore;
+use lathe_settings::Environment;
+use lathe_settings::paths::config_home;
+use std::fmt::Write as _;
+
+/// Commands that look at a session's window, its cost and what is kept.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LookCommand {
+    /// Show how full a session's window is, by part.
+    Context(LookArguments),
+    /// Show what a session used and cost, by model and by part.
+    Cost(LookArguments),
+    /// List, show and edit what is kept between sessions about this project.
+    Memory(super::memory::MemoryArguments),
+}
+
+/// Which session, and in what form.
+#[derive(Debug, Args)]
+pub(crate) struct LookArguments {
+    /// Its id, the beginning of it, its title, or its file. The newest of this folder if absent.
+    session: Option<String>,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// `lathe context`.
+pub(crate) async fn context(mut environment: Environment, arguments: LookArguments) -> Exit {
+    if let Ok(real) = std::fs::canonicalize(&environment.cwd) {
+        environment.cwd = real;
+    }
+    // Nothing is sent, so no key is needed to look.
+    environment
+        .variables
+        .entry("ANTHROPIC_API_KEY".to_owned())
+        .or_insert_with(|| "none".to_owned());
+    let options = SessionOptions {
+        persist: false,
+        session: arguments
+            .session
+            .map_or(SessionChoice::Continue, SessionChoice::Resume),
+        ..SessionOptions::default()
+    };
+    let (usage, remarks) = match lathe_engine::context_usage(environment, options).await {
+        Ok(found) => found,
+        Err(error) => {
+            complain(&error.to_string());
+            return Exit::Failure;
+        }
+    };
+    for remark in &remarks {
+        complain(remark);
+    }
+    if arguments.json {
+        let mut value = serde_json::to_value(&usage).unwrap_or_default();
+        if let Some(fields) = value.as_object_mut() {
+            fields.insert("used".to_owned(), usage.used().into());
+            fields.insert("free".to_owned(), usage.free().into());
+            fields.insert("reserve".to_owned(), usage.reserve().into());
+            let parts = serde_json::to_value(usage.parts()).unwrap_or_default();
+            fields.insert("parts".to_owned(), parts);
+        }
+        return print(&format!("{value}\n"));
+    }
+    let percent = (usage.used() * 100).checked_div(usage.window).unwrap_or(0);
+    let mut text = format!(
+        "{}: {} of {} tokens ({percent} %){}\n",
+        usage.model,
+        usage.used(),
+        usage.window,
+        if usage.counted { "" } else { ", estimated" }
+    );
+    for part in usage.parts() {
+        let share = (part.tokens * 1_000).checked_div(usage.window).unwrap_or(0);
+        let _ = writeln!(
+            text,
+            "  {:<20} {:>9}  {:>3}.{} %",
+            part.name,
+            part.tokens,
+            share / 10,
+            share % 10
+        );
+    }
+    if usage.auto_compact {
+        let _ = writeln!(
+            text,
+            "Compacted by itself at {} tokens, with a warning at {}.",
+            usage.compact_at, usage.warn_at
+        );
+    } else {
+        text.push_str("Automatic compaction is off.\n");
+    }
+    for (path, scope, tokens) in &usage.instruction_files {
+        let _ = writeln!(text, "  {tokens:>8}  {scope:<8} {}", path.display());
+    }
+    print(&text)
+}
+
+/// `lathe cost`.
+pub(crate) fn cost(environment: &Environment, arguments: &LookArguments) -> Exit {
+    let store = SessionStore::new(config_home(environment));
+    let cwd = std::fs::canonicalize(&environment.cwd).unwrap_or_else(|_| environment.cwd.clone());
+    let found = match &arguments.session {
+        Some(wanted) => match store.resolve(wanted, &cwd) {
+            Ok(found) => found,
+            Err(error) => {
+                complain(&error.to_string());
+                return Exit::Failure;
+            }
+        },
+        None => match store.newest(&cwd) {
+            Some(found) => found,
+            None => {
+                complain("there is no session in this folder");
+                return Exit::Failure;
+            }
+        },
+    };
+    let loaded = match lathe_session::load_tail(&found.path) {
+        Ok(loaded) => loaded,
+        Err(error) => {
+            complain(&error.to_string());
+            return Exit::Failure;
+        }
+    };
+    let totals: Totals = loaded
+        .facts
+        .cost
+        .and_then(|totals| serde_json::from_value(totals).ok())
+        .unwrap_or_default();
+    if arguments.json {
+        let mut value = serde_json::to_value(&totals).unwrap_or_default();
+        if let Some(fields) = value.as_object_mut() {
+            fields.insert("sessionId".to_owned(), found.id.to_string().into());
+            fields.insert("totalCostUSD".to_owned(), totals.cost_usd().into());
+            fields.insert("totalTokens".to_owned(), totals.tokens().into());
+            fields.insert("cachedShare".to_owned(), totals.cached_share().into());
+        }
+        return print(&format!("{value}\n"));
+    }
+    print(&lathe_engine::cost::text(&totals))
+}
