@@ -103,9 +103,9 @@ fn change(last: &Shape, now: &ModelRequest) -> Option<Changed> {
     }
     let mut pairs = last.messages.iter().zip(&now.messages).enumerate();
     let different = pairs.find(|(index, (before, after))| {
-        !same(&before.bytes, &after.bytes)
-            // The last message may grow until the model has answered it.
-            && !(index + 1 == last.messages.len() && grew(&before.bytes, &after.bytes))
+        // The last message may grow until the model has answered it.
+        let grows = index + 1 == last.messages.len() && grew(&before.bytes, &after.bytes);
+        !grows && !same(&before.bytes, &after.bytes)
     });
     if let Some((index, _)) = different {
         return Some(Changed::Message(index));

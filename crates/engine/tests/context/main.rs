@@ -10,5 +10,6 @@
 mod adversarial;
 mod cache;
 mod compaction;
+mod prompt;
 mod results;
 mod support;
