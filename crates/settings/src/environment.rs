@@ -180,4 +180,6 @@ variables! {
     "LATHE_ENV_FILE" | "CLAUDE_ENV_FILE" => "set for SessionStart, Setup and CwdChanged hooks", "", "A file; variables that a hook exports there reach later shell commands.";
     "LATHE_HOOK_EVENT" => "set for hooks", "", "The name of the event.";
     "LATHE" | "CLAUDECODE" => "set for commands", "", "`1` in every command that Lathe runs.";
+    #[harmless] "LATHE_SCREEN_READER" => "tui", "", "`1` gives plain lines instead of a drawn screen, for screen readers.";
+    #[harmless] "LATHE_TERMINAL_REWRAPS" => "tui", "by the terminal", "`0` or `1`: whether the terminal rewraps its lines when its width changes.";
 }

@@ -108,6 +108,14 @@ impl Terminal {
         }
     }
 
+    /// What is shown, also after a failed wait.
+    fn lock(&self) -> std::sync::MutexGuard<'_, Shown> {
+        self.shown
+            .0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
     /// Types text, exactly these bytes.
     pub fn send(&self, text: impl AsRef<[u8]>) {
         // A program that has ended reads no more; the test sees that on the screen.
@@ -152,7 +160,7 @@ impl Terminal {
     #[track_caller]
     pub fn wait(&self, what: &str, mut fine: impl FnMut(&str) -> bool) {
         let until = Instant::now() + HANG_LIMIT;
-        let mut state = self.shown.0.lock().unwrap();
+        let mut state = self.lock();
         loop {
             let screen = state.parser.screen().contents();
             if fine(&screen) {
@@ -175,7 +183,7 @@ impl Terminal {
     #[track_caller]
     pub fn wait_for_bytes(&self, text: &str) {
         let until = Instant::now() + HANG_LIMIT;
-        let mut state = self.shown.0.lock().unwrap();
+        let mut state = self.lock();
         while !contains(&state.bytes, text.as_bytes()) {
             let left = until.saturating_duration_since(Instant::now());
             assert!(
@@ -190,19 +198,19 @@ impl Terminal {
     /// What is on the screen.
     #[must_use]
     pub fn screen(&self) -> String {
-        self.shown.0.lock().unwrap().parser.screen().contents()
+        self.lock().parser.screen().contents()
     }
 
     /// Where the cursor is: row and column, from 0.
     #[must_use]
     pub fn cursor(&self) -> (u16, u16) {
-        self.shown.0.lock().unwrap().parser.screen().cursor_position()
+        self.lock().parser.screen().cursor_position()
     }
 
     /// What has scrolled off the screen and what is on it, row by row, without blanks at the ends.
     #[must_use]
     pub fn everything(&self) -> String {
-        let mut state = self.shown.0.lock().unwrap();
+        let mut state = self.lock();
         let screen = state.parser.screen_mut();
         let (rows, columns) = screen.size();
         screen.set_scrollback(usize::MAX);
@@ -223,18 +231,18 @@ impl Terminal {
     /// How many bytes were written so far.
     #[must_use]
     pub fn bytes_written(&self) -> usize {
-        self.shown.0.lock().unwrap().bytes.len()
+        self.lock().bytes.len()
     }
 
     /// Everything that was written, escape sequences and all.
     #[must_use]
     pub fn raw(&self) -> String {
-        String::from_utf8_lossy(&self.shown.0.lock().unwrap().bytes).into_owned()
+        String::from_utf8_lossy(&self.lock().bytes).into_owned()
     }
 
     /// Asks the emulator something about its screen.
     pub fn with_screen<T>(&self, ask: impl FnOnce(&vt100::Screen) -> T) -> T {
-        ask(self.shown.0.lock().unwrap().parser.screen())
+        ask(self.lock().parser.screen())
     }
 
     /// Changes the terminal's size.
@@ -242,10 +250,7 @@ impl Terminal {
     /// # Panics
     /// If the terminal is gone.
     pub fn resize(&self, columns: u16, rows: u16) {
-        self.shown
-            .0
-            .lock()
-            .unwrap()
+        self.lock()
             .parser
             .screen_mut()
             .set_size(rows, columns);
@@ -281,7 +286,7 @@ impl Terminal {
             std::thread::sleep(Duration::from_millis(5));
         }
         // What it wrote last may still be on its way.
-        let mut state = self.shown.0.lock().unwrap();
+        let mut state = self.lock();
         while !state.ended && Instant::now() < until {
             state = self.shown.1.wait_timeout(state, Duration::from_millis(50)).unwrap().0;
         }

@@ -253,9 +253,14 @@ impl App {
     pub(crate) fn with_look<T>(&mut self, work: impl FnOnce(&mut Conversation, Look<'_>) -> T) -> T {
         let look = Look {
             theme: &self.theme,
-            columns: self.columns,
+            columns: self.width(),
         };
         work(&mut self.conversation, look)
+    }
+
+    /// Columns that are written to: a row is never filled.
+    pub(crate) fn width(&self) -> usize {
+        self.columns.saturating_sub(1).max(1)
     }
 
     /// Draw without waiting for the next frame.

@@ -316,7 +316,7 @@ impl App {
             return;
         };
         let mut lines = vec![Line::styled(format!("This session: ${:.4}", result.total_cost_usd), theme.heading)];
-        let look = Look { theme: &theme, columns: self.columns };
+        let look = Look { theme: &theme, columns: self.width() };
         let rows: Vec<Vec<String>> = result
             .model_usage
             .iter()

@@ -173,13 +173,17 @@ pub(crate) fn keys(text: &str) -> Vec<Key> {
     let mut keys = Vec::new();
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
-        if c == '<'
-            && let Some(end) = rest[1..].find('>')
-            && end > 0
-            && let Ok(key) = rest[1..=end].parse::<Key>()
-        {
+        let named = (c == '<')
+            .then(|| {
+                rest.match_indices('>')
+                    .take(2)
+                    .filter(|(end, _)| *end > 1)
+                    .find_map(|(end, _)| Some((rest[1..end].parse::<Key>().ok()?, end)))
+            })
+            .flatten();
+        if let Some((key, end)) = named {
             keys.push(key);
-            rest = &rest[end + 2..];
+            rest = &rest[end + 1..];
             continue;
         }
         keys.push(if c == '\n' { Key::new(Code::Enter) } else { Key::char(c) });

@@ -485,6 +485,9 @@ impl Writer<'_> {
             }
             Tag::List(start) => {
                 self.flush();
+                if self.lists.is_empty() {
+                    self.blank();
+                }
                 self.lists.push(start);
             }
             Tag::Item => {

@@ -4,7 +4,8 @@
 //! All movement is relative to the cursor, because nobody knows where on the screen we are. A frame
 //! is built as one string and written at once inside synchronized output. Only lines that changed are
 //! written; a line is overwritten and its rest cleared, never cleared first, so that nothing flickers
-//! even where synchronized output is unknown. Finished lines that are longer than the screen is wide
+//! even where synchronized output is unknown. No live line fills its row, so the cursor never waits
+//! behind the last column, where terminals differ. Finished lines that are longer than the screen is wide
 //! are left to the terminal to wrap: it then also rewraps them when its size changes.
 //!
 //! After a change of width, most terminals have rewrapped what was drawn. How many rows the live area
@@ -25,7 +26,7 @@ pub(crate) struct Cursor {
 /// What to draw.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Frame {
-    /// The live area. No line is wider than the screen, and there are no more of them than rows.
+    /// The live area. Every line is narrower than the screen, and there are no more of them than rows.
     pub(crate) live: Vec<Line>,
     pub(crate) cursor: Cursor,
 }
@@ -99,7 +100,7 @@ impl Screen {
         if up > 0 {
             let _ = write!(out, "\x1b[{up}A");
         }
-        out.push_str("\x1b[J");
+        out.push_str(erase_from_here(self.drawn.len()));
         self.drawn.clear();
         self.widths.clear();
         self.cursor = Cursor {
@@ -123,16 +124,24 @@ impl Screen {
     pub(crate) fn draw(&mut self, finished: &[Line], frame: &Frame) -> String {
         let mut body = String::new();
         let mut at = self.cursor.row;
+        let mut stale = self.drawn.len();
         if !finished.is_empty() {
             move_rows(&mut body, at, 0);
-            body.push_str("\r\x1b[J");
+            body.push('\r');
             for line in finished {
                 self.encoder.line(line, &mut body);
+                let width = line.width();
+                // At the end of a full row the cursor still stands on its last character.
+                if width == 0 || width % self.columns != 0 {
+                    body.push_str("\x1b[K");
+                }
                 body.push_str("\r\n");
             }
+            // Whatever of the old live area is still below is overwritten or cleared at the end.
             self.drawn.clear();
             self.widths.clear();
             at = 0;
+            stale = usize::MAX;
         }
         let encoded: Vec<String> = frame
             .live
@@ -162,20 +171,25 @@ impl Screen {
             }
             at = row;
             body.push_str(text);
-            if widths.get(row).copied().unwrap_or(0) < self.columns {
-                body.push_str("\x1b[K");
-            }
+            body.push_str("\x1b[K");
         }
-        if self.drawn.len() > encoded.len() {
+        if stale > encoded.len() {
             // Rows that are no longer needed.
             if encoded.is_empty() {
                 move_rows(&mut body, at, 0);
-                body.push_str("\r\x1b[J");
+                body.push('\r');
+                body.push_str(if finished.is_empty() { erase_from_here(self.drawn.len()) } else { "\x1b[J" });
                 at = 0;
             } else {
-                move_rows(&mut body, at, encoded.len());
-                body.push_str("\r\x1b[J");
-                at = encoded.len();
+                let last = encoded.len() - 1;
+                move_rows(&mut body, at, last);
+                let width = widths.get(last).copied().unwrap_or(0);
+                body.push('\r');
+                if width > 0 {
+                    let _ = write!(body, "\x1b[{width}C");
+                }
+                body.push_str("\x1b[J");
+                at = last;
             }
         }
         let moved = !body.is_empty() || frame.cursor != self.cursor;
@@ -194,6 +208,12 @@ impl Screen {
         self.cursor = frame.cursor;
         out
     }
+}
+
+/// Clears from the start of the row to the end of the screen. Never from the screen's first cell: some
+/// terminals take that for a clearing of the whole screen and keep what was on it in the scrollback.
+fn erase_from_here(rows: usize) -> &'static str {
+    if rows < 2 { "\x1b[K" } else { "\x1b[K\x1b[1B\x1b[J\x1b[1A" }
 }
 
 fn move_rows(out: &mut String, from: usize, to: usize) {

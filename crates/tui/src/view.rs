@@ -47,7 +47,7 @@ impl App {
         let theme = self.theme();
         let look = Look {
             theme: &theme,
-            columns: self.columns,
+            columns: self.width(),
         };
         let most = self.rows.saturating_sub(1).max(4);
         let mut top = self.conversation.live(look);
@@ -56,17 +56,17 @@ impl App {
         }
         if let Some(run) = &self.shell_run {
             top.push(Line::empty());
-            top.push(truncate_line(&Line::styled("! ", theme.shell.bold()).with(clean(&run.command).replace('\n', " "), theme.shell), self.columns));
+            top.push(truncate_line(&Line::styled("! ", theme.shell.bold()).with(clean(&run.command).replace('\n', " "), theme.shell), self.width()));
             let lines = crate::text::terminal_lines(run.tail.trim_end());
             for line in lines.iter().rev().take(6).rev() {
-                top.push(Line::styled(truncate(&format!("  {line}"), self.columns), theme.muted));
+                top.push(Line::styled(truncate(&format!("  {line}"), self.width()), theme.muted));
             }
         }
         let mut middle = self.status(look);
         for queued in &self.queued {
             middle.push(truncate_line(
                 &Line::styled("❯ ", theme.muted).with(clean(&queued.text).replace('\n', " ⏎ "), theme.muted.italic()),
-                self.columns,
+                self.width(),
             ));
         }
         middle.push(Line::empty());
@@ -82,11 +82,11 @@ impl App {
         live.extend(bottom);
         let skip = live.len().saturating_sub(most);
         live.drain(..skip);
-        let live: Vec<Line> = live.iter().map(|line| truncate_line(line, self.columns)).collect();
+        let live: Vec<Line> = live.iter().map(|line| truncate_line(line, self.width())).collect();
         Frame {
             cursor: Cursor {
                 row: (cursor.row + offset).saturating_sub(skip).min(live.len().saturating_sub(1)),
-                column: cursor.column.min(self.columns.saturating_sub(1)),
+                column: cursor.column.min(self.width()),
                 visible: cursor.visible,
             },
             live,
@@ -107,7 +107,7 @@ impl App {
                         format!("  ↻ {} · asking again in {left:.0}s ({}/{})", clean(&retry.error).replace('\n', " "), retry.attempt, retry.max),
                         theme.warning,
                     ),
-                    self.columns,
+                    self.width(),
                 ));
             } else if !self.conversation.todos.is_empty() && self.show_todos {
                 out.extend(cell::todos(&self.conversation.todos, look));
@@ -151,11 +151,11 @@ impl App {
             facts.push("esc to interrupt".to_owned());
         }
         let facts = format!(" ({})", facts.join(" · "));
-        let what = truncate(&what, self.columns.saturating_sub(width(&facts) + 4).max(8));
+        let what = truncate(&what, self.width().saturating_sub(width(&facts) + 4).max(8));
         let mut line = Line::styled(format!("{mark} "), theme.accent);
         line.push(format!("{what}…"), theme.accent);
         line.push(facts, theme.muted);
-        truncate_line(&line, self.columns)
+        truncate_line(&line, self.width())
     }
 
     /// The dialog, or the prompt with what belongs to it.
@@ -192,7 +192,7 @@ impl App {
                 line = Line::styled(mark, theme.muted);
             }
             if self.conversation.cells.is_empty() && self.queued.is_empty() && !self.busy() {
-                let hint = if self.columns > 50 { "Say what to do, or / for commands, ? for keys" } else { "Say what to do" };
+                let hint = if self.width() > 50 { "Say what to do, or / for commands, ? for keys" } else { "Say what to do" };
                 line.push(hint, theme.muted);
             }
             out.push(line);
@@ -258,7 +258,7 @@ impl App {
 
     /// Columns for the prompt's text.
     pub(crate) fn prompt_columns(&self) -> usize {
-        self.columns.saturating_sub(2).max(8)
+        self.width().saturating_sub(1).max(8)
     }
 
     fn footer(&self, look: Look<'_>) -> Vec<Line> {
@@ -299,13 +299,13 @@ impl App {
                 hint.push(" · a prompt is stashed (ctrl+s)", theme.muted);
             }
         }
-        let mut out = vec![truncate_line(&hint, self.columns)];
+        let mut out = vec![truncate_line(&hint, self.width())];
         let status = match &self.status_line {
             Some(text) => Line::styled(clean(text.lines().next().unwrap_or_default()), theme.muted),
             None => Line::styled(self.facts().join(" · "), theme.muted),
         };
         if status.width() > 0 {
-            out.push(truncate_line(&status, self.columns));
+            out.push(truncate_line(&status, self.width()));
         }
         out
     }
@@ -363,7 +363,7 @@ impl App {
             ("ctrl+c ×2", "leave"),
             ("/keybindings", "all keys"),
         ];
-        let per_row = (self.columns / 30).clamp(1, 4);
+        let per_row = (self.width() / 30).clamp(1, 4);
         pairs
             .chunks(per_row)
             .map(|chunk| {
@@ -372,7 +372,7 @@ impl App {
                     line.push(format!("{key:<11}"), theme.accent);
                     line.push(format!("{what:<18} "), theme.muted);
                 }
-                truncate_line(&line, self.columns)
+                truncate_line(&line, self.width())
             })
             .collect()
     }

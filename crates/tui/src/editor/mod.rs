@@ -234,14 +234,18 @@ impl Editor {
         self.cursor += with.len();
     }
 
+    /// The position behind the grapheme at a position.
     pub(crate) fn next_grapheme(&self, at: usize) -> usize {
+        let at = self.text.floor_char_boundary(at);
         self.text[at..]
             .graphemes(true)
             .next()
             .map_or(at, |grapheme| at + grapheme.len())
     }
 
+    /// The position before the grapheme that ends at a position.
     pub(crate) fn previous_grapheme(&self, at: usize) -> usize {
+        let at = self.text.floor_char_boundary(at);
         self.text[..at]
             .graphemes(true)
             .next_back()
@@ -249,10 +253,12 @@ impl Editor {
     }
 
     pub(crate) fn line_start(&self, at: usize) -> usize {
+        let at = self.text.floor_char_boundary(at);
         self.text[..at].rfind('\n').map_or(0, |found| found + 1)
     }
 
     pub(crate) fn line_end(&self, at: usize) -> usize {
+        let at = self.text.floor_char_boundary(at);
         self.text[at..].find('\n').map_or(self.text.len(), |found| at + found)
     }
 

@@ -233,8 +233,7 @@ pub(super) fn paragraph_forward(text: &str, at: usize) -> usize {
 }
 
 pub(super) fn paragraph_back(text: &str, at: usize) -> usize {
-    let before = text[..at].trim_end_matches('\n');
-    before.rfind("\n\n").map_or(0, |found| found + 1)
+    text[..at].rfind("\n\n").map_or(0, |found| found + 1)
 }
 
 /// The same search in the other direction.
@@ -253,7 +252,7 @@ pub(super) fn find(editor: &Editor, at: usize, kind: char, wanted: char, times: 
     let (start, end) = (editor.line_start(at), editor.line_end(at));
     if kind == 'f' || kind == 't' {
         let mut from = editor.next_grapheme(at);
-        if kind == 't' && again && text[from..end].starts_with(wanted) {
+        if kind == 't' && again && text.get(from..end)?.starts_with(wanted) {
             from = editor.next_grapheme(from);
         }
         let found = text.get(from..end)?.match_indices(wanted).nth(times - 1)?.0 + from;

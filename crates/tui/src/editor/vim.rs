@@ -80,7 +80,9 @@ impl Vim {
 
     /// What is selected.
     pub(crate) fn selection(&self, editor: &Editor) -> Option<Range<usize>> {
-        let (from, to) = (self.anchor.min(editor.cursor()), self.anchor.max(editor.cursor()));
+        // Redo may have changed the text since the selection began.
+        let anchor = editor.text().floor_char_boundary(self.anchor);
+        let (from, to) = (anchor.min(editor.cursor()), anchor.max(editor.cursor()));
         match self.mode {
             Mode::Visual => Some(from..editor.next_grapheme(to)),
             Mode::VisualLine => Some(editor.line_start(from)..editor.line_end(to)),

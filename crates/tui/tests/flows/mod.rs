@@ -1,0 +1,47 @@
+mod basics;
+mod editing;
+mod failing;
+mod permission;
+mod screen;
+mod commands;
+mod plain;
+
+use lathe_scripted::{BlockingServer, Reply, Scenario};
+use lathe_testkit::{Terminal, TestHome};
+
+/// A home, its model and a terminal in which the prompt is painted.
+pub(crate) struct Stage {
+    pub(crate) server: BlockingServer,
+    pub(crate) home: TestHome,
+}
+
+impl Stage {
+    pub(crate) fn new(scenario: Scenario) -> Self {
+        let server = BlockingServer::start(scenario).unwrap();
+        let home = TestHome::with_server(&server);
+        Self { server, home }
+    }
+
+    pub(crate) fn replies(replies: impl IntoIterator<Item = Reply>) -> Self {
+        Self::new(replies.into_iter().fold(Scenario::new(), Scenario::reply))
+    }
+
+    pub(crate) fn open(&self) -> Terminal {
+        self.open_sized(80, 24)
+    }
+
+    pub(crate) fn open_sized(&self, columns: u16, rows: u16) -> Terminal {
+        self.open_with(&[], columns, rows)
+    }
+
+    pub(crate) fn open_with(&self, arguments: &[&str], columns: u16, rows: u16) -> Terminal {
+        let terminal = self.home.terminal(arguments, columns, rows);
+        terminal.wait_for("❯");
+        terminal
+    }
+}
+
+/// Rows of the screen.
+pub(crate) fn rows(terminal: &Terminal) -> Vec<String> {
+    terminal.screen().lines().map(|line| line.trim_end().to_owned()).collect()
+}
