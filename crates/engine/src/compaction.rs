@@ -174,6 +174,7 @@ impl Core {
         self.context.sent_results.clear();
         self.context.prefix.expect("the conversation was compacted");
         self.shared.tools.file_cache.forget_answers();
+        self.shared.deferred.forget_told();
         self.refresh_instructions();
         if self.shared.permissions.snapshot().trusted {
             let folder = self.shared.tools.working_folder.read().clone();

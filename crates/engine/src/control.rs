@@ -403,10 +403,8 @@ impl SessionHandle {
     #[must_use]
     pub fn tool_names(&self) -> Vec<String> {
         self.shared
-            .registry
-            .read()
+            .offered_tools()
             .names()
-            .filter(|name| !self.shared.permissions.is_blanket_denied(name))
             .map(str::to_owned)
             .collect()
     }

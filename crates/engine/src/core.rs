@@ -75,12 +75,23 @@ pub(crate) struct Shared {
     pub(crate) effort: Option<String>,
     /// How full the window was at the last request.
     pub(crate) context_usage: Mutex<crate::control::ContextUsage>,
+    /// Tools that are loaded when they are wanted.
+    pub(crate) deferred: Arc<crate::tool_search::DeferredTools>,
     pub(crate) extra_usage: Mutex<Vec<(crate::ledger::Part, crate::ledger::Totals)>>,
 }
 
 impl Shared {
     /// The tools that the model is offered: a tool that is denied as a whole isn't.
     pub(crate) fn offered_tools(&self) -> ToolRegistry {
+        let mut registry = self.all_tools();
+        if !self.deferred.is_active() {
+            registry.retain(|tool| tool.name() != crate::tool_search::NAME);
+        }
+        registry
+    }
+
+    /// As [`Self::offered_tools`], with the search for tools even where nothing waits.
+    pub(crate) fn all_tools(&self) -> ToolRegistry {
         let mut registry = self.registry.read().clone();
         registry.retain(|tool| !self.permissions.is_blanket_denied(tool.name()));
         registry
@@ -367,9 +378,10 @@ impl Core {
 
     /// The tools as bytes, encoded again only when the list has changed.
     pub(crate) fn encoded_tools(&mut self) -> Bytes {
-        let registry = self.offered_tools();
+        let registry = self.shared.all_tools();
         if let Some((known, bytes)) = &self.tools_encoded
             && known.is_same(&registry)
+            && self.context.tools_generation == self.shared.deferred.generation()
         {
             return bytes.clone();
         }
@@ -380,6 +392,14 @@ impl Core {
             .filter_map(|tool| serde_json::to_string(tool).ok())
             .map(|text| lathe_model::estimate::text(&text))
             .sum();
+        let window = self.windows().window;
+        let defer = self.context.mcp_tokens > window / 10;
+        let definitions = self.shared.deferred.choose(definitions, defer);
+        let generation = self.shared.deferred.generation();
+        if generation != self.context.tools_generation {
+            self.context.tools_generation = generation;
+            self.context.prefix.expect("tools were loaded");
+        }
         let bytes =
             Bytes::from(serde_json::to_vec(&definitions).unwrap_or_else(|_| b"[]".to_vec()));
         self.tools_encoded = Some((registry, bytes.clone()));

@@ -40,6 +40,7 @@ mod results;
 pub mod session;
 mod side_query;
 mod step;
+mod tool_search;
 mod turn;
 mod undo;
 

@@ -103,6 +103,7 @@ impl Nested {
             totals: Mutex::default(),
             effort: None,
             context_usage: Mutex::default(),
+            deferred: Arc::default(),
             extra_usage: Mutex::default(),
         });
         let mut core = Core {

@@ -20,16 +20,18 @@ use crate::prompt::{PromptParts, Surroundings, git_branch, instructions_text};
 use crate::questions::Questions;
 use crate::records::{RecordFactory, reminder};
 use crate::session::{self, SessionHandle};
+use crate::tool_search::{self, DeferredTools};
 use crate::undo::Undo;
 use lathe_hooks::HookRegistry;
 use lathe_model::{CacheMarkers, RecoveryPolicy};
 use lathe_permissions::classifier::Classifier;
 use lathe_permissions::settings::{SettingsStore, guide_of};
 use lathe_permissions::{ModeGates, Permissions, PermissionsConfig, Rule, RuleError};
+use lathe_protocol::content::ContentBlock;
 use lathe_protocol::event::{NoticeLevel, SessionInit};
 use lathe_protocol::ids::{RecordId, SessionId};
 use lathe_protocol::permission::{Behavior, PermissionMode, RuleSource};
-use lathe_protocol::record::Record;
+use lathe_protocol::record::{Record, RecordMessage};
 use lathe_session::{
     Conversation, Loaded, SessionPaths, SessionStore, TranscriptWriter, WriterOptions,
 };
@@ -157,6 +159,10 @@ pub(crate) async fn prepare(
     }
     let tools = Arc::new(tools);
     let mut registry = offered(&options)?;
+    let deferred = Arc::new(DeferredTools::default());
+    if environment.variable("ENABLE_TOOL_SEARCH") != Some("false") {
+        tool_search::add(&mut registry, &deferred);
+    }
     if let Some(schema) = &options.json_schema {
         let schema = lathe_schema::Schema::new(schema.clone())
             .map_err(|error| OpenError::Usage(format!("--json-schema: {error}")))?;
@@ -304,6 +310,7 @@ pub(crate) async fn prepare(
         totals: Mutex::default(),
         effort: options.effort.clone(),
         context_usage: Mutex::default(),
+        deferred,
         extra_usage: Mutex::default(),
     });
     shared.questions.set_classifier(Arc::new(Classifier::new(
@@ -657,6 +664,11 @@ fn restore(
         core.conversation.push(record);
         if let Record::Message(message) = &**record {
             core.context.meter.replay(message);
+            if let Some(RecordMessage::Assistant(message)) = &message.message {
+                for call in message.content.iter().filter_map(ContentBlock::as_tool_use) {
+                    core.note_used_tool(&call.name);
+                }
+            }
         }
     }
     core.tip = chain.iter().rev().find_map(|record| match &**record {

@@ -78,6 +78,8 @@ struct Actor {
     /// A compaction that was asked for while something ran: up to where, and how.
     compact_later: Option<(Option<RecordId>, Option<String>)>,
     ending: bool,
+    /// No face is left that could say something.
+    deserted: bool,
 }
 
 struct Running {
@@ -97,6 +99,7 @@ pub(crate) fn start(core: Core) -> SessionHandle {
         running: None,
         compact_later: None,
         ending: false,
+        deserted: false,
     };
     SessionHandle {
         ops: sender,
@@ -129,9 +132,13 @@ impl Actor {
                 }
             };
             tokio::select! {
-                op = self.ops.recv(), if !self.ending => match op {
+                // Also after the face said that it is done: the last turn may wait for an answer.
+                op = self.ops.recv(), if !self.deserted => match op {
                     Some(op) => self.handle(op).await,
-                    None => self.ending = true,
+                    None => {
+                        self.ending = true;
+                        self.deserted = true;
+                    }
                 },
                 () = turn_ended => {
                     self.running = None;

@@ -96,6 +96,8 @@ pub(crate) struct ContextState {
     pub(crate) count_failures: u32,
     /// The results of the newest round that were sent as they are: never touched again.
     pub(crate) sent_results: HashSet<ToolUseId>,
+    /// Which tools were loaded when the list of tools was written last.
+    pub(crate) tools_generation: u64,
     /// A guess for the tools of MCP servers.
     pub(crate) mcp_tokens: u64,
     sizes: Option<FixedSizes>,

@@ -224,3 +224,86 @@ async fn side_queries_use_the_small_model_and_count_to_the_session() {
     assert_eq!(side.calls, 3);
     assert!(lathe_engine::cost::text(&totals).contains("side queries: 3 call(s)"));
 }
+
+/// A server that answers every call with its own name.
+struct Echo;
+
+impl lathe_tools::mcp_tool::McpCaller for Echo {
+    fn call<'a>(
+        &'a self,
+        _: &'a str,
+        tool: &'a str,
+        _: Value,
+        _: &'a str,
+    ) -> futures::future::BoxFuture<'a, Result<Value, String>> {
+        Box::pin(async move {
+            Ok(json!({"content": [{"type": "text", "text": format!("{tool} was called")}]}))
+        })
+    }
+}
+
+#[tokio::test]
+async fn many_mcp_tools_wait_until_they_are_searched_for() {
+    use lathe_tools::mcp_tool::{McpTool, McpToolInfo};
+    use std::sync::Arc;
+    let scenario = Scenario::new()
+        .reply(Reply::tool_use(
+            "ToolSearch",
+            json!({"query": "lunar calendar"}),
+        ))
+        .reply(Reply::tool_use("mcp__sky__moon_41", json!({})))
+        .reply(Reply::text("full moon"))
+        .reply(Reply::text("still there"));
+    let place = Place::new(scenario, 60_000).await;
+    let tools: Vec<Arc<dyn lathe_tools::DynTool>> = (0..60)
+        .map(|number| {
+            let words = if number == 41 {
+                "Reads the lunar calendar."
+            } else {
+                "Something else."
+            };
+            let info = McpToolInfo {
+                name: format!("moon_{number}"),
+                description: format!("{words} {}", "It has a long description. ".repeat(20)),
+                input_schema: json!({"type": "object", "properties": {}}),
+                ..McpToolInfo::default()
+            };
+            let tool: Arc<dyn lathe_tools::DynTool> =
+                Arc::new(McpTool::new("sky", info, Arc::new(Echo)));
+            tool
+        })
+        .collect();
+    let mut talk = place.open().await;
+    talk.session.set_mcp(tools.clone(), Vec::new());
+    let result = talk.say("when is full moon?").await;
+    assert_eq!(result.text, "full moon", "{result:?}");
+    let seen = talk.finish().await;
+    let requests = place.server.message_requests();
+    let offered: Vec<Vec<String>> = requests
+        .iter()
+        .map(|request| {
+            let names = request.tool_names().into_iter().map(str::to_owned);
+            names.filter(|name| name.starts_with("mcp__")).collect()
+        })
+        .collect();
+    assert!(offered[0].is_empty());
+    assert!(requests[0].tool_names().contains(&"ToolSearch"));
+    let first = messages_of(&place, 0);
+    assert!(first.contains("mcp__sky__moon_0") && first.contains("mcp__sky__moon_59"));
+    assert_eq!(offered[1], ["mcp__sky__moon_41"]);
+    assert!(messages_of(&place, 2).contains("moon_41 was called"));
+    assert!(requests[0].raw_body.len() < 40_000);
+    let told = seen
+        .notices
+        .iter()
+        .filter(|(_, text)| text.contains("cache"));
+    assert_eq!(told.count(), 0, "{:?}", seen.notices);
+
+    // A tool that was used stays loaded after a resume.
+    let mut talk = place.resume().await;
+    talk.session.set_mcp(tools, Vec::new());
+    talk.say("and now?").await;
+    talk.finish().await;
+    let last = place.server.message_requests().pop().unwrap();
+    assert!(last.tool_names().contains(&"mcp__sky__moon_41"));
+}

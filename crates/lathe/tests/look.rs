@@ -1,0 +1,99 @@
+//! `lathe context`, `lathe cost`, `lathe memory` and `lathe debug prompt` on the real binary.
+
+use lathe_scripted::{BlockingServer, Reply, Scenario};
+use lathe_testkit::TestHome;
+use serde_json::Value;
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn a_sessions_window_and_cost_are_shown_by_part() {
+    let scenario = Scenario::new().reply(Reply::text("Fine."));
+    let server = BlockingServer::start(scenario).unwrap();
+    let home = TestHome::with_server(&server);
+    home.write("AGENTS.md", "Mind the gap.\n");
+    assert_eq!(home.run(["-p", "hello"], "").code(), Some(0));
+
+    let shown = home.run(["context"], "");
+    assert_eq!(shown.code(), Some(0), "{shown:#?}");
+    for wanted in [
+        "System prompt",
+        "System tools",
+        "Messages",
+        "Free space",
+        "AGENTS.md",
+    ] {
+        assert!(shown.stdout.contains(wanted), "{}", shown.stdout);
+    }
+    let usage = json(&home.run(["context", "--json"], "").stdout);
+    assert_eq!(usage["counted"], true);
+    let parts: u64 = usage["parts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|part| part["tokens"].as_u64().unwrap())
+        .sum();
+    assert_eq!(Some(parts), usage["window"].as_u64());
+
+    let shown = home.run(["cost"], "");
+    assert!(shown.stdout.starts_with("Total: $"), "{shown:#?}");
+    assert!(shown.stdout.contains("conversation: 1 call(s)"));
+    let cost = json(&home.run(["cost", "--json"], "").stdout);
+    assert!(cost["totalCostUSD"].as_f64().unwrap() > 0.0);
+    assert_eq!(cost["parts"]["main"]["calls"], 1);
+    assert_eq!(home.run(["cost", "no-such-session"], "").code(), Some(1));
+    // Looking changes nothing: the session still goes on.
+    server.finish();
+}
+
+#[test]
+fn a_folder_without_sessions_says_so() {
+    let home = TestHome::new();
+    let shown = home.run(["cost"], "");
+    assert_eq!(shown.code(), Some(1));
+    assert!(shown.stderr.contains("no session"), "{shown:#?}");
+    let shown = home.run(["context"], "");
+    assert_eq!(shown.code(), Some(0), "{shown:#?}");
+    assert!(shown.stdout.contains("estimated"));
+}
+
+#[test]
+fn memory_is_added_listed_shown_and_edited() {
+    let home = TestHome::new().variable("EDITOR", "echo edited >>");
+    assert_eq!(home.run(["memory", "show"], "").code(), Some(1));
+    let added = home.run(["memory", "add", "use", "tabs"], "");
+    assert_eq!(added.code(), Some(0), "{added:#?}");
+    assert_eq!(home.run(["memory", "show"], "").stdout, "- use tabs\n");
+    let edited = home.run(["memory", "edit"], "");
+    assert_eq!(edited.code(), Some(0), "{edited:#?}");
+    let text = home.run(["memory", "show"], "").stdout;
+    assert_eq!(text, "- use tabs\nedited\n");
+    let path = home.run(["memory", "path"], "").stdout;
+    let folder = std::path::Path::new(path.trim());
+    std::fs::write(
+        folder.join("clock.md"),
+        "---\nname: clock\ndescription: how it ticks\ntype: reference\n---\nTick.\n",
+    )
+    .unwrap();
+    let listed = json(&home.run(["memory", "list", "--json"], "").stdout);
+    assert_eq!(listed[0]["description"], "how it ticks");
+    assert!(
+        home.run(["memory", "show", "clock"], "")
+            .stdout
+            .contains("Tick.")
+    );
+    let shown = home.run(["debug", "prompt"], "").stdout;
+    assert!(shown.contains("use tabs"), "{shown}");
+}
+
+#[test]
+fn a_prompts_mentions_are_shown_before_it_is_sent() {
+    let home = TestHome::new();
+    home.write("notes.txt", "the very note\n");
+    let shown = home.run(["debug", "prompt", "look at @notes.txt", "--json"], "");
+    assert_eq!(shown.code(), Some(0), "{shown:#?}");
+    let request = json(&shown.stdout);
+    assert!(request["messages"].to_string().contains("the very note"));
+}
