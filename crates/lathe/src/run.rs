@@ -133,12 +133,34 @@ fn is_on(environment: &Environment, name: &str) -> bool {
         .is_some_and(|value| !matches!(value, "0" | "false"))
 }
 
+/// The SDKs read and write sessions themselves, below `CLAUDE_CONFIG_DIR` or `~/.claude`. A host that
+/// is one of them finds them there.
+fn live_where_the_host_looks(environment: &mut Environment) {
+    let is_sdk = environment
+        .variable("CLAUDE_CODE_ENTRYPOINT")
+        .is_some_and(|entry| entry.starts_with("sdk-"));
+    if !is_sdk {
+        return;
+    }
+    let chosen = environment.variable("CLAUDE_CONFIG_DIR").map(str::to_owned);
+    let is_free = environment.variable("LATHE_CONFIG_DIR").is_none();
+    let folder = match (chosen, &environment.home) {
+        (Some(folder), _) => folder,
+        (None, Some(home)) if is_free => home.join(".claude").to_string_lossy().into_owned(),
+        _ => return,
+    };
+    environment
+        .variables
+        .insert("LATHE_CONFIG_DIR".to_owned(), folder);
+}
+
 /// Lets a host drive the session over standard input and output.
 async fn drive(
-    environment: Environment,
+    mut environment: Environment,
     mut options: SessionOptions,
     arguments: &SessionArguments,
 ) -> Exit {
+    live_where_the_host_looks(&mut environment);
     let asked = arguments
         .permission_prompt_tool
         .as_deref()

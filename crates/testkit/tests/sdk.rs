@@ -12,17 +12,23 @@
 )]
 
 use lathe_scripted::{BlockingServer, RecordedRequest, Reply, Scenario};
-use lathe_testkit::{TestHome, binary, workspace_root};
+use lathe_testkit::{Running, TestHome, binary, processes, workspace_root};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
+use std::time::Duration;
+
+/// How long a program may take before it counts as hanging. Generous: machines differ.
+const LIMIT: Duration = Duration::from_secs(240);
 
 /// Where `scripts/setup-tests` puts the packages.
 fn packages() -> PathBuf {
-    let folder = std::env::var_os("LATHE_TEST_PACKAGES")
-        .map_or_else(|| workspace_root().join("target/test-packages"), PathBuf::from);
+    let folder = std::env::var_os("LATHE_TEST_PACKAGES").map_or_else(
+        || workspace_root().join("target/test-packages"),
+        PathBuf::from,
+    );
     assert!(
         folder.join("installed").is_file(),
         "the SDK packages are not in {}: run scripts/setup-tests",
@@ -55,26 +61,38 @@ fn script(request: &RecordedRequest) -> Option<(String, Vec<Reply>)> {
 /// A model that does what the prompts say, and keeps what it was sent.
 fn model(requests: PathBuf) -> BlockingServer {
     let counts: Mutex<HashMap<String, usize>> = Mutex::default();
-    BlockingServer::start(Scenario::new().keep_requests(false).responder(move |request| {
-        let Some((id, replies)) = script(request) else {
-            return Reply::error_with(400, "invalid_request_error", "no script in the prompt");
-        };
-        let index = {
-            let mut counts = counts.lock().unwrap();
-            let count = counts.entry(id.clone()).or_default();
-            *count += 1;
-            *count - 1
-        };
-        let kept = serde_json::json!({
-            "body": request.body, "user_agent": request.header("user-agent"),
-            "betas": request.header("anthropic-beta"),
-        });
-        let file = requests.join(format!("{id}-{index}.json"));
-        std::fs::write(file, kept.to_string()).unwrap();
-        replies.get(index).cloned().unwrap_or_else(|| {
-            Reply::error_with(400, "invalid_request_error", format!("the script {id} is over"))
-        })
-    }))
+    BlockingServer::start(
+        Scenario::new()
+            .keep_requests(false)
+            .responder(move |request| {
+                let Some((id, replies)) = script(request) else {
+                    return Reply::error_with(
+                        400,
+                        "invalid_request_error",
+                        "no script in the prompt",
+                    );
+                };
+                let index = {
+                    let mut counts = counts.lock().unwrap();
+                    let count = counts.entry(id.clone()).or_default();
+                    *count += 1;
+                    *count - 1
+                };
+                let kept = serde_json::json!({
+                    "body": request.body, "user_agent": request.header("user-agent"),
+                    "betas": request.header("anthropic-beta"),
+                });
+                let file = requests.join(format!("{id}-{index}.json"));
+                std::fs::write(file, kept.to_string()).unwrap();
+                replies.get(index).cloned().unwrap_or_else(|| {
+                    Reply::error_with(
+                        400,
+                        "invalid_request_error",
+                        format!("the script {id} is over"),
+                    )
+                })
+            }),
+    )
     .unwrap()
 }
 
@@ -85,9 +103,11 @@ fn run(home: &TestHome, server: &BlockingServer, mut program: Command) -> Vec<St
         .env("LATHE_TEST_BINARY", binary::lathe())
         .env("LATHE_TEST_REQUESTS", home.root().join("requests"))
         .env("CLAUDE_CONFIG_DIR", home.config());
-    let output = program.output().expect("the program can be started");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    // Only these behaviours, while one works on them.
+    let only = std::env::var("LATHE_TEST_ONLY").unwrap_or_default();
+    program.args(only.split_whitespace());
+    let output = Running::start(program).finish_within(LIMIT);
+    let (text, errors) = (output.stdout.clone(), output.stderr.clone());
     let held: Vec<String> = text
         .lines()
         .filter_map(|line| line.strip_prefix("ok "))
@@ -100,6 +120,7 @@ fn run(home: &TestHome, server: &BlockingServer, mut program: Command) -> Vec<St
         output.status
     );
     assert_eq!(server.problems(), Vec::<String>::new(), "{text}");
+    assert_eq!(processes::of_home(home), [], "processes are left over");
     held
 }
 

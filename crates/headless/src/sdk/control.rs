@@ -20,12 +20,11 @@ const READ_LIMIT: u64 = 512 * 1024;
 const OUTPUT_LIMIT: u64 = 8 * 1024;
 
 /// The requests that are answered in the order in which they came, before anything behind them.
-const QUICK: [&str; 22] = [
+const QUICK: [&str; 21] = [
     "interrupt",
     "set_permission_mode",
     "set_model",
     "set_max_thinking_tokens",
-    "mcp_status",
     "get_context_usage",
     "get_settings",
     "list_models",
@@ -46,7 +45,8 @@ const QUICK: [&str; 22] = [
 ];
 
 /// The requests that may take a moment.
-const SLOW: [&str; 9] = [
+const SLOW: [&str; 10] = [
+    "mcp_status",
     "rewind_files",
     "stop_task",
     "read_file",
@@ -155,6 +155,10 @@ impl Desk {
                 let known = session.seed_read_state(request.needed("path")?, modified);
                 Ok(json!({"seeded": known}))
             }
+            "mcp_status" => {
+                self.servers.settled().await;
+                Ok(json!({"mcpServers": self.servers.status()}))
+            }
             "mcp_reconnect" => {
                 let name = request.needed("serverName")?;
                 let outcome = self.servers.connect(name).await;
@@ -233,7 +237,6 @@ impl Desk {
                 }
                 Ok(json!({}))
             }
-            "mcp_status" => Ok(json!({"mcpServers": self.servers.status()})),
             "get_context_usage" => Ok(self.context_usage()),
             "get_settings" => Ok(json!({
                 "effective": session.settings(), "sources": session.settings_layers(),
@@ -357,10 +360,22 @@ impl Desk {
 
     fn context_usage(&self) -> Value {
         let usage = self.session.context_usage();
-        let used = usage.system + usage.tools + usage.messages;
-        let reserve = usage.max_output.min(20_000) + 13_000;
-        let free = usage.window.saturating_sub(used + reserve);
-        let part = |name: &str, tokens: u64, color: &str, kind: &str| json!({"name": name, "tokens": tokens, "color": color, "kind": kind});
+        let used = usage.used();
+        let categories: Vec<Value> = usage
+            .parts()
+            .iter()
+            .map(|part| {
+                let (color, kind) = match (part.name, part.kind) {
+                    (_, "free") => ("white", "free"),
+                    (_, "reserve") => ("yellow", "buffer"),
+                    ("System prompt", kind) => ("gray", kind),
+                    ("Messages", kind) => ("purple", kind),
+                    ("Memory files", kind) => ("green", kind),
+                    (_, kind) => ("blue", kind),
+                };
+                json!({"name": part.name, "tokens": part.tokens, "color": color, "kind": kind})
+            })
+            .collect();
         #[allow(
             clippy::cast_precision_loss,
             reason = "token counts are far below 2^52"
@@ -376,17 +391,11 @@ impl Desk {
             .map(|(path, scope, tokens)| json!({"path": path, "type": scope, "tokens": tokens}))
             .collect();
         json!({
-            "categories": [
-                part("System prompt", usage.system, "gray", "used"),
-                part("System tools", usage.tools, "blue", "used"),
-                part("Messages", usage.messages, "purple", "used"),
-                part("Free space", free, "white", "free"),
-                part("Autocompact buffer", reserve, "yellow", "buffer"),
-            ],
+            "categories": categories,
             "totalTokens": used, "maxTokens": usage.window, "rawMaxTokens": usage.window,
             "percentage": percentage, "model": usage.model,
             "isAutoCompactEnabled": usage.auto_compact,
-            "autoCompactThreshold": usage.window.saturating_sub(reserve),
+            "autoCompactThreshold": usage.compact_at,
             "memoryFiles": files, "mcpTools": self.servers.tool_sizes(), "agents": [],
             "gridRows": [], "apiUsage": null,
         })

@@ -18,7 +18,7 @@ use crate::exit::Exit;
 use crate::print::{Signal, failed_start, local_result};
 use indexmap::IndexMap;
 use lathe_engine::{EventStream, OpenError, SessionChoice, SessionHandle};
-use lathe_protocol::event::{Event, NoticeLevel, SessionState, TaskNotice};
+use lathe_protocol::event::{Event, NoticeLevel, SessionInit, SessionState, TaskNotice};
 use lathe_protocol::frame::{
     HostFrame, UserFrame, control_error, control_success, frames_of, result_frame,
 };
@@ -503,9 +503,7 @@ impl<E: Write> Face<E> {
             }
             _ => {}
         }
-        for frame in frames_of(event, session_id, self.options.frames) {
-            self.host.send(frame);
-        }
+        self.show(event);
         if matches!(event, Event::StateChanged(SessionState::Running)) && self.compacting.is_some()
         {
             let init = self.open.as_ref().map(|open| open.session.init());
@@ -606,9 +604,23 @@ impl<E: Write> Face<E> {
         Ok(())
     }
 
-    /// Sends the frames of something that happened here and not in the session.
+    /// Sends the frames of an event.
     fn show(&self, event: &Event) {
         let Some(open) = &self.open else { return };
+        if let Event::TurnStarted(init) = event
+            && init.slash_commands.is_empty()
+        {
+            let mut init = SessionInit::clone(init);
+            let names = command::COMMANDS
+                .iter()
+                .map(|(name, ..)| (*name).to_owned());
+            init.slash_commands = names.collect();
+            let event = Event::TurnStarted(Arc::new(init));
+            for frame in frames_of(&event, open.session.session_id(), self.options.frames) {
+                self.host.send(frame);
+            }
+            return;
+        }
         for frame in frames_of(event, open.session.session_id(), self.options.frames) {
             self.host.send(frame);
         }

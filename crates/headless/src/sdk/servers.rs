@@ -18,6 +18,7 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// The version of MCP that we speak.
 const PROTOCOL_VERSION: &str = "2025-06-18";
@@ -38,6 +39,8 @@ struct Inner {
     connect_limit: Duration,
     call_limit: Option<Duration>,
     next_id: AtomicU64,
+    /// Rung when a server stopped being pending.
+    settled: Notify,
 }
 
 #[derive(Debug, Clone)]
@@ -118,6 +121,7 @@ impl Servers {
                 connect_limit: millis("MCP_TIMEOUT").unwrap_or(CONNECT_LIMIT),
                 call_limit: millis("MCP_TOOL_TIMEOUT"),
                 next_id: AtomicU64::new(1),
+                settled: Notify::new(),
             }),
         }
     }
@@ -152,6 +156,20 @@ impl Servers {
         pending.map(|(name, _)| name.clone()).collect()
     }
 
+    /// Waits until no server is being connected.
+    pub async fn settled(&self) {
+        loop {
+            let settled = self.inner.settled.notified();
+            tokio::pin!(settled);
+            // Listening begins before the look, so that nothing is missed in between.
+            settled.as_mut().enable();
+            if self.pending().is_empty() {
+                return;
+            }
+            settled.await;
+        }
+    }
+
     /// Connects one server: the handshake and its list of tools.
     ///
     /// # Errors
@@ -174,7 +192,7 @@ impl Servers {
         let Some(server) = servers.get_mut(name) else {
             return Err(format!("Server not found: {name}"));
         };
-        match outcome {
+        let outcome = match outcome {
             Ok((info, tools)) => {
                 server.state = State::Connected { info, tools };
                 Ok(())
@@ -183,7 +201,10 @@ impl Servers {
                 server.state = State::Failed(error.clone());
                 Err(error)
             }
-        }
+        };
+        drop(servers);
+        self.inner.settled.notify_waiters();
+        outcome
     }
 
     async fn handshake(&self, name: &str) -> Result<(Value, Vec<McpToolInfo>), String> {
