@@ -125,7 +125,14 @@ impl Terminal {
     /// Types text and presses Enter once the text is on the screen.
     pub fn say(&self, text: &str) {
         self.send(text);
-        let end: String = text.chars().rev().take(12).collect::<Vec<_>>().into_iter().rev().collect();
+        let end: String = text
+            .chars()
+            .rev()
+            .take(12)
+            .collect::<Vec<_>>()
+            .into_iter()
+            .rev()
+            .collect();
         self.wait_for(&end);
         self.send("\r");
     }
@@ -141,7 +148,9 @@ impl Terminal {
     /// If it doesn't in time.
     #[track_caller]
     pub fn wait_for(&self, text: &str) {
-        self.wait(&format!("{text:?} on the screen"), |screen| screen.contains(text));
+        self.wait(&format!("{text:?} on the screen"), |screen| {
+            screen.contains(text)
+        });
     }
 
     /// Waits until a text is gone from the screen.
@@ -170,7 +179,11 @@ impl Terminal {
             assert!(
                 !left.is_zero() && !state.ended,
                 "waited for {what}, but {}:\n{screen}",
-                if state.ended { "the program ended" } else { "time is up" }
+                if state.ended {
+                    "the program ended"
+                } else {
+                    "time is up"
+                }
             );
             state = self.shown.1.wait_timeout(state, left).unwrap().0;
         }
@@ -250,10 +263,7 @@ impl Terminal {
     /// # Panics
     /// If the terminal is gone.
     pub fn resize(&self, columns: u16, rows: u16) {
-        self.lock()
-            .parser
-            .screen_mut()
-            .set_size(rows, columns);
+        self.lock().parser.screen_mut().set_size(rows, columns);
         self.pty
             .resize(pty_process::Size::new(rows, columns))
             .expect("the terminal is there");
@@ -270,7 +280,10 @@ impl Terminal {
     /// # Panics
     /// If the process id is out of range.
     pub fn signal(&self, signal: Signal) {
-        let _ = kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal);
+        let _ = kill(
+            Pid::from_raw(i32::try_from(self.child.id()).unwrap()),
+            signal,
+        );
     }
 
     /// Waits until the program has ended.
@@ -288,7 +301,12 @@ impl Terminal {
         // What it wrote last may still be on its way.
         let mut state = self.lock();
         while !state.ended && Instant::now() < until {
-            state = self.shown.1.wait_timeout(state, Duration::from_millis(50)).unwrap().0;
+            state = self
+                .shown
+                .1
+                .wait_timeout(state, Duration::from_millis(50))
+                .unwrap()
+                .0;
         }
         self.status.expect("it has ended")
     }
@@ -296,6 +314,8 @@ impl Terminal {
     /// Leaves by the usual way and gives how it ended.
     #[track_caller]
     pub fn leave(&mut self) -> ExitStatus {
+        // While a turn runs, the key interrupts it.
+        self.wait_gone("esc to interrupt");
         self.send("\x03");
         self.wait_for("again to leave");
         self.send("\x03");
@@ -304,7 +324,9 @@ impl Terminal {
 }
 
 fn contains(haystack: &[u8], needle: &[u8]) -> bool {
-    haystack.windows(needle.len()).any(|window| window == needle)
+    haystack
+        .windows(needle.len())
+        .any(|window| window == needle)
 }
 
 impl Drop for Terminal {

@@ -105,6 +105,34 @@ pub(crate) fn matching(word: &str) -> Vec<&'static Command> {
     begins
 }
 
+/// The names that are nearest to a mistyped one.
+fn nearest(name: &str) -> Vec<&'static str> {
+    let mut found: Vec<(usize, &str)> = COMMANDS
+        .iter()
+        .map(|command| (distance(name, command.name), command.name))
+        .filter(|(distance, _)| *distance <= 2)
+        .collect();
+    found.sort_unstable();
+    found.into_iter().take(3).map(|(_, name)| name).collect()
+}
+
+/// How many letters have to be changed, added or taken away.
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (index, a) in from.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = index + 1;
+        for (column, b) in to.iter().enumerate() {
+            let above = row[column + 1];
+            let changed = diagonal + usize::from(a != *b);
+            diagonal = above;
+            row[column + 1] = changed.min(above + 1).min(row[column] + 1);
+        }
+    }
+    row.last().copied().unwrap_or(0)
+}
+
 /// What puts a text into the clipboard of the terminal (OSC 52), wherever it runs.
 pub(crate) fn clipboard_sequence(text: &str) -> String {
     let encoded = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, text);
@@ -115,11 +143,7 @@ impl App {
     /// Runs a command.
     pub(crate) fn command(&mut self, name: &str, arguments: &str) {
         let Some(command) = find(name) else {
-            let near: Vec<String> = crate::fuzzy::rank(name, COMMANDS.iter().map(|command| command.name), 3)
-                .into_iter()
-                .filter_map(|index| COMMANDS.get(index))
-                .map(|command| format!("/{}", command.name))
-                .collect();
+            let near: Vec<String> = nearest(name).into_iter().map(|name| format!("/{name}")).collect();
             let hint = if near.is_empty() { "/help lists them".to_owned() } else { format!("did you mean {}?", near.join(", ")) };
             self.warn(format!("There is no command /{name}; {hint}"));
             return;
@@ -568,6 +592,13 @@ mod tests {
                 assert!(seen.insert(alias), "{alias}");
             }
         }
+    }
+
+    #[test]
+    fn a_mistyped_name_finds_its_neighbours() {
+        assert_eq!(nearest("hlep"), ["help"]);
+        assert_eq!(nearest("exot"), ["exit"]);
+        assert!(nearest("entirely-other").is_empty());
     }
 
     #[test]

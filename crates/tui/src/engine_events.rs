@@ -22,7 +22,6 @@ impl App {
             }
             Event::PromptAccepted { record } => self.prompt_accepted(&record),
             Event::Requesting => {
-                self.retry = None;
                 self.turn_began.get_or_insert_with(Instant::now);
             }
             Event::Stream { event, parent_tool_use_id: None } => {
@@ -135,7 +134,9 @@ impl App {
         }
         if let Some(request) = self.questions.pop_front() {
             // A question goes before whatever the person was looking at.
-            self.dialog = Some(Dialog::Permission(Box::new(PermissionDialog::new(request, self.conversation.cwd()))));
+            let mut dialog = PermissionDialog::new(request, self.conversation.cwd());
+            dialog.armed = self.editor.is_empty();
+            self.dialog = Some(Dialog::Permission(Box::new(dialog)));
         }
     }
 

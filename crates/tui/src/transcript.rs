@@ -160,7 +160,7 @@ impl App {
             Line::styled(message.clone(), theme.warning)
         } else {
             Line::styled(
-                truncate(&format!("{} · {position} · ↑↓ space b g G scroll · / search · n N · ctrl+e fold · c copy · q back", crate::text::counted(count, "message")), columns.saturating_sub(1)),
+                truncate(&format!("{} · {position} · ↑↓ space b g G · / n N search · ctrl+e fold · c copy · q back", crate::text::counted(count, "message")), columns.saturating_sub(1)),
                 theme.muted,
             )
         };

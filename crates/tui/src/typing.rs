@@ -14,8 +14,6 @@ use std::time::{Duration, Instant};
 
 /// How long 'press again to leave' counts.
 const LEAVE_WINDOW: Duration = Duration::from_secs(2);
-/// A person who is typing doesn't answer a question that pops up meanwhile.
-const TYPING_PAUSE: Duration = Duration::from_millis(600);
 
 impl App {
     pub(crate) fn input(&mut self, input: Input) {
@@ -112,7 +110,6 @@ impl App {
             self.show_help = !self.show_help;
             return;
         }
-        self.last_typed = Some(Instant::now());
         self.editor.insert(&c.to_string());
         self.edited();
     }
@@ -403,17 +400,16 @@ impl App {
             self.open_transcript();
             return;
         }
-        let is_permission = matches!(self.dialog, Some(Dialog::Permission(_)));
-        let typing = is_permission
-            && !self.editor.is_empty()
-            && self.last_typed.is_some_and(|last| last.elapsed() < TYPING_PAUSE)
-            && !matches!(key.code, Code::Esc | Code::Up | Code::Down);
-        if typing {
+        if let Some(Dialog::Permission(dialog)) = &mut self.dialog
+            && !dialog.armed
+        {
             // Meant for the prompt, not for a question that has just come up.
-            if let Some(c) = key.typed() {
-                self.last_typed = Some(Instant::now());
-                self.editor.insert(&c.to_string());
-                self.text_changed();
+            match key.code {
+                Code::Enter | Code::Up | Code::Down | Code::Tab | Code::Esc => dialog.armed = true,
+                _ => {
+                    crate::dialog::form::edit(&mut self.editor, &self.keymap, key);
+                    self.text_changed();
+                }
             }
             return;
         }

@@ -161,7 +161,15 @@ impl App {
     /// The dialog, or the prompt with what belongs to it.
     fn bottom(&self, look: Look<'_>, most: usize) -> (Vec<Line>, Cursor) {
         if let Some(dialog) = &self.dialog {
-            return dialog.view(look, most.saturating_sub(1));
+            let (mut out, cursor) = dialog.view(look, most.saturating_sub(1));
+            if matches!(dialog, crate::dialog::Dialog::Permission(dialog) if !dialog.armed) {
+                let offset = out.len();
+                let mut rows = Vec::new();
+                let cursor = self.prompt(look, most / 2, &mut rows);
+                out.extend(rows);
+                return (out, Cursor { row: cursor.row + offset, ..cursor });
+            }
+            return (out, cursor);
         }
         let mut out = Vec::new();
         let cursor = self.prompt(look, most, &mut out);

@@ -70,6 +70,9 @@ pub(crate) struct PermissionDialog {
     keymap: Keymap,
     change: Vec<lathe_protocol::display::Hunk>,
     analysis: Option<Analysis>,
+    /// Whether keys answer. A person who was typing when the question came up goes on typing until
+    /// they turn to it.
+    pub(crate) armed: bool,
 }
 
 impl PermissionDialog {
@@ -110,6 +113,7 @@ impl PermissionDialog {
             keymap: Keymap::default(),
             change,
             analysis,
+            armed: true,
         }
     }
 
@@ -411,6 +415,10 @@ impl PermissionDialog {
         }
         if let Some(problem) = &self.rule_problem {
             out.extend(wrap(&Line::styled(format!("  {problem}"), theme.error), look.columns, 2));
+        }
+        if !self.armed {
+            out.push(Line::styled("you are typing · ↓ or enter goes to the answers", theme.warning));
+            return (out, cursor);
         }
         let hint = match (self.editing, self.choice()) {
             (Editing::Rule, _) => "enter allow · tab where it is kept · esc back",

@@ -161,6 +161,7 @@ fn the_persons_editor_writes_the_prompt() {
 fn commands_are_completed() {
     let stage = Stage::replies([]);
     let terminal = stage.open();
+    terminal.wait_for("claude");
     terminal.send("/sta");
     terminal.wait_for("/status");
     terminal.wait_for("session, model, folder, settings");
@@ -262,7 +263,7 @@ fn vim_keys_work() {
     terminal.wait_for("❯ one two");
     terminal.send("\x1b");
     terminal.wait_for("NORMAL");
-    terminal.send("bdwi");
+    terminal.send("bdwa");
     terminal.wait_for("INSERT");
     terminal.send("three");
     terminal.wait_for("❯ one three");
@@ -273,7 +274,7 @@ fn keys_can_be_bound_anew() {
     let stage = Stage::replies([]);
     std::fs::write(stage.home.config().join("keybindings.json"), json!({"prompt": {"ctrl+k ctrl+s": "stash", "ctrl+q": "fly"}}).to_string()).unwrap();
     let terminal = stage.open();
-    terminal.wait_for("there is no action 'fly'");
+    terminal.wait_for("action 'fly'");
     terminal.send("aside");
     terminal.wait_for("❯ aside");
     terminal.send("\x0b");

@@ -173,15 +173,21 @@ fn a_question_waits_for_a_person_who_is_typing() {
     let terminal = stage.open();
     terminal.say("go");
     terminal.wait_for("esc to interrupt");
-    terminal.send("y");
+    terminal.send("next: y");
+    terminal.wait_for("❯ next: y");
     stage.server.gate("go").release();
-    // Keys that follow each other quickly are words, not answers.
-    for _ in 0..40 {
-        terminal.send("y");
-        std::thread::yield_now();
-    }
     terminal.wait_for("Run this command?");
+    // Keys go on being words until the person turns to the question.
+    terminal.send("yes1");
+    terminal.wait_for("❯ next: yyes1");
     assert!(!stage.home.project().join("made-by-it").exists());
+    terminal.send("\r");
+    terminal.wait_for("enter choose");
+    assert!(!stage.home.project().join("made-by-it").exists());
+    terminal.send("1");
+    terminal.wait_for("● finished");
+    assert!(stage.home.project().join("made-by-it").exists());
+    assert!(terminal.screen().contains("❯ next: yyes1"));
 }
 
 #[test]
