@@ -5,8 +5,10 @@
 //! oldest rounds are left out of it. Nothing is changed unless a summary came that makes the
 //! conversation shorter; what a summary can't hold (files, the task list, what runs) is put after it.
 
+use crate::context::meter;
 use crate::core::Core;
 use crate::decide::OutputCap;
+use crate::notes;
 use crate::records::reminder;
 use futures::StreamExt as _;
 use lathe_model::{Delivery, MessageAssembler, ModelError, ModelRequest, estimate};
@@ -15,7 +17,9 @@ use lathe_protocol::encoded::EncodedMessage;
 use lathe_protocol::event::Event;
 use lathe_protocol::ids::RecordId;
 use lathe_protocol::message::{Message, Role};
-use lathe_protocol::record::{COMPACT_BOUNDARY, MessageRecord, Record};
+use lathe_protocol::record::{
+    COMPACT_BOUNDARY, Fact, MessageRecord, Record, RecordKind, RecordMessage,
+};
 use serde_json::json;
 use std::collections::HashMap;
 use tokio_util::sync::CancellationToken;
@@ -48,6 +52,24 @@ pub(crate) enum CompactionError {
     UnknownMessage(RecordId),
 }
 
+/// Records that stay, and what was decided about their results.
+#[derive(Default)]
+struct Kept {
+    kept: Vec<MessageRecord>,
+    decisions: Vec<Fact>,
+}
+
+/// What a compaction is to do.
+#[derive(Default)]
+struct Plan<'a> {
+    trigger: &'a str,
+    instructions: Option<&'a str>,
+    /// What stays as it is, after the summary.
+    kept: Kept,
+    /// Notes that take the place of a summary.
+    notes: Option<String>,
+}
+
 impl Core {
     /// Replaces the conversation by its summary. Nothing is changed unless it succeeds.
     pub(crate) async fn compact(
@@ -56,7 +78,12 @@ impl Core {
         instructions: Option<&str>,
         cancel: &CancellationToken,
     ) -> Result<(), CompactionError> {
-        let outcome = self.compact_now(trigger, instructions, None, cancel).await;
+        let plan = Plan {
+            trigger,
+            instructions,
+            ..Plan::default()
+        };
+        let outcome = self.compact_now(plan, cancel).await;
         self.note_compaction(&outcome);
         outcome
     }
@@ -68,24 +95,47 @@ impl Core {
         instructions: Option<&str>,
         cancel: &CancellationToken,
     ) -> Result<(), CompactionError> {
-        self.compact_now("manual", instructions, Some(record), cancel)
-            .await
+        let kept = self.records_after(record, false).await?;
+        let plan = Plan {
+            trigger: "manual",
+            instructions,
+            kept,
+            notes: None,
+        };
+        self.compact_now(plan, cancel).await
+    }
+
+    /// Replaces the conversation up to about a record by notes that know of everything up to it.
+    pub(crate) async fn compact_with_notes(
+        &mut self,
+        checkpoint: RecordId,
+        notes: String,
+        cancel: &CancellationToken,
+    ) -> Result<(), CompactionError> {
+        let kept = self.records_after(checkpoint, true).await?;
+        let plan = Plan {
+            trigger: "auto",
+            instructions: None,
+            kept,
+            notes: Some(notes),
+        };
+        self.compact_now(plan, cancel).await
     }
 
     async fn compact_now(
         &mut self,
-        trigger: &str,
-        instructions: Option<&str>,
-        up_to: Option<RecordId>,
+        plan: Plan<'_>,
         cancel: &CancellationToken,
     ) -> Result<(), CompactionError> {
+        let Plan {
+            trigger,
+            instructions,
+            kept,
+            notes,
+        } = plan;
         if self.conversation.is_empty() {
             return Err(CompactionError::Nothing);
         }
-        let kept = match up_to {
-            Some(record) => self.records_after(record).await?,
-            None => Vec::new(),
-        };
         if let Some(reason) = self
             .shared
             .hooks
@@ -97,11 +147,18 @@ impl Core {
         self.shared.events.send(Event::Compacting);
         let before = self.context_tokens();
         let messages = self.message_tokens();
-        let summary = self.summary(instructions, kept.first(), cancel).await?;
+        let summary = match notes {
+            Some(notes) => notes,
+            None => {
+                self.summary(instructions, kept.kept.first(), cancel)
+                    .await?
+            }
+        };
         let restored = self.restored();
-        self.check_progress(trigger, &summary, &restored, messages)?;
+        let kept_tokens: u64 = kept.kept.iter().map(meter::tokens_of).sum();
+        self.check_progress(trigger, &summary, &restored, kept_tokens, messages)?;
 
-        let last_prompt = if kept.is_empty() {
+        let last_prompt = if kept.kept.is_empty() {
             self.last_prompt()
         } else {
             None
@@ -148,6 +205,7 @@ impl Core {
         trigger: &str,
         summary: &str,
         restored: &[String],
+        kept: u64,
         before: u64,
     ) -> Result<(), CompactionError> {
         if summary.trim().is_empty() {
@@ -156,7 +214,7 @@ impl Core {
         let summary = estimate::text(summary);
         let enough = if trigger == "auto" {
             let restored: u64 = restored.iter().map(|piece| estimate::text(piece)).sum();
-            (summary + restored) * 5 <= before * 4
+            (summary + restored + kept) * 5 <= before * 4
         } else {
             summary < before
         };
@@ -175,6 +233,7 @@ impl Core {
         self.context.prefix.expect("the conversation was compacted");
         self.shared.tools.file_cache.forget_answers();
         self.shared.deferred.forget_told();
+        self.shared.notes.start_again();
         self.refresh_instructions();
         if self.shared.permissions.snapshot().trusted {
             let folder = self.shared.tools.working_folder.read().clone();
@@ -197,10 +256,12 @@ impl Core {
     }
 
     /// The records of the present conversation after one of them, as the transcript has them.
+    /// With `recent`, enough of what came before it stays too, and not too much in all.
     async fn records_after(
         &mut self,
         record: RecordId,
-    ) -> Result<Vec<MessageRecord>, CompactionError> {
+        recent: bool,
+    ) -> Result<Kept, CompactionError> {
         self.transcript.flush().await?;
         let unknown = || CompactionError::UnknownMessage(record);
         let path = self.transcript.path().to_owned();
@@ -209,15 +270,24 @@ impl Core {
             .await
             .map_err(|_| unknown())??;
         let chain = loaded.chain_to(tip)?;
-        let mut after = chain
+        let messages: Vec<&MessageRecord> = chain
             .iter()
-            .skip_while(|other| other.uuid() != Some(record));
-        after.next().ok_or_else(unknown)?;
-        let mut kept: Vec<MessageRecord> = after
             .filter_map(|record| match &**record {
-                Record::Message(message) => Some((**message).clone()),
+                Record::Message(message) => Some(&**message),
                 _ => None,
             })
+            .collect();
+        let mut from = messages
+            .iter()
+            .position(|other| other.uuid == record)
+            .ok_or_else(unknown)?
+            + 1;
+        if recent {
+            from = recent_from(&messages, from).ok_or(CompactionError::NoProgress)?;
+        }
+        let mut kept: Vec<MessageRecord> = messages[from..]
+            .iter()
+            .map(|record| (*record).clone())
             .collect();
         // A result needs its call: what is kept begins with words.
         let first = kept
@@ -228,11 +298,19 @@ impl Core {
         if kept.is_empty() {
             return Err(unknown());
         }
-        Ok(kept)
+        let decisions = chain
+            .iter()
+            .filter_map(|record| match &**record {
+                Record::Fact(fact @ Fact::Replacement { .. }) => Some(fact.clone()),
+                _ => None,
+            })
+            .collect();
+        Ok(Kept { kept, decisions })
     }
 
-    /// Takes kept records over into the new beginning, under ids of their own.
-    fn keep_after(&mut self, kept: Vec<MessageRecord>) {
+    /// Takes kept records over into the new beginning, under ids of their own, and with them what was
+    /// decided about their results.
+    fn keep_after(&mut self, Kept { kept, decisions }: Kept) {
         let mut ids: HashMap<RecordId, RecordId> = HashMap::new();
         for mut record in kept {
             let id = RecordId::random();
@@ -247,6 +325,10 @@ impl Core {
                 .map(|call| ids.get(&call).copied().unwrap_or(call));
             self.take_in(Record::Message(Box::new(record)));
             self.tip = Some(id);
+        }
+        // A decision about a result that isn't here changes nothing.
+        for decision in decisions {
+            self.append_fact(decision);
         }
     }
 
@@ -395,6 +477,24 @@ impl Core {
     }
 }
 
+/// Where the part begins that stays beside notes which know of everything before `from`: with enough
+/// tokens and words in it. `None` when that would be too much.
+fn recent_from(messages: &[&MessageRecord], from: usize) -> Option<usize> {
+    let (mut tokens, mut words) = (0, 0);
+    let mut start = messages.len();
+    for (index, record) in messages.iter().enumerate().rev() {
+        if index < from && tokens >= notes::KEEP_TOKENS && words >= notes::KEEP_MESSAGES {
+            break;
+        }
+        tokens += meter::tokens_of(record);
+        let speaks = record.kind == RecordKind::Assistant || record.is_prompt();
+        let text = record.message.as_ref().map(RecordMessage::text);
+        words += usize::from(speaks && text.is_some_and(|text| !text.trim().is_empty()));
+        start = index;
+    }
+    (tokens <= notes::KEEP_AT_MOST && start > 0).then_some(start)
+}
+
 /// The beginning of a text, with a word about the rest.
 fn cut(text: &str, characters: usize) -> String {
     match text.char_indices().nth(characters) {
@@ -540,7 +640,7 @@ fn next_skip(messages: &[EncodedMessage], skip: usize, share: f64) -> usize {
 }
 
 /// The messages from `skip` on, with the directive at the end, in a shape that the API accepts.
-fn with_directive(
+pub(crate) fn with_directive(
     messages: &[EncodedMessage],
     skip: usize,
     directive: &str,

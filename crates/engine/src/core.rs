@@ -75,6 +75,8 @@ pub(crate) struct Shared {
     pub(crate) effort: Option<String>,
     /// How full the window was at the last request.
     pub(crate) context_usage: Mutex<crate::control::ContextUsage>,
+    /// A running account of the conversation.
+    pub(crate) notes: Arc<crate::notes::Notes>,
     /// Tools that are loaded when they are wanted.
     pub(crate) deferred: Arc<crate::tool_search::DeferredTools>,
     pub(crate) extra_usage: Mutex<Vec<(crate::ledger::Part, crate::ledger::Totals)>>,

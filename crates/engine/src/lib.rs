@@ -29,6 +29,7 @@ mod live;
 pub mod memory;
 mod models;
 mod nested;
+mod notes;
 pub mod open;
 mod open_model;
 pub mod options;

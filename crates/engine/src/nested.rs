@@ -103,6 +103,7 @@ impl Nested {
             totals: Mutex::default(),
             effort: None,
             context_usage: Mutex::default(),
+            notes: Arc::default(),
             deferred: Arc::default(),
             extra_usage: Mutex::default(),
         });

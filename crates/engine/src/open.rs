@@ -310,6 +310,7 @@ pub(crate) async fn prepare(
         totals: Mutex::default(),
         effort: options.effort.clone(),
         context_usage: Mutex::default(),
+        notes: Arc::default(),
         deferred,
         extra_usage: Mutex::default(),
     });
@@ -322,6 +323,9 @@ pub(crate) async fn prepare(
     hooks.registry.set_model(Arc::new(SessionHookModel {
         shared: Arc::downgrade(&shared),
     }));
+    shared
+        .notes
+        .enable(environment.variable("LATHE_SESSION_NOTES") == Some("1"));
     let mut core = Core {
         shared,
         transcript: opened.writer,

@@ -318,6 +318,7 @@ impl Actor {
     }
 
     async fn close(self) {
+        self.shared.notes.cancel.cancel();
         if !self.shared.extra_usage.lock().is_empty() {
             // Something was asked beside the last turn: it counts too.
             let mut core = self.core.lock().await;

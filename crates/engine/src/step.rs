@@ -360,6 +360,7 @@ impl Core {
             record: call,
             result,
         } = delivered;
+        self.context.calls_since_notes += 1;
         let (lines_added, lines_removed) = changed_lines(&result.display);
         self.ledger
             .note_call(result.elapsed, lines_added, lines_removed);

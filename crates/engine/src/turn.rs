@@ -483,6 +483,9 @@ impl Core {
         if is_error {
             self.shared.hooks.stop_failure(reason, &text, &errors).await;
         }
+        if !is_error {
+            self.update_notes();
+        }
         self.take_extra_usage();
         *self.shared.totals.lock() = self.ledger.totals().clone();
         self.append_fact(Fact::Cost {

@@ -130,7 +130,7 @@ impl Meter {
 }
 
 /// A guess for what a record adds to a request.
-fn tokens_of(record: &MessageRecord) -> u64 {
+pub(crate) fn tokens_of(record: &MessageRecord) -> u64 {
     if record.is_virtual || record.is_api_error_message {
         return 0;
     }

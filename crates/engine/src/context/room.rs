@@ -101,6 +101,10 @@ impl Core {
                 return;
             }
         }
+        if self.compact_to_notes(&turn.cancel).await {
+            self.note_compaction(&Ok(()));
+            return;
+        }
         if let Err(error) = self.compact("auto", None, &turn.cancel).await
             && !matches!(error, CompactionError::Model(ModelError::Cancelled))
         {

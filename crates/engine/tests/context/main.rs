@@ -10,6 +10,7 @@
 mod adversarial;
 mod cache;
 mod compaction;
+mod notes;
 mod prompt;
 mod results;
 mod support;
