@@ -8,7 +8,8 @@
 //! It is background work: one update at a time, bounded in time, cancelled when the session ends,
 //! counted as a side query, and off unless it was asked for.
 
-use crate::compaction::{CompactionError, with_directive};
+use crate::compaction::CompactionError;
+use crate::context::summary::with_directive;
 use crate::core::Core;
 use crate::decide::OutputCap;
 use crate::ledger::{Ledger, Part};

@@ -16,6 +16,7 @@ pub(crate) mod prefix;
 pub(crate) mod reminders;
 pub(crate) mod restoration;
 pub(crate) mod room;
+pub(crate) mod summary;
 
 use bytes::Bytes;
 use lathe_model::catalog::ModelInfo;
