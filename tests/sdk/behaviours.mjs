@@ -190,6 +190,24 @@ const behaviours = {
     await run.end();
   },
 
+  async a_receipt_names_what_still_waits_and_it_runs_next(test) {
+    const uuid = randomUUID();
+    const run = test.open({ includePartialMessages: true });
+    let receipt;
+    const next = new Script("next");
+    const messages = await run.turn(new Script(hanging("partial words")), {}, async (message) => {
+      if (message.type !== "stream_event" || message.event.type !== "content_block_delta" || receipt) return;
+      run.push(next, { uuid });
+      // The prompt has gone out before the request behind it.
+      await run.query.getContextUsage();
+      receipt = await run.query.interrupt();
+    });
+    assert.deepEqual(receipt.still_queued, [uuid]);
+    assert.equal(result(messages).terminal_reason, "aborted_streaming");
+    assert.equal(result(await run.turn()).result, "next");
+    await run.end();
+  },
+
   async hooks_forbid_change_and_add(test) {
     const seen = [];
     const script = new Script(call("Bash", { command: "echo no" }), call("Write", { file_path: test.path("a"), content: "1" }), "done");

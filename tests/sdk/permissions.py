@@ -38,6 +38,14 @@ async def a_question_is_asked_and_a_yes_lets_the_call_run(case):
 
 
 @behaviour
+async def the_state_says_that_an_answer_is_needed(case):
+    script = Script(call("Write", file_path=case.path("a"), content="1"), "done")
+    messages = await ask_with(case, script, can_use_tool=answering(PermissionResultAllow()), env={"CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1"})
+    states = [m.data["state"] for m in systems(messages, "session_state_changed")]
+    assert states == ["running", "requires_action", "running", "idle"], states
+
+
+@behaviour
 async def a_no_goes_to_the_model_and_into_the_result(case):
     script = Script(call("Write", file_path=case.path("a"), content="1"), "understood")
     messages = await ask_with(case, script, can_use_tool=answering(PermissionResultDeny(message="not on my watch")))

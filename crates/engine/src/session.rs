@@ -15,12 +15,12 @@ use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 /// A face's hold on a session.
 pub struct SessionHandle {
-    ops: mpsc::UnboundedSender<Op>,
+    ops: mpsc::UnboundedSender<Message>,
     pub(crate) shared: Arc<Shared>,
     transcript: PathBuf,
     task: JoinHandle<()>,
@@ -29,7 +29,16 @@ pub struct SessionHandle {
 impl SessionHandle {
     /// Tells the session something. Returns whether it still lives.
     pub fn send(&self, op: Op) -> bool {
-        self.ops.send(op).is_ok()
+        self.ops.send(Message::Op(op)).is_ok()
+    }
+
+    /// Waits until everything that was told so far has been heard: a prompt is in the queue then.
+    pub async fn heard(&self) {
+        let (sender, receiver) = oneshot::channel();
+        if self.ops.send(Message::Heard(sender)).is_ok() {
+            // The session may end meanwhile; then there is nothing to wait for.
+            let _ = receiver.await;
+        }
     }
 
     /// The session's id.
@@ -62,7 +71,7 @@ impl SessionHandle {
 
     /// Ends the session: what was accepted is finished, everything is flushed, no child is left.
     pub async fn finish(self) {
-        let _ = self.ops.send(Op::Shutdown);
+        let _ = self.ops.send(Message::Op(Op::Shutdown));
         drop(self.ops);
         if let Err(error) = self.task.await {
             tracing::error!(%error, "the session's task failed");
@@ -70,10 +79,17 @@ impl SessionHandle {
     }
 }
 
+/// What reaches the actor.
+enum Message {
+    Op(Op),
+    /// Answered when everything before it was heard.
+    Heard(oneshot::Sender<()>),
+}
+
 struct Actor {
     shared: Arc<Shared>,
     core: Arc<Mutex<Core>>,
-    ops: mpsc::UnboundedReceiver<Op>,
+    ops: mpsc::UnboundedReceiver<Message>,
     running: Option<Running>,
     /// A compaction that was asked for while something ran: up to where, and how.
     compact_later: Option<(Option<RecordId>, Option<String>)>,
@@ -134,7 +150,8 @@ impl Actor {
             tokio::select! {
                 // Also after the face said that it is done: the last turn may wait for an answer.
                 op = self.ops.recv(), if !self.deserted => match op {
-                    Some(op) => self.handle(op).await,
+                    Some(Message::Op(op)) => self.handle(op).await,
+                    Some(Message::Heard(sender)) => drop(sender.send(())),
                     None => {
                         self.ending = true;
                         self.deserted = true;

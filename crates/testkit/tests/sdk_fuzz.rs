@@ -62,7 +62,7 @@ fn frames(output: &Output) -> Vec<Value> {
         .collect()
 }
 
-fn request(id: &str, request: Value) -> String {
+fn request(id: &str, request: &Value) -> String {
     json!({"type": "control_request", "request_id": id, "request": request}).to_string()
 }
 
@@ -91,13 +91,39 @@ fn known_requests() -> Vec<Value> {
         json!({}),
     ];
     for subtype in [
-        "interrupt", "set_permission_mode", "set_model", "set_max_thinking_tokens", "mcp_status",
-        "mcp_reconnect", "mcp_toggle", "mcp_set_servers", "mcp_call", "rewind_files", "stop_task",
-        "get_context_usage", "apply_flag_settings", "update_settings", "get_settings",
-        "list_models", "get_binary_version", "rename_session", "read_file", "seed_read_state",
-        "background_tasks", "cancel_async_message", "reload_skills", "reload_plugins",
-        "reload_output_styles", "list_permission_rules", "get_hooks_listing", "get_usage",
-        "get_session_cost", "get_task_output", "register_repo_root", "unheard_of", "",
+        "interrupt",
+        "set_permission_mode",
+        "set_model",
+        "set_max_thinking_tokens",
+        "mcp_status",
+        "mcp_reconnect",
+        "mcp_toggle",
+        "mcp_set_servers",
+        "mcp_call",
+        "rewind_files",
+        "stop_task",
+        "get_context_usage",
+        "apply_flag_settings",
+        "update_settings",
+        "get_settings",
+        "list_models",
+        "get_binary_version",
+        "rename_session",
+        "read_file",
+        "seed_read_state",
+        "background_tasks",
+        "cancel_async_message",
+        "reload_skills",
+        "reload_plugins",
+        "reload_output_styles",
+        "list_permission_rules",
+        "get_hooks_listing",
+        "get_usage",
+        "get_session_cost",
+        "get_task_output",
+        "register_repo_root",
+        "unheard_of",
+        "",
     ] {
         all.push(json!({"subtype": subtype}));
     }
@@ -110,7 +136,7 @@ fn every_request_gets_exactly_one_answer_however_wrong_it_is() {
     let mut input = String::new();
     let requests = known_requests();
     for (index, body) in requests.iter().enumerate() {
-        input.push_str(&request(&format!("r{index}"), body.clone()));
+        input.push_str(&request(&format!("r{index}"), body));
         input.push('\n');
     }
     let output = feed(&server, input.as_bytes());
@@ -132,13 +158,25 @@ fn lines_that_are_no_frames_are_passed_over_and_the_prompt_after_them_is_answere
     let server = model();
     let mut input: Vec<u8> = Vec::new();
     for line in [
-        "", "   ", "hello", "[1,2]", "3", "{", "{\"type\":", "{}", "{\"type\":7}", "null",
-        "{\"type\":\"user\"}", "{\"type\":\"user\",\"message\":5}",
+        "",
+        "   ",
+        "hello",
+        "[1,2]",
+        "3",
+        "{",
+        "{\"type\":",
+        "{}",
+        "{\"type\":7}",
+        "null",
+        "{\"type\":\"user\"}",
+        "{\"type\":\"user\",\"message\":5}",
         "{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":[{\"type\":\"text\"}]}}",
-        "{\"type\":\"control_request\"}", "{\"type\":\"control_response\"}",
+        "{\"type\":\"control_request\"}",
+        "{\"type\":\"control_response\"}",
         "{\"type\":\"control_response\",\"response\":{\"subtype\":\"success\",\"request_id\":\"nobody\"}}",
         "{\"type\":\"control_cancel_request\",\"request_id\":\"nobody\"}",
-        "{\"type\":\"keep_alive\"}", "{\"type\":\"from the future\",\"x\":[{}]}",
+        "{\"type\":\"keep_alive\"}",
+        "{\"type\":\"from the future\",\"x\":[{}]}",
     ] {
         input.extend(line.as_bytes());
         input.push(b'\n');
@@ -156,7 +194,9 @@ fn lines_that_are_no_frames_are_passed_over_and_the_prompt_after_them_is_answere
         .collect();
     assert!(
         results.iter().any(|result| result["result"] == "answer 1"
-            || result["result"].as_str().is_some_and(|text| text.starts_with("answer"))),
+            || result["result"]
+                .as_str()
+                .is_some_and(|text| text.starts_with("answer"))),
         "{}\n{}",
         output.stdout,
         output.stderr
@@ -184,7 +224,7 @@ fn random_cut_doubled_and_shuffled_frames_never_crash_or_hang() {
                 .to_string(),
                 _ => {
                     let all = known_requests();
-                    request(&format!("r{index}"), all[random.usize(0..all.len())].clone())
+                    request(&format!("r{index}"), &all[random.usize(0..all.len())])
                 }
             };
             let mut line = line.into_bytes();

@@ -45,8 +45,9 @@ const QUICK: [&str; 21] = [
 ];
 
 /// The requests that may take a moment.
-const SLOW: [&str; 10] = [
+const SLOW: [&str; 11] = [
     "mcp_status",
+    "mcp_read_resource",
     "rewind_files",
     "stop_task",
     "read_file",
@@ -193,6 +194,12 @@ impl Desk {
                         request.needed("tool")?,
                         arguments.unwrap_or_else(|| json!({})),
                     )
+                    .await
+            }
+            "mcp_read_resource" => {
+                let uri = request.needed("uri")?;
+                self.servers
+                    .read_resource(request.needed("serverName")?, uri)
                     .await
             }
             "get_session_cost" => {

@@ -357,11 +357,15 @@ impl<E: Write> Face<E> {
         let session = self.session().await?;
         if subtype == "interrupt" {
             let cancel_queued = request.get("cancel_queued").and_then(Value::as_bool);
+            session.heard().await;
             self.interrupt(&id, &session, cancel_queued.unwrap_or(false));
             return Ok(());
         }
-        if subtype == "cancel_async_message" && self.cancel_held(&id, &request) {
-            return Ok(());
+        if subtype == "cancel_async_message" {
+            if self.cancel_held(&id, &request) {
+                return Ok(());
+            }
+            session.heard().await;
         }
         let desk = Desk {
             session,

@@ -379,6 +379,18 @@ impl Servers {
         all
     }
 
+    /// Reads a resource of a connected server.
+    ///
+    /// # Errors
+    /// When there is no such server, or it has no such resource.
+    pub async fn read_resource(&self, server: &str, uri: &str) -> Result<Value, String> {
+        if !self.inner.servers.lock().contains_key(server) {
+            return Err(format!("Server not found: {server}"));
+        }
+        self.request(server, "resources/read", json!({"uri": uri}))
+            .await
+    }
+
     /// Calls a tool by the name that the model uses.
     ///
     /// # Errors
@@ -427,5 +439,63 @@ impl McpCaller for Servers {
                 None => calling.await,
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use std::path::Path;
+
+    fn environment(cwd: &Path) -> Environment {
+        Environment {
+            variables: BTreeMap::new(),
+            home: None,
+            cwd: cwd.to_owned(),
+        }
+    }
+
+    #[test]
+    fn configurations_come_as_json_and_as_files_and_mistakes_are_named() {
+        let folder = std::env::temp_dir().join(format!("lathe-mcp-{}", uuid::Uuid::new_v4()));
+        std::fs::create_dir(&folder).unwrap();
+        let environment = environment(&folder);
+        std::fs::write(
+            folder.join("mcp.json"),
+            r#"{"mcpServers":{"b":{"command":"x"}}}"#,
+        )
+        .unwrap();
+        let inline = r#"{"mcpServers":{"a":{"type":"sdk","name":"a"}}}"#.to_owned();
+        let servers = read_configs(&[inline, "mcp.json".to_owned()], &environment).unwrap();
+        assert_eq!(servers.keys().collect::<Vec<_>>(), ["a", "b"]);
+        for (wrong, word) in [
+            ("{", "not JSON"),
+            ("{}", "mcpServers"),
+            (r#"{"mcpServers":{"a":1}}"#, "mcpServers.a"),
+            ("missing.json", "missing.json"),
+        ] {
+            let error = read_configs(&[wrong.to_owned()], &environment).unwrap_err();
+            assert!(error.contains(word), "{error}");
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_server_outside_the_host_fails_with_the_reason_and_an_unknown_one_is_not_found() {
+        let (host, _writer) = Host::start(std::io::sink()).unwrap();
+        let servers = Servers::new(host.clone(), &environment(Path::new("/")));
+        servers.declare("far", &json!({"type": "http", "url": "http://x"}));
+        servers.declare("near", &json!({"type": "sdk"}));
+        assert_eq!(servers.pending(), ["near"]);
+        assert!(servers.failure("far").unwrap().contains("http"));
+        assert!(servers.connect("none").await.unwrap_err().contains("none"));
+        // The host is gone: the handshake fails instead of waiting.
+        host.close();
+        assert_eq!(servers.connect("near").await.unwrap_err(), "Stream closed");
+        servers.settled().await;
+        let status = servers.status();
+        assert_eq!(status[1]["status"], "failed");
+        assert!(status[1].get("config").is_none() && status[0].get("config").is_some());
     }
 }
