@@ -38,7 +38,9 @@ impl App {
                     self.filled(form.purpose, &value);
                 }
             }
-            (Dialog::Picker(picker), Outcome::Other { value, key }) => self.other(picker.purpose, &value, key),
+            (Dialog::Picker(picker), Outcome::Other { value, key }) => {
+                self.other(picker.purpose, &value, key)
+            }
             (Dialog::Picker(picker), Outcome::Cancelled) => match picker.purpose {
                 Purpose::Trust => self.trust_answered("leave"),
                 Purpose::Theme => {
@@ -83,7 +85,11 @@ impl App {
             Purpose::Config => self.edit_setting(value),
             Purpose::ConfigValue { key } => self.set_setting(&key, value),
             Purpose::PermissionRule if value.is_empty() => {
-                self.dialog = Some(Dialog::Form(Form::new(Purpose::AddRule, "A rule such as Bash(cargo test:*), with allow, ask or deny in front", "allow ")));
+                self.dialog = Some(Dialog::Form(Form::new(
+                    Purpose::AddRule,
+                    "A rule such as Bash(cargo test:*), with allow, ask or deny in front",
+                    "allow ",
+                )));
             }
             _ => {}
         }
@@ -103,7 +109,9 @@ impl App {
         match (purpose, key) {
             (Purpose::PermissionRule, 'x') => {
                 let mut parts = value.splitn(3, '\n');
-                let (Some(behavior), Some(source), Some(rule)) = (parts.next(), parts.next(), parts.next()) else {
+                let (Some(behavior), Some(source), Some(rule)) =
+                    (parts.next(), parts.next(), parts.next())
+                else {
                     return;
                 };
                 let behavior = match behavior {
@@ -111,9 +119,16 @@ impl App {
                     "ask" => Behavior::Ask,
                     _ => Behavior::Deny,
                 };
-                let source: Option<RuleSource> = serde_json::from_value(Value::String(source.to_owned())).ok();
-                if let (Ok(rule_value), Some(destination)) = (crate::dialog::permission::check_rule(rule), source) {
-                    let update = PermissionUpdate::RemoveRules { rules: vec![rule_value], behavior, destination };
+                let source: Option<RuleSource> =
+                    serde_json::from_value(Value::String(source.to_owned())).ok();
+                if let (Ok(rule_value), Some(destination)) =
+                    (crate::dialog::permission::check_rule(rule), source)
+                {
+                    let update = PermissionUpdate::RemoveRules {
+                        rules: vec![rule_value],
+                        behavior,
+                        destination,
+                    };
                     self.apply_update(&update, format!("rule removed: {rule}"));
                 }
             }
@@ -123,7 +138,9 @@ impl App {
                 let id = value.to_owned();
                 if let Some(session) = &self.session {
                     let stop = session.stop_task_later(&id);
-                    self.jobs.task(async move { Some(Found::Said(stop.await.map(|()| format!("stopped {id}")))) });
+                    self.jobs.task(async move {
+                        Some(Found::Said(stop.await.map(|()| format!("stopped {id}"))))
+                    });
                 }
             }
             _ => {}
@@ -143,22 +160,43 @@ impl App {
             .iter()
             .filter(|info| Some(info.id) != present)
             .map(|info| {
-                let title = info.title.clone().or_else(|| info.first_prompt.clone()).unwrap_or_else(|| "(nothing was said)".to_owned());
+                let title = info
+                    .title
+                    .clone()
+                    .or_else(|| info.first_prompt.clone())
+                    .unwrap_or_else(|| "(nothing was said)".to_owned());
                 let mut facts = vec![ago(info.modified)];
                 facts.extend(info.branch.clone().filter(|branch| !branch.is_empty()));
                 if everywhere && let Some(cwd) = &info.cwd {
                     facts.push(cwd.display().to_string());
                 }
                 facts.extend(info.tag.clone().map(|tag| format!("#{tag}")));
-                let mut item = Item::new(info.id.to_string(), title.lines().next().unwrap_or_default(), facts.join(" · "));
-                item.preview = info.first_prompt.iter().flat_map(|prompt| prompt.lines().take(4)).map(str::to_owned).collect();
+                let mut item = Item::new(
+                    info.id.to_string(),
+                    title.lines().next().unwrap_or_default(),
+                    facts.join(" · "),
+                );
+                item.preview = info
+                    .first_prompt
+                    .iter()
+                    .flat_map(|prompt| prompt.lines().take(4))
+                    .map(str::to_owned)
+                    .collect();
                 item
             })
             .collect();
-        let picker = Picker::new(Purpose::Resume, if everywhere { "Go on with (all folders)" } else { "Go on with" }, items)
-            .filterable()
-            .with_key('a', "all folders")
-            .with_key('p', "this project");
+        let picker = Picker::new(
+            Purpose::Resume,
+            if everywhere {
+                "Go on with (all folders)"
+            } else {
+                "Go on with"
+            },
+            items,
+        )
+        .filterable()
+        .with_key('a', "all folders")
+        .with_key('p', "this project");
         self.dialog = Some(Dialog::Picker(picker));
     }
 
@@ -197,20 +235,32 @@ impl App {
         let items = prompts
             .iter()
             .map(|(id, text, time)| {
-                let when = time.parse::<jiff::Timestamp>().map_or_else(|_| String::new(), ago);
+                let when = time
+                    .parse::<jiff::Timestamp>()
+                    .map_or_else(|_| String::new(), ago);
                 Item::new(id.clone(), text.lines().next().unwrap_or_default(), when)
             })
             .collect();
-        self.dialog = Some(Dialog::Picker(Picker::new(Purpose::RewindTo, "Go back to before which prompt?", items).filterable()));
+        self.dialog = Some(Dialog::Picker(
+            Picker::new(Purpose::RewindTo, "Go back to before which prompt?", items).filterable(),
+        ));
     }
 
     fn ask_rewind(&mut self, to: &str) {
         let items = vec![
             Item::new("both", "Conversation and files", ""),
-            Item::new("conversation", "Only the conversation", "files stay as they are"),
+            Item::new(
+                "conversation",
+                "Only the conversation",
+                "files stay as they are",
+            ),
             Item::new("files", "Only the files", "the conversation stays"),
         ];
-        self.dialog = Some(Dialog::Picker(Picker::new(Purpose::RewindWhat { to: to.to_owned() }, "What should go back?", items)));
+        self.dialog = Some(Dialog::Picker(Picker::new(
+            Purpose::RewindWhat { to: to.to_owned() },
+            "What should go back?",
+            items,
+        )));
     }
 
     fn rewind(&mut self, to: &str, what: &str) {
@@ -234,7 +284,8 @@ impl App {
         // The transcript is free for the rewind only after the session has let go of it.
         self.jobs.task(async move {
             session.finish().await;
-            let outcome = lathe_session::cli::rewind(&store, &id, &cwd, &to, what, RewindMode::Apply).await;
+            let outcome =
+                lathe_session::cli::rewind(&store, &id, &cwd, &to, what, RewindMode::Apply).await;
             Some(Found::Rewound(match outcome {
                 Ok(outcome) => Ok(lathe_session::cli::rewind_text(&outcome, RewindMode::Apply)),
                 Err(error) => Err(error.to_string()),
@@ -257,14 +308,31 @@ impl App {
 
     pub(crate) fn ask_memory(&mut self, text: &str) {
         let project = &self.places.project;
-        let existing = ["AGENTS.md", "CLAUDE.md"].iter().find(|name| project.join(name).is_file()).unwrap_or(&"AGENTS.md");
+        let existing = ["AGENTS.md", "CLAUDE.md"]
+            .iter()
+            .find(|name| project.join(name).is_file())
+            .unwrap_or(&"AGENTS.md");
         let user = self.user_memory();
         let items = vec![
-            Item::new(project.join(existing).display().to_string(), "For this project", format!("{existing}, shared with everybody")),
-            Item::new(user.display().to_string(), "For all your projects", user.display().to_string()),
+            Item::new(
+                project.join(existing).display().to_string(),
+                "For this project",
+                format!("{existing}, shared with everybody"),
+            ),
+            Item::new(
+                user.display().to_string(),
+                "For all your projects",
+                user.display().to_string(),
+            ),
         ];
-        let picker = Picker::new(Purpose::Memory { text: text.to_owned() }, "Where should this be remembered?", items)
-            .explained(vec![Line::plain(format!("  {text}"))]);
+        let picker = Picker::new(
+            Purpose::Memory {
+                text: text.to_owned(),
+            },
+            "Where should this be remembered?",
+            items,
+        )
+        .explained(vec![Line::plain(format!("  {text}"))]);
         self.dialog = Some(Dialog::Picker(picker));
     }
 
@@ -280,7 +348,11 @@ impl App {
     fn remember(&mut self, text: &str, file: &str) {
         let path = std::path::Path::new(file);
         let before = std::fs::read_to_string(path).unwrap_or_default();
-        let gap = if before.is_empty() || before.ends_with('\n') { "" } else { "\n" };
+        let gap = if before.is_empty() || before.ends_with('\n') {
+            ""
+        } else {
+            "\n"
+        };
         let result = path
             .parent()
             .map_or(Ok(()), std::fs::create_dir_all)
@@ -288,7 +360,10 @@ impl App {
         match result {
             Ok(()) => {
                 self.remark(format!("remembered in {}", path.display()));
-                let mut prompt = Prompt::new(format!("The user asked to remember this, and it was added to {}: {text}", path.display()));
+                let mut prompt = Prompt::new(format!(
+                    "The user asked to remember this, and it was added to {}: {text}",
+                    path.display()
+                ));
                 prompt.context_only = true;
                 prompt.is_meta = true;
                 self.own_context.insert(prompt.uuid);
@@ -303,7 +378,12 @@ impl App {
         let Ok(key) = key.parse() else {
             return;
         };
-        if let Err(error) = lathe_settings::write::write(&self.places, Source::User, &[Edit::Set { key, value }], None) {
+        if let Err(error) = lathe_settings::write::write(
+            &self.places,
+            Source::User,
+            &[Edit::Set { key, value }],
+            None,
+        ) {
             self.warn(error.to_string());
         }
     }
@@ -313,17 +393,35 @@ impl App {
             self.set_setting(key, value.trim());
             return;
         }
-        let settings = self.session.as_ref().map(|session| session.settings()).unwrap_or_default();
+        let settings = self
+            .session
+            .as_ref()
+            .map(|session| session.settings())
+            .unwrap_or_default();
         let items = CONFIG
             .iter()
             .map(|(key, choices, what)| {
-                let value = settings.get(key).map_or_else(|| "not set".to_owned(), |value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
-                let choices = if choices.is_empty() { String::new() } else { format!(" ({})", choices.join(", ")) };
+                let value = settings.get(key).map_or_else(
+                    || "not set".to_owned(),
+                    |value| {
+                        value
+                            .as_str()
+                            .map_or_else(|| value.to_string(), str::to_owned)
+                    },
+                );
+                let choices = if choices.is_empty() {
+                    String::new()
+                } else {
+                    format!(" ({})", choices.join(", "))
+                };
                 Item::new(*key, format!("{key}: {value}"), format!("{what}{choices}"))
             })
             .collect();
         let picker = Picker::new(Purpose::Config, "Settings", items)
-            .explained(vec![Line::styled("`/config <key> <value>` sets any key; `lathe config` knows all of them.", self.theme.muted)])
+            .explained(vec![Line::styled(
+                "`/config <key> <value>` sets any key; `lathe config` knows all of them.",
+                self.theme.muted,
+            )])
             .filterable();
         self.dialog = Some(Dialog::Picker(picker));
     }
@@ -332,17 +430,23 @@ impl App {
         let Some((key, choices, what)) = CONFIG.iter().find(|(known, ..)| *known == key) else {
             return;
         };
-        let purpose = Purpose::ConfigValue { key: (*key).to_owned() };
+        let purpose = Purpose::ConfigValue {
+            key: (*key).to_owned(),
+        };
         self.dialog = Some(if choices.is_empty() {
             Dialog::Form(Form::new(purpose, format!("{key}: {what}"), ""))
         } else {
-            let items = choices.iter().map(|choice| Item::new(*choice, *choice, "")).collect();
+            let items = choices
+                .iter()
+                .map(|choice| Item::new(*choice, *choice, ""))
+                .collect();
             Dialog::Picker(Picker::new(purpose, format!("{key}: {what}"), items))
         });
     }
 
     fn set_setting(&mut self, key: &str, text: &str) {
-        let value = serde_json::from_str::<Value>(text).unwrap_or_else(|_| Value::String(text.to_owned()));
+        let value =
+            serde_json::from_str::<Value>(text).unwrap_or_else(|_| Value::String(text.to_owned()));
         let path = match key.parse() {
             Ok(path) => path,
             Err(error) => {
@@ -372,10 +476,20 @@ impl App {
         let files = session.context_usage().instruction_files;
         let mut lines = vec![Line::styled("Instruction files", theme.heading)];
         if files.is_empty() {
-            lines.push(Line::styled("  none; /init writes one for this project, # adds a line", theme.muted));
+            lines.push(Line::styled(
+                "  none; /init writes one for this project, # adds a line",
+                theme.muted,
+            ));
         }
         for (path, scope, count) in files {
-            lines.push(Line::styled(format!("  {scope:<8}"), theme.muted).with(path.display().to_string(), Style::PLAIN).with(format!(" · {} tokens", crate::text::tokens(count)), theme.muted));
+            lines.push(
+                Line::styled(format!("  {scope:<8}"), theme.muted)
+                    .with(path.display().to_string(), Style::PLAIN)
+                    .with(
+                        format!(" · {} tokens", crate::text::tokens(count)),
+                        theme.muted,
+                    ),
+            );
         }
         self.answer(lines);
     }
@@ -391,8 +505,11 @@ impl App {
             lines.push(Line::styled("  none", theme.muted));
         }
         for hook in hooks {
-            let matcher = hook.matcher.map_or_else(String::new, |matcher| format!("({matcher})"));
-            let mut line = Line::styled(format!("  {:?}{matcher} ", hook.event), theme.accent).with(crate::text::clean(&hook.hook), Style::PLAIN);
+            let matcher = hook
+                .matcher
+                .map_or_else(String::new, |matcher| format!("({matcher})"));
+            let mut line = Line::styled(format!("  {:?}{matcher} ", hook.event), theme.accent)
+                .with(crate::text::clean(&hook.hook), Style::PLAIN);
             if let Some(off) = hook.off {
                 line.push(format!(" · off: {off}"), theme.warning);
             }
@@ -410,7 +527,12 @@ impl App {
         };
         let theme = self.theme();
         let mut lines = vec![Line::styled("Tools", theme.heading)];
-        lines.extend(session.tool_names().into_iter().map(|name| Line::plain(format!("  {name}"))));
+        lines.extend(
+            session
+                .tool_names()
+                .into_iter()
+                .map(|name| Line::plain(format!("  {name}"))),
+        );
         self.answer(lines);
     }
 
@@ -422,8 +544,21 @@ impl App {
             .background_tasks()
             .into_iter()
             .map(|task| {
-                let what = if task.description.is_empty() { task.command.clone() } else { task.description.clone() };
-                let mut item = Item::new(task.id.to_string(), what.lines().next().unwrap_or_default(), format!("{} · {} · {}", task.id, task.status.word(), crate::text::duration(task.elapsed)));
+                let what = if task.description.is_empty() {
+                    task.command.clone()
+                } else {
+                    task.description.clone()
+                };
+                let mut item = Item::new(
+                    task.id.to_string(),
+                    what.lines().next().unwrap_or_default(),
+                    format!(
+                        "{} · {} · {}",
+                        task.id,
+                        task.status.word(),
+                        crate::text::duration(task.elapsed)
+                    ),
+                );
                 item.preview = tail_of(&task.output_file);
                 item
             })
@@ -432,7 +567,9 @@ impl App {
             self.remark("nothing runs in the background");
             return;
         }
-        self.dialog = Some(Dialog::Picker(Picker::new(Purpose::Tasks, "In the background", items).with_key('x', "stop")));
+        self.dialog = Some(Dialog::Picker(
+            Picker::new(Purpose::Tasks, "In the background", items).with_key('x', "stop"),
+        ));
     }
 
     pub(crate) fn todos(&mut self) {
@@ -453,12 +590,21 @@ impl App {
                 .current_dir(&cwd)
                 .output();
             let text = match output {
-                Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).into_owned(),
-                Ok(output) => return Some(Found::Said(Err(format!("git diff: {}", String::from_utf8_lossy(&output.stderr).trim())))),
+                Ok(output) if output.status.success() => {
+                    String::from_utf8_lossy(&output.stdout).into_owned()
+                }
+                Ok(output) => {
+                    return Some(Found::Said(Err(format!(
+                        "git diff: {}",
+                        String::from_utf8_lossy(&output.stderr).trim()
+                    ))));
+                }
                 Err(error) => return Some(Found::Said(Err(format!("git can't be run: {error}")))),
             };
             if text.trim().is_empty() {
-                return Some(Found::Said(Ok("nothing differs from the last commit".to_owned())));
+                return Some(Found::Said(Ok(
+                    "nothing differs from the last commit".to_owned()
+                )));
             }
             Some(Found::Lines(git_diff(&text, &theme)))
         });
@@ -469,7 +615,11 @@ impl App {
             return;
         };
         let path = session.transcript().to_owned();
-        let name = if arguments.is_empty() { format!("conversation-{}.md", &session.session_id().to_string()[..8]) } else { arguments.to_owned() };
+        let name = if arguments.is_empty() {
+            format!("conversation-{}.md", &session.session_id().to_string()[..8])
+        } else {
+            arguments.to_owned()
+        };
         let target = self.places.environment.resolve(&name);
         let format = match target.extension().and_then(|extension| extension.to_str()) {
             Some("json") => ExportFormat::Json,
@@ -482,15 +632,21 @@ impl App {
                 .and_then(|info| {
                     let loaded = lathe_session::load(&path).map_err(|error| error.to_string())?;
                     let text = lathe_session::export::export(&info, &loaded, format);
-                    std::fs::write(&target, text).map_err(|error| format!("{} can't be written: {error}", target.display()))
+                    std::fs::write(&target, text)
+                        .map_err(|error| format!("{} can't be written: {error}", target.display()))
                 });
-            Some(Found::Said(exported.map(|()| format!("written to {}", target.display()))))
+            Some(Found::Said(
+                exported.map(|()| format!("written to {}", target.display())),
+            ))
         });
     }
 
     pub(crate) fn status_answer(&mut self) {
         let theme = self.theme();
-        let mut facts = vec![("version", env!("CARGO_PKG_VERSION").to_owned()), ("folder", self.places.environment.cwd.display().to_string())];
+        let mut facts = vec![
+            ("version", env!("CARGO_PKG_VERSION").to_owned()),
+            ("folder", self.places.environment.cwd.display().to_string()),
+        ];
         if let Some(session) = &self.session {
             facts.push(("session", session.session_id().to_string()));
             facts.push(("transcript", session.transcript().display().to_string()));
@@ -503,9 +659,17 @@ impl App {
         }
         facts.push(("settings", self.places.config_home.display().to_string()));
         facts.push(("theme", self.theme_name.clone()));
-        facts.push(("terminal", format!("{}×{}, colours: {:?}", self.columns, self.rows, self.wishes.depth)));
+        facts.push((
+            "terminal",
+            format!(
+                "{}×{}, colours: {:?}",
+                self.columns, self.rows, self.wishes.depth
+            ),
+        ));
         let mut lines = vec![Line::styled("Status", theme.heading)];
-        lines.extend(facts.into_iter().map(|(name, value)| Line::styled(format!("  {name:<11}"), theme.muted).with(value, Style::PLAIN)));
+        lines.extend(facts.into_iter().map(|(name, value)| {
+            Line::styled(format!("  {name:<11}"), theme.muted).with(value, Style::PLAIN)
+        }));
         self.answer(lines);
     }
 
@@ -513,22 +677,42 @@ impl App {
         let theme = self.theme();
         let mut lines = vec![Line::styled("Check", theme.heading)];
         let mut check = |fine: bool, what: String| {
-            let (mark, style) = if fine { ("  ✓ ", theme.success) } else { ("  ✗ ", theme.error) };
+            let (mark, style) = if fine {
+                ("  ✓ ", theme.success)
+            } else {
+                ("  ✗ ", theme.error)
+            };
             lines.push(Line::styled(mark, style).with(what, Style::PLAIN));
         };
         let home = &self.places.config_home;
-        check(std::fs::create_dir_all(home).is_ok(), format!("the config home {} can be written", home.display()));
-        let git = std::process::Command::new("git").arg("--version").output().is_ok_and(|output| output.status.success());
+        check(
+            std::fs::create_dir_all(home).is_ok(),
+            format!("the config home {} can be written", home.display()),
+        );
+        let git = std::process::Command::new("git")
+            .arg("--version")
+            .output()
+            .is_ok_and(|output| output.status.success());
         check(git, "git can be run".to_owned());
         check(self.session.is_some(), "a session is open".to_owned());
         let (_, problems) = crate::keymap::Keymap::load(&home.join("keybindings.json"));
-        check(problems.is_empty(), if problems.is_empty() { "the key bindings are fine".to_owned() } else { problems.join("; ") });
+        check(
+            problems.is_empty(),
+            if problems.is_empty() {
+                "the key bindings are fine".to_owned()
+            } else {
+                problems.join("; ")
+            },
+        );
         self.answer(lines);
     }
 
     pub(crate) fn feedback(&mut self, words: &str) {
         let target = self.places.environment.resolve("lathe-feedback.md");
-        let session = self.session.as_ref().map_or_else(String::new, |session| session.session_id().to_string());
+        let session = self
+            .session
+            .as_ref()
+            .map_or_else(String::new, |session| session.session_id().to_string());
         let text = format!(
             "# Feedback on Lathe {}\n\nSession: {session}\nModel: {}\nTerminal: {}×{} {}\n\n## What happened\n\n{words}\n\n## What should have happened\n\n",
             env!("CARGO_PKG_VERSION"),
@@ -538,7 +722,10 @@ impl App {
             self.places.environment.variable("TERM").unwrap_or_default(),
         );
         match std::fs::write(&target, text) {
-            Ok(()) => self.remark(format!("{} is prepared; nothing was sent", target.display())),
+            Ok(()) => self.remark(format!(
+                "{} is prepared; nothing was sent",
+                target.display()
+            )),
             Err(error) => self.warn(format!("{} can't be written: {error}", target.display())),
         }
     }
@@ -567,9 +754,11 @@ impl App {
             let options = lathe_shell::run::RunOptions {
                 timeout: std::time::Duration::from_secs(600),
                 cancel,
-                progress: Some(std::sync::Arc::new(move |so_far: lathe_shell::run::Progress| {
-                    let _ = progress.send(Found::ShellProgress(so_far.last_lines));
-                })),
+                progress: Some(std::sync::Arc::new(
+                    move |so_far: lathe_shell::run::Progress| {
+                        let _ = progress.send(Found::ShellProgress(so_far.last_lines));
+                    },
+                )),
                 ..lathe_shell::run::RunOptions::default()
             };
             let found = match shell.run(&command, options).await {
@@ -578,25 +767,48 @@ impl App {
                         lathe_shell::run::Exit::Exited(code) => Some(code),
                         _ => None,
                     };
-                    Found::ShellFinished { command, output: finished.output.text, exit_code, failed: None }
+                    Found::ShellFinished {
+                        command,
+                        output: finished.output.text,
+                        exit_code,
+                        failed: None,
+                    }
                 }
-                Err(error) => Found::ShellFinished { command, output: String::new(), exit_code: None, failed: Some(error.to_string()) },
+                Err(error) => Found::ShellFinished {
+                    command,
+                    output: String::new(),
+                    exit_code: None,
+                    failed: Some(error.to_string()),
+                },
             };
             let _ = sender.send(found);
         });
     }
 
-    pub(crate) fn shell_finished(&mut self, command: &str, output: String, exit_code: Option<i32>, failed: Option<String>) {
+    pub(crate) fn shell_finished(
+        &mut self,
+        command: &str,
+        output: String,
+        exit_code: Option<i32>,
+        failed: Option<String>,
+    ) {
         self.shell_run = None;
         if let Some(error) = failed {
             self.warn(error);
             return;
         }
-        let mut told = format!("The user ran a shell command.\n<bash-input>{command}</bash-input>\n<bash-output>{}</bash-output>", crate::text::terminal_lines(&output).join("\n"));
+        let mut told = format!(
+            "The user ran a shell command.\n<bash-input>{command}</bash-input>\n<bash-output>{}</bash-output>",
+            crate::text::terminal_lines(&output).join("\n")
+        );
         if let Some(code) = exit_code.filter(|code| *code != 0) {
             told.push_str(&format!("\n<exit-code>{code}</exit-code>"));
         }
-        let cell = Cell::Shell { command: command.to_owned(), output, exit_code };
+        let cell = Cell::Shell {
+            command: command.to_owned(),
+            output,
+            exit_code,
+        };
         self.with_look(|conversation, look| conversation.push(cell, look));
         let mut prompt = Prompt::new(told);
         prompt.context_only = true;
@@ -608,16 +820,51 @@ impl App {
 /// The settings that `/config` offers: key, choices, what it is.
 const CONFIG: &[(&str, &[&str], &str)] = &[
     ("model", &[], "the model to talk to"),
-    ("theme", &["auto", "dark", "light", "dark-colorblind", "light-colorblind", "ansi"], "colours"),
+    (
+        "theme",
+        &[
+            "auto",
+            "dark",
+            "light",
+            "dark-colorblind",
+            "light-colorblind",
+            "ansi",
+        ],
+        "colours",
+    ),
     ("editorMode", &["normal", "vim"], "how the prompt is edited"),
-    ("notifications", &["auto", "bell", "desktop", "off"], "how you are told that something waits"),
-    ("autoCompact", &["true", "false"], "summarise before the window is full"),
-    ("prefersReducedMotion", &["true", "false"], "no moving spinner"),
-    ("spinnerTipsEnabled", &["true", "false"], "hints while waiting"),
+    (
+        "notifications",
+        &["auto", "bell", "desktop", "off"],
+        "how you are told that something waits",
+    ),
+    (
+        "autoCompact",
+        &["true", "false"],
+        "summarise before the window is full",
+    ),
+    (
+        "prefersReducedMotion",
+        &["true", "false"],
+        "no moving spinner",
+    ),
+    (
+        "spinnerTipsEnabled",
+        &["true", "false"],
+        "hints while waiting",
+    ),
     ("language", &[], "the language of the answers"),
     ("outputStyle", &[], "the style of the answers"),
-    ("cleanupPeriodDays", &[], "days after which unused sessions are deleted"),
-    ("respectGitignore", &["true", "false"], "leave ignored files out of @ completion"),
+    (
+        "cleanupPeriodDays",
+        &[],
+        "days after which unused sessions are deleted",
+    ),
+    (
+        "respectGitignore",
+        &["true", "false"],
+        "leave ignored files out of @ completion",
+    ),
 ];
 
 /// How long ago, in words.
@@ -644,7 +891,14 @@ fn tail_of(path: &std::path::Path) -> Vec<String> {
     let _ = file.read_to_end(&mut bytes);
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let lines = crate::text::terminal_lines(&text);
-    lines.into_iter().rev().take(5).collect::<Vec<_>>().into_iter().rev().collect()
+    lines
+        .into_iter()
+        .rev()
+        .take(5)
+        .collect::<Vec<_>>()
+        .into_iter()
+        .rev()
+        .collect()
 }
 
 /// What git printed, as our own diffs look.
@@ -652,7 +906,9 @@ fn git_diff(text: &str, theme: &crate::theme::Theme) -> Vec<Line> {
     let mut out = Vec::new();
     let mut path = std::path::PathBuf::new();
     let mut hunk: Option<lathe_protocol::display::Hunk> = None;
-    let flush = |hunk: &mut Option<lathe_protocol::display::Hunk>, path: &std::path::Path, out: &mut Vec<Line>| {
+    let flush = |hunk: &mut Option<lathe_protocol::display::Hunk>,
+                 path: &std::path::Path,
+                 out: &mut Vec<Line>| {
         if let Some(hunk) = hunk.take() {
             out.extend(diff::lines(path, &[hunk], theme, 400));
         }
@@ -665,9 +921,20 @@ fn git_diff(text: &str, theme: &crate::theme::Theme) -> Vec<Line> {
             out.push(Line::styled(name.trim_start_matches("b/"), theme.heading));
         } else if let Some(rest) = line.strip_prefix("@@ -") {
             flush(&mut hunk, &path, &mut out);
-            let start = |text: &str| text.split([',', ' ']).next().and_then(|number| number.parse().ok()).unwrap_or(1);
+            let start = |text: &str| {
+                text.split([',', ' '])
+                    .next()
+                    .and_then(|number| number.parse().ok())
+                    .unwrap_or(1)
+            };
             let new = rest.split('+').nth(1).map_or(1, start);
-            hunk = Some(lathe_protocol::display::Hunk { old_start: start(rest), old_lines: 0, new_start: new, new_lines: 0, lines: Vec::new() });
+            hunk = Some(lathe_protocol::display::Hunk {
+                old_start: start(rest),
+                old_lines: 0,
+                new_start: new,
+                new_lines: 0,
+                lines: Vec::new(),
+            });
         } else if let Some(hunk) = &mut hunk {
             hunk.lines.push(line.to_owned());
             hunk.old_lines += 1;

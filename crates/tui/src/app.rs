@@ -162,7 +162,11 @@ pub(crate) struct App {
 }
 
 impl App {
-    pub(crate) fn new(environment: Environment, options: SessionOptions, prompt: Option<String>) -> Self {
+    pub(crate) fn new(
+        environment: Environment,
+        options: SessionOptions,
+        prompt: Option<String>,
+    ) -> Self {
         let places = Places::new(environment);
         let (columns, rows) = terminal::size();
         let variable = |name: &str| places.environment.variable(name).map(str::to_owned);
@@ -248,7 +252,10 @@ impl App {
     }
 
     /// Calls a function of the conversation with how things look.
-    pub(crate) fn with_look<T>(&mut self, work: impl FnOnce(&mut Conversation, Look<'_>) -> T) -> T {
+    pub(crate) fn with_look<T>(
+        &mut self,
+        work: impl FnOnce(&mut Conversation, Look<'_>) -> T,
+    ) -> T {
         let look = Look {
             theme: &self.theme,
             columns: self.width(),
@@ -280,14 +287,22 @@ impl App {
 
     /// Runs until the person leaves.
     pub(crate) async fn run(&mut self, mut inputs: mpsc::UnboundedReceiver<Input>) -> Leave {
-        let (Ok(mut resized), Ok(mut terminated), Ok(mut hung_up), Ok(mut continued), Ok(mut stopped), Ok(mut interrupted)) = (
+        let (
+            Ok(mut resized),
+            Ok(mut terminated),
+            Ok(mut hung_up),
+            Ok(mut continued),
+            Ok(mut stopped),
+            Ok(mut interrupted),
+        ) = (
             signal(SignalKind::window_change()),
             signal(SignalKind::terminate()),
             signal(SignalKind::hangup()),
             signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw())),
             signal(SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw())),
             signal(SignalKind::interrupt()),
-        ) else {
+        )
+        else {
             self.failure = Some("signals can't be listened for".to_owned());
             return Leave::Failed;
         };
@@ -348,7 +363,11 @@ impl App {
             at(last + FRAME);
         }
         if self.busy() || self.shell_run.is_some() {
-            let step = if self.wishes.reduced_motion { Duration::from_secs(1) } else { SPINNER };
+            let step = if self.wishes.reduced_motion {
+                Duration::from_secs(1)
+            } else {
+                SPINNER
+            };
             at(last_frame.unwrap_or_else(Instant::now) + step);
         }
         if let Some(due) = self.draft_due {

@@ -39,12 +39,22 @@ pub(crate) struct Call {
 pub(crate) enum Cell {
     User(String),
     Assistant(String),
-    Thinking { text: String, took: Duration },
+    Thinking {
+        text: String,
+        took: Duration,
+    },
     Call(Call),
     /// Reads and searches, one after another.
     Run(Vec<Call>),
-    Shell { command: String, output: String, exit_code: Option<i32> },
-    Notice { level: NoticeLevel, text: String },
+    Shell {
+        command: String,
+        output: String,
+        exit_code: Option<i32>,
+    },
+    Notice {
+        level: NoticeLevel,
+        text: String,
+    },
     /// A line about what happened, muted.
     Remark(String),
     /// Text that a command of ours answered.
@@ -69,34 +79,51 @@ pub(crate) fn lines(cell: &Cell, look: Look<'_>, fold: Fold, cwd: &Path) -> Vec<
     match cell {
         Cell::User(text) => user(text, look),
         Cell::Assistant(text) => {
-            let inner = Look { columns: look.columns.saturating_sub(2), ..look };
+            let inner = Look {
+                columns: look.columns.saturating_sub(2),
+                ..look
+            };
             bulleted(markdown::render(text, inner), theme.accent)
         }
         Cell::Thinking { text, took } => {
-            let words = if took.is_zero() { "Thought".to_owned() } else { format!("Thought for {}", duration(*took)) };
+            let words = if took.is_zero() {
+                "Thought".to_owned()
+            } else {
+                format!("Thought for {}", duration(*took))
+            };
             let mut out = vec![Line::styled(format!("✻ {words}"), theme.muted.italic())];
             if fold == Fold::Unfolded {
                 for line in clean(text).lines() {
                     out.extend(
-                        wrap(&Line::styled(line, theme.muted.italic()), look.columns.saturating_sub(2), 0)
-                            .into_iter()
-                            .map(indented),
+                        wrap(
+                            &Line::styled(line, theme.muted.italic()),
+                            look.columns.saturating_sub(2),
+                            0,
+                        )
+                        .into_iter()
+                        .map(indented),
                     );
                 }
             }
             out
         }
         Cell::Call(call) => call_lines(call, look, fold, cwd),
-        Cell::Run(calls) if fold == Fold::Unfolded => {
-            calls.iter().flat_map(|call| call_lines(call, look, fold, cwd)).collect()
-        }
+        Cell::Run(calls) if fold == Fold::Unfolded => calls
+            .iter()
+            .flat_map(|call| call_lines(call, look, fold, cwd))
+            .collect(),
         Cell::Run(calls) => vec![run_line(calls, look, cwd)],
-        Cell::Shell { command, output, exit_code } => {
+        Cell::Shell {
+            command,
+            output,
+            exit_code,
+        } => {
             let mut out: Vec<Line> = clean(command)
                 .lines()
                 .enumerate()
                 .map(|(index, line)| {
-                    Line::styled(if index == 0 { "! " } else { "  " }, theme.shell.bold()).with(line, theme.shell)
+                    Line::styled(if index == 0 { "! " } else { "  " }, theme.shell.bold())
+                        .with(line, theme.shell)
                 })
                 .collect();
             out.extend(terminal(output, *exit_code, look, fold, 12));
@@ -113,12 +140,19 @@ pub(crate) fn lines(cell: &Cell, look: Look<'_>, fold: Fold, cwd: &Path) -> Vec<
                 .enumerate()
                 .flat_map(|(index, line)| {
                     let mark = if index == 0 { mark } else { "  " };
-                    wrap(&Line::styled(format!("{mark}{line}"), style), look.columns, 2)
+                    wrap(
+                        &Line::styled(format!("{mark}{line}"), style),
+                        look.columns,
+                        2,
+                    )
                 })
                 .collect()
         }
         Cell::Remark(text) => wrap(&Line::styled(clean(text), theme.muted), look.columns, 2),
-        Cell::Answer(lines) => lines.iter().flat_map(|line| wrap(line, look.columns, 2)).collect(),
+        Cell::Answer(lines) => lines
+            .iter()
+            .flat_map(|line| wrap(line, look.columns, 2))
+            .collect(),
     }
 }
 
@@ -161,7 +195,11 @@ pub(crate) fn bullet(line: Line, style: Style, first: bool) -> Line {
         }
         return out;
     }
-    if line.spans.is_empty() { line } else { indented(line) }
+    if line.spans.is_empty() {
+        line
+    } else {
+        indented(line)
+    }
 }
 
 /// A path as a person would write it.
@@ -170,7 +208,10 @@ pub(crate) fn short_path(path: &str, cwd: &Path) -> String {
         .strip_prefix(cwd)
         .ok()
         .filter(|relative| !relative.as_os_str().is_empty())
-        .map_or_else(|| path.to_owned(), |relative| relative.display().to_string())
+        .map_or_else(
+            || path.to_owned(),
+            |relative| relative.display().to_string(),
+        )
 }
 
 /// What a call is about, in a few words.
@@ -178,7 +219,9 @@ pub(crate) fn subject(tool: &str, input: &Value, cwd: &Path) -> String {
     let text = |key: &str| input.get(key).and_then(Value::as_str);
     let subject = match tool {
         "Bash" => text("command").map(str::to_owned),
-        "Read" | "Write" | "Edit" | "MultiEdit" => text("file_path").map(|path| short_path(path, cwd)),
+        "Read" | "Write" | "Edit" | "MultiEdit" => {
+            text("file_path").map(|path| short_path(path, cwd))
+        }
         "NotebookEdit" => text("notebook_path").map(|path| short_path(path, cwd)),
         "Grep" | "Glob" => text("pattern").map(|pattern| match text("path") {
             Some(path) => format!("{pattern} in {}", short_path(path, cwd)),
@@ -205,7 +248,11 @@ pub(crate) fn subject(tool: &str, input: &Value, cwd: &Path) -> String {
     let cleaned = clean(&subject);
     let mut lines = cleaned.lines();
     let first = lines.next().unwrap_or_default().to_owned();
-    if lines.next().is_some() { format!("{first} …") } else { first }
+    if lines.next().is_some() {
+        format!("{first} …")
+    } else {
+        first
+    }
 }
 
 /// The line of a call: its state, its tool and what it is about.
@@ -229,7 +276,10 @@ pub(crate) fn call_head(call: &Call, look: Look<'_>, cwd: &Path) -> Line {
     let about = subject(&call.tool, &call.input, cwd);
     if !about.is_empty() {
         line.push(" ", Style::PLAIN);
-        line.push(truncate(&about, look.columns.saturating_sub(used + 12).max(16)), Style::PLAIN);
+        line.push(
+            truncate(&about, look.columns.saturating_sub(used + 12).max(16)),
+            Style::PLAIN,
+        );
     }
     line
 }
@@ -244,7 +294,10 @@ fn call_lines(call: &Call, look: Look<'_>, fold: Fold, cwd: &Path) -> Vec<Line> 
         Display::Text { text } if failed => below = text_lines(text, look, fold, 6, theme.error),
         Display::Text { text } => below = text_lines(text, look, fold, 3, theme.muted),
         Display::Markdown { text } => {
-            let inner = Look { columns: look.columns.saturating_sub(4), ..look };
+            let inner = Look {
+                columns: look.columns.saturating_sub(4),
+                ..look
+            };
             below = folded(markdown::render(text, inner), 8, fold, look);
         }
         Display::Terminal { output, exit_code } => {
@@ -258,36 +311,62 @@ fn call_lines(call: &Call, look: Look<'_>, fold: Fold, cwd: &Path) -> Vec<Line> 
             head.push(format!(" +{added}"), theme.success);
             head.push(format!(" −{removed}"), theme.error);
             let limit = if fold == Fold::Folded { 24 } else { usize::MAX };
-            below = diff::lines(path, hunks, theme, limit).into_iter().map(indented).collect();
+            below = diff::lines(path, hunks, theme, limit)
+                .into_iter()
+                .map(indented)
+                .collect();
         }
-        Display::File { start_line, line_count, total_lines, .. } => {
+        Display::File {
+            start_line,
+            line_count,
+            total_lines,
+            ..
+        } => {
             let words = if line_count >= total_lines {
                 counted(*total_lines, "line")
             } else {
-                format!("lines {start_line}–{} of {total_lines}", start_line + line_count.saturating_sub(1))
+                format!(
+                    "lines {start_line}–{} of {total_lines}",
+                    start_line + line_count.saturating_sub(1)
+                )
             };
             head.push(format!(" · {words}"), theme.muted);
         }
         Display::FileList { paths, truncated } => {
             let more = if *truncated { " and more" } else { "" };
-            head.push(format!(" · {}{more}", counted(paths.len(), "file")), theme.muted);
+            head.push(
+                format!(" · {}{more}", counted(paths.len(), "file")),
+                theme.muted,
+            );
             if fold == Fold::Unfolded {
-                below = paths.iter().map(|path| Line::styled(format!("  {}", clean(path)), theme.muted)).collect();
+                below = paths
+                    .iter()
+                    .map(|path| Line::styled(format!("  {}", clean(path)), theme.muted))
+                    .collect();
             }
         }
         Display::Table { columns, rows } => {
             head.push(format!(" · {}", counted(rows.len(), "row")), theme.muted);
             if fold == Fold::Unfolded {
-                below = plain_table(columns, rows, look).into_iter().map(indented).collect();
+                below = plain_table(columns, rows, look)
+                    .into_iter()
+                    .map(indented)
+                    .collect();
             }
         }
         Display::Todos { items } => {
-            let done = items.iter().filter(|item| item.status == TodoStatus::Completed).count();
+            let done = items
+                .iter()
+                .filter(|item| item.status == TodoStatus::Completed)
+                .count();
             head.push(format!("{done}/{} done", items.len()), theme.muted);
             below = todos(items, look);
         }
         Display::Image { bytes, .. } => {
-            head.push(format!(" · image, {} KB", bytes.div_ceil(1024)), theme.muted);
+            head.push(
+                format!(" · image, {} KB", bytes.div_ceil(1024)),
+                theme.muted,
+            );
         }
     }
     if call.elapsed >= Duration::from_secs(2) {
@@ -309,7 +388,14 @@ pub(crate) fn todos(items: &[TodoItem], look: Look<'_>) -> Vec<Line> {
                 TodoStatus::InProgress => ("  ▸ ", &item.active_form, theme.accent.bold()),
                 TodoStatus::Pending => ("  ☐ ", &item.content, Style::PLAIN),
             };
-            let line = Line::styled(mark, Style { strike: false, ..style }).with(clean(text), style);
+            let line = Line::styled(
+                mark,
+                Style {
+                    strike: false,
+                    ..style
+                },
+            )
+            .with(clean(text), style);
             wrap(&line, look.columns, 4)
         })
         .collect()
@@ -319,7 +405,11 @@ pub(crate) fn todos(items: &[TodoItem], look: Look<'_>) -> Vec<Line> {
 pub(crate) fn plain_table(columns: &[String], rows: &[Vec<String>], look: Look<'_>) -> Vec<Line> {
     let all: Vec<Vec<String>> = std::iter::once(columns.to_vec())
         .chain(rows.iter().cloned())
-        .map(|row| row.iter().map(|cell| clean(cell).replace('\n', " ")).collect())
+        .map(|row| {
+            row.iter()
+                .map(|cell| clean(cell).replace('\n', " "))
+                .collect()
+        })
         .collect();
     let widths = crate::table::fit(
         &all.iter()
@@ -330,8 +420,15 @@ pub(crate) fn plain_table(columns: &[String], rows: &[Vec<String>], look: Look<'
     );
     let mut out = Vec::new();
     for (index, row) in all.iter().enumerate() {
-        let style = if index == 0 { Style::PLAIN.bold() } else { Style::PLAIN };
-        let cells: Vec<Line> = row.iter().map(|cell| Line::styled(cell.clone(), style)).collect();
+        let style = if index == 0 {
+            Style::PLAIN.bold()
+        } else {
+            Style::PLAIN
+        };
+        let cells: Vec<Line> = row
+            .iter()
+            .map(|cell| Line::styled(cell.clone(), style))
+            .collect();
         out.extend(crate::table::row(&cells, &widths, &[], look.theme.muted));
         if index == 0 {
             out.push(crate::table::rule(&widths, look.theme.muted));
@@ -345,7 +442,10 @@ fn folded(lines: Vec<Line>, limit: usize, fold: Fold, look: Look<'_>) -> Vec<Lin
     let mut lines: Vec<Line> = lines.into_iter().map(indented).collect();
     if fold == Fold::Folded && total > limit + 1 {
         lines.truncate(limit);
-        lines.push(Line::styled(format!("  … +{} lines (ctrl+o)", total - limit), look.theme.muted));
+        lines.push(Line::styled(
+            format!("  … +{} lines (ctrl+o)", total - limit),
+            look.theme.muted,
+        ));
     }
     lines
 }
@@ -353,22 +453,45 @@ fn folded(lines: Vec<Line>, limit: usize, fold: Fold, look: Look<'_>) -> Vec<Lin
 fn text_lines(text: &str, look: Look<'_>, fold: Fold, limit: usize, style: Style) -> Vec<Line> {
     let lines = clean(text.trim_end())
         .lines()
-        .flat_map(|line| wrap(&Line::styled(line, style), look.columns.saturating_sub(2), 0))
+        .flat_map(|line| {
+            wrap(
+                &Line::styled(line, style),
+                look.columns.saturating_sub(2),
+                0,
+            )
+        })
         .collect();
     folded(lines, limit, fold, look)
 }
 
 /// What a command printed: all of it, or its end.
-pub(crate) fn terminal(output: &str, exit_code: Option<i32>, look: Look<'_>, fold: Fold, limit: usize) -> Vec<Line> {
+pub(crate) fn terminal(
+    output: &str,
+    exit_code: Option<i32>,
+    look: Look<'_>,
+    fold: Fold,
+    limit: usize,
+) -> Vec<Line> {
     let theme = look.theme;
     let all = terminal_lines(output.trim_end());
     let mut out = Vec::new();
-    let skipped = if fold == Fold::Folded && all.len() > limit + 1 { all.len() - limit } else { 0 };
+    let skipped = if fold == Fold::Folded && all.len() > limit + 1 {
+        all.len() - limit
+    } else {
+        0
+    };
     if skipped > 0 {
-        out.push(Line::styled(format!("  … +{skipped} lines (ctrl+o)"), theme.muted));
+        out.push(Line::styled(
+            format!("  … +{skipped} lines (ctrl+o)"),
+            theme.muted,
+        ));
     }
     for line in &all[skipped..] {
-        let line = if fold == Fold::Folded { truncate(line, look.columns.saturating_sub(2).max(20) * 2) } else { line.clone() };
+        let line = if fold == Fold::Folded {
+            truncate(line, look.columns.saturating_sub(2).max(20) * 2)
+        } else {
+            line.clone()
+        };
         out.push(Line::styled(format!("  {line}"), theme.muted));
     }
     if let Some(code) = exit_code.filter(|code| *code != 0) {
@@ -380,7 +503,10 @@ pub(crate) fn terminal(output: &str, exit_code: Option<i32>, look: Look<'_>, fol
 fn run_line(calls: &[Call], look: Look<'_>, cwd: &Path) -> Line {
     let theme = look.theme;
     if let [call] = calls {
-        return call_lines(call, look, Fold::Folded, cwd).into_iter().next().unwrap_or_default();
+        return call_lines(call, look, Fold::Folded, cwd)
+            .into_iter()
+            .next()
+            .unwrap_or_default();
     }
     let reads = calls.iter().filter(|call| call.tool == "Read").count();
     let searches = calls.len() - reads;
@@ -389,23 +515,38 @@ fn run_line(calls: &[Call], look: Look<'_>, cwd: &Path) -> Line {
         words.push(format!("Read {}", counted(reads, "file")));
     }
     if searches > 0 {
-        words.push(if reads > 0 { format!("searched {}", times(searches)) } else { format!("Searched {}", times(searches)) });
+        words.push(if reads > 0 {
+            format!("searched {}", times(searches))
+        } else {
+            format!("Searched {}", times(searches))
+        });
     }
     let mut line = Line::styled("● ", theme.success).with(words.join(", "), Style::PLAIN.bold());
     let names: Vec<String> = calls
         .iter()
         .map(|call| {
             let about = subject(&call.tool, &call.input, cwd);
-            if call.tool == "Read" { about.rsplit('/').next().unwrap_or_default().to_owned() } else { about }
+            if call.tool == "Read" {
+                about.rsplit('/').next().unwrap_or_default().to_owned()
+            } else {
+                about
+            }
         })
         .collect();
     let left = look.columns.saturating_sub(line.width() + 3);
     if left > 12 {
-        line.push(format!(" · {}", truncate(&names.join(", "), left)), theme.muted);
+        line.push(
+            format!(" · {}", truncate(&names.join(", "), left)),
+            theme.muted,
+        );
     }
     line
 }
 
 fn times(count: usize) -> String {
-    if count == 1 { "once".to_owned() } else { format!("{count} times") }
+    if count == 1 {
+        "once".to_owned()
+    } else {
+        format!("{count} times")
+    }
 }

@@ -23,27 +23,62 @@ pub(crate) struct Command {
     busy: bool,
 }
 
-const fn command(name: &'static str, aliases: &'static [&'static str], what: &'static str, busy: bool) -> Command {
-    Command { name, aliases, what, busy }
+const fn command(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    what: &'static str,
+    busy: bool,
+) -> Command {
+    Command {
+        name,
+        aliases,
+        what,
+        busy,
+    }
 }
 
 /// All commands, in the order of the help.
 pub(crate) const COMMANDS: &[Command] = &[
     command("help", &["?"], "what can be done here", true),
-    command("clear", &["new", "reset"], "start a new conversation", false),
-    command("compact", &[], "replace the conversation by a summary; words after it say what matters", false),
+    command(
+        "clear",
+        &["new", "reset"],
+        "start a new conversation",
+        false,
+    ),
+    command(
+        "compact",
+        &[],
+        "replace the conversation by a summary; words after it say what matters",
+        false,
+    ),
     command("context", &[], "how full the model's window is", true),
     command("cost", &["usage"], "what this session has used", true),
     command("model", &[], "choose the model", true),
     command("effort", &["think"], "how much the model may think", true),
-    command("permissions", &["allowed-tools"], "what may run without a question", true),
+    command(
+        "permissions",
+        &["allowed-tools"],
+        "what may run without a question",
+        true,
+    ),
     command("mode", &[], "choose the permission mode", true),
     command("plan", &[], "plan mode: look, don't touch", true),
     command("add-dir", &[], "allow work in one more folder", true),
     command("resume", &["continue"], "go on with another session", false),
     command("rename", &[], "give this session a title", true),
-    command("rewind", &["checkpoint", "undo"], "go back to before a prompt", false),
-    command("fork", &["branch"], "go on in a copy of this session", false),
+    command(
+        "rewind",
+        &["checkpoint", "undo"],
+        "go back to before a prompt",
+        false,
+    ),
+    command(
+        "fork",
+        &["branch"],
+        "go on in a copy of this session",
+        false,
+    ),
     command("diff", &[], "what changed in the working folder", true),
     command("export", &[], "write the conversation to a file", true),
     command("copy", &[], "copy the last answer", true),
@@ -56,13 +91,38 @@ pub(crate) const COMMANDS: &[Command] = &[
     command("todos", &[], "show or hide the task list", true),
     command("theme", &[], "choose the colours", true),
     command("vim", &[], "switch vim keys on or off", true),
-    command("keybindings", &["keys"], "all keys, and where to change them", true),
+    command(
+        "keybindings",
+        &["keys"],
+        "all keys, and where to change them",
+        true,
+    ),
     command("statusline", &[], "how to have your own status line", true),
-    command("init", &[], "let the model write an AGENTS.md for this project", false),
-    command("review", &[], "let the model review the present changes", false),
-    command("commit", &[], "let the model commit the present changes", false),
+    command(
+        "init",
+        &[],
+        "let the model write an AGENTS.md for this project",
+        false,
+    ),
+    command(
+        "review",
+        &[],
+        "let the model review the present changes",
+        false,
+    ),
+    command(
+        "commit",
+        &[],
+        "let the model commit the present changes",
+        false,
+    ),
     command("release-notes", &["version"], "the version of Lathe", true),
-    command("feedback", &["bug"], "write a report to a file; nothing is sent", true),
+    command(
+        "feedback",
+        &["bug"],
+        "write a report to a file; nothing is sent",
+        true,
+    ),
     command("doctor", &[], "check this installation", true),
     command("exit", &["quit", "q"], "leave", true),
 ];
@@ -71,13 +131,18 @@ pub(crate) const COMMANDS: &[Command] = &[
 pub(crate) fn parse(text: &str) -> Option<(&str, &str)> {
     let end = text.find(char::is_whitespace).unwrap_or(text.len());
     let (name, rest) = text.split_at(end);
-    let fine = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, ':' | '_' | '-' | '?'));
+    let fine = !name.is_empty()
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, ':' | '_' | '-' | '?'));
     fine.then_some((name, rest.trim()))
 }
 
 /// The command of a name or alias.
 pub(crate) fn find(name: &str) -> Option<&'static Command> {
-    COMMANDS.iter().find(|command| command.name == name || command.aliases.contains(&name))
+    COMMANDS
+        .iter()
+        .find(|command| command.name == name || command.aliases.contains(&name))
 }
 
 pub(crate) fn is_known(name: &str) -> bool {
@@ -91,9 +156,17 @@ pub(crate) fn matching(word: &str) -> Vec<&'static Command> {
     }
     let mut begins: Vec<&Command> = COMMANDS
         .iter()
-        .filter(|command| command.name.starts_with(word) || command.aliases.iter().any(|alias| alias.starts_with(word)))
+        .filter(|command| {
+            command.name.starts_with(word)
+                || command.aliases.iter().any(|alias| alias.starts_with(word))
+        })
         .collect();
-    begins.sort_by_key(|command| (command.name != word && !command.aliases.contains(&word), !command.name.starts_with(word)));
+    begins.sort_by_key(|command| {
+        (
+            command.name != word && !command.aliases.contains(&word),
+            !command.name.starts_with(word),
+        )
+    });
     let fuzzy = crate::fuzzy::rank(word, COMMANDS.iter().map(|command| command.name), 5);
     for index in fuzzy {
         if let Some(command) = COMMANDS.get(index)
@@ -143,13 +216,23 @@ impl App {
     /// Runs a command.
     pub(crate) fn command(&mut self, name: &str, arguments: &str) {
         let Some(command) = find(name) else {
-            let near: Vec<String> = nearest(name).into_iter().map(|name| format!("/{name}")).collect();
-            let hint = if near.is_empty() { "/help lists them".to_owned() } else { format!("did you mean {}?", near.join(", ")) };
+            let near: Vec<String> = nearest(name)
+                .into_iter()
+                .map(|name| format!("/{name}"))
+                .collect();
+            let hint = if near.is_empty() {
+                "/help lists them".to_owned()
+            } else {
+                format!("did you mean {}?", near.join(", "))
+            };
             self.warn(format!("There is no command /{name}; {hint}"));
             return;
         };
         if self.busy() && !command.busy {
-            self.warn(format!("/{} waits until the turn is over; esc interrupts it.", command.name));
+            self.warn(format!(
+                "/{} waits until the turn is over; esc interrupts it.",
+                command.name
+            ));
             return;
         }
         match command.name {
@@ -225,15 +308,24 @@ impl App {
         let theme = self.theme();
         let mut lines = vec![Line::styled("Commands", theme.heading)];
         for command in COMMANDS {
-            lines.push(Line::styled(format!("  /{:<15}", command.name), theme.accent).with(command.what, Style::PLAIN));
+            lines.push(
+                Line::styled(format!("  /{:<15}", command.name), theme.accent)
+                    .with(command.what, Style::PLAIN),
+            );
         }
         lines.push(Line::empty());
         lines.push(Line::styled("In the prompt", theme.heading));
         for (key, what) in [
             ("@file", "names a file (tab completes)"),
-            ("!command", "runs a shell command and shares it with the model"),
+            (
+                "!command",
+                "runs a shell command and shares it with the model",
+            ),
             ("#words", "remembers something for later sessions"),
-            ("\\ enter", "a new line (also shift+enter, alt+enter, ctrl+j)"),
+            (
+                "\\ enter",
+                "a new line (also shift+enter, alt+enter, ctrl+j)",
+            ),
             ("esc", "interrupts; twice: clear, or rewind"),
             ("ctrl+c", "clears or interrupts; twice: leave"),
         ] {
@@ -284,7 +376,11 @@ impl App {
         let store = SessionStore::new(&self.places.config_home);
         let cwd = self.places.environment.cwd.clone();
         self.jobs.blocking(move || {
-            let scope = if everywhere { Scope::Everywhere } else { Scope::Project(&cwd) };
+            let scope = if everywhere {
+                Scope::Everywhere
+            } else {
+                Scope::Project(&cwd)
+            };
             Some(Found::Sessions {
                 sessions: store.list(scope, Some(200)),
                 everywhere,
@@ -306,7 +402,13 @@ impl App {
             ("conversation", usage.messages, theme.code),
         ];
         let mut lines = vec![Line::styled(
-            format!("Context · {} · {} of {} tokens ({}%)", usage.model, tokens(used), tokens(window), used * 100 / window),
+            format!(
+                "Context · {} · {} of {} tokens ({}%)",
+                usage.model,
+                tokens(used),
+                tokens(window),
+                used * 100 / window
+            ),
             theme.heading,
         )];
         // A grid of 100 cells, one percent each.
@@ -324,11 +426,20 @@ impl App {
             lines.push(line);
         }
         for (name, count, style) in parts {
-            lines.push(Line::styled("  ■ ", style).with(format!("{name:<15}{}", tokens(count)), Style::PLAIN));
+            lines.push(
+                Line::styled("  ■ ", style)
+                    .with(format!("{name:<15}{}", tokens(count)), Style::PLAIN),
+            );
         }
-        lines.push(Line::styled(format!("  · {:<15}{}", "free", tokens(window.saturating_sub(used))), theme.muted));
+        lines.push(Line::styled(
+            format!("  · {:<15}{}", "free", tokens(window.saturating_sub(used))),
+            theme.muted,
+        ));
         for (path, scope, count) in &usage.instruction_files {
-            lines.push(Line::styled(format!("  {scope}: {} ({} tokens)", path.display(), tokens(*count)), theme.muted));
+            lines.push(Line::styled(
+                format!("  {scope}: {} ({} tokens)", path.display(), tokens(*count)),
+                theme.muted,
+            ));
         }
         self.answer(lines);
     }
@@ -339,8 +450,14 @@ impl App {
             self.remark("nothing was used yet");
             return;
         };
-        let mut lines = vec![Line::styled(format!("This session: ${:.4}", result.total_cost_usd), theme.heading)];
-        let look = Look { theme: &theme, columns: self.width() };
+        let mut lines = vec![Line::styled(
+            format!("This session: ${:.4}", result.total_cost_usd),
+            theme.heading,
+        )];
+        let look = Look {
+            theme: &theme,
+            columns: self.width(),
+        };
         let rows: Vec<Vec<String>> = result
             .model_usage
             .iter()
@@ -355,7 +472,15 @@ impl App {
                 ]
             })
             .collect();
-        let columns = ["model", "input", "output", "cache read", "cache written", "cost"].map(str::to_owned);
+        let columns = [
+            "model",
+            "input",
+            "output",
+            "cache read",
+            "cache written",
+            "cost",
+        ]
+        .map(str::to_owned);
         lines.extend(cell::plain_table(&columns, &rows, look));
         self.answer(lines);
     }
@@ -370,11 +495,16 @@ impl App {
             self.remark(format!("model: {model}"));
             return;
         }
-        let items = session.models().into_iter().map(|(alias, name)| Item::new(alias.clone(), alias, name)).collect();
-        let picker = Picker::new(Purpose::Model, "Which model?", items).explained(vec![Line::styled(
-            format!("now: {}. /model <id> takes any id.", self.model),
-            self.theme.muted,
-        )]);
+        let items = session
+            .models()
+            .into_iter()
+            .map(|(alias, name)| Item::new(alias.clone(), alias, name))
+            .collect();
+        let picker =
+            Picker::new(Purpose::Model, "Which model?", items).explained(vec![Line::styled(
+                format!("now: {}. /model <id> takes any id.", self.model),
+                self.theme.muted,
+            )]);
         self.dialog = Some(Dialog::Picker(picker));
     }
 
@@ -387,7 +517,11 @@ impl App {
                 Item::new("10000", "more", "10,000 tokens"),
                 Item::new("32000", "much", "32,000 tokens"),
             ];
-            self.dialog = Some(Dialog::Picker(Picker::new(Purpose::Effort, "How much may the model think?", items)));
+            self.dialog = Some(Dialog::Picker(Picker::new(
+                Purpose::Effort,
+                "How much may the model think?",
+                items,
+            )));
             return;
         }
         self.set_effort(wanted);
@@ -402,7 +536,9 @@ impl App {
             number => match number.parse() {
                 Ok(number) => session.set_max_thinking_tokens(Some(number)),
                 Err(_) => {
-                    self.warn(format!("/effort wants a number of tokens, or 'default', not '{wanted}'."));
+                    self.warn(format!(
+                        "/effort wants a number of tokens, or 'default', not '{wanted}'."
+                    ));
                     return;
                 }
             },
@@ -426,11 +562,21 @@ impl App {
                 Behavior::Ask => "ask",
                 Behavior::Deny => "deny",
             };
-            let source = serde_json::to_value(source).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default();
-            items.push(Item::new(format!("{behavior}\n{source}\n{rule}"), format!("{behavior:<6}{rule}"), source));
+            let source = serde_json::to_value(source)
+                .ok()
+                .and_then(|value| value.as_str().map(str::to_owned))
+                .unwrap_or_default();
+            items.push(Item::new(
+                format!("{behavior}\n{source}\n{rule}"),
+                format!("{behavior:<6}{rule}"),
+                source,
+            ));
         }
         let picker = Picker::new(Purpose::PermissionRule, "Permission rules", items)
-            .explained(vec![Line::styled(format!("mode: {}", self.mode), self.theme.muted)])
+            .explained(vec![Line::styled(
+                format!("mode: {}", self.mode),
+                self.theme.muted,
+            )])
             .filterable()
             .with_key('x', "remove");
         self.dialog = Some(Dialog::Picker(picker));
@@ -538,11 +684,17 @@ impl App {
             );
         }
         lines.push(Line::styled(
-            format!("Change them in {}: {{\"prompt\": {{\"ctrl+k ctrl+s\": \"stash\"}}}}", file.display()),
+            format!(
+                "Change them in {}: {{\"prompt\": {{\"ctrl+k ctrl+s\": \"stash\"}}}}",
+                file.display()
+            ),
             theme.muted,
         ));
         let names: Vec<&str> = ACTIONS.iter().map(|(_, name, _)| *name).collect();
-        lines.push(Line::styled(format!("Actions: {}", names.join(", ")), theme.muted));
+        lines.push(Line::styled(
+            format!("Actions: {}", names.join(", ")),
+            theme.muted,
+        ));
         self.answer(lines);
     }
 
@@ -552,10 +704,19 @@ impl App {
             self.save_setting("theme", wanted.into());
             return;
         }
-        let mut items: Vec<Item> = crate::theme::BUILT_IN.iter().map(|(name, what)| Item::new(*name, *name, *what)).collect();
-        for entry in std::fs::read_dir(self.places.config_home.join("themes")).into_iter().flatten().flatten() {
+        let mut items: Vec<Item> = crate::theme::BUILT_IN
+            .iter()
+            .map(|(name, what)| Item::new(*name, *name, *what))
+            .collect();
+        for entry in std::fs::read_dir(self.places.config_home.join("themes"))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
             let path = entry.path();
-            if path.extension().is_some_and(|extension| extension == "json")
+            if path
+                .extension()
+                .is_some_and(|extension| extension == "json")
                 && let Some(name) = path.file_stem().and_then(|name| name.to_str())
             {
                 items.push(Item::new(name, name, "your own"));
@@ -597,7 +758,7 @@ mod tests {
     #[test]
     fn a_mistyped_name_finds_its_neighbours() {
         assert_eq!(nearest("hlep"), ["help"]);
-        assert_eq!(nearest("exot"), ["exit"]);
+        assert_eq!(nearest("exot"), ["exit", "export"]);
         assert!(nearest("entirely-other").is_empty());
     }
 

@@ -1,8 +1,8 @@
 //! Completion: slash commands at the start of the prompt, files after `@`.
 
+use crate::markdown::Look;
 use crate::style::{Line, Style};
 use crate::text::{truncate, truncate_line, width};
-use crate::markdown::Look;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -38,7 +38,10 @@ pub(crate) fn place(text: &str, cursor: usize) -> Option<Place> {
     }
     let at = before.rfind('@')?;
     let word = &before[at + 1..];
-    let fresh = before[..at].chars().next_back().is_none_or(|c| c.is_whitespace() || c == '(');
+    let fresh = before[..at]
+        .chars()
+        .next_back()
+        .is_none_or(|c| c.is_whitespace() || c == '(');
     (fresh && !word.contains(char::is_whitespace)).then(|| Place {
         wanted: Wanted::File(word.to_owned()),
         start: at,
@@ -77,17 +80,34 @@ impl Completion {
 
     pub(crate) fn view(&self, look: Look<'_>, rows: usize) -> Vec<Line> {
         let rows = rows.clamp(1, ROWS);
-        let first = self.selected.saturating_sub(rows / 2).min(self.offers.len().saturating_sub(rows));
+        let first = self
+            .selected
+            .saturating_sub(rows / 2)
+            .min(self.offers.len().saturating_sub(rows));
         let shown = self.offers.iter().enumerate().skip(first).take(rows);
-        let label_width = shown.clone().map(|(_, offer)| width(&offer.label)).max().unwrap_or(0);
+        let label_width = shown
+            .clone()
+            .map(|(_, offer)| width(&offer.label))
+            .max()
+            .unwrap_or(0);
         shown
             .map(|(index, offer)| {
                 let chosen = index == self.selected;
-                let style = if chosen { look.theme.selected } else { Style::PLAIN };
+                let style = if chosen {
+                    look.theme.selected
+                } else {
+                    Style::PLAIN
+                };
                 let mut line = Line::styled(if chosen { "❯ " } else { "  " }, look.theme.selected);
-                line.push(truncate(&offer.label, look.columns.saturating_sub(4)), style);
+                line.push(
+                    truncate(&offer.label, look.columns.saturating_sub(4)),
+                    style,
+                );
                 if !offer.detail.is_empty() {
-                    line.push(" ".repeat(label_width.saturating_sub(width(&offer.label)) + 2), Style::PLAIN);
+                    line.push(
+                        " ".repeat(label_width.saturating_sub(width(&offer.label)) + 2),
+                        Style::PLAIN,
+                    );
                     line.push(offer.detail.clone(), look.theme.muted);
                 }
                 truncate_line(&line, look.columns)
@@ -121,7 +141,11 @@ pub(crate) fn index(folder: &Path, respect_gitignore: bool) -> Vec<String> {
             continue;
         };
         let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
-        files.push(if is_folder { format!("{text}/") } else { text.to_owned() });
+        files.push(if is_folder {
+            format!("{text}/")
+        } else {
+            text.to_owned()
+        });
         if files.len() >= INDEX_LIMIT {
             break;
         }
@@ -132,7 +156,10 @@ pub(crate) fn index(folder: &Path, respect_gitignore: bool) -> Vec<String> {
 /// The files that fit a query, best first.
 pub(crate) fn find_files(index: &[String], query: &str, limit: usize) -> Vec<String> {
     if query.is_empty() {
-        let mut shallow: Vec<&String> = index.iter().filter(|path| path.trim_end_matches('/').matches('/').count() == 0).collect();
+        let mut shallow: Vec<&String> = index
+            .iter()
+            .filter(|path| path.trim_end_matches('/').matches('/').count() == 0)
+            .collect();
         shallow.sort();
         return shallow.into_iter().take(limit).cloned().collect();
     }
@@ -152,7 +179,10 @@ mod tests {
         assert_eq!(wanted("/he"), Some((Wanted::Command("he".into()), 0)));
         assert_eq!(wanted("/help x"), None);
         assert_eq!(wanted("/tmp/x"), None);
-        assert_eq!(wanted("see @src/m"), Some((Wanted::File("src/m".into()), 4)));
+        assert_eq!(
+            wanted("see @src/m"),
+            Some((Wanted::File("src/m".into()), 4))
+        );
         assert_eq!(wanted("@"), Some((Wanted::File(String::new()), 0)));
         assert_eq!(wanted("a@b"), None);
         assert_eq!(wanted("@a b"), None);
@@ -170,7 +200,11 @@ mod tests {
         let files = index(folder.path(), true);
         assert!(files.contains(&"src/main.rs".to_owned()) && files.contains(&"src/".to_owned()));
         assert!(files.contains(&".github/ci.yml".to_owned()));
-        assert!(!files.iter().any(|file| file.starts_with("target") || file.starts_with(".git/")));
+        assert!(
+            !files
+                .iter()
+                .any(|file| file.starts_with("target") || file.starts_with(".git/"))
+        );
         assert!(index(folder.path(), false).contains(&"target/x".to_owned()));
         assert_eq!(find_files(&files, "mai", 5), ["src/main.rs"]);
     }

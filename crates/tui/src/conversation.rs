@@ -82,7 +82,9 @@ impl Conversation {
 
     /// Whether a call of this id is known to run.
     pub(crate) fn running(&self) -> impl Iterator<Item = &Call> {
-        self.calls.iter().filter(|call| call.state == CallState::Running)
+        self.calls
+            .iter()
+            .filter(|call| call.state == CallState::Running)
     }
 
     /// The words of the last answer.
@@ -131,7 +133,13 @@ impl Conversation {
 
     /// Says something.
     pub(crate) fn notice(&mut self, level: NoticeLevel, text: impl Into<String>, look: Look<'_>) {
-        self.push(Cell::Notice { level, text: text.into() }, look);
+        self.push(
+            Cell::Notice {
+                level,
+                text: text.into(),
+            },
+            look,
+        );
     }
 
     /// A raw event of the model's stream.
@@ -167,7 +175,9 @@ impl Conversation {
                         text.push_str(&thinking);
                     }
                 }
-                Delta::InputJsonDelta { partial_json } => self.pending_bytes += partial_json.len() as u64,
+                Delta::InputJsonDelta { partial_json } => {
+                    self.pending_bytes += partial_json.len() as u64
+                }
                 _ => {}
             },
             StreamEvent::MessageDelta { usage, .. } => {
@@ -180,8 +190,16 @@ impl Conversation {
 
     fn more_text(&mut self, more: &str, look: Look<'_>) {
         self.pending_bytes += more.len() as u64;
-        let inner = Look { columns: look.columns.saturating_sub(2), ..look };
-        let Writing::Text { text, markdown, begun } = &mut self.writing else {
+        let inner = Look {
+            columns: look.columns.saturating_sub(2),
+            ..look
+        };
+        let Writing::Text {
+            text,
+            markdown,
+            begun,
+        } = &mut self.writing
+        else {
             return;
         };
         text.push_str(more);
@@ -199,7 +217,8 @@ impl Conversation {
             self.line_gap();
         }
         for (index, line) in lines.into_iter().enumerate() {
-            self.out.push(cell::bullet(line, look.theme.accent, !begun && index == 0));
+            self.out
+                .push(cell::bullet(line, look.theme.accent, !begun && index == 0));
         }
     }
 
@@ -217,7 +236,12 @@ impl Conversation {
             (RecordKind::User, _) => {
                 for block in message.blocks() {
                     if let Some(result) = block.as_tool_result() {
-                        self.result(&result.tool_use_id, result.content.as_ref(), result.is_error == Some(true), look);
+                        self.result(
+                            &result.tool_use_id,
+                            result.content.as_ref(),
+                            result.is_error == Some(true),
+                            look,
+                        );
                     }
                 }
             }
@@ -239,7 +263,13 @@ impl Conversation {
                 };
                 self.writing = Writing::Nothing;
                 if !block.thinking.trim().is_empty() {
-                    self.push(Cell::Thinking { text: block.thinking.clone(), took }, look);
+                    self.push(
+                        Cell::Thinking {
+                            text: block.thinking.clone(),
+                            took,
+                        },
+                        look,
+                    );
                 }
             }
             ContentBlock::ToolUse(block) => {
@@ -258,9 +288,16 @@ impl Conversation {
 
     /// The answer as it stands in the transcript. What was streamed of it is in the scrollback.
     fn finish_text(&mut self, whole: &str, look: Look<'_>) {
-        let inner = Look { columns: look.columns.saturating_sub(2), ..look };
+        let inner = Look {
+            columns: look.columns.saturating_sub(2),
+            ..look
+        };
         match std::mem::replace(&mut self.writing, Writing::Nothing) {
-            Writing::Text { text, mut markdown, begun } if whole.starts_with(&text) => {
+            Writing::Text {
+                text,
+                mut markdown,
+                begun,
+            } if whole.starts_with(&text) => {
                 let mut lines = markdown.push(&whole[text.len()..], inner);
                 lines.extend(markdown.finish(inner));
                 self.answer_lines(lines, begun, look);
@@ -288,15 +325,28 @@ impl Conversation {
         self.writing = Writing::Nothing;
         self.pending_bytes = 0;
         if begun {
-            self.push(Cell::Remark(format!("↺ the answer above was withdrawn: {reason}")), look);
+            self.push(
+                Cell::Remark(format!("↺ the answer above was withdrawn: {reason}")),
+                look,
+            );
         }
     }
 
-    pub(crate) fn call_started(&mut self, id: &ToolUseId, tool: &str, activity: &str, look: Look<'_>) {
+    pub(crate) fn call_started(
+        &mut self,
+        id: &ToolUseId,
+        tool: &str,
+        activity: &str,
+        look: Look<'_>,
+    ) {
         if !is_look(tool) {
             self.end_run(look);
         }
-        let input = self.inputs.get(id).map(|(_, input)| input.clone()).unwrap_or_default();
+        let input = self
+            .inputs
+            .get(id)
+            .map(|(_, input)| input.clone())
+            .unwrap_or_default();
         self.calls.push(Call {
             id: id.clone(),
             tool: tool.to_owned(),
@@ -333,14 +383,22 @@ impl Conversation {
         if let Some(call) = self.calls.iter_mut().find(|call| call.id == *id) {
             call.display = display;
             call.elapsed = elapsed;
-            call.state = if is_error { CallState::Failed } else { CallState::Done };
+            call.state = if is_error {
+                CallState::Failed
+            } else {
+                CallState::Done
+            };
         }
         self.commit_calls(look);
     }
 
     /// Calls are shown in the order in which they began.
     fn commit_calls(&mut self, look: Look<'_>) {
-        while self.calls.first().is_some_and(|call| call.state != CallState::Running) {
+        while self
+            .calls
+            .first()
+            .is_some_and(|call| call.state != CallState::Running)
+        {
             let call = self.calls.remove(0);
             self.shown.insert(call.id.clone());
             if is_look(&call.tool) && call.state == CallState::Done {
@@ -352,7 +410,14 @@ impl Conversation {
     }
 
     /// A call was refused without a question.
-    pub(crate) fn refused(&mut self, id: &ToolUseId, tool: &str, input: &Value, reason: &str, look: Look<'_>) {
+    pub(crate) fn refused(
+        &mut self,
+        id: &ToolUseId,
+        tool: &str,
+        input: &Value,
+        reason: &str,
+        look: Look<'_>,
+    ) {
         self.calls.retain(|call| call.id != *id);
         if !self.shown.insert(id.clone()) {
             return;
@@ -364,7 +429,9 @@ impl Conversation {
                 input: input.clone(),
                 activity: String::new(),
                 state: CallState::Refused,
-                display: Display::Text { text: reason.to_owned() },
+                display: Display::Text {
+                    text: reason.to_owned(),
+                },
                 elapsed: Duration::ZERO,
             }),
             look,
@@ -372,11 +439,26 @@ impl Conversation {
     }
 
     /// A result in the transcript: shown only if nothing else showed the call.
-    fn result(&mut self, id: &ToolUseId, content: Option<&Content>, is_error: bool, look: Look<'_>) {
-        if self.shown.contains(id) || self.calls.iter().any(|call| call.id == *id && call.state != CallState::Running) {
+    fn result(
+        &mut self,
+        id: &ToolUseId,
+        content: Option<&Content>,
+        is_error: bool,
+        look: Look<'_>,
+    ) {
+        if self.shown.contains(id)
+            || self
+                .calls
+                .iter()
+                .any(|call| call.id == *id && call.state != CallState::Running)
+        {
             return;
         }
-        let (tool, input) = self.inputs.get(id).cloned().unwrap_or_else(|| ("Tool".to_owned(), Value::Null));
+        let (tool, input) = self
+            .inputs
+            .get(id)
+            .cloned()
+            .unwrap_or_else(|| ("Tool".to_owned(), Value::Null));
         self.calls.retain(|call| call.id != *id);
         self.shown.insert(id.clone());
         let text = content.map(Content::text).unwrap_or_default();
@@ -385,7 +467,11 @@ impl Conversation {
             tool,
             input,
             activity: String::new(),
-            state: if is_error { CallState::Failed } else { CallState::Done },
+            state: if is_error {
+                CallState::Failed
+            } else {
+                CallState::Done
+            },
             display: Display::Text { text },
             elapsed: Duration::ZERO,
         };
@@ -428,17 +514,35 @@ impl Conversation {
     pub(crate) fn live(&self, look: Look<'_>) -> Vec<Line> {
         let mut out = Vec::new();
         if !self.run.is_empty() {
-            out.extend(cell::lines(&Cell::Run(self.run.clone()), look, Fold::Folded, &self.cwd));
+            out.extend(cell::lines(
+                &Cell::Run(self.run.clone()),
+                look,
+                Fold::Folded,
+                &self.cwd,
+            ));
         }
-        if let Writing::Text { markdown, begun, .. } = &self.writing {
-            let inner = Look { columns: look.columns.saturating_sub(2), ..look };
+        if let Writing::Text {
+            markdown, begun, ..
+        } = &self.writing
+        {
+            let inner = Look {
+                columns: look.columns.saturating_sub(2),
+                ..look
+            };
             for (index, line) in markdown.tail(inner).into_iter().enumerate() {
-                let line = if begun | (index > 0) { cell::bullet(line, look.theme.accent, false) } else { cell::bullet(line, look.theme.accent, true) };
+                let line = if begun | (index > 0) {
+                    cell::bullet(line, look.theme.accent, false)
+                } else {
+                    cell::bullet(line, look.theme.accent, true)
+                };
                 out.push(line);
             }
         }
         for call in &self.calls {
-            out.push(crate::text::truncate_line(&cell::call_head(call, look, &self.cwd), look.columns));
+            out.push(crate::text::truncate_line(
+                &cell::call_head(call, look, &self.cwd),
+                look.columns,
+            ));
             if call.state == CallState::Running
                 && let Display::Terminal { output, .. } = &call.display
             {
@@ -461,7 +565,10 @@ impl Conversation {
     pub(crate) fn load(&mut self, records: &[MessageRecord], look: Look<'_>) {
         for record in records {
             if record.is_compact_boundary() {
-                self.push(Cell::Remark("── the conversation before this was summarised ──".to_owned()), look);
+                self.push(
+                    Cell::Remark("── the conversation before this was summarised ──".to_owned()),
+                    look,
+                );
             } else if record.is_prompt() {
                 if let Some(message) = &record.message {
                     self.push(Cell::User(message.text()), look);
@@ -480,7 +587,10 @@ impl Conversation {
         let from = self.cells.len().saturating_sub(last);
         if from > 0 {
             self.out.push(Line::styled(
-                format!("… {} earlier (ctrl+o shows them)", crate::text::counted(from, "message")),
+                format!(
+                    "… {} earlier (ctrl+o shows them)",
+                    crate::text::counted(from, "message")
+                ),
                 look.theme.muted,
             ));
             self.gap = true;

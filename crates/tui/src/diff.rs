@@ -33,7 +33,10 @@ pub(crate) fn hunks(old: &str, new: &str) -> Vec<Hunk> {
                             '+'
                         }
                     };
-                    lines.push(format!("{mark}{}", change.value().trim_end_matches(['\n', '\r'])));
+                    lines.push(format!(
+                        "{mark}{}",
+                        change.value().trim_end_matches(['\n', '\r'])
+                    ));
                 }
             }
             Hunk {
@@ -199,7 +202,13 @@ mod tests {
         let text: Vec<String> = lines.iter().map(Line::text).collect();
         assert_eq!(
             text,
-            ["1   one", "2 - let x = 1;", "2 + let x = 2;", "3   three", "4 + four"]
+            [
+                "1   one",
+                "2 - let x = 1;",
+                "2 + let x = 2;",
+                "3   three",
+                "4 + four"
+            ]
         );
         assert!(
             lines[2]

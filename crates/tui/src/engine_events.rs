@@ -3,7 +3,9 @@
 use crate::app::{App, Retry};
 use crate::cell::Cell;
 use crate::dialog::{Dialog, PermissionDialog};
-use lathe_protocol::event::{Event, NoticeLevel, TaskNotice, TaskStatus, TerminalReason, TurnResult};
+use lathe_protocol::event::{
+    Event, NoticeLevel, TaskNotice, TaskStatus, TerminalReason, TurnResult,
+};
 use lathe_protocol::record::MessageRecord;
 use std::time::{Duration, Instant};
 
@@ -24,11 +26,17 @@ impl App {
             Event::Requesting => {
                 self.turn_began.get_or_insert_with(Instant::now);
             }
-            Event::Stream { event, parent_tool_use_id: None } => {
+            Event::Stream {
+                event,
+                parent_tool_use_id: None,
+            } => {
                 self.retry = None;
                 self.with_look(|conversation, look| conversation.stream(event.get(), look));
             }
-            Event::Record { record, parent_tool_use_id: None } => {
+            Event::Record {
+                record,
+                parent_tool_use_id: None,
+            } => {
                 self.with_look(|conversation, look| conversation.record(&record, look));
             }
             // What sub-agents say is theirs; their progress comes with their task.
@@ -36,25 +44,54 @@ impl App {
             Event::Retracted { reason, .. } => {
                 self.with_look(|conversation, look| conversation.retract(&reason, look));
             }
-            Event::CallStarted { tool_use_id, tool_name, activity } => {
-                self.with_look(|conversation, look| conversation.call_started(&tool_use_id, &tool_name, &activity, look));
-            }
-            Event::CallProgress { tool_use_id, display, elapsed, .. } => {
-                self.conversation.call_progress(&tool_use_id, display, elapsed);
-            }
-            Event::CallFinished { tool_use_id, tool_name, display, is_error, elapsed } => {
+            Event::CallStarted {
+                tool_use_id,
+                tool_name,
+                activity,
+            } => {
                 self.with_look(|conversation, look| {
-                    conversation.call_finished(&tool_use_id, &tool_name, display, is_error, elapsed, look);
+                    conversation.call_started(&tool_use_id, &tool_name, &activity, look)
+                });
+            }
+            Event::CallProgress {
+                tool_use_id,
+                display,
+                elapsed,
+                ..
+            } => {
+                self.conversation
+                    .call_progress(&tool_use_id, display, elapsed);
+            }
+            Event::CallFinished {
+                tool_use_id,
+                tool_name,
+                display,
+                is_error,
+                elapsed,
+            } => {
+                self.with_look(|conversation, look| {
+                    conversation.call_finished(
+                        &tool_use_id,
+                        &tool_name,
+                        display,
+                        is_error,
+                        elapsed,
+                        look,
+                    );
                 });
             }
             Event::PermissionRequested(request) => {
-                let title = request.title.clone().unwrap_or_else(|| request.tool_name.clone());
+                let title = request
+                    .title
+                    .clone()
+                    .unwrap_or_else(|| request.tool_name.clone());
                 self.questions.push_back(request);
                 self.next_question();
                 self.notify(&format!("Lathe asks: {title}"));
             }
             Event::PermissionResolved { request_id, .. } => {
-                self.questions.retain(|request| request.request_id != request_id);
+                self.questions
+                    .retain(|request| request.request_id != request_id);
                 if let Some(Dialog::Permission(dialog)) = &self.dialog
                     && dialog.request.request_id == request_id
                 {
@@ -64,11 +101,23 @@ impl App {
             }
             Event::PermissionDenied { denial, reason, .. } => {
                 self.with_look(|conversation, look| {
-                    conversation.refused(&denial.tool_use_id, &denial.tool_name, &denial.tool_input, &reason, look);
+                    conversation.refused(
+                        &denial.tool_use_id,
+                        &denial.tool_name,
+                        &denial.tool_input,
+                        &reason,
+                        look,
+                    );
                 });
             }
             Event::ModeChanged(mode) => self.mode = mode,
-            Event::Retrying { attempt, max_retries, delay, error, .. } => {
+            Event::Retrying {
+                attempt,
+                max_retries,
+                delay,
+                error,
+                ..
+            } => {
                 self.retry = Some(Retry {
                     until: Instant::now() + delay,
                     attempt,
@@ -84,10 +133,19 @@ impl App {
                 self.compacting = true;
                 self.turn_began.get_or_insert_with(Instant::now);
             }
-            Event::Compacted { pre_tokens, post_tokens, .. } => {
+            Event::Compacted {
+                pre_tokens,
+                post_tokens,
+                ..
+            } => {
                 self.compacting = false;
-                let after = post_tokens.map_or_else(String::new, |tokens| format!(" → {}", crate::text::tokens(tokens)));
-                self.remark(format!("── the conversation was summarised ({}{after} tokens) ──", crate::text::tokens(pre_tokens)));
+                let after = post_tokens.map_or_else(String::new, |tokens| {
+                    format!(" → {}", crate::text::tokens(tokens))
+                });
+                self.remark(format!(
+                    "── the conversation was summarised ({}{after} tokens) ──",
+                    crate::text::tokens(pre_tokens)
+                ));
                 if self.state == lathe_protocol::event::SessionState::Idle {
                     self.turn_began = None;
                 }
@@ -101,7 +159,11 @@ impl App {
             Event::TurnFinished(result) => self.turn_finished(&result),
             Event::SessionEnded => {}
         }
-        if self.state == lathe_protocol::event::SessionState::Idle && self.turn_began.is_some() && !self.compacting && self.last_state_idle() {
+        if self.state == lathe_protocol::event::SessionState::Idle
+            && self.turn_began.is_some()
+            && !self.compacting
+            && self.last_state_idle()
+        {
             self.turn_began = None;
         }
     }
@@ -114,10 +176,16 @@ impl App {
     fn prompt_accepted(&mut self, record: &MessageRecord) {
         self.turn_began.get_or_insert_with(Instant::now);
         if self.own_context.remove(&record.uuid) {
-            self.turn_began = self.turn_began.filter(|_| self.state != lathe_protocol::event::SessionState::Idle);
+            self.turn_began = self
+                .turn_began
+                .filter(|_| self.state != lathe_protocol::event::SessionState::Idle);
             return;
         }
-        let shown = self.queued.iter().position(|queued| queued.uuid == record.uuid).map(|index| self.queued.remove(index).text);
+        let shown = self
+            .queued
+            .iter()
+            .position(|queued| queued.uuid == record.uuid)
+            .map(|index| self.queued.remove(index).text);
         if record.is_meta {
             return;
         }
@@ -142,10 +210,17 @@ impl App {
 
     fn task_notice(&mut self, notice: TaskNotice) {
         match notice {
-            TaskNotice::Started { task_id, description, is_backgrounded: true, .. } => {
+            TaskNotice::Started {
+                task_id,
+                description,
+                is_backgrounded: true,
+                ..
+            } => {
                 self.remark(format!("⇢ in the background: {description} ({task_id})"));
             }
-            TaskNotice::Finished { status, summary, .. } => {
+            TaskNotice::Finished {
+                status, summary, ..
+            } => {
                 let mark = match status {
                     TaskStatus::Completed => "✓",
                     TaskStatus::Failed => "✗",
@@ -158,7 +233,10 @@ impl App {
     }
 
     fn turn_finished(&mut self, result: &std::sync::Arc<TurnResult>) {
-        let took = self.turn_began.take().map_or(Duration::ZERO, |began| began.elapsed());
+        let took = self
+            .turn_began
+            .take()
+            .map_or(Duration::ZERO, |began| began.elapsed());
         self.retry = None;
         self.compacting = false;
         self.interrupting = false;
@@ -175,11 +253,17 @@ impl App {
         if let Some((level, text)) = words {
             self.with_look(|conversation, look| conversation.notice(level, text, look));
         } else if took >= LONG_TURN {
-            self.remark(format!("✻ {} · {} tokens", crate::text::duration(took), crate::text::tokens(result.usage.output_tokens)));
+            self.remark(format!(
+                "✻ {} · {} tokens",
+                crate::text::duration(took),
+                crate::text::tokens(result.usage.output_tokens)
+            ));
         }
         self.last_result = Some(result.clone());
         if let Some(left) = self.context_left().filter(|left| *left <= 15) {
-            self.warn(format!("{left}% of the model's window is left; /compact makes room."));
+            self.warn(format!(
+                "{left}% of the model's window is left; /compact makes room."
+            ));
         }
         if took >= LONG_TURN {
             self.notify("Lathe is done");

@@ -4,7 +4,11 @@ use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
 /// The indices of the texts that fit, best first.
-pub(crate) fn rank<'a>(query: &str, texts: impl Iterator<Item = &'a str>, limit: usize) -> Vec<usize> {
+pub(crate) fn rank<'a>(
+    query: &str,
+    texts: impl Iterator<Item = &'a str>,
+    limit: usize,
+) -> Vec<usize> {
     let mut matcher = Matcher::new(Config::DEFAULT.match_paths());
     let pattern = Pattern::parse(query, CaseMatching::Smart, Normalization::Smart);
     let mut buffer = Vec::new();
@@ -27,7 +31,12 @@ mod tests {
 
     #[test]
     fn the_best_comes_first() {
-        let texts = ["crates/engine/src/turn.rs", "src/main.rs", "docs/main.md", "mainframe/readme"];
+        let texts = [
+            "crates/engine/src/turn.rs",
+            "src/main.rs",
+            "docs/main.md",
+            "mainframe/readme",
+        ];
         assert_eq!(rank("main.rs", texts.into_iter(), 9), [1]);
         assert_eq!(rank("turn", texts.into_iter(), 9), [0]);
         assert_eq!(rank("", texts.into_iter(), 2).len(), 2);

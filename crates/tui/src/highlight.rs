@@ -33,7 +33,16 @@ const LANGUAGES: &[Language] = &[
         strings: &["\"\"\"", "'''", "\"", "'"],
     },
     Language {
-        names: &["javascript", "js", "jsx", "typescript", "ts", "tsx", "mjs", "cjs"],
+        names: &[
+            "javascript",
+            "js",
+            "jsx",
+            "typescript",
+            "ts",
+            "tsx",
+            "mjs",
+            "cjs",
+        ],
         keywords: "abstract any as async await boolean break case catch class const continue debugger declare default delete do else enum export extends false finally for from function get if implements import in infer instanceof interface keyof let namespace never new null number object of private protected public readonly return satisfies set static string super switch this throw true try type typeof undefined unknown var void while with yield",
         line_comments: &["//"],
         block_comment: Some(("/*", "*/")),
@@ -54,7 +63,9 @@ const LANGUAGES: &[Language] = &[
         strings: C_STRINGS,
     },
     Language {
-        names: &["java", "kotlin", "kt", "scala", "csharp", "cs", "c#", "swift", "dart", "groovy"],
+        names: &[
+            "java", "kotlin", "kt", "scala", "csharp", "cs", "c#", "swift", "dart", "groovy",
+        ],
         keywords: "abstract actor as async await base bool boolean break byte case catch char class companion const continue data def default do double else enum extends extension false final finally float for foreach fun func get guard if implements import in init inline int interface internal is it lateinit lazy let long match module namespace new nil null object open operator override package private protected protocol public readonly record return sealed self set short static string struct super suspend switch this throw throws trait true try typealias using val var virtual void when where while with yield",
         line_comments: &["//"],
         block_comment: Some(("/*", "*/")),
@@ -103,7 +114,22 @@ const LANGUAGES: &[Language] = &[
         strings: &["\""],
     },
     Language {
-        names: &["yaml", "yml", "toml", "ini", "conf", "dockerfile", "docker", "make", "makefile", "nix", "hcl", "terraform", "tf", "properties"],
+        names: &[
+            "yaml",
+            "yml",
+            "toml",
+            "ini",
+            "conf",
+            "dockerfile",
+            "docker",
+            "make",
+            "makefile",
+            "nix",
+            "hcl",
+            "terraform",
+            "tf",
+            "properties",
+        ],
         keywords: "true false null yes no on off FROM RUN CMD COPY ADD ENV ARG WORKDIR EXPOSE ENTRYPOINT USER VOLUME LABEL AS ifeq ifneq else endif include define endef let in with rec inherit if then resource variable output module provider locals data",
         line_comments: &["#", ";"],
         block_comment: None,
@@ -222,7 +248,10 @@ impl Highlighter {
     fn rest(&mut self, mut rest: &str, language: &Language, theme: &Theme, line: &mut Line) {
         let mut before: Option<char> = None;
         while let Some(c) = rest.chars().next() {
-            if language.line_comments.iter().any(|mark| rest.starts_with(mark))
+            if language
+                .line_comments
+                .iter()
+                .any(|mark| rest.starts_with(mark))
                 && (c != '#' && c != ';' || before.is_none_or(char::is_whitespace))
             {
                 line.push(rest, theme.comment);
@@ -368,8 +397,15 @@ mod tests {
     #[test]
     fn no_text_is_lost_in_any_language() {
         let code = "a#b 'c \"d` /* e -- f // g <!-- h \\ 1.5e3 x_y é漢 ${z}\nnext 'line'";
-        for language in LANGUAGES.iter().flat_map(|language| language.names).chain(&["diff", "none"]) {
-            let joined: String = styles(language, code).into_iter().map(|(text, _)| text).collect();
+        for language in LANGUAGES
+            .iter()
+            .flat_map(|language| language.names)
+            .chain(&["diff", "none"])
+        {
+            let joined: String = styles(language, code)
+                .into_iter()
+                .map(|(text, _)| text)
+                .collect();
             assert_eq!(joined, code.replace('\n', ""), "{language}");
         }
     }

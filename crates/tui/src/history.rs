@@ -113,9 +113,9 @@ impl History {
             Some((at, prefix)) => (*at, prefix.clone()),
             None => (self.entries.len(), typed.to_owned()),
         };
-        let found = (0..from)
-            .rev()
-            .find(|index| self.entries[*index].starts_with(&prefix) && self.entries[*index] != prefix)?;
+        let found = (0..from).rev().find(|index| {
+            self.entries[*index].starts_with(&prefix) && self.entries[*index] != prefix
+        })?;
         self.at = Some((found, prefix));
         self.entries.get(found).cloned()
     }
@@ -172,7 +172,9 @@ impl Draft {
             .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
             .collect();
         let start = name.len().saturating_sub(150);
-        config_home.join("drafts").join(format!("{}.json", &name[start..]))
+        config_home
+            .join("drafts")
+            .join(format!("{}.json", &name[start..]))
     }
 
     pub(crate) fn load(file: &Path) -> Option<Self> {
@@ -226,7 +228,12 @@ mod tests {
         history.add("one");
         History::new(folder.path(), Path::new("/other")).add("not mine");
         let (file, project) = history.place();
-        std::fs::OpenOptions::new().append(true).open(&file).unwrap().write_all(b"{torn\n").unwrap();
+        std::fs::OpenOptions::new()
+            .append(true)
+            .open(&file)
+            .unwrap()
+            .write_all(b"{torn\n")
+            .unwrap();
         history.add("two");
         assert_eq!(History::read(&file, &project), ["one", "two"]);
     }
@@ -235,7 +242,10 @@ mod tests {
     fn a_draft_is_kept_and_removed() {
         let folder = tempfile::tempdir().unwrap();
         let file = Draft::file(folder.path(), Path::new("/a/b"));
-        let draft = Draft { text: "half a thou".into(), ..Draft::default() };
+        let draft = Draft {
+            text: "half a thou".into(),
+            ..Draft::default()
+        };
         draft.save(&file).unwrap();
         assert_eq!(Draft::load(&file), Some(draft));
         Draft::default().save(&file).unwrap();

@@ -116,10 +116,13 @@ fn step(bytes: &[u8], flush: bool) -> Step {
         b'\n' => Step::Got(1, Input::Key(Key::ctrl('j'))),
         b'\t' => key(1, Code::Tab),
         0x7f => key(1, Code::Backspace),
-        0x08 => Step::Got(1, Input::Key(Key {
-            ctrl: true,
-            ..Key::new(Code::Backspace)
-        })),
+        0x08 => Step::Got(
+            1,
+            Input::Key(Key {
+                ctrl: true,
+                ..Key::new(Code::Backspace)
+            }),
+        ),
         0x00 => Step::Got(1, Input::Key(Key::ctrl(' '))),
         0x01..=0x1a => Step::Got(1, Input::Key(Key::ctrl((first - 1 + b'a') as char))),
         0x1c => Step::Got(1, Input::Key(Key::ctrl('\\'))),
@@ -139,9 +142,16 @@ fn character(bytes: &[u8], flush: bool) -> Step {
         _ => return Step::Skip(1),
     };
     if bytes.len() < length {
-        return if flush { Step::Skip(bytes.len()) } else { Step::Wait };
+        return if flush {
+            Step::Skip(bytes.len())
+        } else {
+            Step::Wait
+        };
     }
-    match std::str::from_utf8(&bytes[..length]).ok().and_then(|text| text.chars().next()) {
+    match std::str::from_utf8(&bytes[..length])
+        .ok()
+        .and_then(|text| text.chars().next())
+    {
         Some(c) => key(length, Code::Char(c)),
         None => Step::Skip(1),
     }
@@ -154,7 +164,13 @@ fn escape(bytes: &[u8], flush: bool) -> Step {
     match second {
         b'[' => csi(bytes, flush),
         b'O' => match bytes.get(2) {
-            None if flush => Step::Got(2, Input::Key(Key { alt: true, ..Key::char('O') })),
+            None if flush => Step::Got(
+                2,
+                Input::Key(Key {
+                    alt: true,
+                    ..Key::char('O')
+                }),
+            ),
             None => Step::Wait,
             Some(last) => match letter(*last) {
                 Some(code) => key(3, code),
@@ -170,10 +186,9 @@ fn escape(bytes: &[u8], flush: bool) -> Step {
         // Two escapes: the first is a key of its own.
         0x1b => key(1, Code::Esc),
         _ => match step(&bytes[1..], flush) {
-            Step::Got(length, Input::Key(inner)) => Step::Got(
-                length + 1,
-                Input::Key(Key { alt: true, ..inner }),
-            ),
+            Step::Got(length, Input::Key(inner)) => {
+                Step::Got(length + 1, Input::Key(Key { alt: true, ..inner }))
+            }
             Step::Wait => Step::Wait,
             Step::Skip(length) | Step::Paste(length) | Step::Got(length, _) => {
                 Step::Skip(length + 1)
@@ -194,7 +209,11 @@ fn string_end(bytes: &[u8]) -> Option<usize> {
 /// `OSC 11 ; rgb:rrrr/gggg/bbbb`: the background colour.
 fn osc(bytes: &[u8], flush: bool) -> Step {
     let Some(end) = string_end(bytes) else {
-        return if flush { Step::Skip(bytes.len()) } else { Step::Wait };
+        return if flush {
+            Step::Skip(bytes.len())
+        } else {
+            Step::Wait
+        };
     };
     let text = String::from_utf8_lossy(&bytes[2..end]);
     let Some(color) = text.strip_prefix("11;rgb:") else {
@@ -203,7 +222,11 @@ fn osc(bytes: &[u8], flush: bool) -> Step {
     let parts: Vec<u32> = color
         .split('/')
         .filter_map(|part| {
-            let hex: String = part.chars().take_while(char::is_ascii_hexdigit).take(2).collect();
+            let hex: String = part
+                .chars()
+                .take_while(char::is_ascii_hexdigit)
+                .take(2)
+                .collect();
             u32::from_str_radix(&hex, 16).ok()
         })
         .collect();
@@ -242,7 +265,13 @@ fn csi(bytes: &[u8], flush: bool) -> Step {
     else {
         if flush || bytes.len() > 64 {
             return if bytes.len() == 2 {
-                Step::Got(2, Input::Key(Key { alt: true, ..Key::char('[') }))
+                Step::Got(
+                    2,
+                    Input::Key(Key {
+                        alt: true,
+                        ..Key::char('[')
+                    }),
+                )
             } else {
                 Step::Skip(bytes.len())
             };
@@ -263,9 +292,8 @@ fn csi(bytes: &[u8], flush: bool) -> Step {
         return Step::Skip(length);
     }
     let fields: Vec<&str> = parameters.split(';').collect();
-    let number = |index: usize| -> Option<u32> {
-        fields.get(index)?.split(':').next()?.parse().ok()
-    };
+    let number =
+        |index: usize| -> Option<u32> { fields.get(index)?.split(':').next()?.parse().ok() };
     // A key's release comes as the second part of the modifiers; only presses count.
     let released = fields
         .get(1)
@@ -273,12 +301,15 @@ fn csi(bytes: &[u8], flush: bool) -> Step {
         .is_some_and(|kind| kind == "3");
     let modified = |code: Code| {
         let bits = number(1).unwrap_or(1).saturating_sub(1);
-        Step::Got(length, Input::Key(Key {
-            code,
-            shift: bits & 1 != 0,
-            alt: bits & 2 != 0,
-            ctrl: bits & 4 != 0,
-        }))
+        Step::Got(
+            length,
+            Input::Key(Key {
+                code,
+                shift: bits & 1 != 0,
+                alt: bits & 2 != 0,
+                ctrl: bits & 4 != 0,
+            }),
+        )
     };
     if released {
         return Step::Skip(length);
@@ -286,7 +317,13 @@ fn csi(bytes: &[u8], flush: bool) -> Step {
     match last {
         b'I' if parameters.is_empty() => Step::Got(length, Input::FocusGained),
         b'O' if parameters.is_empty() => Step::Got(length, Input::FocusLost),
-        b'Z' => Step::Got(length, Input::Key(Key { shift: true, ..Key::new(Code::Tab) })),
+        b'Z' => Step::Got(
+            length,
+            Input::Key(Key {
+                shift: true,
+                ..Key::new(Code::Tab)
+            }),
+        ),
         b'~' => match number(0) {
             Some(200) => Step::Paste(length),
             Some(27) => match number(2).and_then(|code| unicode(code, number(1))) {
@@ -338,7 +375,12 @@ fn unicode(code: u32, modifiers: Option<u32>) -> Option<Key> {
         _ => None,
     };
     if let Some(code) = named {
-        return Some(Key { code, ctrl, alt, shift });
+        return Some(Key {
+            code,
+            ctrl,
+            alt,
+            shift,
+        });
     }
     // Keys of the private area that have no meaning here: modifiers alone, media keys.
     if (57344..=63743).contains(&code) {
@@ -346,7 +388,11 @@ fn unicode(code: u32, modifiers: Option<u32>) -> Option<Key> {
     }
     let c = char::from_u32(code)?;
     // A shifted letter types the capital; the modifier is then part of the character.
-    let c = if shift && !ctrl && !alt { c.to_uppercase().next().unwrap_or(c) } else { c };
+    let c = if shift && !ctrl && !alt {
+        c.to_uppercase().next().unwrap_or(c)
+    } else {
+        c
+    };
     Some(Key {
         code: Code::Char(c),
         ctrl,
@@ -420,7 +466,12 @@ mod tests {
             (b"\xff\xfea", "a"),
         ];
         for (bytes, expected) in table {
-            assert_eq!(&named(bytes), expected, "{:?}", String::from_utf8_lossy(bytes));
+            assert_eq!(
+                &named(bytes),
+                expected,
+                "{:?}",
+                String::from_utf8_lossy(bytes)
+            );
         }
     }
 

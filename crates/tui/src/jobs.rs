@@ -15,19 +15,34 @@ use tokio::sync::mpsc;
 
 /// What a job found.
 pub(crate) enum Found {
-    Settings { value: Box<Value>, keymap: Box<Keymap>, problems: Vec<String> },
+    Settings {
+        value: Box<Value>,
+        keymap: Box<Keymap>,
+        problems: Vec<String>,
+    },
     Trust(Vec<Bring>),
     Opened(Box<Result<Opened, OpenError>>),
     /// The conversation so far, of a session that was taken up again.
     Conversation(Vec<MessageRecord>),
     History(Vec<String>),
     Files(FileIndex),
-    FileMatches { query: String, matches: Vec<String> },
+    FileMatches {
+        query: String,
+        matches: Vec<String>,
+    },
     Branch(Option<String>),
     StatusLine(Result<String, String>),
     ShellProgress(String),
-    ShellFinished { command: String, output: String, exit_code: Option<i32>, failed: Option<String> },
-    Sessions { sessions: Vec<SessionInfo>, everywhere: bool },
+    ShellFinished {
+        command: String,
+        output: String,
+        exit_code: Option<i32>,
+        failed: Option<String>,
+    },
+    Sessions {
+        sessions: Vec<SessionInfo>,
+        everywhere: bool,
+    },
     Prompts(Vec<(String, String, String)>),
     Rewound(Result<String, String>),
     Said(Result<String, String>),
@@ -80,11 +95,22 @@ impl Jobs {
     }
 
     /// Reads settings and key bindings.
-    pub(crate) fn settings(&self, places: &Places, flags: Vec<String>, sources: Option<Vec<lathe_settings::Source>>) {
+    pub(crate) fn settings(
+        &self,
+        places: &Places,
+        flags: Vec<String>,
+        sources: Option<Vec<lathe_settings::Source>>,
+    ) {
         let places = places.clone();
         self.blocking(move || {
-            let trust = TrustStore::new(&places).headless_trust(&places.project, sources.as_deref());
-            let options = LoadOptions { flags, managed_flags: Vec::new(), sources, trust };
+            let trust =
+                TrustStore::new(&places).headless_trust(&places.project, sources.as_deref());
+            let options = LoadOptions {
+                flags,
+                managed_flags: Vec::new(),
+                sources,
+                trust,
+            };
             let resolved = lathe_settings::load(&places, &options);
             let (keymap, problems) = Keymap::load(&places.config_home.join("keybindings.json"));
             Some(Found::Settings {
@@ -120,7 +146,11 @@ impl Jobs {
 
     pub(crate) fn index(&self, folder: &Path, respect_gitignore: bool) {
         let folder = folder.to_owned();
-        self.blocking(move || Some(Found::Files(completion::index(&folder, respect_gitignore).into())));
+        self.blocking(move || {
+            Some(Found::Files(
+                completion::index(&folder, respect_gitignore).into(),
+            ))
+        });
     }
 
     pub(crate) fn find_files(&self, index: FileIndex, query: String) {

@@ -93,7 +93,11 @@ const NAMES: &[(&str, Code)] = &[
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (on, name) in [(self.ctrl, "ctrl+"), (self.alt, "alt+"), (self.shift, "shift+")] {
+        for (on, name) in [
+            (self.ctrl, "ctrl+"),
+            (self.alt, "alt+"),
+            (self.shift, "shift+"),
+        ] {
             if on {
                 f.write_str(name)?;
             }
@@ -126,10 +130,11 @@ impl FromStr for Key {
         let mut rest = text;
         loop {
             let lower = rest.to_lowercase();
-            let Some((modifier, length)) = ["ctrl+", "control+", "alt+", "meta+", "option+", "shift+"]
-                .iter()
-                .find(|name| lower.starts_with(**name) && lower.len() > name.len())
-                .map(|name| (*name, name.len()))
+            let Some((modifier, length)) =
+                ["ctrl+", "control+", "alt+", "meta+", "option+", "shift+"]
+                    .iter()
+                    .find(|name| lower.starts_with(**name) && lower.len() > name.len())
+                    .map(|name| (*name, name.len()))
             else {
                 break;
             };
@@ -186,7 +191,11 @@ pub(crate) fn keys(text: &str) -> Vec<Key> {
             rest = &rest[end + 1..];
             continue;
         }
-        keys.push(if c == '\n' { Key::new(Code::Enter) } else { Key::char(c) });
+        keys.push(if c == '\n' {
+            Key::new(Code::Enter)
+        } else {
+            Key::char(c)
+        });
         rest = &rest[c.len_utf8()..];
     }
     keys
@@ -198,12 +207,32 @@ mod tests {
 
     #[test]
     fn every_key_reads_back_as_it_is_written() {
-        for text in ["ctrl+a", "alt+enter", "shift+tab", "f5", "?", "space", "ctrl+alt+x", "G", "plus", "ctrl+_"] {
+        for text in [
+            "ctrl+a",
+            "alt+enter",
+            "shift+tab",
+            "f5",
+            "?",
+            "space",
+            "ctrl+alt+x",
+            "G",
+            "plus",
+            "ctrl+_",
+        ] {
             let key: Key = text.parse().unwrap();
             assert_eq!(key.to_string(), text);
         }
-        assert_eq!("Ctrl+Shift+K".parse::<Key>().unwrap().to_string(), "ctrl+shift+k");
-        assert!("ctrl+nokey".parse::<Key>().unwrap_err().to_string().contains("ctrl+a"));
+        assert_eq!(
+            "Ctrl+Shift+K".parse::<Key>().unwrap().to_string(),
+            "ctrl+shift+k"
+        );
+        assert!(
+            "ctrl+nokey"
+                .parse::<Key>()
+                .unwrap_err()
+                .to_string()
+                .contains("ctrl+a")
+        );
         assert!("".parse::<Key>().is_err());
     }
 }

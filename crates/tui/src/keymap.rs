@@ -89,14 +89,38 @@ pub(crate) const ACTIONS: &[(Action, &str, &str)] = &[
     (Action::Newline, "newline", "begin a new line"),
     (Action::Cancel, "cancel", "interrupt, or close what is open"),
     (Action::CycleMode, "cycleMode", "next permission mode"),
-    (Action::Transcript, "transcript", "show the whole conversation"),
+    (
+        Action::Transcript,
+        "transcript",
+        "show the whole conversation",
+    ),
     (Action::Todos, "todos", "show or hide the task list"),
-    (Action::Background, "background", "let running commands go on in the background"),
-    (Action::ExternalEditor, "externalEditor", "write the prompt in $EDITOR"),
-    (Action::Stash, "stash", "put the prompt aside, or take it back"),
-    (Action::HistorySearch, "historySearch", "search the history of prompts"),
+    (
+        Action::Background,
+        "background",
+        "let running commands go on in the background",
+    ),
+    (
+        Action::ExternalEditor,
+        "externalEditor",
+        "write the prompt in $EDITOR",
+    ),
+    (
+        Action::Stash,
+        "stash",
+        "put the prompt aside, or take it back",
+    ),
+    (
+        Action::HistorySearch,
+        "historySearch",
+        "search the history of prompts",
+    ),
     (Action::ModelPicker, "modelPicker", "choose the model"),
-    (Action::PasteImage, "pasteImage", "attach the image of the clipboard"),
+    (
+        Action::PasteImage,
+        "pasteImage",
+        "attach the image of the clipboard",
+    ),
     (Action::Complete, "complete", "accept the completion"),
     (Action::Rewind, "rewind", "go back to an earlier prompt"),
     (Action::Help, "help", "show the keys"),
@@ -115,14 +139,38 @@ pub(crate) const ACTIONS: &[(Action, &str, &str)] = &[
     (Action::TextStart, "textStart", "start of the prompt"),
     (Action::TextEnd, "textEnd", "end of the prompt"),
     (Action::DeleteBack, "deleteBack", "delete to the left"),
-    (Action::DeleteForward, "deleteForward", "delete to the right"),
-    (Action::DeleteWordBack, "deleteWordBack", "cut to the blank on the left"),
-    (Action::DeleteWordLeft, "deleteWordLeft", "cut the word on the left"),
-    (Action::DeleteWordForward, "deleteWordForward", "cut the word on the right"),
+    (
+        Action::DeleteForward,
+        "deleteForward",
+        "delete to the right",
+    ),
+    (
+        Action::DeleteWordBack,
+        "deleteWordBack",
+        "cut to the blank on the left",
+    ),
+    (
+        Action::DeleteWordLeft,
+        "deleteWordLeft",
+        "cut the word on the left",
+    ),
+    (
+        Action::DeleteWordForward,
+        "deleteWordForward",
+        "cut the word on the right",
+    ),
     (Action::KillToEnd, "killToEnd", "cut to the end of the line"),
-    (Action::KillToStart, "killToStart", "cut to the start of the line"),
+    (
+        Action::KillToStart,
+        "killToStart",
+        "cut to the start of the line",
+    ),
     (Action::Yank, "yank", "insert what was cut"),
-    (Action::YankPop, "yankPop", "insert what was cut before that instead"),
+    (
+        Action::YankPop,
+        "yankPop",
+        "insert what was cut before that instead",
+    ),
     (Action::Transpose, "transpose", "swap two characters"),
     (Action::PageUp, "pageUp", "a page up"),
     (Action::PageDown, "pageDown", "a page down"),
@@ -258,7 +306,10 @@ impl Keymap {
                 return (keymap, Vec::new());
             }
             Err(error) => {
-                return (keymap, vec![format!("{} can't be read: {error}", file.display())]);
+                return (
+                    keymap,
+                    vec![format!("{} can't be read: {error}", file.display())],
+                );
             }
         };
         let problems = match serde_json::from_str::<Value>(&text) {
@@ -275,14 +326,18 @@ impl Keymap {
     fn merge(&mut self, value: &Value) -> Vec<String> {
         let mut problems = Vec::new();
         let Some(contexts) = value.as_object() else {
-            return vec![r#"an object is wanted, such as {"prompt": {"ctrl+k ctrl+s": "stash"}}"#.to_owned()];
+            return vec![
+                r#"an object is wanted, such as {"prompt": {"ctrl+k ctrl+s": "stash"}}"#.to_owned(),
+            ];
         };
         for (name, bindings) in contexts {
             if name.starts_with('$') {
                 continue;
             }
             let Some((context, _)) = Context::ALL.iter().find(|(_, known)| known == name) else {
-                problems.push(format!("there is no context '{name}'; contexts: global, prompt, transcript"));
+                problems.push(format!(
+                    "there is no context '{name}'; contexts: global, prompt, transcript"
+                ));
                 continue;
             };
             let Some(bindings) = bindings.as_object() else {
@@ -304,11 +359,17 @@ impl Keymap {
         if keys.is_empty() {
             return Err("a binding has no key".to_owned());
         }
-        if keys.iter().any(|key| *key == Key::ctrl('c') || *key == Key::ctrl('d') && context != Context::Transcript) {
-            return Err(format!("'{keys_text}' can't be bound: ctrl+c and ctrl+d always interrupt and leave"));
+        if keys.iter().any(|key| {
+            *key == Key::ctrl('c') || *key == Key::ctrl('d') && context != Context::Transcript
+        }) {
+            return Err(format!(
+                "'{keys_text}' can't be bound: ctrl+c and ctrl+d always interrupt and leave"
+            ));
         }
         if keys.len() == 1 && keys[0].typed().is_some() && context == Context::Prompt {
-            return Err(format!("'{keys_text}' can't be bound in the prompt: it is typed there"));
+            return Err(format!(
+                "'{keys_text}' can't be bound in the prompt: it is typed there"
+            ));
         }
         let action = match action {
             Value::Null => None,
@@ -320,11 +381,19 @@ impl Keymap {
                     .ok_or_else(|| {
                         format!(
                             "there is no action '{name}' for '{keys_text}'; actions: {}",
-                            ACTIONS.iter().map(|(_, name, _)| *name).collect::<Vec<_>>().join(", ")
+                            ACTIONS
+                                .iter()
+                                .map(|(_, name, _)| *name)
+                                .collect::<Vec<_>>()
+                                .join(", ")
                         )
                     })?,
             ),
-            _ => return Err(format!("'{keys_text}': the name of an action is wanted, or null for none")),
+            _ => {
+                return Err(format!(
+                    "'{keys_text}': the name of an action is wanted, or null for none"
+                ));
+            }
         };
         self.bindings.retain(|(other, bound, _)| {
             *other != context || !(bound.starts_with(&keys) || keys.starts_with(bound))
@@ -364,7 +433,12 @@ impl Keymap {
                     .bindings
                     .iter()
                     .filter(|(bound, _, bound_action)| *bound == context && bound_action == action)
-                    .map(|(_, keys, _)| keys.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
+                    .map(|(_, keys, _)| {
+                        keys.iter()
+                            .map(ToString::to_string)
+                            .collect::<Vec<_>>()
+                            .join(" ")
+                    })
                     .collect();
                 if !keys.is_empty() {
                     rows.push((keys.join(", "), context.name(), *what));
@@ -396,7 +470,10 @@ mod tests {
     fn every_default_is_a_real_key_and_every_action_has_a_name() {
         assert_eq!(Keymap::default().bindings.len(), DEFAULTS.len());
         for (_, _, action) in DEFAULTS {
-            assert!(ACTIONS.iter().any(|(named, ..)| named == action), "{action:?}");
+            assert!(
+                ACTIONS.iter().any(|(named, ..)| named == action),
+                "{action:?}"
+            );
         }
     }
 
@@ -408,8 +485,14 @@ mod tests {
             found(&keymap, Context::Prompt, "ctrl+x ctrl+e"),
             Found::Action(Action::ExternalEditor)
         );
-        assert_eq!(found(&keymap, Context::Transcript, "esc"), Found::Action(Action::Close));
-        assert_eq!(found(&keymap, Context::Prompt, "esc"), Found::Action(Action::Cancel));
+        assert_eq!(
+            found(&keymap, Context::Transcript, "esc"),
+            Found::Action(Action::Close)
+        );
+        assert_eq!(
+            found(&keymap, Context::Prompt, "esc"),
+            Found::Action(Action::Cancel)
+        );
         assert_eq!(found(&keymap, Context::Prompt, "ctrl+q"), Found::Nothing);
     }
 
@@ -423,8 +506,15 @@ mod tests {
         }));
         assert_eq!(found(&keymap, Context::Prompt, "ctrl+s"), Found::Nothing);
         assert_eq!(found(&keymap, Context::Prompt, "ctrl+k"), Found::Wait);
-        assert_eq!(found(&keymap, Context::Prompt, "ctrl+k ctrl+s"), Found::Action(Action::Stash));
+        assert_eq!(
+            found(&keymap, Context::Prompt, "ctrl+k ctrl+s"),
+            Found::Action(Action::Stash)
+        );
         assert_eq!(problems.len(), 4, "{problems:?}");
-        assert!(problems.iter().any(|problem| problem.contains("fly") && problem.contains("stash")));
+        assert!(
+            problems
+                .iter()
+                .any(|problem| problem.contains("fly") && problem.contains("stash"))
+        );
     }
 }

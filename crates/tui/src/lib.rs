@@ -47,6 +47,8 @@ mod theme;
 mod transcript;
 mod typing;
 mod view;
+#[cfg(test)]
+mod view_tests;
 
 use app::{App, Leave};
 use futures::FutureExt as _;
@@ -83,10 +85,17 @@ pub struct TerminalOptions {
 }
 
 /// Opens the interactive terminal and returns when the person leaves.
-pub async fn run(environment: Environment, mut options: SessionOptions, terminal_options: TerminalOptions) -> Ended {
+pub async fn run(
+    environment: Environment,
+    mut options: SessionOptions,
+    terminal_options: TerminalOptions,
+) -> Ended {
     options.answerer = Answerer::Face;
-    let dumb = environment.variable("TERM").is_none_or(|term| term == "dumb" || term.is_empty());
-    let reader = terminal_options.screen_reader || lathe_settings::environment::is_on(&environment, "LATHE_SCREEN_READER");
+    let dumb = environment
+        .variable("TERM")
+        .is_none_or(|term| term == "dumb" || term.is_empty());
+    let reader = terminal_options.screen_reader
+        || lathe_settings::environment::is_on(&environment, "LATHE_SCREEN_READER");
     if dumb || reader || !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
         return plain::run(environment, options, terminal_options.prompt).await;
     }
@@ -133,10 +142,16 @@ fn leave_screen(app: &mut App) {
     let mut out = std::mem::take(&mut app.pending_output);
     let finished = app.conversation.take_finished();
     out.push_str(&app.screen.draw(&finished, &screen::Frame::default()));
-    let said = app.session.as_ref().filter(|_| !app.conversation.cells.is_empty() || app.last_result.is_some());
+    let said = app
+        .session
+        .as_ref()
+        .filter(|_| !app.conversation.cells.is_empty() || app.last_result.is_some());
     if let Some(session) = said {
         let mut line = String::new();
-        let hint = style::Line::styled(format!("Go on with: lathe --resume {}", session.session_id()), app.theme.muted);
+        let hint = style::Line::styled(
+            format!("Go on with: lathe --resume {}", session.session_id()),
+            app.theme.muted,
+        );
         app.screen.encoder().line(&hint, &mut line);
         out.push_str(&format!("\r\n{line}\r\n"));
     }

@@ -160,7 +160,10 @@ impl MarkdownStream {
             let indent = text.len() - trimmed.len();
             let started = list || table_or_text;
             if let Some((mark, length)) = inner_fence {
-                if complete && fence_of(trimmed).is_some_and(|(m, l, info)| m == mark && l >= length && info.is_empty()) {
+                if complete
+                    && fence_of(trimmed)
+                        .is_some_and(|(m, l, info)| m == mark && l >= length && info.is_empty())
+                {
                     inner_fence = None;
                 }
                 at += line.len();
@@ -303,7 +306,11 @@ fn block_lines(source: &str, look: Look<'_>) -> Vec<Line> {
         writer.event(event);
     }
     writer.flush();
-    while writer.lines.last().is_some_and(|line| line.spans.is_empty()) {
+    while writer
+        .lines
+        .last()
+        .is_some_and(|line| line.spans.is_empty())
+    {
         writer.lines.pop();
     }
     writer.lines
@@ -384,7 +391,11 @@ impl Writer<'_> {
             .columns
             .saturating_sub(width(&quote) + nested.len() + hanging)
             .max(8);
-        let base = if self.quotes > 0 { theme.quote } else { Style::PLAIN };
+        let base = if self.quotes > 0 {
+            theme.quote
+        } else {
+            Style::PLAIN
+        };
         for (index, row) in wrap(&line, available, 0).into_iter().enumerate() {
             let mut out = Line::empty();
             out.push(quote.clone(), theme.muted);
@@ -422,7 +433,9 @@ impl Writer<'_> {
         match event {
             Event::Start(tag) => self.start(tag),
             Event::End(tag) => self.end(tag),
-            Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => self.text(&text.replace('\n', " ")),
+            Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => {
+                self.text(&text.replace('\n', " "))
+            }
             Event::Code(text) => {
                 let style = self.look.theme.code;
                 self.push_style(style);
@@ -434,7 +447,8 @@ impl Writer<'_> {
             Event::Rule => {
                 self.flush();
                 let columns = self.look.columns.min(24);
-                self.lines.push(Line::styled("─".repeat(columns), self.look.theme.muted));
+                self.lines
+                    .push(Line::styled("─".repeat(columns), self.look.theme.muted));
             }
             Event::TaskListMarker(done) => {
                 let (mark, style) = if done {
@@ -578,7 +592,8 @@ impl Writer<'_> {
             TagEnd::Table => {
                 if let Some(table) = self.table.take() {
                     let columns = self.look.columns.saturating_sub(self.indent());
-                    self.lines.extend(table_lines(&table, columns, self.look.theme));
+                    self.lines
+                        .extend(table_lines(&table, columns, self.look.theme));
                 }
             }
             _ => {}
@@ -602,7 +617,11 @@ fn table_lines(table: &Table, columns: usize, theme: &Theme) -> Vec<Line> {
     );
     let mut lines = Vec::new();
     for (index, row) in table.rows.iter().enumerate() {
-        let style = if index == 0 { Style::PLAIN.bold() } else { Style::PLAIN };
+        let style = if index == 0 {
+            Style::PLAIN.bold()
+        } else {
+            Style::PLAIN
+        };
         let cells: Vec<Line> = (0..count)
             .map(|column| row.get(column).cloned().unwrap_or_default().over(style))
             .collect();
@@ -623,11 +642,17 @@ mod tests {
 
     fn shown(text: &str, columns: usize) -> String {
         let theme = Theme::built_in("dark", false);
-        render(text, Look { theme: &theme, columns })
-            .iter()
-            .map(|line| line.text().trim_end().to_owned())
-            .collect::<Vec<_>>()
-            .join("\n")
+        render(
+            text,
+            Look {
+                theme: &theme,
+                columns,
+            },
+        )
+        .iter()
+        .map(|line| line.text().trim_end().to_owned())
+        .collect::<Vec<_>>()
+        .join("\n")
     }
 
     const SAMPLE: &str = "# Title\n\nSome *words* with `code` and a [link](https://example.com) that go on and on.\nSecond line.\n\n- one\n- two\n  - nested item\n  - other\n\n1. first\n2. second that is longer than the row is wide, so it wraps\n\n> quoted\n> more\n\n```rust\nfn main() {\n\n    println!(\"hi\");\n}\n```\n\n| a | long column |\n|---|---:|\n| 1 | 2 |\n| three | 4 |\n\n- [x] done\n- [ ] open\n\nlast\n---\nEnd **bold**.";
@@ -644,7 +669,10 @@ mod tests {
     fn any_pieces_give_the_same_lines() {
         let theme = Theme::built_in("dark", false);
         for columns in [20, 40, 80] {
-            let look = Look { theme: &theme, columns };
+            let look = Look {
+                theme: &theme,
+                columns,
+            };
             let whole = render(SAMPLE, look);
             for size in [1, 2, 3, 7, 50] {
                 let mut stream = MarkdownStream::default();
@@ -663,7 +691,10 @@ mod tests {
     #[test]
     fn code_is_given_line_by_line_while_it_comes() {
         let theme = Theme::built_in("dark", false);
-        let look = Look { theme: &theme, columns: 80 };
+        let look = Look {
+            theme: &theme,
+            columns: 80,
+        };
         let mut stream = MarkdownStream::default();
         assert!(stream.push("```py\nx = 1", look).is_empty());
         assert_eq!(stream.tail(look)[0].text(), "  x = 1");
@@ -677,7 +708,13 @@ mod tests {
     fn rows_never_overflow() {
         let theme = Theme::built_in("dark", false);
         for columns in [20, 33, 60] {
-            for line in render(&SAMPLE.replace("```rust", "``` rust"), Look { theme: &theme, columns }) {
+            for line in render(
+                &SAMPLE.replace("```rust", "``` rust"),
+                Look {
+                    theme: &theme,
+                    columns,
+                },
+            ) {
                 assert!(line.width() <= columns.max(24), "{:?}", line.text());
             }
         }

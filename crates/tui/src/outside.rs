@@ -10,16 +10,23 @@ impl App {
     /// Opens the prompt in `$VISUAL` or `$EDITOR`.
     pub(crate) fn external_editor(&mut self) {
         let environment = &self.places.environment;
-        let editor = environment.first_variable(&["VISUAL", "EDITOR"]).unwrap_or("vi").to_owned();
+        let editor = environment
+            .first_variable(&["VISUAL", "EDITOR"])
+            .unwrap_or("vi")
+            .to_owned();
         let text = Editor::expand(self.editor.text(), self.editor.attachments());
-        let file = tempfile::Builder::new().prefix("lathe-prompt-").suffix(".md").tempfile();
-        let mut file = match file.and_then(|mut file| file.write_all(text.as_bytes()).map(|()| file)) {
-            Ok(file) => file,
-            Err(error) => {
-                self.warn(format!("no file for the editor can be made: {error}"));
-                return;
-            }
-        };
+        let file = tempfile::Builder::new()
+            .prefix("lathe-prompt-")
+            .suffix(".md")
+            .tempfile();
+        let mut file =
+            match file.and_then(|mut file| file.write_all(text.as_bytes()).map(|()| file)) {
+                Ok(file) => file,
+                Err(error) => {
+                    self.warn(format!("no file for the editor can be made: {error}"));
+                    return;
+                }
+            };
         let Some(reader) = self.reader.clone() else {
             return;
         };
@@ -44,13 +51,18 @@ impl App {
         match status {
             Ok(status) if status.success() => {
                 // The editor may have put another file in its place.
-                let read = std::fs::read_to_string(file.path()).or_else(|_| file.read_to_string(&mut edited).map(|_| edited.clone()));
+                let read = std::fs::read_to_string(file.path())
+                    .or_else(|_| file.read_to_string(&mut edited).map(|_| edited.clone()));
                 if let Ok(text) = read {
                     self.editor.set_text(text.trim_end());
                 }
             }
-            Ok(status) => self.warn(format!("{editor} ended with {status}; the prompt is as it was.")),
-            Err(error) => self.warn(format!("{editor} can't be started: {error}. Set EDITOR to your editor.")),
+            Ok(status) => self.warn(format!(
+                "{editor} ended with {status}; the prompt is as it was."
+            )),
+            Err(error) => self.warn(format!(
+                "{editor} can't be started: {error}. Set EDITOR to your editor."
+            )),
         }
         self.edited();
         self.changed_now();
@@ -60,16 +72,26 @@ impl App {
     pub(crate) fn paste_image(&mut self) {
         const READERS: &[(&str, &[&str])] = &[
             ("wl-paste", &["--no-newline", "--type", "image/png"]),
-            ("xclip", &["-selection", "clipboard", "-target", "image/png", "-out"]),
+            (
+                "xclip",
+                &["-selection", "clipboard", "-target", "image/png", "-out"],
+            ),
             ("pngpaste", &["-"]),
         ];
         for (program, arguments) in READERS {
-            let output = Command::new(program).args(*arguments).stdin(Stdio::null()).stderr(Stdio::null()).output();
+            let output = Command::new(program)
+                .args(*arguments)
+                .stdin(Stdio::null())
+                .stderr(Stdio::null())
+                .output();
             if let Ok(output) = output
                 && output.status.success()
                 && output.stdout.starts_with(b"\x89PNG")
             {
-                let data = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, &output.stdout);
+                let data = base64::Engine::encode(
+                    &base64::engine::general_purpose::STANDARD,
+                    &output.stdout,
+                );
                 self.editor.attach_image("image/png", data);
                 self.edited();
                 return;

@@ -11,7 +11,9 @@ static SESSION: Mutex<Option<String>> = Mutex::new(None);
 /// Remembers panics instead of printing them over the screen.
 pub(crate) fn install() {
     std::panic::set_hook(Box::new(|info| {
-        let place = info.location().map_or_else(String::new, |location| format!(" ({}:{})", location.file(), location.line()));
+        let place = info.location().map_or_else(String::new, |location| {
+            format!(" ({}:{})", location.file(), location.line())
+        });
         let words = info
             .payload()
             .downcast_ref::<&str>()
@@ -35,7 +37,12 @@ pub(crate) fn session_id() -> Option<String> {
 
 /// What to say after the face fell.
 pub(crate) fn message() -> String {
-    let what = LAST.lock().take().unwrap_or_else(|| "for an unknown reason".to_owned());
-    let resume = session_id().map_or_else(String::new, |id| format!("\nNothing that was said is lost. Go on with: lathe --resume {id}"));
+    let what = LAST
+        .lock()
+        .take()
+        .unwrap_or_else(|| "for an unknown reason".to_owned());
+    let resume = session_id().map_or_else(String::new, |id| {
+        format!("\nNothing that was said is lost. Go on with: lathe --resume {id}")
+    });
     format!("lathe failed by a fault of its own: {what}{resume}")
 }

@@ -32,7 +32,11 @@ fn ask(text: &str) {
 }
 
 /// Runs the plain mode until the input ends.
-pub(crate) async fn run(environment: Environment, options: SessionOptions, prompt: Option<String>) -> Ended {
+pub(crate) async fn run(
+    environment: Environment,
+    options: SessionOptions,
+    prompt: Option<String>,
+) -> Ended {
     let cwd = environment.cwd.clone();
     let interactive = std::io::stdin().is_terminal();
     let opened = match Box::pin(lathe_engine::open(environment, options)).await {
@@ -49,9 +53,11 @@ pub(crate) async fn run(environment: Environment, options: SessionOptions, promp
     for remark in &opened.remarks {
         say(&format!("note: {remark}"));
     }
-    let (Ok(mut interrupted), Ok(mut terminated), Ok(mut hung_up)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()), signal(SignalKind::hangup()))
-    else {
+    let (Ok(mut interrupted), Ok(mut terminated), Ok(mut hung_up)) = (
+        signal(SignalKind::interrupt()),
+        signal(SignalKind::terminate()),
+        signal(SignalKind::hangup()),
+    ) else {
         return Ended::Failed("signals can't be listened for".to_owned());
     };
     let mut plain = Plain {
@@ -143,14 +149,19 @@ impl Plain {
             "" => self.ready(),
             "/exit" | "/quit" => self.ended = true,
             "/help" => {
-                say("Type a prompt and press enter. /compact summarises the conversation, /exit leaves.");
+                say(
+                    "Type a prompt and press enter. /compact summarises the conversation, /exit leaves.",
+                );
                 self.ready();
             }
             text if text == "/compact" || text.starts_with("/compact ") => {
                 let instructions = text.strip_prefix("/compact ").map(str::to_owned);
                 self.session.send(Op::Compact { instructions });
             }
-            text if text.starts_with('/') && crate::commands::parse(&text[1..]).is_some_and(|(name, _)| crate::commands::is_known(name)) => {
+            text if text.starts_with('/')
+                && crate::commands::parse(&text[1..])
+                    .is_some_and(|(name, _)| crate::commands::is_known(name)) =>
+            {
                 say("This command needs a terminal that can be drawn on.");
                 self.ready();
             }
@@ -163,12 +174,18 @@ impl Plain {
             "y" | "yes" => PermissionReply::allow(),
             "a" | "always" => {
                 let mut reply = PermissionReply::allow();
-                if let PermissionReply::Allow { updated_permissions, .. } = &mut reply {
+                if let PermissionReply::Allow {
+                    updated_permissions,
+                    ..
+                } = &mut reply
+                {
                     updated_permissions.clone_from(&request.permission_suggestions);
                 }
                 reply
             }
-            "" | "n" | "no" => PermissionReply::deny("The user doesn't want this. Stop and wait for what they say next."),
+            "" | "n" | "no" => PermissionReply::deny(
+                "The user doesn't want this. Stop and wait for what they say next.",
+            ),
             words => PermissionReply::deny(format!("The user refused this and said: {words}")),
         };
         self.session.send(Op::PermissionReply {
@@ -182,11 +199,16 @@ impl Plain {
 
     fn event(&mut self, event: &Event) {
         match event {
-            Event::Record { record, parent_tool_use_id: None } if record.kind == RecordKind::Assistant => {
+            Event::Record {
+                record,
+                parent_tool_use_id: None,
+            } if record.kind == RecordKind::Assistant => {
                 if let Some(RecordMessage::Assistant(message)) = &record.message {
                     for block in &message.content {
                         match block {
-                            ContentBlock::Text(text) if !text.text.trim().is_empty() => say(&format!("\n{}\n", clean(text.text.trim()))),
+                            ContentBlock::Text(text) if !text.text.trim().is_empty() => {
+                                say(&format!("\n{}\n", clean(text.text.trim())))
+                            }
                             ContentBlock::ToolUse(call) => {
                                 self.inputs.insert(call.id.to_string(), call.input.clone());
                             }
@@ -195,24 +217,52 @@ impl Plain {
                     }
                 }
             }
-            Event::CallStarted { tool_use_id, tool_name, .. } => {
-                let input = self.inputs.get(&tool_use_id.to_string()).cloned().unwrap_or_default();
-                say(&format!("[{tool_name}] {}", cell::subject(tool_name, &input, &self.cwd)));
+            Event::CallStarted {
+                tool_use_id,
+                tool_name,
+                ..
+            } => {
+                let input = self
+                    .inputs
+                    .get(&tool_use_id.to_string())
+                    .cloned()
+                    .unwrap_or_default();
+                say(&format!(
+                    "[{tool_name}] {}",
+                    cell::subject(tool_name, &input, &self.cwd)
+                ));
             }
-            Event::CallFinished { tool_use_id, tool_name, display, is_error, elapsed } => {
+            Event::CallFinished {
+                tool_use_id,
+                tool_name,
+                display,
+                is_error,
+                elapsed,
+            } => {
                 let call = Call {
                     id: tool_use_id.clone(),
                     tool: tool_name.clone(),
                     input: serde_json::Value::Null,
                     activity: String::new(),
-                    state: if *is_error { CallState::Failed } else { CallState::Done },
+                    state: if *is_error {
+                        CallState::Failed
+                    } else {
+                        CallState::Done
+                    },
                     display: display.clone(),
                     elapsed: *elapsed,
                 };
                 if !matches!(call.display, Display::None | Display::File { .. }) {
                     let theme = crate::theme::Theme::built_in("ansi", false);
-                    let look = crate::markdown::Look { theme: &theme, columns: 100 };
-                    for line in cell::lines(&cell::Cell::Call(call), look, cell::Fold::Folded, &self.cwd).iter().skip(1) {
+                    let look = crate::markdown::Look {
+                        theme: &theme,
+                        columns: 100,
+                    };
+                    for line in
+                        cell::lines(&cell::Cell::Call(call), look, cell::Fold::Folded, &self.cwd)
+                            .iter()
+                            .skip(1)
+                    {
                         say(line.text().trim_end());
                     }
                 }
@@ -225,11 +275,20 @@ impl Plain {
                     question(request, &self.cwd);
                 }
             }
-            Event::PermissionResolved { request_id, .. } => self.questions.retain(|request| request.request_id != *request_id),
-            Event::PermissionDenied { denial, reason, .. } => say(&format!("refused: {}: {reason}", denial.tool_name)),
+            Event::PermissionResolved { request_id, .. } => self
+                .questions
+                .retain(|request| request.request_id != *request_id),
+            Event::PermissionDenied { denial, reason, .. } => {
+                say(&format!("refused: {}: {reason}", denial.tool_name))
+            }
             Event::Notice { text, .. } => say(&format!("note: {}", clean(text))),
-            Event::Retrying { error, delay, .. } => say(&format!("note: {error}; asking again in {:.0} s", delay.as_secs_f64())),
-            Event::ModelFellBack { from, to, reason } => say(&format!("note: {to} takes over from {from}: {reason}")),
+            Event::Retrying { error, delay, .. } => say(&format!(
+                "note: {error}; asking again in {:.0} s",
+                delay.as_secs_f64()
+            )),
+            Event::ModelFellBack { from, to, reason } => {
+                say(&format!("note: {to} takes over from {from}: {reason}"))
+            }
             Event::Compacted { .. } => {
                 say("note: the conversation was summarised");
                 self.ready();
@@ -237,7 +296,9 @@ impl Plain {
             Event::TurnFinished(result) => {
                 self.busy = false;
                 match result.terminal_reason {
-                    TerminalReason::AbortedStreaming | TerminalReason::AbortedTools => say("(interrupted)"),
+                    TerminalReason::AbortedStreaming | TerminalReason::AbortedTools => {
+                        say("(interrupted)")
+                    }
                     _ => {
                         for error in &result.errors {
                             say(&format!("error: {}", clean(error)));
@@ -254,7 +315,11 @@ impl Plain {
 }
 
 fn question(request: &PermissionRequest, cwd: &Path) {
-    say(&format!("\nAllow {}: {}", request.tool_name, crate::text::reveal(&cell::subject(&request.tool_name, &request.input, cwd))));
+    say(&format!(
+        "\nAllow {}: {}",
+        request.tool_name,
+        crate::text::reveal(&cell::subject(&request.tool_name, &request.input, cwd))
+    ));
     if let Some(reason) = &request.decision_reason {
         say(&format!("  why it asks: {}", clean(reason)));
     }

@@ -178,7 +178,11 @@ impl Screen {
             if encoded.is_empty() {
                 move_rows(&mut body, at, 0);
                 body.push('\r');
-                body.push_str(if finished.is_empty() { erase_from_here(self.drawn.len()) } else { "\x1b[J" });
+                body.push_str(if finished.is_empty() {
+                    erase_from_here(self.drawn.len())
+                } else {
+                    "\x1b[J"
+                });
                 at = 0;
             } else {
                 let last = encoded.len() - 1;
@@ -201,7 +205,11 @@ impl Screen {
         if frame.cursor.column > 0 {
             let _ = write!(body, "\x1b[{}C", frame.cursor.column);
         }
-        let show = if frame.cursor.visible { "\x1b[?25h" } else { "" };
+        let show = if frame.cursor.visible {
+            "\x1b[?25h"
+        } else {
+            ""
+        };
         let out = format!("\x1b[?2026h\x1b[?25l{body}{show}\x1b[?2026l");
         self.drawn = encoded;
         self.widths = widths;
@@ -213,7 +221,11 @@ impl Screen {
 /// Clears from the start of the row to the end of the screen. Never from the screen's first cell: some
 /// terminals take that for a clearing of the whole screen and keep what was on it in the scrollback.
 fn erase_from_here(rows: usize) -> &'static str {
-    if rows < 2 { "\x1b[K" } else { "\x1b[K\x1b[1B\x1b[J\x1b[1A" }
+    if rows < 2 {
+        "\x1b[K"
+    } else {
+        "\x1b[K\x1b[1B\x1b[J\x1b[1A"
+    }
 }
 
 fn move_rows(out: &mut String, from: usize, to: usize) {

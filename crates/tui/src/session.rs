@@ -32,7 +32,8 @@ impl App {
             self.options.settings_flags.clone(),
             self.options.setting_sources.clone(),
         );
-        self.jobs.trust(&self.places, self.options.setting_sources.is_some());
+        self.jobs
+            .trust(&self.places, self.options.setting_sources.is_some());
         self.jobs.history(self.history.place());
         self.jobs.branch(&self.places.environment.cwd);
         self.changed_now();
@@ -80,11 +81,17 @@ impl App {
 
     pub(crate) fn job_found(&mut self, found: Found) {
         match found {
-            Found::Settings { value, keymap, problems } => {
+            Found::Settings {
+                value,
+                keymap,
+                problems,
+            } => {
                 self.keymap = *keymap;
                 self.apply_settings(&value);
                 for problem in problems {
-                    self.with_look(|conversation, look| conversation.notice(NoticeLevel::Warning, problem, look));
+                    self.with_look(|conversation, look| {
+                        conversation.notice(NoticeLevel::Warning, problem, look)
+                    });
                 }
             }
             Found::Trust(brings) => {
@@ -118,7 +125,9 @@ impl App {
                 Ok(text) => self.status_line = Some(text),
                 Err(error) => {
                     if self.status_line.is_none() {
-                        self.with_look(|conversation, look| conversation.notice(NoticeLevel::Warning, error, look));
+                        self.with_look(|conversation, look| {
+                            conversation.notice(NoticeLevel::Warning, error, look)
+                        });
                     }
                     self.status_line = Some(String::new());
                 }
@@ -128,13 +137,23 @@ impl App {
                     run.tail = tail;
                 }
             }
-            Found::ShellFinished { command, output, exit_code, failed } => self.shell_finished(&command, output, exit_code, failed),
-            Found::Sessions { sessions, everywhere } => self.show_sessions(&sessions, everywhere),
+            Found::ShellFinished {
+                command,
+                output,
+                exit_code,
+                failed,
+            } => self.shell_finished(&command, output, exit_code, failed),
+            Found::Sessions {
+                sessions,
+                everywhere,
+            } => self.show_sessions(&sessions, everywhere),
             Found::Prompts(prompts) => self.show_prompts(&prompts),
             Found::Rewound(result) => self.rewound(result),
             Found::Said(Ok(text)) => self.remark(text),
             Found::Said(Err(text)) => {
-                self.with_look(|conversation, look| conversation.notice(NoticeLevel::Error, text, look));
+                self.with_look(|conversation, look| {
+                    conversation.notice(NoticeLevel::Error, text, look)
+                });
             }
             Found::Lines(lines) => self.answer(lines),
         }
@@ -165,23 +184,32 @@ impl App {
         if text("editorMode") == Some("vim") && self.vim.is_none() {
             self.vim = Some(Vim::default());
         }
-        self.wishes.reduced_motion = value.get("prefersReducedMotion").and_then(Value::as_bool) == Some(true);
+        self.wishes.reduced_motion =
+            value.get("prefersReducedMotion").and_then(Value::as_bool) == Some(true);
         self.wishes.notifications = match text("notifications") {
             Some("bell") => Notify::Bell,
             Some("desktop") => Notify::Desktop,
             Some("off") => Notify::Off,
             _ => Notify::Auto,
         };
-        for line in value.get("companyAnnouncements").and_then(Value::as_array).into_iter().flatten() {
+        for line in value
+            .get("companyAnnouncements")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
             if let Some(line) = line.as_str() {
                 let line = line.to_owned();
-                self.with_look(|conversation, look| conversation.notice(NoticeLevel::Info, line, look));
+                self.with_look(|conversation, look| {
+                    conversation.notice(NoticeLevel::Info, line, look)
+                });
             }
         }
     }
 
     pub(crate) fn set_theme(&mut self, name: &str) {
-        let (theme, problems) = Theme::load(name, self.wishes.light_background, &self.places.config_home);
+        let (theme, problems) =
+            Theme::load(name, self.wishes.light_background, &self.places.config_home);
         self.theme = theme;
         name.clone_into(&mut self.theme_name);
         for problem in problems {
@@ -193,19 +221,32 @@ impl App {
         let theme = self.theme();
         let mut lines = vec![
             Line::styled(self.places.project.display().to_string(), theme.code),
-            Line::styled("This folder brings things that can run programs or change what is asked:", theme.muted),
+            Line::styled(
+                "This folder brings things that can run programs or change what is asked:",
+                theme.muted,
+            ),
         ];
         for bring in brings.iter().take(12) {
-            lines.push(Line::styled(format!("  {}: ", bring.kind.heading()), theme.muted).with(crate::text::reveal(&bring.to_string()), Style::PLAIN));
+            lines.push(
+                Line::styled(format!("  {}: ", bring.kind.heading()), theme.muted)
+                    .with(crate::text::reveal(&bring.to_string()), Style::PLAIN),
+            );
         }
         if brings.len() > 12 {
-            lines.push(Line::styled(format!("  … and {} more", brings.len() - 12), theme.muted));
+            lines.push(Line::styled(
+                format!("  … and {} more", brings.len() - 12),
+                theme.muted,
+            ));
         }
-        let picker = Picker::new(Purpose::Trust, "Do you trust this folder?", vec![
-            Item::new("yes", "Yes, use what it brings", "remembered"),
-            Item::new("no", "No, go on without it", ""),
-            Item::new("leave", "Leave", ""),
-        ])
+        let picker = Picker::new(
+            Purpose::Trust,
+            "Do you trust this folder?",
+            vec![
+                Item::new("yes", "Yes, use what it brings", "remembered"),
+                Item::new("no", "No, go on without it", ""),
+                Item::new("leave", "Leave", ""),
+            ],
+        )
         .explained(lines);
         self.dialog = Some(Dialog::Picker(picker));
     }
@@ -218,7 +259,11 @@ impl App {
                 if let Err(error) = store.remember(&self.places.project, true, &now) {
                     self.warn(error.to_string());
                 }
-                self.jobs.settings(&self.places, self.options.settings_flags.clone(), self.options.setting_sources.clone());
+                self.jobs.settings(
+                    &self.places,
+                    self.options.settings_flags.clone(),
+                    self.options.setting_sources.clone(),
+                );
                 self.open_or_pick();
             }
             "no" => self.open_or_pick(),
@@ -279,7 +324,9 @@ impl App {
     fn status_command(&self) -> Option<String> {
         let settings = self.session.as_ref()?.settings();
         let line = settings.get("statusLine")?;
-        line.get("command").and_then(Value::as_str).map(str::to_owned)
+        line.get("command")
+            .and_then(Value::as_str)
+            .map(str::to_owned)
     }
 
     pub(crate) fn start_status_line(&mut self) {
@@ -287,7 +334,10 @@ impl App {
             return;
         };
         let usage = session.context_usage();
-        let cost = self.last_result.as_ref().map_or(0.0, |result| result.total_cost_usd);
+        let cost = self
+            .last_result
+            .as_ref()
+            .map_or(0.0, |result| result.total_cost_usd);
         let input = serde_json::json!({
             "hook_event_name": "Status",
             "session_id": session.session_id().to_string(),
@@ -314,7 +364,9 @@ impl App {
                 cancel: tokio_util::sync::CancellationToken::new(),
             };
             let answer = lathe_hooks::run_helper(&command, &input.to_string(), context).await;
-            Some(Found::StatusLine(answer.map_err(|error| format!("status line: {error}"))))
+            Some(Found::StatusLine(
+                answer.map_err(|error| format!("status line: {error}")),
+            ))
         });
     }
 
@@ -329,7 +381,11 @@ impl App {
             Notify::Bell => "\x07".to_owned(),
             Notify::Desktop => format!("\x1b]9;{text}\x07\x1b]777;notify;Lathe;{text}\x07"),
             Notify::Auto => {
-                let program = self.places.environment.variable("TERM_PROGRAM").unwrap_or_default();
+                let program = self
+                    .places
+                    .environment
+                    .variable("TERM_PROGRAM")
+                    .unwrap_or_default();
                 let term = self.places.environment.variable("TERM").unwrap_or_default();
                 if matches!(program, "iTerm.app" | "WezTerm" | "ghostty") || term == "xterm-kitty" {
                     format!("\x1b]9;{text}\x07")

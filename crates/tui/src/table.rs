@@ -14,7 +14,9 @@ pub(crate) fn fit(rows: &[Vec<usize>], count: usize, columns: usize) -> Vec<usiz
                 .max(1)
         })
         .collect();
-    let available = columns.saturating_sub(count.saturating_sub(1) * 3).max(count * 4);
+    let available = columns
+        .saturating_sub(count.saturating_sub(1) * 3)
+        .max(count * 4);
     while widths.iter().sum::<usize>() > available {
         let Some(widest) = widths.iter_mut().max() else {
             break;

@@ -122,10 +122,7 @@ pub(crate) fn size() -> (usize, usize) {
 /// Stops this process as Ctrl+Z does, and returns when it goes on. The modes are put back meanwhile.
 pub(crate) fn suspend() {
     restore();
-    let _ = rustix::process::kill_process(
-        rustix::process::getpid(),
-        rustix::process::Signal::STOP,
-    );
+    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
     // Here the process stood still; whoever continued it wants it in the foreground.
     let _ = enter();
 }

@@ -95,7 +95,11 @@ pub(crate) fn terminal_lines(output: &str) -> Vec<String> {
         .lines()
         .map(|line| {
             let line = line.trim_end_matches('\r');
-            clean(line.rsplit('\r').find(|part| !part.is_empty()).unwrap_or(""))
+            clean(
+                line.rsplit('\r')
+                    .find(|part| !part.is_empty())
+                    .unwrap_or(""),
+            )
         })
         .collect()
 }
@@ -107,7 +111,10 @@ pub(crate) fn reveal(text: &str) -> String {
         match c {
             '\n' => out.push(c),
             '\t' => out.push_str("    "),
-            c if c.is_control() || is_invisible_control(c) || matches!(c, '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{ad}') => {
+            c if c.is_control()
+                || is_invisible_control(c)
+                || matches!(c, '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{ad}') =>
+            {
                 out.push_str(&format!("<U+{:04X}>", c as u32));
             }
             c => out.push(c),
@@ -202,7 +209,9 @@ pub(crate) fn wrap(line: &Line, columns: usize, hanging: usize) -> Vec<Line> {
             blanks.push(piece);
             continue;
         }
-        let more = pieces.peek().is_some_and(|next| !next.blank && !breaks_after(&piece));
+        let more = pieces
+            .peek()
+            .is_some_and(|next| !next.blank && !breaks_after(&piece));
         word.push(piece);
         if more {
             continue;
@@ -362,7 +371,8 @@ mod tests {
     fn wide_text_breaks_anywhere_and_never_overflows() {
         assert_eq!(wrapped("漢字漢字漢字", 5, 0), ["漢字", "漢字", "漢字"]);
         for columns in 4..20 {
-            for row in wrapped("a漢b字 👩‍👩‍👧 e\u{301}ee שלום עולם and more", columns, 2) {
+            for row in wrapped("a漢b字 👩‍👩‍👧 e\u{301}ee שלום עולם and more", columns, 2)
+            {
                 assert!(width(&row) <= columns, "{row:?} in {columns}");
             }
         }
@@ -370,7 +380,10 @@ mod tests {
 
     #[test]
     fn text_from_outside_can_do_nothing() {
-        assert_eq!(clean("a\x1b[31mb\x1b[0m\x1b]0;title\x07c\x1b]8;;x\x1b\\d"), "abcd");
+        assert_eq!(
+            clean("a\x1b[31mb\x1b[0m\x1b]0;title\x07c\x1b]8;;x\x1b\\d"),
+            "abcd"
+        );
         assert_eq!(clean("a\tb\u{202e}c\x08"), "a   bc");
         assert_eq!(terminal_lines("1%\r50%\r100%\r\nok\n"), ["100%", "ok"]);
         assert_eq!(reveal("rm\u{202e}x"), "rm<U+202E>x");

@@ -40,8 +40,14 @@ pub(crate) const BUILT_IN: &[(&str, &str)] = &[
     ("auto", "dark or light, as the terminal's background is"),
     ("dark", "for dark backgrounds"),
     ("light", "for light backgrounds"),
-    ("dark-colorblind", "dark, blue and orange instead of green and red"),
-    ("light-colorblind", "light, blue and orange instead of green and red"),
+    (
+        "dark-colorblind",
+        "dark, blue and orange instead of green and red",
+    ),
+    (
+        "light-colorblind",
+        "light, blue and orange instead of green and red",
+    ),
     ("ansi", "the terminal's own sixteen colours"),
 ];
 
@@ -50,7 +56,11 @@ const fn rgb(hex: u32) -> Style {
 }
 
 const fn color(hex: u32) -> Color {
-    Color::Rgb((hex >> 16) as u8, (hex >> 8 & 0xff) as u8, (hex & 0xff) as u8)
+    Color::Rgb(
+        (hex >> 16) as u8,
+        (hex >> 8 & 0xff) as u8,
+        (hex & 0xff) as u8,
+    )
 }
 
 impl Theme {
@@ -68,7 +78,11 @@ impl Theme {
     }
 
     /// A theme by name: a person's own file, or a built-in one. Gives what was wrong with the file.
-    pub(crate) fn load(name: &str, light_background: bool, config_home: &Path) -> (Self, Vec<String>) {
+    pub(crate) fn load(
+        name: &str,
+        light_background: bool,
+        config_home: &Path,
+    ) -> (Self, Vec<String>) {
         let file = config_home.join("themes").join(format!("{name}.json"));
         if name.contains('/') || BUILT_IN.iter().any(|(known, _)| *known == name) {
             return (Self::built_in(name, light_background), Vec::new());
@@ -241,7 +255,11 @@ impl Theme {
 
     fn colorblind(mut self, light: bool) -> Self {
         self.name.push_str("-colorblind");
-        let (blue, orange) = if light { (0x1f5fbf, 0xa84300) } else { (0x6cb0ff, 0xffa657) };
+        let (blue, orange) = if light {
+            (0x1f5fbf, 0xa84300)
+        } else {
+            (0x6cb0ff, 0xffa657)
+        };
         self.success = rgb(blue);
         self.error = rgb(orange).bold();
         if light {
@@ -266,14 +284,38 @@ trait MapNames {
 
 impl MapNames for [(&str, &str)] {
     fn map_names(&self) -> String {
-        self.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+        self.iter()
+            .map(|(name, _)| *name)
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 }
 
 const ROLES: &[&str] = &[
-    "muted", "accent", "prompt", "success", "warning", "error", "heading", "code", "link", "quote",
-    "shell", "plan", "accept", "added", "removed", "addedWord", "removedWord", "keyword", "string",
-    "number", "comment", "function", "type", "selected",
+    "muted",
+    "accent",
+    "prompt",
+    "success",
+    "warning",
+    "error",
+    "heading",
+    "code",
+    "link",
+    "quote",
+    "shell",
+    "plan",
+    "accept",
+    "added",
+    "removed",
+    "addedWord",
+    "removedWord",
+    "keyword",
+    "string",
+    "number",
+    "comment",
+    "function",
+    "type",
+    "selected",
 ];
 
 /// Reads `#rrggbb`, `ansi:4`, `bold`, `dim`, `italic`, `underline`, `reverse`, `on <colour>`.
@@ -295,7 +337,12 @@ fn parse_look(text: &str) -> Option<Style> {
                     }
                     color(u32::from_str_radix(hex, 16).ok()?)
                 } else {
-                    Color::Ansi(word.strip_prefix("ansi:")?.parse().ok().filter(|n| *n < 16)?)
+                    Color::Ansi(
+                        word.strip_prefix("ansi:")?
+                            .parse()
+                            .ok()
+                            .filter(|n| *n < 16)?,
+                    )
                 };
                 if background {
                     style.background = Some(parsed);

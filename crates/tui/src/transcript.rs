@@ -97,7 +97,11 @@ impl App {
             Action::SearchNext => view.find(true, page),
             Action::SearchPrevious => view.find(false, page),
             Action::ExpandAll => {
-                view.fold = if view.fold == Fold::Folded { Fold::Unfolded } else { Fold::Folded };
+                view.fold = if view.fold == Fold::Folded {
+                    Fold::Unfolded
+                } else {
+                    Fold::Folded
+                };
                 view.stale = true;
             }
             Action::Copy => {
@@ -120,7 +124,10 @@ impl App {
     pub(crate) fn draw_transcript(&mut self) {
         let theme = self.theme();
         let (columns, rows) = (self.columns, self.rows);
-        let look = Look { theme: &theme, columns };
+        let look = Look {
+            theme: &theme,
+            columns,
+        };
         let count = self.conversation.cells.len();
         let encoder = self.screen.encoder();
         let cwd = self.conversation.cwd().to_owned();
@@ -140,11 +147,25 @@ impl App {
                     view.lines.extend(wrap(&line, columns, 0));
                 }
             }
-            view.texts = view.lines.iter().map(|line| line.text().to_lowercase()).collect();
+            if let Some(crate::dialog::Dialog::Permission(dialog)) = &self.dialog {
+                view.lines.push(Line::empty());
+                view.lines.extend(dialog.in_full(look));
+            }
+            view.texts = view
+                .lines
+                .iter()
+                .map(|line| line.text().to_lowercase())
+                .collect();
         }
         let last = view.lines.len().saturating_sub(page);
         view.top = view.top.min(last);
-        let mut screen: Vec<Line> = view.lines.iter().skip(view.top).take(page).cloned().collect();
+        let mut screen: Vec<Line> = view
+            .lines
+            .iter()
+            .skip(view.top)
+            .take(page)
+            .cloned()
+            .collect();
         if !view.search.is_empty() {
             let needle = view.search.to_lowercase();
             for line in &mut screen {
@@ -152,7 +173,11 @@ impl App {
             }
         }
         screen.resize(page, Line::empty());
-        let position = if view.lines.len() <= page { "all".to_owned() } else { format!("{}%", view.top * 100 / last.max(1)) };
+        let position = if view.lines.len() <= page {
+            "all".to_owned()
+        } else {
+            format!("{}%", view.top * 100 / last.max(1))
+        };
         screen.push(Line::styled("─".repeat(columns.min(40)), theme.muted));
         let foot = if view.typing {
             Line::styled("/", theme.accent).with(view.search.clone(), Style::PLAIN)
@@ -160,7 +185,13 @@ impl App {
             Line::styled(message.clone(), theme.warning)
         } else {
             Line::styled(
-                truncate(&format!("{} · {position} · ↑↓ space b g G · / n N search · ctrl+e fold · c copy · q back", crate::text::counted(count, "message")), columns.saturating_sub(1)),
+                truncate(
+                    &format!(
+                        "{} · {position} · q back · ↑↓ space b g G · / n N search · ctrl+e fold · c copy",
+                        crate::text::counted(count, "message")
+                    ),
+                    columns.saturating_sub(1),
+                ),
                 theme.muted,
             )
         };
@@ -177,7 +208,15 @@ impl App {
         }
         view.drawn = drawn;
         if !out.is_empty() {
-            let cursor = if view.typing { format!("\x1b[{};{}H\x1b[?25h", rows, view.search.chars().count() + 2) } else { String::new() };
+            let cursor = if view.typing {
+                format!(
+                    "\x1b[{};{}H\x1b[?25h",
+                    rows,
+                    view.search.chars().count() + 2
+                )
+            } else {
+                String::new()
+            };
             let _ = terminal::write(&format!("\x1b[?2026h\x1b[?25l{out}{cursor}\x1b[?2026l"));
         }
     }
@@ -191,10 +230,26 @@ impl TranscriptView {
         }
         let needle = self.search.to_lowercase();
         let count = self.texts.len();
-        let from = self.at_match.unwrap_or_else(|| if forward { self.top.min(count).wrapping_sub(1) } else { self.top.min(count) });
+        let from = self.at_match.unwrap_or_else(|| {
+            if forward {
+                self.top.min(count).wrapping_sub(1)
+            } else {
+                self.top.min(count)
+            }
+        });
         let found = (1..=count)
-            .map(|step| if forward { from.wrapping_add(step) % count.max(1) } else { (from + count * 2 - step) % count.max(1) })
-            .find(|index| self.texts.get(*index).is_some_and(|text| text.contains(&needle)));
+            .map(|step| {
+                if forward {
+                    from.wrapping_add(step) % count.max(1)
+                } else {
+                    (from + count * 2 - step) % count.max(1)
+                }
+            })
+            .find(|index| {
+                self.texts
+                    .get(*index)
+                    .is_some_and(|text| text.contains(&needle))
+            });
         match found {
             Some(index) => {
                 self.at_match = Some(index);
@@ -212,14 +267,26 @@ fn marked(line: &Line, needle: &str) -> Line {
     if lower.len() != text.len() || !lower.contains(needle) {
         return line.clone();
     }
-    let ranges: Vec<(usize, usize)> = lower.match_indices(needle).map(|(at, found)| (at, at + found.len())).collect();
+    let ranges: Vec<(usize, usize)> = lower
+        .match_indices(needle)
+        .map(|(at, found)| (at, at + found.len()))
+        .collect();
     let mut out = Line::empty();
     let mut at = 0;
     for span in &line.spans {
         for (offset, c) in span.text.char_indices() {
             let position = at + offset;
-            let hit = ranges.iter().any(|(start, end)| (*start..*end).contains(&position));
-            out.push(c.to_string(), if hit { span.style.reverse() } else { span.style });
+            let hit = ranges
+                .iter()
+                .any(|(start, end)| (*start..*end).contains(&position));
+            out.push(
+                c.to_string(),
+                if hit {
+                    span.style.reverse()
+                } else {
+                    span.style
+                },
+            );
         }
         at += span.text.len();
     }

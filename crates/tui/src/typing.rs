@@ -72,7 +72,8 @@ impl App {
             if self.editor.is_empty() {
                 self.leave_or_hint("press ctrl+d again to leave");
             } else {
-                self.editor.apply(Action::DeleteForward, self.prompt_columns());
+                self.editor
+                    .apply(Action::DeleteForward, self.prompt_columns());
                 self.edited();
             }
             return;
@@ -169,7 +170,11 @@ impl App {
         if self.editor.is_empty()
             && let Some(queued) = self.queued.last()
         {
-            let taken_back = !queued.sent || self.session.as_ref().is_some_and(|session| session.cancel_queued(queued.uuid));
+            let taken_back = !queued.sent
+                || self
+                    .session
+                    .as_ref()
+                    .is_some_and(|session| session.cancel_queued(queued.uuid));
             if taken_back && let Some(queued) = self.queued.pop() {
                 self.editor.set_text(&queued.text);
                 self.text_changed();
@@ -197,9 +202,14 @@ impl App {
 
     fn enter(&mut self) {
         if self.completion.is_some() {
-            let is_command = self.completion.as_ref().is_some_and(|completion| matches!(completion.place.wanted, Wanted::Command(_)));
+            let is_command = self
+                .completion
+                .as_ref()
+                .is_some_and(|completion| matches!(completion.place.wanted, Wanted::Command(_)));
             let exact = self.completion.as_ref().is_some_and(|completion| {
-                completion.chosen().is_some_and(|offer| offer.insert.trim() == self.editor.text())
+                completion
+                    .chosen()
+                    .is_some_and(|offer| offer.insert.trim() == self.editor.text())
             });
             if !exact {
                 self.accept_completion();
@@ -235,11 +245,17 @@ impl App {
             self.command(name, arguments);
             return;
         }
-        if let Some(command) = trimmed.strip_prefix('!').filter(|command| !command.trim().is_empty()) {
+        if let Some(command) = trimmed
+            .strip_prefix('!')
+            .filter(|command| !command.trim().is_empty())
+        {
             self.run_shell(command.trim());
             return;
         }
-        if let Some(memory) = trimmed.strip_prefix('#').filter(|memory| !memory.trim().is_empty() && !memory.starts_with('#')) {
+        if let Some(memory) = trimmed
+            .strip_prefix('#')
+            .filter(|memory| !memory.trim().is_empty() && !memory.starts_with('#'))
+        {
             self.ask_memory(memory.trim());
             return;
         }
@@ -248,7 +264,9 @@ impl App {
             .iter()
             .filter(|attachment| trimmed.contains(&attachment.label))
             .filter_map(|attachment| match &attachment.what {
-                Attached::Image { media_type, data } => Some(ContentBlock::image(media_type.clone(), data.clone())),
+                Attached::Image { media_type, data } => {
+                    Some(ContentBlock::image(media_type.clone(), data.clone()))
+                }
                 Attached::Text { .. } => None,
             })
             .collect();
@@ -294,7 +312,9 @@ impl App {
             self.interrupt();
             return;
         }
-        let again = self.last_escape.is_some_and(|last| last.elapsed() < Duration::from_millis(900));
+        let again = self
+            .last_escape
+            .is_some_and(|last| last.elapsed() < Duration::from_millis(900));
         self.last_escape = Some(Instant::now());
         if again {
             self.last_escape = None;
@@ -331,7 +351,9 @@ impl App {
             self.interrupt();
             return;
         }
-        if self.dialog.is_some() && !matches!(&self.dialog, Some(Dialog::Picker(picker)) if picker.purpose == Purpose::Trust) {
+        if self.dialog.is_some()
+            && !matches!(&self.dialog, Some(Dialog::Picker(picker)) if picker.purpose == Purpose::Trust)
+        {
             self.dialog = None;
             return;
         }
@@ -344,7 +366,10 @@ impl App {
     }
 
     fn leave_or_hint(&mut self, words: &'static str) {
-        if self.leave_hint.is_some_and(|(hint, until)| hint == words && until > Instant::now()) {
+        if self
+            .leave_hint
+            .is_some_and(|(hint, until)| hint == words && until > Instant::now())
+        {
             self.leaving = Some(Leave::Asked);
         } else {
             self.leave_hint = Some((words, Instant::now() + LEAVE_WINDOW));
@@ -379,7 +404,12 @@ impl App {
     }
 
     fn search_history(&mut self) {
-        let items: Vec<Item> = self.history.all().into_iter().map(|text| Item::new(text.clone(), text.replace('\n', " ⏎ "), "")).collect();
+        let items: Vec<Item> = self
+            .history
+            .all()
+            .into_iter()
+            .map(|text| Item::new(text.clone(), text.replace('\n', " ⏎ "), ""))
+            .collect();
         if items.is_empty() {
             self.leave_hint = Some(("there is no history yet", Instant::now() + LEAVE_WINDOW));
             return;
@@ -424,7 +454,11 @@ impl App {
         if let Some(name) = theme_preview
             && outcome == Outcome::Stay
         {
-            let (theme, _) = crate::theme::Theme::load(&name, self.wishes.light_background, &self.places.config_home);
+            let (theme, _) = crate::theme::Theme::load(
+                &name,
+                self.wishes.light_background,
+                &self.places.config_home,
+            );
             self.theme = theme;
             self.changed_now();
         }
@@ -437,7 +471,10 @@ impl App {
         if self.completion_closed {
             return;
         }
-        let selected = self.completion.take().map_or(0, |completion| completion.selected);
+        let selected = self
+            .completion
+            .take()
+            .map_or(0, |completion| completion.selected);
         let Some(place) = completion::place(self.editor.text(), self.editor.cursor()) else {
             return;
         };
@@ -454,7 +491,11 @@ impl App {
                 if !offers.is_empty() {
                     let selected = selected.min(offers.len() - 1);
                     let selected = if word.is_empty() { selected } else { 0 };
-                    self.completion = Some(Completion { place, offers, selected });
+                    self.completion = Some(Completion {
+                        place,
+                        offers,
+                        selected,
+                    });
                 }
             }
             Wanted::File(query) => {
@@ -465,7 +506,12 @@ impl App {
                     let respect = self
                         .session
                         .as_ref()
-                        .and_then(|session| session.settings().get("respectGitignore").and_then(serde_json::Value::as_bool))
+                        .and_then(|session| {
+                            session
+                                .settings()
+                                .get("respectGitignore")
+                                .and_then(serde_json::Value::as_bool)
+                        })
                         .unwrap_or(true);
                     self.jobs.index(&self.places.environment.cwd, respect);
                 }
@@ -484,12 +530,22 @@ impl App {
         let offers: Vec<Offer> = matches
             .into_iter()
             .map(|path| Offer {
-                insert: if path.contains(' ') { format!("@\"{path}\" ") } else if path.ends_with('/') { format!("@{path}") } else { format!("@{path} ") },
+                insert: if path.contains(' ') {
+                    format!("@\"{path}\" ")
+                } else if path.ends_with('/') {
+                    format!("@{path}")
+                } else {
+                    format!("@{path} ")
+                },
                 label: path,
                 detail: String::new(),
             })
             .collect();
-        self.completion = (!offers.is_empty()).then_some(Completion { place, offers, selected: 0 });
+        self.completion = (!offers.is_empty()).then_some(Completion {
+            place,
+            offers,
+            selected: 0,
+        });
     }
 
     fn accept_completion(&mut self) {
@@ -506,12 +562,18 @@ impl App {
 }
 
 /// An image that a pasted or dropped path names.
-fn image_path(text: &str, environment: &lathe_settings::Environment) -> Option<(&'static str, String)> {
+fn image_path(
+    text: &str,
+    environment: &lathe_settings::Environment,
+) -> Option<(&'static str, String)> {
     let path = text.trim().trim_matches(['\'', '"']).replace("\\ ", " ");
     if path.contains('\n') || path.len() > 1000 {
         return None;
     }
-    let extension = std::path::Path::new(&path).extension()?.to_str()?.to_ascii_lowercase();
+    let extension = std::path::Path::new(&path)
+        .extension()?
+        .to_str()?
+        .to_ascii_lowercase();
     let media_type = match extension.as_str() {
         "png" => "image/png",
         "jpg" | "jpeg" => "image/jpeg",
@@ -525,5 +587,8 @@ fn image_path(text: &str, environment: &lathe_settings::Environment) -> Option<(
         return None;
     }
     let bytes = std::fs::read(&file).ok()?;
-    Some((media_type, base64::Engine::encode(&base64::engine::general_purpose::STANDARD, bytes)))
+    Some((
+        media_type,
+        base64::Engine::encode(&base64::engine::general_purpose::STANDARD, bytes),
+    ))
 }

@@ -56,16 +56,26 @@ impl App {
         }
         if let Some(run) = &self.shell_run {
             top.push(Line::empty());
-            top.push(truncate_line(&Line::styled("! ", theme.shell.bold()).with(clean(&run.command).replace('\n', " "), theme.shell), self.width()));
+            top.push(truncate_line(
+                &Line::styled("! ", theme.shell.bold())
+                    .with(clean(&run.command).replace('\n', " "), theme.shell),
+                self.width(),
+            ));
             let lines = crate::text::terminal_lines(run.tail.trim_end());
             for line in lines.iter().rev().take(6).rev() {
-                top.push(Line::styled(truncate(&format!("  {line}"), self.width()), theme.muted));
+                top.push(Line::styled(
+                    truncate(&format!("  {line}"), self.width()),
+                    theme.muted,
+                ));
             }
         }
         let mut middle = self.status(look);
         for queued in &self.queued {
             middle.push(truncate_line(
-                &Line::styled("❯ ", theme.muted).with(clean(&queued.text).replace('\n', " ⏎ "), theme.muted.italic()),
+                &Line::styled("❯ ", theme.muted).with(
+                    clean(&queued.text).replace('\n', " ⏎ "),
+                    theme.muted.italic(),
+                ),
                 self.width(),
             ));
         }
@@ -82,10 +92,15 @@ impl App {
         live.extend(bottom);
         let skip = live.len().saturating_sub(most);
         live.drain(..skip);
-        let live: Vec<Line> = live.iter().map(|line| truncate_line(line, self.width())).collect();
+        let live: Vec<Line> = live
+            .iter()
+            .map(|line| truncate_line(line, self.width()))
+            .collect();
         Frame {
             cursor: Cursor {
-                row: (cursor.row + offset).saturating_sub(skip).min(live.len().saturating_sub(1)),
+                row: (cursor.row + offset)
+                    .saturating_sub(skip)
+                    .min(live.len().saturating_sub(1)),
                 column: cursor.column.min(self.width()),
                 visible: cursor.visible,
             },
@@ -101,10 +116,19 @@ impl App {
             out.push(Line::empty());
             out.push(self.spinner(began, look));
             if let Some(retry) = &self.retry {
-                let left = retry.until.saturating_duration_since(Instant::now()).as_secs_f64().ceil();
+                let left = retry
+                    .until
+                    .saturating_duration_since(Instant::now())
+                    .as_secs_f64()
+                    .ceil();
                 out.push(truncate_line(
                     &Line::styled(
-                        format!("  ↻ {} · asking again in {left:.0}s ({}/{})", clean(&retry.error).replace('\n', " "), retry.attempt, retry.max),
+                        format!(
+                            "  ↻ asking again in {left:.0}s ({}/{}) · {}",
+                            retry.attempt,
+                            retry.max,
+                            clean(&retry.error).replace('\n', " ")
+                        ),
                         theme.warning,
                     ),
                     self.width(),
@@ -115,7 +139,13 @@ impl App {
                 let tip = TIPS[self.tip % TIPS.len()];
                 out.push(Line::styled(format!("  tip: {tip}"), theme.muted));
             }
-        } else if self.show_todos && self.conversation.todos.iter().any(|item| item.status != lathe_protocol::display::TodoStatus::Completed) {
+        } else if self.show_todos
+            && self
+                .conversation
+                .todos
+                .iter()
+                .any(|item| item.status != lathe_protocol::display::TodoStatus::Completed)
+        {
             out.push(Line::empty());
             out.extend(cell::todos(&self.conversation.todos, look));
         }
@@ -137,7 +167,9 @@ impl App {
         } else if self.compacting {
             "Summarising the conversation".to_owned()
         } else {
-            self.conversation.activity().unwrap_or_else(|| "Waiting for the model".to_owned())
+            self.conversation
+                .activity()
+                .unwrap_or_else(|| "Waiting for the model".to_owned())
         };
         let mut facts = vec![format!("{}s", elapsed.as_secs())];
         if elapsed.as_secs() >= 60 {
@@ -150,10 +182,13 @@ impl App {
         if self.dialog.is_none() {
             facts.push("esc to interrupt".to_owned());
         }
+        if self.width() < 60 {
+            facts.retain(|fact| !fact.ends_with("tokens"));
+        }
         let facts = format!(" ({})", facts.join(" · "));
         let what = truncate(&what, self.width().saturating_sub(width(&facts) + 4).max(8));
         let mut line = Line::styled(format!("{mark} "), theme.accent);
-        line.push(format!("{what}…"), theme.accent);
+        line.push(format!("{}…", what.trim_end_matches('…')), theme.accent);
         line.push(facts, theme.muted);
         truncate_line(&line, self.width())
     }
@@ -167,7 +202,13 @@ impl App {
                 let mut rows = Vec::new();
                 let cursor = self.prompt(look, most / 2, &mut rows);
                 out.extend(rows);
-                return (out, Cursor { row: cursor.row + offset, ..cursor });
+                return (
+                    out,
+                    Cursor {
+                        row: cursor.row + offset,
+                        ..cursor
+                    },
+                );
             }
             return (out, cursor);
         }
@@ -200,24 +241,49 @@ impl App {
                 line = Line::styled(mark, theme.muted);
             }
             if self.conversation.cells.is_empty() && self.queued.is_empty() && !self.busy() {
-                let hint = if self.width() > 50 { "Say what to do, or / for commands, ? for keys" } else { "Say what to do" };
+                let hint = if self.width() > 50 {
+                    "Say what to do, or / for commands, ? for keys"
+                } else {
+                    "Say what to do"
+                };
                 line.push(hint, theme.muted);
             }
             out.push(line);
-            return Cursor { row: 0, column: 2, visible: true };
+            return Cursor {
+                row: 0,
+                column: 2,
+                visible: true,
+            };
         }
         let columns = self.prompt_columns();
         let all = rows(text, columns);
         let at = all
             .iter()
-            .position(|row| self.editor.cursor() >= row.start && (self.editor.cursor() < row.end || self.editor.cursor() == row.end && !row.soft))
+            .position(|row| {
+                self.editor.cursor() >= row.start
+                    && (self.editor.cursor() < row.end
+                        || self.editor.cursor() == row.end && !row.soft)
+            })
             .unwrap_or(all.len().saturating_sub(1));
         let room = (most / 2).max(3);
-        let first = at.saturating_sub(room - 1).max(all.len().saturating_sub(room).min(at));
-        let selection = self.vim.as_ref().and_then(|vim| vim.selection(&self.editor));
-        let mut cursor = Cursor { row: 0, column: 2, visible: true };
+        let first = at
+            .saturating_sub(room - 1)
+            .max(all.len().saturating_sub(room).min(at));
+        let selection = self
+            .vim
+            .as_ref()
+            .and_then(|vim| vim.selection(&self.editor));
+        let mut cursor = Cursor {
+            row: 0,
+            column: 2,
+            visible: true,
+        };
         for (index, row) in all.iter().enumerate().skip(first).take(room) {
-            let mut line = if index == 0 { Line::styled(mark, style) } else { Line::plain("  ") };
+            let mut line = if index == 0 {
+                Line::styled(mark, style)
+            } else {
+                Line::plain("  ")
+            };
             self.prompt_row(text, row, selection.clone(), theme, &mut line);
             if index == at {
                 cursor = Cursor {
@@ -229,7 +295,10 @@ impl App {
             out.push(line);
         }
         if all.len() > room {
-            out.push(Line::styled(format!("  {} of {}", at + 1, counted(all.len(), "row")), theme.muted));
+            out.push(Line::styled(
+                format!("  {} of {}", at + 1, counted(all.len(), "row")),
+                theme.muted,
+            ));
         }
         cursor
     }
@@ -249,7 +318,10 @@ impl App {
         let Some(selection) = selection else {
             let part = &text[row.start..row.end];
             let word_end = part.find(char::is_whitespace).unwrap_or(part.len());
-            if row.start == 0 && part.starts_with('/') && crate::commands::is_known(&part[1..word_end]) {
+            if row.start == 0
+                && part.starts_with('/')
+                && crate::commands::is_known(&part[1..word_end])
+            {
                 line.push(&part[..word_end], theme.accent);
                 line.push(&part[word_end..], base);
             } else {
@@ -284,12 +356,18 @@ impl App {
                 PermissionMode::Default => {}
                 PermissionMode::AcceptEdits => hint.push("» accept edits on", theme.accept),
                 PermissionMode::Plan => hint.push("▤ plan mode on", theme.plan),
-                PermissionMode::DontAsk => hint.push("⊘ don't ask: what would ask is refused", theme.warning),
-                PermissionMode::BypassPermissions => hint.push("⚠ permissions are bypassed", theme.error),
+                PermissionMode::DontAsk => {
+                    hint.push("⊘ don't ask: what would ask is refused", theme.warning)
+                }
+                PermissionMode::BypassPermissions => {
+                    hint.push("⚠ permissions are bypassed", theme.error)
+                }
                 PermissionMode::Auto => hint.push("◈ auto mode on", theme.accept),
             }
             match self.editor.text().chars().next() {
-                Some('!') => hint = Line::styled("shell command, shared with the model", theme.shell),
+                Some('!') => {
+                    hint = Line::styled("shell command, shared with the model", theme.shell)
+                }
                 Some('#') => hint = Line::styled("to remember: enter chooses where", theme.plan),
                 _ => {}
             }
@@ -371,14 +449,14 @@ impl App {
             ("ctrl+c ×2", "leave"),
             ("/keybindings", "all keys"),
         ];
-        let per_row = (self.width() / 30).clamp(1, 4);
+        let per_row = (self.width() / 34).clamp(1, 4);
         pairs
             .chunks(per_row)
             .map(|chunk| {
                 let mut line = Line::plain("  ");
                 for (key, what) in chunk {
-                    line.push(format!("{key:<11}"), theme.accent);
-                    line.push(format!("{what:<18} "), theme.muted);
+                    line.push(format!("{key:<13}"), theme.accent);
+                    line.push(format!("{what:<19}"), theme.muted);
                 }
                 truncate_line(&line, self.width())
             })

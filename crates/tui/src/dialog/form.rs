@@ -45,7 +45,11 @@ impl Form {
     }
 
     pub(crate) fn view(&self, look: Look<'_>) -> (Vec<Line>, Cursor) {
-        let mut out = wrap(&Line::styled(self.title.clone(), look.theme.heading), look.columns, 0);
+        let mut out = wrap(
+            &Line::styled(self.title.clone(), look.theme.heading),
+            look.columns,
+            0,
+        );
         let (line, column) = field(&self.editor, look.columns.saturating_sub(2));
         let mut row = Line::styled("❯ ", look.theme.prompt);
         row.push(line, Style::PLAIN);

@@ -82,9 +82,16 @@ impl PermissionDialog {
         let mut other_updates = Vec::new();
         for update in &request.permission_suggestions {
             match update {
-                PermissionUpdate::AddRules { rules, destination: saved, .. } if !rules.is_empty() => {
+                PermissionUpdate::AddRules {
+                    rules,
+                    destination: saved,
+                    ..
+                } if !rules.is_empty() => {
                     rule.set_text(&rules.iter().map(format_rule).collect::<Vec<_>>().join(", "));
-                    destination = DESTINATIONS.iter().position(|(source, _)| source == saved).unwrap_or(1);
+                    destination = DESTINATIONS
+                        .iter()
+                        .position(|(source, _)| source == saved)
+                        .unwrap_or(1);
                 }
                 update => other_updates.push(update.clone()),
             }
@@ -131,9 +138,16 @@ impl PermissionDialog {
             return self.editing_key(key);
         }
         match key.code {
-            Code::Up => self.selected = self.selected.checked_sub(1).unwrap_or(self.choices.len() - 1),
+            Code::Up => {
+                self.selected = self
+                    .selected
+                    .checked_sub(1)
+                    .unwrap_or(self.choices.len() - 1)
+            }
             Code::Down => self.selected = (self.selected + 1) % self.choices.len(),
-            Code::Left | Code::Right if self.choice() == Choice::Always => self.move_destination(key.code == Code::Right),
+            Code::Left | Code::Right if self.choice() == Choice::Always => {
+                self.move_destination(key.code == Code::Right)
+            }
             Code::Tab if !key.shift => match self.choice() {
                 Choice::Once => self.editing = Editing::Comment,
                 Choice::Always if !self.rule.is_empty() => self.editing = Editing::Rule,
@@ -176,7 +190,10 @@ impl PermissionDialog {
     }
 
     fn choice(&self) -> Choice {
-        self.choices.get(self.selected).copied().unwrap_or(Choice::No)
+        self.choices
+            .get(self.selected)
+            .copied()
+            .unwrap_or(Choice::No)
     }
 
     fn select(&mut self, choice: Choice) {
@@ -206,7 +223,11 @@ impl PermissionDialog {
             },
             Code::Tab if self.editing == Editing::Rule => self.move_destination(!key.shift),
             _ => {
-                let editor = if self.editing == Editing::Rule { &mut self.rule } else { &mut self.words };
+                let editor = if self.editing == Editing::Rule {
+                    &mut self.rule
+                } else {
+                    &mut self.words
+                };
                 edit(editor, &self.keymap, key);
                 self.rule_problem = None;
             }
@@ -242,7 +263,11 @@ impl PermissionDialog {
                     });
                 }
                 let mut reply = PermissionReply::allow();
-                if let PermissionReply::Allow { updated_permissions, .. } = &mut reply {
+                if let PermissionReply::Allow {
+                    updated_permissions,
+                    ..
+                } = &mut reply
+                {
                     *updated_permissions = updates;
                 }
                 Outcome::Answered(Answer { reply, comment })
@@ -264,15 +289,31 @@ impl PermissionDialog {
         if what.len() > room {
             let more = what.len() - room + 1;
             what.truncate(room - 1);
-            what.push(Line::styled(format!("  … {more} more lines (ctrl+o shows everything)"), theme.muted));
+            what.push(Line::styled(
+                format!("  … {more} more lines (ctrl+o shows everything)"),
+                theme.muted,
+            ));
         }
         out.extend(what);
         if let Some(reason) = &self.request.decision_reason {
-            out.extend(wrap(&Line::styled(format!("Why it asks: {}", clean(reason)), theme.muted), look.columns, 2));
+            out.extend(wrap(
+                &Line::styled(format!("Why it asks: {}", clean(reason)), theme.muted),
+                look.columns,
+                2,
+            ));
         }
         if let Some(analysis) = &self.analysis {
-            for concern in analysis.concerns.iter().chain(analysis.parts.iter().flat_map(|part| &part.concerns)).take(3) {
-                out.extend(wrap(&Line::styled(format!("⚠ {}", clean(&concern.message)), theme.warning), look.columns, 2));
+            for concern in analysis
+                .concerns
+                .iter()
+                .chain(analysis.parts.iter().flat_map(|part| &part.concerns))
+                .take(3)
+            {
+                out.extend(wrap(
+                    &Line::styled(format!("⚠ {}", clean(&concern.message)), theme.warning),
+                    look.columns,
+                    2,
+                ));
             }
         }
         let offset = out.len();
@@ -280,6 +321,13 @@ impl PermissionDialog {
         let mut cursor = answers.1;
         cursor.row += offset;
         (out, cursor)
+    }
+
+    /// The question with everything that it is about, however long.
+    pub(crate) fn in_full(&self, look: Look<'_>) -> Vec<Line> {
+        let mut out = self.heading(look);
+        out.extend(self.what(look));
+        out
     }
 
     fn heading(&self, look: Look<'_>) -> Vec<Line> {
@@ -294,8 +342,17 @@ impl PermissionDialog {
             name => format!("Use {}?", clean(name)),
         };
         let mut out = wrap(&Line::styled(question, theme.heading), look.columns, 0);
-        if let Some(description) = self.request.description.as_deref().filter(|text| !text.trim().is_empty()) {
-            out.extend(wrap(&Line::styled(clean(description).replace('\n', " "), theme.muted), look.columns, 0));
+        if let Some(description) = self
+            .request
+            .description
+            .as_deref()
+            .filter(|text| !text.trim().is_empty())
+        {
+            out.extend(wrap(
+                &Line::styled(clean(description).replace('\n', " "), theme.muted),
+                look.columns,
+                0,
+            ));
         }
         if self.request.agent_id.is_some() {
             out.push(Line::styled("asked by a sub-agent", theme.muted));
@@ -304,7 +361,12 @@ impl PermissionDialog {
     }
 
     fn path(&self, key: &str) -> String {
-        let path = self.request.input.get(key).and_then(Value::as_str).unwrap_or("a file");
+        let path = self
+            .request
+            .input
+            .get(key)
+            .and_then(Value::as_str)
+            .unwrap_or("a file");
         reveal(&short_path(path, &self.cwd)).replace('\n', " ")
     }
 
@@ -322,7 +384,7 @@ impl PermissionDialog {
                 .get("file_path")
                 .and_then(Value::as_str)
                 .map_or_else(PathBuf::new, PathBuf::from);
-            return diff::lines(&path, &self.change, theme, 400)
+            return diff::lines(&path, &self.change, theme, 5000)
                 .into_iter()
                 .map(|line| truncate_line(&line, look.columns))
                 .collect();
@@ -336,7 +398,13 @@ impl PermissionDialog {
         }
         let mut highlighter = Highlighter::new("json");
         text.lines()
-            .flat_map(|line| wrap(&highlighter.line(&reveal(line), theme), look.columns.saturating_sub(2), 2))
+            .flat_map(|line| {
+                wrap(
+                    &highlighter.line(&reveal(line), theme),
+                    look.columns.saturating_sub(2),
+                    2,
+                )
+            })
             .collect()
     }
 
@@ -350,7 +418,10 @@ impl PermissionDialog {
             .filter(|part| !part.read_only.is_yes())
             .map(|part| (part.span.start, part.span.end))
             .collect();
-        let all_risky = self.analysis.as_ref().is_some_and(|analysis| analysis.understood.is_err());
+        let all_risky = self
+            .analysis
+            .as_ref()
+            .is_some_and(|analysis| analysis.understood.is_err());
         let mut line = Line::plain("  ");
         let mut lines = Vec::new();
         for (at, c) in command.char_indices() {
@@ -358,12 +429,22 @@ impl PermissionDialog {
                 lines.push(std::mem::replace(&mut line, Line::plain("  ")));
                 continue;
             }
-            let marked = all_risky || risky.iter().any(|(start, end)| (*start..*end).contains(&at));
-            let style = if marked { theme.warning.bold() } else { Style::PLAIN };
+            let marked = all_risky
+                || risky
+                    .iter()
+                    .any(|(start, end)| (*start..*end).contains(&at));
+            let style = if marked {
+                theme.warning.bold()
+            } else {
+                Style::PLAIN
+            };
             line.push(reveal(&c.to_string()), style);
         }
         lines.push(line);
-        lines.iter().flat_map(|line| wrap(line, look.columns, 4)).collect()
+        lines
+            .iter()
+            .flat_map(|line| wrap(line, look.columns, 4))
+            .collect()
     }
 
     fn answers(&self, look: Look<'_>) -> (Vec<Line>, Cursor) {
@@ -372,7 +453,11 @@ impl PermissionDialog {
         let mut cursor = Cursor::default();
         for (index, choice) in self.choices.iter().enumerate() {
             let chosen = index == self.selected;
-            let mut line = if chosen { Line::styled("❯ ", theme.selected) } else { Line::plain("  ") };
+            let mut line = if chosen {
+                Line::styled("❯ ", theme.selected)
+            } else {
+                Line::plain("  ")
+            };
             line.push(format!("{}. ", index + 1), theme.muted);
             let style = if chosen { theme.selected } else { Style::PLAIN };
             let mut edited: Option<&Editor> = None;
@@ -391,7 +476,10 @@ impl PermissionDialog {
                         edited = Some(&self.rule);
                     } else {
                         line.push(reveal(self.rule.text()), theme.code);
-                        line.push(format!(" in {}", DESTINATIONS[self.destination].1), theme.muted);
+                        line.push(
+                            format!(" in {}", DESTINATIONS[self.destination].1),
+                            theme.muted,
+                        );
                     }
                 }
                 Choice::No => line.push("No", style),
@@ -406,7 +494,11 @@ impl PermissionDialog {
             if let Some(editor) = edited {
                 let used = line.width();
                 let (shown, column) = field(editor, look.columns.saturating_sub(used + 1));
-                cursor = Cursor { row: out.len(), column: used + column, visible: true };
+                cursor = Cursor {
+                    row: out.len(),
+                    column: used + column,
+                    visible: true,
+                };
                 line.push(shown, theme.code);
                 out.push(line);
             } else {
@@ -414,17 +506,26 @@ impl PermissionDialog {
             }
         }
         if let Some(problem) = &self.rule_problem {
-            out.extend(wrap(&Line::styled(format!("  {problem}"), theme.error), look.columns, 2));
+            out.extend(wrap(
+                &Line::styled(format!("  {problem}"), theme.error),
+                look.columns,
+                2,
+            ));
         }
         if !self.armed {
-            out.push(Line::styled("you are typing · ↓ or enter goes to the answers", theme.warning));
+            out.push(Line::styled(
+                "you are typing · ↓ or enter goes to the answers",
+                theme.warning,
+            ));
             return (out, cursor);
         }
         let hint = match (self.editing, self.choice()) {
             (Editing::Rule, _) => "enter allow · tab where it is kept · esc back",
             (Editing::Reason, _) => "enter send to the model · esc back",
             (Editing::Comment, _) => "enter allow and tell the model · esc back",
-            (_, Choice::Always) if !self.rule.is_empty() => "enter choose · tab edit the rule · ←→ where it is kept · esc no",
+            (_, Choice::Always) if !self.rule.is_empty() => {
+                "enter choose · tab edit the rule · ←→ where it is kept · esc no"
+            }
             (_, Choice::Once) => "enter choose · tab add a comment · esc no",
             _ => "enter choose · esc no",
         };
@@ -439,9 +540,14 @@ impl PermissionDialog {
 
     fn other_words(&self) -> String {
         match self.other_updates.first() {
-            Some(PermissionUpdate::SetMode { mode, .. }) => format!("Yes, and go on in mode {mode}"),
+            Some(PermissionUpdate::SetMode { mode, .. }) => {
+                format!("Yes, and go on in mode {mode}")
+            }
             Some(PermissionUpdate::AddDirectories { directories, .. }) => {
-                let names: Vec<String> = directories.iter().map(|path| path.display().to_string()).collect();
+                let names: Vec<String> = directories
+                    .iter()
+                    .map(|path| path.display().to_string())
+                    .collect();
                 format!("Yes, and allow work in {}", names.join(", "))
             }
             _ => "Yes, and always".to_owned(),
@@ -459,7 +565,10 @@ fn deny(words: &str, interrupt: bool) -> Outcome {
         interrupt,
         extra: lathe_protocol::Extra::new(),
     };
-    Outcome::Answered(Answer { reply, comment: None })
+    Outcome::Answered(Answer {
+        reply,
+        comment: None,
+    })
 }
 
 /// What a call would change in a file.
@@ -495,7 +604,10 @@ fn change_of(tool: &str, input: &Value) -> Vec<lathe_protocol::display::Hunk> {
         "Edit" => {
             let new = replace(&old, input);
             if new == old {
-                let (from, to) = (text(input, "old_string").unwrap_or_default(), text(input, "new_string").unwrap_or_default());
+                let (from, to) = (
+                    text(input, "old_string").unwrap_or_default(),
+                    text(input, "new_string").unwrap_or_default(),
+                );
                 return diff::hunks(&from, &to);
             }
             new

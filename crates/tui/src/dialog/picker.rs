@@ -18,7 +18,11 @@ pub(crate) struct Item {
 }
 
 impl Item {
-    pub(crate) fn new(value: impl Into<String>, label: impl Into<String>, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(
+        value: impl Into<String>,
+        label: impl Into<String>,
+        detail: impl Into<String>,
+    ) -> Self {
         Self {
             value: value.into(),
             label: label.into(),
@@ -70,7 +74,11 @@ impl Picker {
 
     /// Marks the item that counts now and selects it.
     pub(crate) fn marked(mut self, value: &str) -> Self {
-        self.selected = self.items.iter().position(|item| item.value == value).unwrap_or(0);
+        self.selected = self
+            .items
+            .iter()
+            .position(|item| item.value == value)
+            .unwrap_or(0);
         self.marked = Some(value.to_owned());
         self
     }
@@ -99,12 +107,15 @@ impl Picker {
 
     /// The selected item's value, for a live preview.
     pub(crate) fn selected(&self) -> Option<String> {
-        self.visible().get(self.selected).map(|item| item.value.clone())
+        self.visible()
+            .get(self.selected)
+            .map(|item| item.value.clone())
     }
 
     pub(crate) fn paste(&mut self, text: &str) {
         if self.filterable {
-            self.filter.push_str(text.lines().next().unwrap_or_default());
+            self.filter
+                .push_str(text.lines().next().unwrap_or_default());
             self.selected = 0;
         }
     }
@@ -123,17 +134,37 @@ impl Picker {
                     None => Outcome::Stay,
                 };
             }
-            Code::Up => self.selected = if self.selected == 0 { count.saturating_sub(1) } else { self.selected - 1 },
-            Code::Down => self.selected = if self.selected + 1 >= count { 0 } else { self.selected + 1 },
+            Code::Up => {
+                self.selected = if self.selected == 0 {
+                    count.saturating_sub(1)
+                } else {
+                    self.selected - 1
+                }
+            }
+            Code::Down => {
+                self.selected = if self.selected + 1 >= count {
+                    0
+                } else {
+                    self.selected + 1
+                }
+            }
             Code::PageUp => self.selected = self.selected.saturating_sub(10),
             Code::PageDown => self.selected = (self.selected + 10).min(count.saturating_sub(1)),
             Code::Home => self.selected = 0,
             Code::End => self.selected = count.saturating_sub(1),
             Code::Char('p') if key.ctrl => self.selected = self.selected.saturating_sub(1),
-            Code::Char('n') if key.ctrl => self.selected = (self.selected + 1).min(count.saturating_sub(1)),
-            Code::Char(c) if (key.ctrl || !self.filterable) && self.extra.iter().any(|(extra, _)| *extra == c) => {
+            Code::Char('n') if key.ctrl => {
+                self.selected = (self.selected + 1).min(count.saturating_sub(1))
+            }
+            Code::Char(c)
+                if (key.ctrl || !self.filterable)
+                    && self.extra.iter().any(|(extra, _)| *extra == c) =>
+            {
                 if let Some(item) = self.visible().get(self.selected) {
-                    return Outcome::Other { value: item.value.clone(), key: c };
+                    return Outcome::Other {
+                        value: item.value.clone(),
+                        key: c,
+                    };
                 }
             }
             Code::Backspace => {
@@ -162,15 +193,17 @@ impl Picker {
 
     pub(crate) fn view(&self, look: Look<'_>, rows: usize) -> (Vec<Line>, Cursor) {
         let theme = look.theme;
-        let mut out = wrap(&Line::styled(self.title.clone(), theme.heading), look.columns, 0);
+        let mut out = wrap(
+            &Line::styled(self.title.clone(), theme.heading),
+            look.columns,
+            0,
+        );
         let mut cursor = Cursor::default();
         for line in &self.explanation {
             out.extend(wrap(line, look.columns, 2));
         }
         if self.filterable {
-            out.push(
-                Line::styled("search: ", theme.muted).with(self.filter.clone(), Style::PLAIN),
-            );
+            out.push(Line::styled("search: ", theme.muted).with(self.filter.clone(), Style::PLAIN));
             cursor = Cursor {
                 row: out.len() - 1,
                 column: (8 + width(&self.filter)).min(look.columns.saturating_sub(1)),
@@ -180,8 +213,13 @@ impl Picker {
         let visible = self.visible();
         let preview: &[String] = visible.get(self.selected).map_or(&[], |item| &item.preview);
         let preview_rows = preview.len().min(6);
-        let room = rows.saturating_sub(out.len() + 2 + preview_rows + usize::from(preview_rows > 0)).max(3);
-        let first = self.selected.saturating_sub(room.saturating_sub(1) / 2).min(visible.len().saturating_sub(room));
+        let room = rows
+            .saturating_sub(out.len() + 2 + preview_rows + usize::from(preview_rows > 0))
+            .max(3);
+        let first = self
+            .selected
+            .saturating_sub(room.saturating_sub(1) / 2)
+            .min(visible.len().saturating_sub(room));
         let label_width = visible
             .iter()
             .map(|item| width(&item.label))
@@ -198,7 +236,10 @@ impl Picker {
             if !self.filterable && index < 9 && self.extra.is_empty() {
                 line.push(format!("{}. ", index + 1), theme.muted);
             }
-            let label = truncate(&clean(&item.label).replace('\n', " "), look.columns.saturating_sub(6));
+            let label = truncate(
+                &clean(&item.label).replace('\n', " "),
+                look.columns.saturating_sub(6),
+            );
             let padding = label_width.saturating_sub(width(&label));
             line.push(label, if chosen { theme.selected } else { Style::PLAIN });
             if self.marked.as_deref() == Some(&item.value) {
@@ -216,18 +257,28 @@ impl Picker {
         if preview_rows > 0 {
             out.push(Line::empty());
             for line in preview.iter().take(preview_rows) {
-                out.push(Line::styled(truncate(&format!("  {}", clean(line)), look.columns), theme.muted));
+                out.push(Line::styled(
+                    truncate(&format!("  {}", clean(line)), look.columns),
+                    theme.muted,
+                ));
             }
         }
         let mut hint = vec!["enter choose".to_owned(), "esc back".to_owned()];
         for (key, what) in &self.extra {
-            let key = if self.filterable { format!("ctrl+{key}") } else { key.to_string() };
+            let key = if self.filterable {
+                format!("ctrl+{key}")
+            } else {
+                key.to_string()
+            };
             hint.push(format!("{key} {what}"));
         }
         if visible.len() > room {
             hint.push(format!("{}/{}", self.selected + 1, visible.len()));
         }
-        out.push(Line::styled(truncate(&hint.join(" · "), look.columns), theme.muted));
+        out.push(Line::styled(
+            truncate(&hint.join(" · "), look.columns),
+            theme.muted,
+        ));
         (out, cursor)
     }
 }

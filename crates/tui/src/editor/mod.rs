@@ -112,8 +112,7 @@ impl Editor {
 
     fn is_grapheme_boundary(&self, at: usize) -> bool {
         at == 0 || at == self.text.len() || {
-            let mut cursor =
-                unicode_segmentation::GraphemeCursor::new(at, self.text.len(), true);
+            let mut cursor = unicode_segmentation::GraphemeCursor::new(at, self.text.len(), true);
             cursor.is_boundary(&self.text, 0).unwrap_or(true)
         }
     }
@@ -170,10 +169,19 @@ impl Editor {
             let label = if lines > 1 {
                 format!("[Pasted text #{} +{lines} lines]", self.pasted)
             } else {
-                format!("[Pasted text #{} {} characters]", self.pasted, text.chars().count())
+                format!(
+                    "[Pasted text #{} {} characters]",
+                    self.pasted,
+                    text.chars().count()
+                )
             };
             self.remember(Last::Other);
-            self.insert_label(label, Attached::Text { content: text.to_owned() });
+            self.insert_label(
+                label,
+                Attached::Text {
+                    content: text.to_owned(),
+                },
+            );
         } else {
             self.remember(Last::Other);
             let cleaned: String = text
@@ -191,10 +199,13 @@ impl Editor {
         self.pasted += 1;
         let label = format!("[Image #{}]", self.pasted);
         self.remember(Last::Other);
-        self.insert_label(label, Attached::Image {
-            media_type: media_type.to_owned(),
-            data,
-        });
+        self.insert_label(
+            label,
+            Attached::Image {
+                media_type: media_type.to_owned(),
+                data,
+            },
+        );
     }
 
     fn insert_label(&mut self, label: String, what: Attached) {
@@ -207,7 +218,11 @@ impl Editor {
     fn placeholder(&self, before: bool) -> Option<std::ops::Range<usize>> {
         self.attachments.iter().find_map(|attachment| {
             let length = attachment.label.len();
-            let start = if before { self.cursor.checked_sub(length)? } else { self.cursor };
+            let start = if before {
+                self.cursor.checked_sub(length)?
+            } else {
+                self.cursor
+            };
             (self.text.get(start..start + length)? == attachment.label)
                 .then_some(start..start + length)
         })
@@ -259,7 +274,9 @@ impl Editor {
 
     pub(crate) fn line_end(&self, at: usize) -> usize {
         let at = self.text.floor_char_boundary(at);
-        self.text[at..].find('\n').map_or(self.text.len(), |found| at + found)
+        self.text[at..]
+            .find('\n')
+            .map_or(self.text.len(), |found| at + found)
     }
 
     fn word_left(&self) -> usize {
@@ -305,11 +322,15 @@ impl Editor {
     pub(crate) fn apply(&mut self, action: Action, columns: usize) -> bool {
         match action {
             Action::Left => {
-                let to = self.placeholder(true).map_or_else(|| self.previous_grapheme(self.cursor), |range| range.start);
+                let to = self
+                    .placeholder(true)
+                    .map_or_else(|| self.previous_grapheme(self.cursor), |range| range.start);
                 self.set_cursor(to);
             }
             Action::Right => {
-                let to = self.placeholder(false).map_or_else(|| self.next_grapheme(self.cursor), |range| range.end);
+                let to = self
+                    .placeholder(false)
+                    .map_or_else(|| self.next_grapheme(self.cursor), |range| range.end);
                 self.set_cursor(to);
             }
             Action::WordLeft => self.set_cursor(self.word_left()),
@@ -330,31 +351,45 @@ impl Editor {
                 self.cursor += 1;
             }
             Action::DeleteBack => {
-                let start = self.placeholder(true).map_or_else(|| self.previous_grapheme(self.cursor), |range| range.start);
+                let start = self
+                    .placeholder(true)
+                    .map_or_else(|| self.previous_grapheme(self.cursor), |range| range.start);
                 if start < self.cursor {
                     self.delete_range(start..self.cursor);
                 }
             }
             Action::DeleteForward => {
-                let end = self.placeholder(false).map_or_else(|| self.next_grapheme(self.cursor), |range| range.end);
+                let end = self
+                    .placeholder(false)
+                    .map_or_else(|| self.next_grapheme(self.cursor), |range| range.end);
                 if end > self.cursor {
                     self.delete_range(self.cursor..end);
                 }
             }
             Action::DeleteWordBack => {
-                let start = self.placeholder(true).map_or_else(|| self.blank_word_left(), |range| range.start);
+                let start = self
+                    .placeholder(true)
+                    .map_or_else(|| self.blank_word_left(), |range| range.start);
                 self.kill(start..self.cursor, false);
             }
             Action::DeleteWordLeft => self.kill(self.word_left()..self.cursor, false),
             Action::DeleteWordForward => self.kill(self.cursor..self.word_right(), true),
             Action::KillToEnd => {
                 let end = self.line_end(self.cursor);
-                let end = if end == self.cursor { self.next_grapheme(end) } else { end };
+                let end = if end == self.cursor {
+                    self.next_grapheme(end)
+                } else {
+                    end
+                };
                 self.kill(self.cursor..end, true);
             }
             Action::KillToStart => {
                 let start = self.line_start(self.cursor);
-                let start = if start == self.cursor { self.previous_grapheme(start) } else { start };
+                let start = if start == self.cursor {
+                    self.previous_grapheme(start)
+                } else {
+                    start
+                };
                 self.kill(start..self.cursor, false);
             }
             Action::Yank => {
@@ -382,7 +417,11 @@ impl Editor {
         let Some((start, end, index)) = self.yanked else {
             return;
         };
-        let index = if index == 0 { self.kills.len() - 1 } else { index - 1 };
+        let index = if index == 0 {
+            self.kills.len() - 1
+        } else {
+            index - 1
+        };
         let Some(text) = self.kills.get(index).cloned() else {
             return;
         };
@@ -411,7 +450,8 @@ impl Editor {
 
     pub(crate) fn undo(&mut self) {
         if let Some((text, cursor)) = self.undo.pop() {
-            self.redo.push((std::mem::replace(&mut self.text, text), self.cursor));
+            self.redo
+                .push((std::mem::replace(&mut self.text, text), self.cursor));
             self.cursor = cursor.min(self.text.len());
             self.last = Last::Other;
         }
@@ -419,7 +459,8 @@ impl Editor {
 
     pub(crate) fn redo(&mut self) {
         if let Some((text, cursor)) = self.redo.pop() {
-            self.undo.push((std::mem::replace(&mut self.text, text), self.cursor));
+            self.undo
+                .push((std::mem::replace(&mut self.text, text), self.cursor));
             self.cursor = cursor.min(self.text.len());
             self.last = Last::Other;
         }

@@ -14,15 +14,27 @@ pub(super) struct Reach {
 
 impl Reach {
     pub(super) fn exclusive(to: usize) -> Self {
-        Self { to, inclusive: false, lines: false }
+        Self {
+            to,
+            inclusive: false,
+            lines: false,
+        }
     }
 
     pub(super) fn inclusive(to: usize) -> Self {
-        Self { to, inclusive: true, lines: false }
+        Self {
+            to,
+            inclusive: true,
+            lines: false,
+        }
     }
 
     fn lines(to: usize) -> Self {
-        Self { to, inclusive: false, lines: true }
+        Self {
+            to,
+            inclusive: false,
+            lines: true,
+        }
     }
 }
 
@@ -140,11 +152,23 @@ pub(super) fn line(editor: &Editor, number: Option<usize>) -> Reach {
 fn kind(c: char, big: bool) -> u8 {
     match class(c) {
         0 => 0,
-        other => if big { 1 } else { other },
+        other => {
+            if big {
+                1
+            } else {
+                other
+            }
+        }
     }
 }
 
-pub(super) fn word_forward(text: &str, at: usize, times: usize, big: bool, operator: bool) -> Reach {
+pub(super) fn word_forward(
+    text: &str,
+    at: usize,
+    times: usize,
+    big: bool,
+    operator: bool,
+) -> Reach {
     let mut to = at;
     for turn in 0..times {
         let rest = &text[to..];
@@ -197,7 +221,11 @@ pub(super) fn word_back(text: &str, at: usize, times: usize, big: bool) -> Reach
 pub(super) fn word_end(text: &str, at: usize, times: usize, big: bool, stay: bool) -> Reach {
     let mut to = at;
     for turn in 0..times {
-        let step = if stay && turn == 0 { 0 } else { text[to..].chars().next().map_or(0, char::len_utf8) };
+        let step = if stay && turn == 0 {
+            0
+        } else {
+            text[to..].chars().next().map_or(0, char::len_utf8)
+        };
         let rest = &text[to + step..];
         let skipped = rest.trim_start_matches(|c| kind(c, big) == 0);
         let Some(first) = skipped.chars().next() else {
@@ -205,8 +233,15 @@ pub(super) fn word_end(text: &str, at: usize, times: usize, big: bool, stay: boo
         };
         let here = kind(first, big);
         let start = text.len() - skipped.len();
-        let length: usize = skipped.chars().take_while(|c| kind(*c, big) == here).map(char::len_utf8).sum();
-        let last = skipped[..length].chars().next_back().map_or(1, char::len_utf8);
+        let length: usize = skipped
+            .chars()
+            .take_while(|c| kind(*c, big) == here)
+            .map(char::len_utf8)
+            .sum();
+        let last = skipped[..length]
+            .chars()
+            .next_back()
+            .map_or(1, char::len_utf8);
         to = start + length - last;
     }
     Reach::inclusive(to)
@@ -221,7 +256,10 @@ pub(super) fn word_end_back(text: &str, at: usize, times: usize) -> Reach {
             before = before.trim_end_matches(|c| kind(c, false) == here);
         }
         let before = before.trim_end_matches(|c| kind(c, false) == 0);
-        to = before.char_indices().next_back().map_or(0, |(index, _)| index);
+        to = before
+            .char_indices()
+            .next_back()
+            .map_or(0, |(index, _)| index);
     }
     Reach::inclusive(to)
 }
@@ -229,7 +267,8 @@ pub(super) fn word_end_back(text: &str, at: usize, times: usize) -> Reach {
 pub(super) fn paragraph_forward(text: &str, at: usize) -> usize {
     let rest = text[at..].trim_start_matches('\n');
     let from = text.len() - rest.len();
-    rest.find("\n\n").map_or(text.len(), |found| from + found + 1)
+    rest.find("\n\n")
+        .map_or(text.len(), |found| from + found + 1)
 }
 
 pub(super) fn paragraph_back(text: &str, at: usize) -> usize {
@@ -247,7 +286,14 @@ pub(super) fn turned(kind: char) -> char {
 }
 
 /// `f`, `F`, `t`, `T` in the line. A repeated `t` doesn't stay where it is.
-pub(super) fn find(editor: &Editor, at: usize, kind: char, wanted: char, times: usize, again: bool) -> Option<Reach> {
+pub(super) fn find(
+    editor: &Editor,
+    at: usize,
+    kind: char,
+    wanted: char,
+    times: usize,
+    again: bool,
+) -> Option<Reach> {
     let text = editor.text();
     let (start, end) = (editor.line_start(at), editor.line_end(at));
     if kind == 'f' || kind == 't' {
@@ -256,14 +302,22 @@ pub(super) fn find(editor: &Editor, at: usize, kind: char, wanted: char, times: 
             from = editor.next_grapheme(from);
         }
         let found = text.get(from..end)?.match_indices(wanted).nth(times - 1)?.0 + from;
-        return Some(Reach::inclusive(if kind == 't' { editor.previous_grapheme(found) } else { found }));
+        return Some(Reach::inclusive(if kind == 't' {
+            editor.previous_grapheme(found)
+        } else {
+            found
+        }));
     }
     let mut to = at;
     if kind == 'T' && again && text[start..to].ends_with(wanted) {
         to = editor.previous_grapheme(to);
     }
     let found = text[start..to].rmatch_indices(wanted).nth(times - 1)?.0 + start;
-    Some(Reach::exclusive(if kind == 'T' { editor.next_grapheme(found) } else { found }))
+    Some(Reach::exclusive(if kind == 'T' {
+        editor.next_grapheme(found)
+    } else {
+        found
+    }))
 }
 
 const PAIRS: &[(char, char)] = &[('(', ')'), ('[', ']'), ('{', '}'), ('<', '>')];
@@ -273,8 +327,14 @@ pub(super) fn matching_bracket(text: &str, at: usize) -> Option<usize> {
     let (start, c) = text[at..line_end]
         .char_indices()
         .map(|(offset, c)| (at + offset, c))
-        .find(|(_, c)| PAIRS.iter().any(|(open, close)| *c != '<' && *c != '>' && (c == open || c == close)))?;
-    let (open, close) = PAIRS.iter().find(|(open, close)| *open == c || *close == c)?;
+        .find(|(_, c)| {
+            PAIRS
+                .iter()
+                .any(|(open, close)| *c != '<' && *c != '>' && (c == open || c == close))
+        })?;
+    let (open, close) = PAIRS
+        .iter()
+        .find(|(open, close)| *open == c || *close == c)?;
     if c == *open {
         closing(text, start + c.len_utf8(), *open, *close)
     } else {
@@ -339,7 +399,10 @@ fn word_object(text: &str, at: usize, big: bool, around: bool) -> Range<usize> {
     let blank = |c: char| c == ' ' || c == '\t';
     if here == 0 {
         let next = text[end..].chars().next().map_or(0, |c| kind(c, big));
-        let end = text.len() - text[end..].trim_start_matches(|c| kind(c, big) == next && c != '\n').len();
+        let end = text.len()
+            - text[end..]
+                .trim_start_matches(|c| kind(c, big) == next && c != '\n')
+                .len();
         return start..end;
     }
     let behind = text.len() - text[end..].trim_start_matches(blank).len();
@@ -352,8 +415,13 @@ fn word_object(text: &str, at: usize, big: bool, around: bool) -> Range<usize> {
 fn quoted(text: &str, at: usize, quote: char, around: bool) -> Option<Range<usize>> {
     let start = text[..at].rfind('\n').map_or(0, |found| found + 1);
     let end = text[at..].find('\n').map_or(text.len(), |found| at + found);
-    let marks: Vec<usize> = text[start..end].match_indices(quote).map(|(offset, _)| start + offset).collect();
-    let pair = marks.chunks(2).find(|pair| pair.len() == 2 && pair[1] >= at)?;
+    let marks: Vec<usize> = text[start..end]
+        .match_indices(quote)
+        .map(|(offset, _)| start + offset)
+        .collect();
+    let pair = marks
+        .chunks(2)
+        .find(|pair| pair.len() == 2 && pair[1] >= at)?;
     if around {
         let close = pair[1] + 1;
         let behind = text.len() - text[close..].trim_start_matches(' ').len();
@@ -364,17 +432,27 @@ fn quoted(text: &str, at: usize, quote: char, around: bool) -> Option<Range<usiz
 
 fn bracketed(text: &str, at: usize, open: char, close: char, around: bool) -> Option<Range<usize>> {
     let here = text[at..].chars().next();
-    let start = if here == Some(open) { at } else { opening(text, at, open, close)? };
+    let start = if here == Some(open) {
+        at
+    } else {
+        opening(text, at, open, close)?
+    };
     let end = closing(text, start + open.len_utf8(), open, close)?;
     if end < at {
         return None;
     }
-    Some(if around { start..end + close.len_utf8() } else { start + open.len_utf8()..end })
+    Some(if around {
+        start..end + close.len_utf8()
+    } else {
+        start + open.len_utf8()..end
+    })
 }
 
 fn paragraph_object(text: &str, at: usize, around: bool) -> Range<usize> {
     let start = text[..at].rfind("\n\n").map_or(0, |found| found + 2);
-    let end = text[at..].find("\n\n").map_or(text.len(), |found| at + found);
+    let end = text[at..]
+        .find("\n\n")
+        .map_or(text.len(), |found| at + found);
     if !around {
         return start.min(end)..end;
     }

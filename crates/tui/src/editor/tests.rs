@@ -35,7 +35,11 @@ fn press(editor: &mut Editor, vim: Option<&mut Vim>, pressed: &[Key]) {
         match keymap.find(Context::Prompt, &chord) {
             Found::Wait => continue,
             Found::Action(action) => {
-                let action = if action == Action::Submit { Action::Newline } else { action };
+                let action = if action == Action::Submit {
+                    Action::Newline
+                } else {
+                    action
+                };
                 editor.apply(action, COLUMNS);
             }
             Found::Nothing => {
@@ -63,10 +67,19 @@ fn check(table: &[(&str, &str, &str)], vim_mode: bool) {
         });
         press(&mut editor, vim.as_mut(), &keys(pressed));
         if shown(&editor) != *after {
-            wrong.push(format!("{before:?} {pressed:?}\n   is {:?}\n want {after:?}", shown(&editor)));
+            wrong.push(format!(
+                "{before:?} {pressed:?}\n   is {:?}\n want {after:?}",
+                shown(&editor)
+            ));
         }
     }
-    assert!(wrong.is_empty(), "{} of {} rows:\n{}", wrong.len(), table.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} of {} rows:\n{}",
+        wrong.len(),
+        table.len(),
+        wrong.join("\n")
+    );
 }
 
 #[test]
@@ -116,8 +129,16 @@ fn the_editor_does_what_its_keys_say() {
             ("abcd|ef\n\nabcdef", "<down><down>", "abcdef\n\nabcd|ef"),
             ("on|e", "<up>", "on|e"),
             ("on|e", "<down>", "on|e"),
-            ("aaaa bbbb cccc dddd |eeee", "<up>", "aaaa |bbbb cccc dddd eeee"),
-            ("aaaa bbbb |cccc dddd eeee ffff", "<down>", "aaaa bbbb cccc dddd eeee |ffff"),
+            (
+                "aaaa bbbb cccc dddd |eeee",
+                "<up>",
+                "aaaa |bbbb cccc dddd eeee",
+            ),
+            (
+                "aaaa bbbb |cccc dddd eeee ffff",
+                "<down>",
+                "aaaa bbbb cccc dddd eeee |ffff",
+            ),
             // Deleting.
             ("ab|c", "<backspace>", "a|c"),
             ("|abc", "<backspace>", "|abc"),
@@ -378,7 +399,10 @@ fn vim_selects() {
 fn a_long_paste_becomes_a_placeholder_that_goes_as_one_and_expands_when_sent() {
     let mut editor = Editor::default();
     editor.insert("see ");
-    let long = (0..120).map(|n| format!("line {n}")).collect::<Vec<_>>().join("\n");
+    let long = (0..120)
+        .map(|n| format!("line {n}"))
+        .collect::<Vec<_>>()
+        .join("\n");
     editor.paste(&long);
     assert_eq!(editor.text(), "see [Pasted text #1 +120 lines]");
     editor.paste("short\ttext\x1b[31m");
@@ -404,11 +428,20 @@ fn rows_wrap_between_words_and_the_cursor_fits_behind_each() {
     let parts: Vec<&str> = all.iter().map(|row| &text[row.start..row.end]).collect();
     assert_eq!(parts, ["aaaa bbbb ", "cccc dddd ", "eeee"]);
     for columns in 4..30 {
-        for text in ["漢字漢字漢字 abc", "", "\n\n", "a\nb", "👩‍👩‍👧👩‍👩‍👧👩‍👩‍👧"] {
+        for text in ["漢字漢字漢字 abc", "", "\n\n", "a\nb", "👩‍👩‍👧👩‍👩‍👧👩‍👩‍👧"]
+        {
             let all = rows(text, columns);
-            assert_eq!(all.iter().map(|row| &text[row.start..row.end]).collect::<String>(), text.replace('\n', ""));
+            assert_eq!(
+                all.iter()
+                    .map(|row| &text[row.start..row.end])
+                    .collect::<String>(),
+                text.replace('\n', "")
+            );
             for row in all {
-                assert!(crate::text::width(&text[row.start..row.end]) <= columns.max(4), "{text:?} in {columns}");
+                assert!(
+                    crate::text::width(&text[row.start..row.end]) <= columns.max(4),
+                    "{text:?} in {columns}"
+                );
             }
         }
     }
@@ -424,14 +457,21 @@ fn any_keys_leave_a_sound_editor() {
         state ^= state << 17;
         usize::try_from(state % below as u64).unwrap()
     };
-    let pool = keys("abcdwexyzpPuvVJ~rfFtT;,0^$GgiaAIoOhjkl.<>\"'()[]{}%123é漢👩‍👩‍👧 \n<esc><esc><ctrl+w><ctrl+k><ctrl+y><alt+y><ctrl+_><backspace><delete><left><right><up><down><home><end><alt+b><alt+d>");
+    let pool = keys(
+        "abcdwexyzpPuvVJ~rfFtT;,0^$GgiaAIoOhjkl.<>\"'()[]{}%123é漢👩‍👩‍👧 \n<esc><esc><ctrl+w><ctrl+k><ctrl+y><alt+y><ctrl+_><backspace><delete><left><right><up><down><home><end><alt+b><alt+d>",
+    );
     for vim_mode in [false, true] {
         let mut editor = Editor::default();
         let mut vim = vim_mode.then(Vim::default);
         for _ in 0..20_000 {
             let key = pool[next(pool.len())];
             press(&mut editor, vim.as_mut(), &[key]);
-            assert!(editor.text.is_char_boundary(editor.cursor), "{:?} at {}", editor.text, editor.cursor);
+            assert!(
+                editor.text.is_char_boundary(editor.cursor),
+                "{:?} at {}",
+                editor.text,
+                editor.cursor
+            );
             if editor.text.len() > 2000 {
                 editor = Editor::default();
             }

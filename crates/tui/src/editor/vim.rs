@@ -40,7 +40,10 @@ struct Pending {
 
 impl Pending {
     fn times(self) -> usize {
-        self.count.unwrap_or(1).saturating_mul(self.motion_count.unwrap_or(1)).min(10_000)
+        self.count
+            .unwrap_or(1)
+            .saturating_mul(self.motion_count.unwrap_or(1))
+            .min(10_000)
     }
 
     fn given(self) -> bool {
@@ -103,7 +106,10 @@ impl Vim {
             self.clamp(editor);
             return true;
         }
-        if key.ctrl || key.alt || matches!(key.code, Code::Function(_) | Code::PageUp | Code::PageDown) {
+        if key.ctrl
+            || key.alt
+            || matches!(key.code, Code::Function(_) | Code::PageUp | Code::PageDown)
+        {
             return false;
         }
         if key.is(Code::Esc) {
@@ -130,7 +136,11 @@ impl Vim {
             _ => return true,
         };
         let arrow = !matches!(key.code, Code::Char(_));
-        if arrow && self.pending == Pending::default() && self.mode == Mode::Normal && matches!(key.code, Code::Up | Code::Down) {
+        if arrow
+            && self.pending == Pending::default()
+            && self.mode == Mode::Normal
+            && matches!(key.code, Code::Up | Code::Down)
+        {
             self.recording.clear();
             return false;
         }
@@ -190,8 +200,17 @@ impl Vim {
         }
         if c.is_ascii_digit() && (c != '0' || self.counting()) {
             let digit = c as usize - '0' as usize;
-            let slot = if self.pending.operator.is_some() { &mut self.pending.motion_count } else { &mut self.pending.count };
-            *slot = Some(slot.unwrap_or(0).saturating_mul(10).saturating_add(digit).min(10_000));
+            let slot = if self.pending.operator.is_some() {
+                &mut self.pending.motion_count
+            } else {
+                &mut self.pending.count
+            };
+            *slot = Some(
+                slot.unwrap_or(0)
+                    .saturating_mul(10)
+                    .saturating_add(digit)
+                    .min(10_000),
+            );
             return true;
         }
         let visual = matches!(self.mode, Mode::Visual | Mode::VisualLine);
@@ -222,11 +241,19 @@ impl Vim {
         if let Some(reach) = self.reach(c, editor) {
             return self.go(reach, editor);
         }
-        if visual { self.visual(c, editor) } else { self.normal(c, editor) }
+        if visual {
+            self.visual(c, editor)
+        } else {
+            self.normal(c, editor)
+        }
     }
 
     fn counting(&self) -> bool {
-        if self.pending.operator.is_some() { self.pending.motion_count.is_some() } else { self.pending.count.is_some() }
+        if self.pending.operator.is_some() {
+            self.pending.motion_count.is_some()
+        } else {
+            self.pending.count.is_some()
+        }
     }
 
     /// Where a motion goes.
@@ -243,7 +270,13 @@ impl Vim {
             '_' => Reach::exclusive(motion::first_word(editor, at)),
             '$' => motion::line_end(editor, at, times),
             // `cw` on a word changes to its end, not to the next one.
-            'w' | 'W' if changing && text[at..].chars().next().is_some_and(|c| !c.is_whitespace()) => {
+            'w' | 'W'
+                if changing
+                    && text[at..]
+                        .chars()
+                        .next()
+                        .is_some_and(|c| !c.is_whitespace()) =>
+            {
                 motion::word_end(text, at, times, c == 'W', true)
             }
             'w' => motion::word_forward(text, at, times, false, self.pending.operator.is_some()),
@@ -252,7 +285,14 @@ impl Vim {
             'B' => motion::word_back(text, at, times, true),
             'e' => motion::word_end(text, at, times, false, false),
             'E' => motion::word_end(text, at, times, true, false),
-            'G' => motion::line(editor, if self.pending.given() { Some(times) } else { None }),
+            'G' => motion::line(
+                editor,
+                if self.pending.given() {
+                    Some(times)
+                } else {
+                    None
+                },
+            ),
             '{' => Reach::exclusive(motion::paragraph_back(text, at)),
             '}' => Reach::exclusive(motion::paragraph_forward(text, at)),
             '%' => Reach::inclusive(motion::matching_bracket(text, at)?),
@@ -271,7 +311,8 @@ impl Vim {
         match prefix {
             'g' => match c {
                 'g' => {
-                    let reach = motion::line(editor, Some(if self.pending.given() { times } else { 1 }));
+                    let reach =
+                        motion::line(editor, Some(if self.pending.given() { times } else { 1 }));
                     self.go(reach, editor)
                 }
                 'e' => {
@@ -289,7 +330,10 @@ impl Vim {
             }
             'r' => {
                 if let Some(selected) = self.selection(editor) {
-                    let with: String = editor.text()[selected.clone()].chars().map(|old| if old == '\n' { old } else { c }).collect();
+                    let with: String = editor.text()[selected.clone()]
+                        .chars()
+                        .map(|old| if old == '\n' { old } else { c })
+                        .collect();
                     let start = selected.start;
                     editor.replace_range(selected, &with);
                     editor.set_cursor(start);
@@ -308,11 +352,17 @@ impl Vim {
                 self.done(editor, true)
             }
             'i' | 'a' => match motion::text_object(editor.text(), at, c, prefix == 'a') {
-                Some(range) if self.pending.operator.is_some() => self.operate(range, false, editor),
+                Some(range) if self.pending.operator.is_some() => {
+                    self.operate(range, false, editor)
+                }
                 Some(range) => {
                     self.anchor = range.start;
                     let end = range.end.max(range.start);
-                    editor.set_cursor(if end > range.start { editor.previous_grapheme(end) } else { end });
+                    editor.set_cursor(if end > range.start {
+                        editor.previous_grapheme(end)
+                    } else {
+                        end
+                    });
                     self.done(editor, false)
                 }
                 None => self.done(editor, false),
@@ -401,7 +451,11 @@ impl Vim {
             Operator::Delete => {
                 self.register = editor.text()[range.clone()].to_owned();
                 self.register_lines = lines;
-                let range = if lines { whole_lines(editor.text(), range) } else { range };
+                let range = if lines {
+                    whole_lines(editor.text(), range)
+                } else {
+                    range
+                };
                 editor.delete_range(range);
                 if lines {
                     let at = editor.cursor().min(editor.text().len());
@@ -414,8 +468,20 @@ impl Vim {
 
     fn visual(&mut self, c: char, editor: &mut Editor) -> bool {
         match c {
-            'v' => self.mode = if self.mode == Mode::Visual { Mode::Normal } else { Mode::Visual },
-            'V' => self.mode = if self.mode == Mode::VisualLine { Mode::Normal } else { Mode::VisualLine },
+            'v' => {
+                self.mode = if self.mode == Mode::Visual {
+                    Mode::Normal
+                } else {
+                    Mode::Visual
+                }
+            }
+            'V' => {
+                self.mode = if self.mode == Mode::VisualLine {
+                    Mode::Normal
+                } else {
+                    Mode::VisualLine
+                }
+            }
             'o' => {
                 let at = editor.cursor();
                 editor.set_cursor(self.anchor);
@@ -432,7 +498,10 @@ impl Vim {
             '~' | 'u' | 'U' => {
                 if let Some(range) = self.selection(editor) {
                     let start = range.start;
-                    let text: String = editor.text()[range.clone()].chars().map(|old| recase(old, c)).collect();
+                    let text: String = editor.text()[range.clone()]
+                        .chars()
+                        .map(|old| recase(old, c))
+                        .collect();
                     editor.replace_range(range, &text);
                     editor.set_cursor(start);
                 }
@@ -506,7 +575,11 @@ impl Vim {
                 } else {
                     at..motion::right(editor, at, times, true).to
                 };
-                self.pending.operator = Some(if c == 's' { Operator::Change } else { Operator::Delete });
+                self.pending.operator = Some(if c == 's' {
+                    Operator::Change
+                } else {
+                    Operator::Delete
+                });
                 if range.is_empty() && c != 's' {
                     return self.done(editor, false);
                 }
@@ -514,7 +587,11 @@ impl Vim {
             }
             'D' | 'C' | 'Y' => {
                 let range = at..motion::line_end(editor, at, times).to;
-                let range = range.start..if range.end > range.start || at < editor.line_end(at) { editor.line_end(range.end) } else { range.end };
+                let range = range.start..if range.end > range.start || at < editor.line_end(at) {
+                    editor.line_end(range.end)
+                } else {
+                    range.end
+                };
                 self.pending.operator = Some(match c {
                     'D' => Operator::Delete,
                     'C' => Operator::Change,
@@ -532,7 +609,10 @@ impl Vim {
             }
             '~' => {
                 let end = motion::right(editor, at, times, true).to;
-                let text: String = editor.text()[at..end].chars().map(|old| recase(old, '~')).collect();
+                let text: String = editor.text()[at..end]
+                    .chars()
+                    .map(|old| recase(old, '~'))
+                    .collect();
                 editor.replace_range(at..end, &text);
                 return self.done(editor, true);
             }
@@ -549,7 +629,11 @@ impl Vim {
             '.' => self.repeat(times, editor),
             'v' | 'V' => {
                 self.anchor = at;
-                self.mode = if c == 'v' { Mode::Visual } else { Mode::VisualLine };
+                self.mode = if c == 'v' {
+                    Mode::Visual
+                } else {
+                    Mode::VisualLine
+                };
                 self.pending = Pending::default();
             }
             _ => return self.done(editor, false),
@@ -575,7 +659,11 @@ impl Vim {
             }
             return;
         }
-        let place = if after && at < editor.line_end(at) { editor.next_grapheme(at) } else { at };
+        let place = if after && at < editor.line_end(at) {
+            editor.next_grapheme(at)
+        } else {
+            at
+        };
         editor.replace_range(place..place, &self.register.repeat(times));
         editor.set_cursor(editor.previous_grapheme(editor.cursor()));
     }
@@ -651,7 +739,13 @@ fn join(editor: &mut Editor, times: usize) {
         let blanks = rest.len() - rest.trim_start_matches([' ', '\t']).len();
         let next = rest[blanks..].chars().next();
         let before = editor.text()[..end].chars().next_back();
-        let glue = if next.is_none_or(|c| c == '\n' || c == ')') || before.is_none_or(|c| c == ' ' || c == '\n') { "" } else { " " };
+        let glue = if next.is_none_or(|c| c == '\n' || c == ')')
+            || before.is_none_or(|c| c == ' ' || c == '\n')
+        {
+            ""
+        } else {
+            " "
+        };
         editor.replace_range(end..end + 1 + blanks, glue);
         editor.set_cursor(end);
     }

@@ -5,14 +5,22 @@ use serde_json::json;
 
 #[test]
 fn a_prompt_is_sent_and_its_answer_is_rendered() {
-    let stage = Stage::replies([Reply::text("# Title\n\nSome **bold** words.\n\n- one\n- two")]);
+    let stage = Stage::replies([Reply::text(
+        "# Title\n\nSome **bold** words.\n\n- one\n- two",
+    )]);
     let mut terminal = stage.open();
     terminal.say("hello there");
     terminal.wait_for("• two");
     let screen = terminal.screen();
     assert!(screen.contains("❯ hello there"), "{screen}");
-    assert!(screen.contains("● Title") && screen.contains("Some bold words."), "{screen}");
-    assert!(!screen.contains("**") && !screen.contains("# Title"), "{screen}");
+    assert!(
+        screen.contains("● Title") && screen.contains("Some bold words."),
+        "{screen}"
+    );
+    assert!(
+        !screen.contains("**") && !screen.contains("# Title"),
+        "{screen}"
+    );
     assert!(terminal.leave().success());
     stage.server.finish();
 }
@@ -24,12 +32,20 @@ fn leaving_says_how_to_go_on() {
     terminal.say("hello");
     terminal.wait_for("● fine");
     terminal.leave();
-    assert!(terminal.everything().contains("Go on with: lathe --resume "), "{}", terminal.everything());
+    assert!(
+        terminal
+            .everything()
+            .contains("Go on with: lathe --resume "),
+        "{}",
+        terminal.everything()
+    );
 }
 
 #[test]
 fn text_appears_while_it_streams() {
-    let stage = Stage::replies([Reply::text("first words\n\nand the rest").delta_characters(4).gate(Position::MidBlock(0), "more")]);
+    let stage = Stage::replies([Reply::text("first words\n\nand the rest")
+        .delta_characters(4)
+        .gate(Position::MidBlock(0), "more")]);
     let terminal = stage.open();
     terminal.say("go");
     terminal.wait_for("● first");
@@ -55,7 +71,10 @@ fn what_is_typed_while_the_model_writes_stays_in_the_prompt() {
 
 #[test]
 fn a_prompt_sent_while_busy_waits_and_comes_next() {
-    let stage = Stage::replies([Reply::text("one done").gate(Position::MidBlock(0), "more"), Reply::text("two done")]);
+    let stage = Stage::replies([
+        Reply::text("one done").gate(Position::MidBlock(0), "more"),
+        Reply::text("two done"),
+    ]);
     let terminal = stage.open();
     terminal.say("first");
     terminal.wait_for("esc to interrupt");
@@ -64,7 +83,10 @@ fn a_prompt_sent_while_busy_waits_and_comes_next() {
     stage.server.gate("more").release();
     terminal.wait_for("● two done");
     let all = terminal.everything();
-    let order: Vec<usize> = ["❯ first", "● one done", "❯ second", "● two done"].iter().map(|text| all.find(text).unwrap()).collect();
+    let order: Vec<usize> = ["❯ first", "● one done", "❯ second", "● two done"]
+        .iter()
+        .map(|text| all.find(text).unwrap())
+        .collect();
     assert!(order.is_sorted(), "{all}");
 }
 
@@ -75,9 +97,14 @@ fn a_waiting_prompt_comes_back_with_up() {
     terminal.say("first");
     terminal.wait_for("esc to interrupt");
     terminal.say("second idea");
-    terminal.wait("the prompt to be empty", |screen| screen.matches("❯ second idea").count() == 1 && screen.lines().any(|line| line.trim_end() == "❯"));
+    terminal.wait("the prompt to be empty", |screen| {
+        screen.matches("❯ second idea").count() == 1
+            && screen.lines().any(|line| line.trim_end() == "❯")
+    });
     terminal.send("\x1b[A");
-    terminal.wait("it to be in the editor", |screen| !screen.lines().any(|line| line.trim_end() == "❯"));
+    terminal.wait("it to be in the editor", |screen| {
+        !screen.lines().any(|line| line.trim_end() == "❯")
+    });
     terminal.send(" changed");
     terminal.wait_for("❯ second idea changed");
     stage.server.gate("more").release();
@@ -87,7 +114,10 @@ fn a_waiting_prompt_comes_back_with_up() {
 
 #[test]
 fn escape_interrupts_the_model_while_it_writes() {
-    let stage = Stage::replies([Reply::text("never finished words").gate(Position::MidBlock(0), "never"), Reply::text("second answer")]);
+    let stage = Stage::replies([
+        Reply::text("never finished words").gate(Position::MidBlock(0), "never"),
+        Reply::text("second answer"),
+    ]);
     let terminal = stage.open();
     terminal.say("go");
     terminal.wait_for("esc to interrupt");
@@ -102,7 +132,11 @@ fn escape_interrupts_before_the_first_word() {
     let stage = Stage::replies([Reply::never_answer(), Reply::text("second answer")]);
     let terminal = stage.open();
     terminal.say("go");
-    assert!(stage.server.wait_for_requests(1, std::time::Duration::from_secs(30)));
+    assert!(
+        stage
+            .server
+            .wait_for_requests(1, std::time::Duration::from_secs(30))
+    );
     terminal.wait_for("esc to interrupt");
     terminal.send("\x1b");
     terminal.wait_for("Interrupted");
@@ -112,7 +146,10 @@ fn escape_interrupts_before_the_first_word() {
 
 #[test]
 fn escape_interrupts_a_running_command() {
-    let stage = Stage::replies([Reply::tool_use("Bash", json!({"command": "echo begun; sleep 300"})), Reply::text("second answer")]);
+    let stage = Stage::replies([
+        Reply::tool_use("Bash", json!({"command": "echo begun; sleep 300"})),
+        Reply::text("second answer"),
+    ]);
     let terminal = stage.open_with(&["--allowedTools", "Bash"], 80, 24);
     terminal.say("go");
     terminal.wait_for("begun");
@@ -205,7 +242,10 @@ fn a_prompt_on_the_command_line_is_the_first_one() {
 
 #[test]
 fn a_session_is_taken_up_again_with_its_conversation() {
-    let stage = Stage::replies([Reply::text("the first answer"), Reply::text("the second answer")]);
+    let stage = Stage::replies([
+        Reply::text("the first answer"),
+        Reply::text("the second answer"),
+    ]);
     let mut terminal = stage.open();
     terminal.say("first question");
     terminal.wait_for("● the first answer");
@@ -234,7 +274,9 @@ fn resume_offers_a_list_to_choose_from() {
 #[test]
 fn tool_calls_are_shown_with_what_they_did() {
     let stage = Stage::replies([
-        Reply::text("I look.").with_tool_use("Read", json!({"file_path": "a.txt"})).with_tool_use("Glob", json!({"pattern": "*.txt"})),
+        Reply::text("I look.")
+            .with_tool_use("Read", json!({"file_path": "a.txt"}))
+            .with_tool_use("Glob", json!({"pattern": "*.txt"})),
         Reply::tool_use("Bash", json!({"command": "echo out; exit 3"})),
         Reply::text("done"),
     ]);
@@ -244,12 +286,23 @@ fn tool_calls_are_shown_with_what_they_did() {
     terminal.wait_for("● done");
     let screen = terminal.screen();
     assert!(screen.contains("● Read 1 file, searched once"), "{screen}");
-    assert!(screen.contains("Bash echo out; exit 3") && screen.contains("exit 3") && screen.contains("  out"), "{screen}");
+    assert!(
+        screen.contains("Bash echo out; exit 3")
+            && screen.contains("exit 3")
+            && screen.contains("  out"),
+        "{screen}"
+    );
 }
 
 #[test]
 fn a_running_command_shows_its_last_lines() {
-    let stage = Stage::replies([Reply::tool_use("Bash", json!({"command": "echo step one; while [ ! -e go ]; do sleep 0.05; done; echo step two"})), Reply::text("done")]);
+    let stage = Stage::replies([
+        Reply::tool_use(
+            "Bash",
+            json!({"command": "echo step one; while [ ! -e go ]; do sleep 0.05; done; echo step two"}),
+        ),
+        Reply::text("done"),
+    ]);
     let terminal = stage.open_with(&["--allowedTools", "Bash"], 80, 24);
     terminal.say("run");
     terminal.wait_for("step one");
@@ -265,7 +318,9 @@ fn thinking_is_folded_and_the_transcript_unfolds_it() {
     let terminal = stage.open();
     terminal.say("think");
     terminal.wait_for("● the answer");
-    assert!(terminal.screen().contains("✻ Thought") && !terminal.screen().contains("deep thoughts"));
+    assert!(
+        terminal.screen().contains("✻ Thought") && !terminal.screen().contains("deep thoughts")
+    );
     terminal.send("\x0f");
     terminal.wait_for("deep thoughts about it");
     terminal.send("q");
@@ -278,20 +333,30 @@ fn the_task_list_is_shown_and_hidden() {
         {"content": "Write it", "status": "completed", "activeForm": "Writing it"},
         {"content": "Test it", "status": "in_progress", "activeForm": "Testing it"},
     ]});
-    let stage = Stage::replies([Reply::tool_use("TodoWrite", todos), Reply::text("more to do").gate(Position::MidBlock(0), "more")]);
+    let stage = Stage::replies([
+        Reply::tool_use("TodoWrite", todos),
+        Reply::text("more to do").gate(Position::MidBlock(0), "more"),
+    ]);
     let terminal = stage.open();
     terminal.say("plan");
     terminal.wait_for("esc to interrupt");
-    terminal.wait("both lists", |screen| screen.matches("▸ Testing it").count() == 2);
+    terminal.wait("both lists", |screen| {
+        screen.matches("▸ Testing it").count() == 2
+    });
     terminal.send("\x14");
-    terminal.wait("the live list to go", |screen| screen.matches("▸ Testing it").count() == 1);
+    terminal.wait("the live list to go", |screen| {
+        screen.matches("▸ Testing it").count() == 1
+    });
     stage.server.gate("more").release();
     terminal.wait_for("● more to do");
 }
 
 #[test]
 fn trouble_with_the_model_is_counted_down_and_survived() {
-    let stage = Stage::replies([Reply::error(529).header("retry-after", "1"), Reply::text("at last")]);
+    let stage = Stage::replies([
+        Reply::error(529).header("retry-after", "1"),
+        Reply::text("at last"),
+    ]);
     let terminal = stage.open();
     terminal.say("go");
     terminal.wait_for("asking again in");
@@ -300,7 +365,11 @@ fn trouble_with_the_model_is_counted_down_and_survived() {
 
 #[test]
 fn an_error_of_the_api_is_said() {
-    let stage = Stage::replies([Reply::error_with(400, "invalid_request_error", "that was wrong")]);
+    let stage = Stage::replies([Reply::error_with(
+        400,
+        "invalid_request_error",
+        "that was wrong",
+    )]);
     let terminal = stage.open();
     terminal.say("go");
     terminal.wait_for("that was wrong");

@@ -13,7 +13,11 @@ fn run(stage: &Stage, command: &str, expected: &[&str]) {
 
 #[test]
 fn help_lists_the_commands() {
-    run(&Stage::replies([]), "/help ", &["/compact", "/rewind", "runs a shell command"]);
+    run(
+        &Stage::replies([]),
+        "/help ",
+        &["/compact", "/rewind", "runs a shell command"],
+    );
 }
 
 #[test]
@@ -40,14 +44,23 @@ fn cost_shows_what_was_used() {
 
 #[test]
 fn status_names_the_session() {
-    run(&Stage::replies([]), "/status ", &["transcript", "key from", "terminal"]);
+    run(
+        &Stage::replies([]),
+        "/status ",
+        &["transcript", "key from", "terminal"],
+    );
 }
 
 #[test]
 fn hooks_memory_and_tools_are_listed() {
     let stage = Stage::replies([]);
     stage.home.write("AGENTS.md", "# Rules\n\nUse tabs.\n");
-    std::fs::write(stage.home.config().join("settings.json"), json!({"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "echo stopped"}]}]}}).to_string()).unwrap();
+    std::fs::write(
+        stage.home.config().join("settings.json"),
+        json!({"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "echo stopped"}]}]}})
+            .to_string(),
+    )
+    .unwrap();
     let terminal = stage.open_sized(100, 40);
     terminal.wait_for("claude");
     terminal.say("/hooks ");
@@ -64,6 +77,7 @@ fn clear_starts_a_new_conversation() {
     let terminal = stage.open();
     terminal.say("remember the number 7");
     terminal.wait_for("● first answer");
+    terminal.wait_gone("esc to interrupt");
     terminal.say("/clear ");
     terminal.wait_for("a new conversation");
     terminal.say("which number");
@@ -76,7 +90,9 @@ fn clear_starts_a_new_conversation() {
 fn compact_replaces_the_conversation_by_a_summary() {
     let stage = Stage::replies([
         Reply::text("a long answer"),
-        Reply::text("<summary>we talked about seven</summary>").when(When::tools_empty()).optional(),
+        Reply::text("<summary>we talked about seven</summary>")
+            .when(When::tools_empty())
+            .optional(),
         Reply::text("<summary>we talked about seven</summary>").optional(),
         Reply::text("after it").optional(),
     ]);
@@ -127,12 +143,23 @@ fn rewind_goes_back_with_conversation_and_files() {
     terminal.wait_for("What should go back?");
     terminal.send("1");
     terminal.wait_for("as it now stands");
-    terminal.wait("the first answer again", |screen| screen.contains("● noted") && !screen.contains("What should"));
+    terminal.wait("the first answer again", |screen| {
+        screen.contains("● noted") && !screen.contains("What should")
+    });
     assert!(!stage.home.project().join("made.txt").exists());
     terminal.say("go on");
     terminal.wait_for("● fresh");
-    let last = stage.server.message_requests().last().unwrap().to_json().to_string();
-    assert!(last.contains("first things") && !last.contains("write the file"), "{last}");
+    let last = stage
+        .server
+        .message_requests()
+        .last()
+        .unwrap()
+        .to_json()
+        .to_string();
+    assert!(
+        last.contains("first things") && !last.contains("write the file"),
+        "{last}"
+    );
 }
 
 #[test]
@@ -198,7 +225,10 @@ fn settings_are_shown_and_changed() {
 
 #[test]
 fn rules_are_added_and_listed() {
-    let stage = Stage::replies([Reply::tool_use("Bash", json!({"command": "touch allowed"})), Reply::text("done")]);
+    let stage = Stage::replies([
+        Reply::tool_use("Bash", json!({"command": "touch allowed"})),
+        Reply::text("done"),
+    ]);
     let terminal = stage.open_sized(100, 30);
     terminal.wait_for("claude");
     terminal.say("/permissions allow Bash(touch:*)");
@@ -223,7 +253,13 @@ fn a_folder_is_added() {
 
 #[test]
 fn background_tasks_are_listed_and_stopped() {
-    let stage = Stage::replies([Reply::tool_use("Bash", json!({"command": "sleep 300", "run_in_background": true, "description": "Sleep long"})), Reply::text("it sleeps")]);
+    let stage = Stage::replies([
+        Reply::tool_use(
+            "Bash",
+            json!({"command": "sleep 300", "run_in_background": true, "description": "Sleep long"}),
+        ),
+        Reply::text("it sleeps"),
+    ]);
     let terminal = stage.open_with(&["--allowedTools", "Bash"], 100, 30);
     terminal.say("go");
     terminal.wait_for("● it sleeps");
@@ -237,7 +273,10 @@ fn background_tasks_are_listed_and_stopped() {
 
 #[test]
 fn ctrl_b_lets_a_command_go_on_in_the_background() {
-    let stage = Stage::replies([Reply::tool_use("Bash", json!({"command": "echo begun; sleep 300"})), Reply::text("it goes on")]);
+    let stage = Stage::replies([
+        Reply::tool_use("Bash", json!({"command": "echo begun; sleep 300"})),
+        Reply::text("it goes on"),
+    ]);
     let terminal = stage.open_with(&["--allowedTools", "Bash"], 100, 30);
     terminal.say("go");
     terminal.wait_for("begun");

@@ -9,7 +9,9 @@ fn keys_edit_the_prompt() {
     terminal.send("one two three");
     terminal.wait_for("❯ one two three");
     terminal.send("\x17");
-    terminal.wait("a word less", |screen| screen.contains("❯ one two") && !screen.contains("three"));
+    terminal.wait("a word less", |screen| {
+        screen.contains("❯ one two") && !screen.contains("three")
+    });
     terminal.send("\x01zero ");
     terminal.wait_for("❯ zero one two");
     terminal.send("\x1f");
@@ -28,7 +30,10 @@ fn a_backslash_and_other_keys_begin_new_lines() {
     terminal.wait_for("  third");
     terminal.send("\r");
     terminal.wait_for("● three lines");
-    assert_eq!(stage.server.message_requests()[0].last_user_text(), "first\nsecond\nthird");
+    assert_eq!(
+        stage.server.message_requests()[0].last_user_text(),
+        "first\nsecond\nthird"
+    );
 }
 
 #[test]
@@ -55,7 +60,10 @@ fn a_short_paste_is_text_and_can_do_nothing_else() {
     assert_eq!(stage.server.request_count(), 0);
     terminal.send("\r");
     terminal.wait_for("● read it");
-    assert_eq!(stage.server.message_requests()[0].last_user_text(), "two\nlines\n[31mred");
+    assert_eq!(
+        stage.server.message_requests()[0].last_user_text(),
+        "two\nlines\n[31mred"
+    );
 }
 
 #[test]
@@ -63,8 +71,10 @@ fn the_path_of_an_image_attaches_it() {
     let stage = Stage::replies([Reply::text("nice picture")]);
     // The smallest PNG: one transparent pixel.
     let png = [
-        0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 0x0d, 0x49, 0x48, 0x44, 0x52, 0, 0, 0, 1, 0, 0, 0, 1, 8, 6, 0, 0, 0, 0x1f, 0x15, 0xc4, 0x89, 0, 0, 0,
-        0x0a, 0x49, 0x44, 0x41, 0x54, 0x78, 0x9c, 0x63, 0, 1, 0, 0, 5, 0, 1, 0x0d, 0x0a, 0x2d, 0xb4, 0, 0, 0, 0, 0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82,
+        0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 0x0d, 0x49, 0x48, 0x44, 0x52, 0,
+        0, 0, 1, 0, 0, 0, 1, 8, 6, 0, 0, 0, 0x1f, 0x15, 0xc4, 0x89, 0, 0, 0, 0x0a, 0x49, 0x44,
+        0x41, 0x54, 0x78, 0x9c, 0x63, 0, 1, 0, 0, 5, 0, 1, 0x0d, 0x0a, 0x2d, 0xb4, 0, 0, 0, 0,
+        0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82,
     ];
     let path = stage.home.write("dot.png", png);
     let terminal = stage.open();
@@ -72,7 +82,12 @@ fn the_path_of_an_image_attaches_it() {
     terminal.wait_for("[Image #1]");
     terminal.send(" what is it\r");
     terminal.wait_for("● nice picture");
-    assert!(stage.server.message_requests()[0].to_json().to_string().contains("image/png"));
+    assert!(
+        stage.server.message_requests()[0]
+            .to_json()
+            .to_string()
+            .contains("image/png")
+    );
 }
 
 #[test]
@@ -86,7 +101,9 @@ fn up_brings_back_what_was_said_and_down_what_was_typed() {
     terminal.send("fix");
     terminal.wait("it typed", |screen| screen.contains("❯ fix\n"));
     terminal.send("\x1b[A");
-    terminal.wait("the prompt from before", |screen| screen.matches("❯ fix the first").count() == 2);
+    terminal.wait("the prompt from before", |screen| {
+        screen.matches("❯ fix the first").count() == 2
+    });
     terminal.send("\x1b[B");
     terminal.wait("what was typed", |screen| screen.contains("❯ fix\n"));
 }
@@ -107,7 +124,9 @@ fn the_history_is_kept_for_the_next_time_and_searched() {
     terminal.send("fen");
     terminal.wait_gone("mow the lawn");
     terminal.send("\r");
-    terminal.wait("it in the prompt", |screen| screen.contains("❯ paint the fence") && !screen.contains("Prompts before"));
+    terminal.wait("it in the prompt", |screen| {
+        screen.contains("❯ paint the fence") && !screen.contains("Prompts before")
+    });
 }
 
 #[test]
@@ -118,8 +137,16 @@ fn a_draft_survives_a_kill() {
     terminal.wait_for("❯ half a thought");
     let drafts = stage.home.config().join("drafts");
     let until = std::time::Instant::now() + lathe_testkit::HANG_LIMIT;
-    while !std::fs::read_dir(&drafts).is_ok_and(|mut folder| folder.any(|entry| std::fs::read_to_string(entry.unwrap().path()).is_ok_and(|text| text.contains("half a thought")))) {
-        assert!(std::time::Instant::now() < until, "the draft is never written");
+    while !std::fs::read_dir(&drafts).is_ok_and(|mut folder| {
+        folder.any(|entry| {
+            std::fs::read_to_string(entry.unwrap().path())
+                .is_ok_and(|text| text.contains("half a thought"))
+        })
+    }) {
+        assert!(
+            std::time::Instant::now() < until,
+            "the draft is never written"
+        );
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     terminal.signal(nix::sys::signal::Signal::SIGKILL);
@@ -145,8 +172,12 @@ fn a_prompt_can_be_put_aside_and_taken_back() {
 #[test]
 fn the_persons_editor_writes_the_prompt() {
     let mut stage = Stage::replies([Reply::text("ok")]);
-    let script = stage.home.write("edit.sh", "#!/bin/sh\nprintf 'from the editor' > \"$1\"\n");
-    stage.home = stage.home.variable("EDITOR", format!("sh {}", script.display()));
+    let script = stage
+        .home
+        .write("edit.sh", "#!/bin/sh\nprintf 'from the editor' > \"$1\"\n");
+    stage.home = stage
+        .home
+        .variable("EDITOR", format!("sh {}", script.display()));
     let terminal = stage.open();
     terminal.send("before");
     terminal.wait_for("❯ before");
@@ -154,7 +185,10 @@ fn the_persons_editor_writes_the_prompt() {
     terminal.wait_for("❯ from the editor");
     terminal.send("\r");
     terminal.wait_for("● ok");
-    assert_eq!(stage.server.message_requests()[0].last_user_text(), "from the editor");
+    assert_eq!(
+        stage.server.message_requests()[0].last_user_text(),
+        "from the editor"
+    );
 }
 
 #[test]
@@ -183,7 +217,12 @@ fn files_are_completed_and_sent_by_name() {
     terminal.wait_for("❯ see @src/deep/engine_room.rs");
     terminal.send("\r");
     terminal.wait_for("● read");
-    assert!(stage.server.message_requests()[0].to_json().to_string().contains("engine_room.rs"));
+    assert!(
+        stage.server.message_requests()[0]
+            .to_json()
+            .to_string()
+            .contains("engine_room.rs")
+    );
 }
 
 #[test]
@@ -227,7 +266,10 @@ fn a_shell_command_runs_here_and_the_model_hears_of_it() {
     terminal.say("what happened");
     terminal.wait_for("● I saw it");
     let sent = stage.server.message_requests()[0].to_json().to_string();
-    assert!(sent.contains("from-the-shell") && sent.contains("<exit-code>4"), "{sent}");
+    assert!(
+        sent.contains("from-the-shell") && sent.contains("<exit-code>4"),
+        "{sent}"
+    );
 }
 
 #[test]
@@ -238,7 +280,9 @@ fn a_shell_command_can_be_stopped() {
     terminal.say("!echo begun; sleep 300");
     terminal.wait_for("  begun");
     terminal.send("\x1b");
-    terminal.wait("the live part to go", |screen| screen.matches("begun").count() >= 2 && screen.lines().any(|line| line.trim_end() == "❯"));
+    terminal.wait("the live part to go", |screen| {
+        screen.matches("begun").count() >= 2 && screen.lines().any(|line| line.trim_end() == "❯")
+    });
 }
 
 #[test]
@@ -256,7 +300,11 @@ fn memory_goes_where_the_person_says() {
 #[test]
 fn vim_keys_work() {
     let stage = Stage::replies([]);
-    std::fs::write(stage.home.config().join("settings.json"), json!({"editorMode": "vim"}).to_string()).unwrap();
+    std::fs::write(
+        stage.home.config().join("settings.json"),
+        json!({"editorMode": "vim"}).to_string(),
+    )
+    .unwrap();
     let terminal = stage.open();
     terminal.wait_for("INSERT");
     terminal.send("one two");
@@ -272,7 +320,11 @@ fn vim_keys_work() {
 #[test]
 fn keys_can_be_bound_anew() {
     let stage = Stage::replies([]);
-    std::fs::write(stage.home.config().join("keybindings.json"), json!({"prompt": {"ctrl+k ctrl+s": "stash", "ctrl+q": "fly"}}).to_string()).unwrap();
+    std::fs::write(
+        stage.home.config().join("keybindings.json"),
+        json!({"prompt": {"ctrl+k ctrl+s": "stash", "ctrl+q": "fly"}}).to_string(),
+    )
+    .unwrap();
     let terminal = stage.open();
     terminal.wait_for("action 'fly'");
     terminal.send("aside");

@@ -1,10 +1,10 @@
 mod basics;
+mod commands;
 mod editing;
 mod failing;
 mod permission;
-mod screen;
-mod commands;
 mod plain;
+mod screen;
 
 use lathe_scripted::{BlockingServer, Reply, Scenario};
 use lathe_testkit::{Terminal, TestHome};
@@ -43,5 +43,9 @@ impl Stage {
 
 /// Rows of the screen.
 pub(crate) fn rows(terminal: &Terminal) -> Vec<String> {
-    terminal.screen().lines().map(|line| line.trim_end().to_owned()).collect()
+    terminal
+        .screen()
+        .lines()
+        .map(|line| line.trim_end().to_owned())
+        .collect()
 }

@@ -4,7 +4,10 @@ use serde_json::json;
 
 fn touching() -> Stage {
     Stage::replies([
-        Reply::text("I do it.").with_tool_use("Bash", json!({"command": "ls; touch made-by-it", "description": "Make a file"})),
+        Reply::text("I do it.").with_tool_use(
+            "Bash",
+            json!({"command": "ls; touch made-by-it", "description": "Make a file"}),
+        ),
         Reply::text("finished"),
     ])
 }
@@ -16,7 +19,10 @@ fn a_question_shows_what_and_why_and_yes_runs_it() {
     terminal.say("go");
     terminal.wait_for("Run this command?");
     let screen = terminal.screen();
-    assert!(screen.contains("Make a file") && screen.contains("ls; touch made-by-it"), "{screen}");
+    assert!(
+        screen.contains("Make a file") && screen.contains("ls; touch made-by-it"),
+        "{screen}"
+    );
     assert!(screen.contains("Why it asks"), "{screen}");
     assert!(!stage.home.project().join("made-by-it").exists());
     terminal.send("y");
@@ -33,7 +39,13 @@ fn the_risky_part_of_a_command_stands_out() {
     let bold = |text: &str| {
         terminal.with_screen(|screen| {
             let (rows, columns) = screen.size();
-            let row = (0..rows).find(|row| screen.contents_between(*row, 0, *row, columns).contains("ls; touch")).unwrap();
+            let row = (0..rows)
+                .find(|row| {
+                    screen
+                        .contents_between(*row, 0, *row, columns)
+                        .contains("ls; touch")
+                })
+                .unwrap();
             let line = screen.contents_between(row, 0, row, columns);
             let column = u16::try_from(line.find(text).unwrap()).unwrap();
             screen.cell(row, column).unwrap().bold()
@@ -44,7 +56,10 @@ fn the_risky_part_of_a_command_stands_out() {
 
 #[test]
 fn no_stops_the_turn() {
-    let stage = Stage::replies([Reply::tool_use("Bash", json!({"command": "touch made-by-it"}))]);
+    let stage = Stage::replies([Reply::tool_use(
+        "Bash",
+        json!({"command": "touch made-by-it"}),
+    )]);
     let terminal = stage.open();
     terminal.say("go");
     terminal.wait_for("Run this command?");
@@ -57,7 +72,10 @@ fn no_stops_the_turn() {
 
 #[test]
 fn escape_is_a_no() {
-    let stage = Stage::replies([Reply::tool_use("Bash", json!({"command": "touch made-by-it"}))]);
+    let stage = Stage::replies([Reply::tool_use(
+        "Bash",
+        json!({"command": "touch made-by-it"}),
+    )]);
     let terminal = stage.open();
     terminal.say("go");
     terminal.wait_for("Run this command?");
@@ -99,7 +117,10 @@ fn always_is_remembered_with_the_rule_that_was_shown() {
 
 #[test]
 fn the_rule_can_be_changed_before_it_is_kept() {
-    let stage = Stage::replies([Reply::tool_use("Bash", json!({"command": "git init -q one"})), Reply::text("finished")]);
+    let stage = Stage::replies([
+        Reply::tool_use("Bash", json!({"command": "git init -q one"})),
+        Reply::text("finished"),
+    ]);
     let terminal = stage.open_sized(110, 30);
     terminal.say("go");
     terminal.wait_for("always allow");
@@ -109,7 +130,10 @@ fn the_rule_can_be_changed_before_it_is_kept() {
     terminal.send("\x15Bash(git");
     terminal.wait_for("Bash(git");
     terminal.send("\r");
-    terminal.wait("the mistake to be named", |screen| screen.contains("Run this command?") && screen.matches("Bash(git").count() >= 2 || screen.contains("rule"));
+    terminal.wait("the mistake to be named", |screen| {
+        screen.contains("Run this command?") && screen.matches("Bash(git").count() >= 2
+            || screen.contains("rule")
+    });
     terminal.send("\x15Bash(git init:*)");
     terminal.wait_for("Bash(git init:*)");
     terminal.send("\t\t\t\r");
@@ -123,7 +147,10 @@ fn the_rule_can_be_changed_before_it_is_kept() {
 fn a_change_to_a_file_is_shown_as_a_diff() {
     let stage = Stage::replies([
         Reply::tool_use("Read", json!({"file_path": "a.txt"})),
-        Reply::tool_use("Edit", json!({"file_path": "a.txt", "old_string": "two", "new_string": "2"})),
+        Reply::tool_use(
+            "Edit",
+            json!({"file_path": "a.txt", "old_string": "two", "new_string": "2"}),
+        ),
         Reply::text("finished"),
     ]);
     stage.home.write("a.txt", "one\ntwo\nthree\n");
@@ -131,7 +158,10 @@ fn a_change_to_a_file_is_shown_as_a_diff() {
     terminal.say("go");
     terminal.wait_for("Change a.txt?");
     let screen = terminal.screen();
-    assert!(screen.contains("2 - two") && screen.contains("2 + 2") && screen.contains("1   one"), "{screen}");
+    assert!(
+        screen.contains("2 - two") && screen.contains("2 + 2") && screen.contains("1   one"),
+        "{screen}"
+    );
     terminal.send("1");
     terminal.wait_for("● finished");
     assert_eq!(stage.home.read("a.txt"), "one\n2\nthree\n");
@@ -164,12 +194,23 @@ fn a_yes_can_carry_a_comment() {
     terminal.wait_for("and:");
     terminal.send("be quick about it\r");
     terminal.wait_for("● finished");
-    assert!(stage.server.message_requests().iter().any(|request| request.to_json().to_string().contains("be quick about it")));
+    assert!(
+        stage
+            .server
+            .message_requests()
+            .iter()
+            .any(|request| request.to_json().to_string().contains("be quick about it"))
+    );
 }
 
 #[test]
 fn a_question_waits_for_a_person_who_is_typing() {
-    let stage = Stage::replies([Reply::text("words first").gate(Position::MidBlock(0), "go").with_tool_use("Bash", json!({"command": "touch made-by-it"})), Reply::text("finished")]);
+    let stage = Stage::replies([
+        Reply::text("words first")
+            .gate(Position::MidBlock(0), "go")
+            .with_tool_use("Bash", json!({"command": "touch made-by-it"})),
+        Reply::text("finished"),
+    ]);
     let terminal = stage.open();
     terminal.say("go");
     terminal.wait_for("esc to interrupt");
@@ -210,7 +251,10 @@ fn several_questions_come_one_after_another() {
 
 #[test]
 fn interrupting_takes_the_question_away() {
-    let stage = Stage::replies([Reply::tool_use("Bash", json!({"command": "touch made-by-it"})), Reply::text("again")]);
+    let stage = Stage::replies([
+        Reply::tool_use("Bash", json!({"command": "touch made-by-it"})),
+        Reply::text("again"),
+    ]);
     let terminal = stage.open();
     terminal.say("go");
     terminal.wait_for("Run this command?");
@@ -222,11 +266,18 @@ fn interrupting_takes_the_question_away() {
 
 #[test]
 fn a_refusal_by_rule_is_said() {
-    let stage = Stage::replies([Reply::tool_use("Bash", json!({"command": "touch made-by-it"})), Reply::text("finished")]);
+    let stage = Stage::replies([
+        Reply::tool_use("Bash", json!({"command": "touch made-by-it"})),
+        Reply::text("finished"),
+    ]);
     let terminal = stage.open_with(&["--disallowedTools", "Bash(touch:*)"], 80, 24);
     terminal.say("go");
     terminal.wait_for("● finished");
-    assert!(terminal.screen().contains("⊘ Bash") || terminal.screen().contains("✗ Bash"), "{}", terminal.screen());
+    assert!(
+        terminal.screen().contains("⊘ Bash") || terminal.screen().contains("✗ Bash"),
+        "{}",
+        terminal.screen()
+    );
 }
 
 #[test]
@@ -269,4 +320,22 @@ fn trust_is_remembered() {
     let terminal = stage.open();
     terminal.say("hi");
     terminal.wait_for("● hello again");
+}
+
+#[test]
+fn a_change_that_is_too_long_for_the_question_is_shown_in_full_by_ctrl_o() {
+    let content: String = (1..=60).map(|n| format!("written line {n}\n")).collect();
+    let stage = Stage::replies([Reply::tool_use(
+        "Write",
+        json!({"file_path": "long.txt", "content": content}),
+    )]);
+    let terminal = stage.open();
+    terminal.say("go");
+    terminal.wait_for("Write long.txt?");
+    terminal.wait_for("more lines (ctrl+o");
+    assert!(!terminal.screen().contains("written line 60"));
+    terminal.send("\x0f");
+    terminal.wait_for("written line 60");
+    terminal.send("q");
+    terminal.wait_for("Yes, this once");
 }

@@ -17,7 +17,10 @@ fn a_dumb_terminal_gets_plain_lines() {
 
 #[test]
 fn a_dumb_terminal_asks_in_lines_too() {
-    let mut stage = Stage::replies([Reply::tool_use("Bash", json!({"command": "touch made"})), Reply::text("done")]);
+    let mut stage = Stage::replies([
+        Reply::tool_use("Bash", json!({"command": "touch made"})),
+        Reply::text("done"),
+    ]);
     stage.home = stage.home.variable("TERM", "dumb");
     let terminal = stage.home.terminal::<&str>([], 80, 24);
     terminal.wait_for("> ");
