@@ -15,9 +15,6 @@ use lathe_settings::Environment;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     // Answered before anything else is set up: scripts ask often.
     let mut words = std::env::args_os().skip(1);
