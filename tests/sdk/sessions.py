@@ -167,6 +167,21 @@ async def files_are_brought_back_to_before_a_message(case):
 
 
 @behaviour
+async def files_are_brought_back_after_a_resume_too(case):
+    first = str(uuid.uuid4())
+    script = Script(call("Write", file_path=case.path("made.txt"), content="x"), "done")
+
+    async def prompt():
+        yield {"type": "user", "message": {"role": "user", "content": str(script)}, "parent_tool_use_id": None, "session_id": "", "uuid": first}
+
+    messages = [m async for m in query(prompt=prompt(), options=case.options(permission_mode="acceptEdits", enable_file_checkpointing=True))]
+    assert os.path.exists(case.path("made.txt"))
+    async with ClaudeSDKClient(case.options(resume=result(messages).session_id, enable_file_checkpointing=True)) as client:
+        await client.rewind_files(first)
+    assert not os.path.exists(case.path("made.txt"))
+
+
+@behaviour
 async def a_store_gets_every_record_and_a_session_goes_on_from_it(case):
     store = InMemorySessionStore()
     one = Script(call("Bash", command="echo hi"), "first")

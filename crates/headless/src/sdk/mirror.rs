@@ -20,18 +20,19 @@ pub(super) fn observer(host: Host) -> TranscriptObserver {
             };
             let size = entry.to_string().len();
             if bytes + size > FRAME_BYTES && !entries.is_empty() {
-                host.send(frame(path, std::mem::take(&mut entries)));
+                host.send(frame(path, &entries));
+                entries.clear();
                 bytes = 0;
             }
             bytes += size;
             entries.push(entry);
         }
         if !entries.is_empty() {
-            host.send(frame(path, entries));
+            host.send(frame(path, &entries));
         }
     }))
 }
 
-fn frame(path: &std::path::Path, entries: Vec<Value>) -> Value {
+fn frame(path: &std::path::Path, entries: &[Value]) -> Value {
     json!({"type": "transcript_mirror", "filePath": path, "entries": entries})
 }
