@@ -33,13 +33,11 @@ impl App {
                 }
             }
             (Dialog::Picker(picker), Outcome::Chosen(value)) => self.chosen(picker.purpose, &value),
-            (Dialog::Form(form), Outcome::Chosen(value)) => {
-                if !value.is_empty() {
-                    self.filled(form.purpose, &value);
-                }
+            (Dialog::Form(form), Outcome::Chosen(value)) if !value.is_empty() => {
+                self.filled(form.purpose, &value);
             }
             (Dialog::Picker(picker), Outcome::Other { value, key }) => {
-                self.other(picker.purpose, &value, key)
+                self.other(picker.purpose, &value, key);
             }
             (Dialog::Picker(picker), Outcome::Cancelled) => match picker.purpose {
                 Purpose::Trust => self.trust_answered("leave"),
@@ -155,7 +153,10 @@ impl App {
             }
             return;
         }
-        let present = self.session.as_ref().map(|session| session.session_id());
+        let present = self
+            .session
+            .as_ref()
+            .map(lathe_engine::SessionHandle::session_id);
         let items: Vec<Item> = sessions
             .iter()
             .filter(|info| Some(info.id) != present)
@@ -396,7 +397,7 @@ impl App {
         let settings = self
             .session
             .as_ref()
-            .map(|session| session.settings())
+            .map(lathe_engine::SessionHandle::settings)
             .unwrap_or_default();
         let items = CONFIG
             .iter()

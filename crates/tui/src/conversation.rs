@@ -176,7 +176,7 @@ impl Conversation {
                     }
                 }
                 Delta::InputJsonDelta { partial_json } => {
-                    self.pending_bytes += partial_json.len() as u64
+                    self.pending_bytes += partial_json.len() as u64;
                 }
                 _ => {}
             },

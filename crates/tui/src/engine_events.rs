@@ -50,7 +50,7 @@ impl App {
                 activity,
             } => {
                 self.with_look(|conversation, look| {
-                    conversation.call_started(&tool_use_id, &tool_name, &activity, look)
+                    conversation.call_started(&tool_use_id, &tool_name, &activity, look);
                 });
             }
             Event::CallProgress {
@@ -189,7 +189,12 @@ impl App {
         if record.is_meta {
             return;
         }
-        let text = shown.or_else(|| record.message.as_ref().map(|message| message.text()));
+        let text = shown.or_else(|| {
+            record
+                .message
+                .as_ref()
+                .map(lathe_protocol::record::RecordMessage::text)
+        });
         if let Some(text) = text {
             self.with_look(|conversation, look| conversation.push(Cell::User(text), look));
         }
@@ -240,7 +245,7 @@ impl App {
         self.retry = None;
         self.compacting = false;
         self.interrupting = false;
-        self.with_look(|conversation, look| conversation.end_turn(look));
+        self.with_look(super::conversation::Conversation::end_turn);
         let words = match result.terminal_reason {
             TerminalReason::Completed | TerminalReason::ApiError | TerminalReason::StopHookPrevented | TerminalReason::ToolDeferred => None,
             TerminalReason::AbortedStreaming | TerminalReason::AbortedTools => Some((NoticeLevel::Info, "Interrupted. Say how to go on.".to_owned())),
@@ -277,6 +282,6 @@ impl App {
 impl App {
     /// Nothing more comes: what is open is finished as it stands.
     pub(crate) fn conversation_done(&mut self) {
-        self.with_look(|conversation, look| conversation.end_turn(look));
+        self.with_look(super::conversation::Conversation::end_turn);
     }
 }

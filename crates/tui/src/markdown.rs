@@ -434,7 +434,7 @@ impl Writer<'_> {
             Event::Start(tag) => self.start(tag),
             Event::End(tag) => self.end(tag),
             Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => {
-                self.text(&text.replace('\n', " "))
+                self.text(&text.replace('\n', " "));
             }
             Event::Code(text) => {
                 let style = self.look.theme.code;

@@ -207,7 +207,7 @@ impl Plain {
                     for block in &message.content {
                         match block {
                             ContentBlock::Text(text) if !text.text.trim().is_empty() => {
-                                say(&format!("\n{}\n", clean(text.text.trim())))
+                                say(&format!("\n{}\n", clean(text.text.trim())));
                             }
                             ContentBlock::ToolUse(call) => {
                                 self.inputs.insert(call.id.to_string(), call.input.clone());
@@ -279,7 +279,7 @@ impl Plain {
                 .questions
                 .retain(|request| request.request_id != *request_id),
             Event::PermissionDenied { denial, reason, .. } => {
-                say(&format!("refused: {}: {reason}", denial.tool_name))
+                say(&format!("refused: {}: {reason}", denial.tool_name));
             }
             Event::Notice { text, .. } => say(&format!("note: {}", clean(text))),
             Event::Retrying { error, delay, .. } => say(&format!(
@@ -287,7 +287,7 @@ impl Plain {
                 delay.as_secs_f64()
             )),
             Event::ModelFellBack { from, to, reason } => {
-                say(&format!("note: {to} takes over from {from}: {reason}"))
+                say(&format!("note: {to} takes over from {from}: {reason}"));
             }
             Event::Compacted { .. } => {
                 say("note: the conversation was summarised");
@@ -297,7 +297,7 @@ impl Plain {
                 self.busy = false;
                 match result.terminal_reason {
                     TerminalReason::AbortedStreaming | TerminalReason::AbortedTools => {
-                        say("(interrupted)")
+                        say("(interrupted)");
                     }
                     _ => {
                         for error in &result.errors {

@@ -90,7 +90,7 @@ impl App {
                 self.apply_settings(&value);
                 for problem in problems {
                     self.with_look(|conversation, look| {
-                        conversation.notice(NoticeLevel::Warning, problem, look)
+                        conversation.notice(NoticeLevel::Warning, problem, look);
                     });
                 }
             }
@@ -126,7 +126,7 @@ impl App {
                 Err(error) => {
                     if self.status_line.is_none() {
                         self.with_look(|conversation, look| {
-                            conversation.notice(NoticeLevel::Warning, error, look)
+                            conversation.notice(NoticeLevel::Warning, error, look);
                         });
                     }
                     self.status_line = Some(String::new());
@@ -152,7 +152,7 @@ impl App {
             Found::Said(Ok(text)) => self.remark(text),
             Found::Said(Err(text)) => {
                 self.with_look(|conversation, look| {
-                    conversation.notice(NoticeLevel::Error, text, look)
+                    conversation.notice(NoticeLevel::Error, text, look);
                 });
             }
             Found::Lines(lines) => self.answer(lines),
@@ -201,7 +201,7 @@ impl App {
             if let Some(line) = line.as_str() {
                 let line = line.to_owned();
                 self.with_look(|conversation, look| {
-                    conversation.notice(NoticeLevel::Info, line, look)
+                    conversation.notice(NoticeLevel::Info, line, look);
                 });
             }
         }
@@ -287,7 +287,7 @@ impl App {
         self.session = Some(opened.session);
         self.events = Some(opened.events);
         if let Some(prompt) = self.first_prompt.take() {
-            self.submit_text(&prompt, Vec::new());
+            self.submit_text(&prompt, &[]);
         }
         let waiting: Vec<Prompt> = self
             .queued

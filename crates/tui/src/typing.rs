@@ -230,13 +230,13 @@ impl App {
         }
         let (text, attachments) = self.editor.take();
         self.completion = None;
-        self.submit_text(&text, attachments);
+        self.submit_text(&text, &attachments);
         self.draft_due = Some(Instant::now());
         self.save_draft();
     }
 
     /// Sends what was typed: a command, a shell command, something to remember, or a prompt.
-    pub(crate) fn submit_text(&mut self, text: &str, attachments: Vec<Attachment>) {
+    pub(crate) fn submit_text(&mut self, text: &str, attachments: &[Attachment]) {
         let trimmed = text.trim();
         self.history.add(trimmed);
         if let Some(rest) = trimmed.strip_prefix('/')
@@ -259,7 +259,7 @@ impl App {
             self.ask_memory(memory.trim());
             return;
         }
-        let expanded = Editor::expand(trimmed, &attachments);
+        let expanded = Editor::expand(trimmed, attachments);
         let images: Vec<ContentBlock> = attachments
             .iter()
             .filter(|attachment| trimmed.contains(&attachment.label))

@@ -357,16 +357,16 @@ impl App {
                 PermissionMode::AcceptEdits => hint.push("» accept edits on", theme.accept),
                 PermissionMode::Plan => hint.push("▤ plan mode on", theme.plan),
                 PermissionMode::DontAsk => {
-                    hint.push("⊘ don't ask: what would ask is refused", theme.warning)
+                    hint.push("⊘ don't ask: what would ask is refused", theme.warning);
                 }
                 PermissionMode::BypassPermissions => {
-                    hint.push("⚠ permissions are bypassed", theme.error)
+                    hint.push("⚠ permissions are bypassed", theme.error);
                 }
                 PermissionMode::Auto => hint.push("◈ auto mode on", theme.accept),
             }
             match self.editor.text().chars().next() {
                 Some('!') => {
-                    hint = Line::styled("shell command, shared with the model", theme.shell)
+                    hint = Line::styled("shell command, shared with the model", theme.shell);
                 }
                 Some('#') => hint = Line::styled("to remember: enter chooses where", theme.plan),
                 _ => {}

@@ -146,24 +146,24 @@ fn rule() -> PermissionUpdate {
 fn the_prompt() {
     frame("prompt-empty", 24, |_| {});
     frame("prompt-text", 24, |app| {
-        app.editor.set_text("Fix the failing test in the parser, then run everything again and tell me what was wrong.\nSecond line.")
+        app.editor.set_text("Fix the failing test in the parser, then run everything again and tell me what was wrong.\nSecond line.");
     });
     frame("prompt-long", 12, |app| {
-        app.editor.set_text(&"many words ".repeat(120))
+        app.editor.set_text(&"many words ".repeat(120));
     });
     frame("prompt-shell", 24, |app| app.editor.set_text("!git status"));
     frame("prompt-memory", 24, |app| {
-        app.editor.set_text("# always use tabs")
+        app.editor.set_text("# always use tabs");
     });
     frame("prompt-help", 24, |app| app.show_help = true);
     frame("prompt-leave", 24, |app| {
         app.leave_hint = Some((
             "press ctrl+c again to leave",
             Instant::now() + Duration::from_secs(9),
-        ))
+        ));
     });
     frame("prompt-stash", 24, |app| {
-        app.stash = Some("later".to_owned())
+        app.stash = Some("later".to_owned());
     });
     frame("prompt-vim", 24, |app| {
         let mut vim = crate::editor::vim::Vim::default();
@@ -174,7 +174,7 @@ fn the_prompt() {
         app.vim = Some(vim);
     });
     frame("prompt-status-line", 24, |app| {
-        app.status_line = Some("my own \x1b[31mstatus".to_owned())
+        app.status_line = Some("my own \x1b[31mstatus".to_owned());
     });
 }
 
@@ -372,7 +372,7 @@ fn the_dialogs() {
             Purpose::Rename,
             "A title for this session",
             "Parser",
-        )))
+        )));
     });
     frame("completion", 24, |app| {
         app.editor.set_text("/co");

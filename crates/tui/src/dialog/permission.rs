@@ -142,11 +142,11 @@ impl PermissionDialog {
                 self.selected = self
                     .selected
                     .checked_sub(1)
-                    .unwrap_or(self.choices.len() - 1)
+                    .unwrap_or(self.choices.len() - 1);
             }
             Code::Down => self.selected = (self.selected + 1) % self.choices.len(),
             Code::Left | Code::Right if self.choice() == Choice::Always => {
-                self.move_destination(key.code == Code::Right)
+                self.move_destination(key.code == Code::Right);
             }
             Code::Tab if !key.shift => match self.choice() {
                 Choice::Once => self.editing = Editing::Comment,

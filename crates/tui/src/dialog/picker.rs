@@ -154,7 +154,7 @@ impl Picker {
             Code::End => self.selected = count.saturating_sub(1),
             Code::Char('p') if key.ctrl => self.selected = self.selected.saturating_sub(1),
             Code::Char('n') if key.ctrl => {
-                self.selected = (self.selected + 1).min(count.saturating_sub(1))
+                self.selected = (self.selected + 1).min(count.saturating_sub(1));
             }
             Code::Char(c)
                 if (key.ctrl || !self.filterable)

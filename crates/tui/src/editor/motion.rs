@@ -193,10 +193,12 @@ pub(super) fn word_forward(
             }
         }
         // The last word that an operator takes doesn't reach over the end of its line.
-        if operator && turn + 1 == times && here != 0 {
-            if let Some(line_break) = text[after_word..end].find('\n') {
-                end = after_word + line_break;
-            }
+        if operator
+            && turn + 1 == times
+            && here != 0
+            && let Some(line_break) = text[after_word..end].find('\n')
+        {
+            end = after_word + line_break;
         }
         to = end;
     }

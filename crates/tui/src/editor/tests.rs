@@ -9,10 +9,11 @@ const COLUMNS: usize = 20;
 
 fn editor(before: &str) -> Editor {
     let cursor = before.find('|').expect("a cursor");
-    let mut editor = Editor::default();
-    editor.text = before.replacen('|', "", 1);
-    editor.cursor = cursor;
-    editor
+    Editor {
+        text: before.replacen('|', "", 1),
+        cursor,
+        ..Editor::default()
+    }
 }
 
 fn shown(editor: &Editor) -> String {
