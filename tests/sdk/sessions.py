@@ -296,6 +296,20 @@ async def sigterm_ends_a_running_turn_at_once(case):
 
 
 @behaviour
+async def sigterm_ends_it_even_if_the_host_does_not_read(case):
+    script = Script({"text": "0123456789" * 200_000, "delta_characters": 100})
+    process = await asyncio.create_subprocess_exec(
+        BINARY, "--output-format", "stream-json", "--verbose", "--input-format", "stream-json", "--include-partial-messages",
+        cwd=case.cwd, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE)
+    process.stdin.write((json.dumps({"type": "user", "message": {"role": "user", "content": str(script)}}) + "\n").encode())
+    while b"content_block_delta" not in await process.stdout.readline():
+        pass
+    process.send_signal(signal.SIGTERM)
+    await asyncio.wait_for(process.wait(), 20)
+    assert process.returncode not in (0, None)
+
+
+@behaviour
 async def the_state_of_the_session_is_told_in_order(case):
     script = Script("ok")
     messages = await ask(case, script, env={"CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1"})

@@ -186,14 +186,14 @@ async fn drive(
         signals: listen(),
         session: options,
     };
-    lathe_headless::sdk::run(
+    let running = lathe_headless::sdk::run(
         environment,
         sdk,
         std::io::stdin(),
         std::io::stdout(),
         std::io::stderr(),
-    )
-    .await
+    );
+    Box::pin(running).await
 }
 
 async fn print_one(

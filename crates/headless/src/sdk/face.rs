@@ -129,9 +129,16 @@ impl<E: Write> Face<E> {
                 }
                 self.end();
             }
+            let host = self.host.clone();
             let next_event = async {
                 match &mut self.open {
-                    Some(open) => open.events.next().await,
+                    Some(open) => {
+                        // After a signal nobody waits for a host that doesn't read.
+                        if signal == Signal::None {
+                            host.room().await;
+                        }
+                        open.events.next().await
+                    }
                     None => std::future::pending().await,
                 }
             };

@@ -14,9 +14,10 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::io::Write;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 /// What the host said to a question.
 type Answer = Result<Value, String>;
@@ -31,7 +32,18 @@ struct Inner {
     /// `None` is the end.
     frames: mpsc::Sender<Option<Value>>,
     open: Mutex<Questions>,
+    backlog: Arc<Backlog>,
 }
+
+/// Frames that are not written yet.
+#[derive(Default)]
+struct Backlog {
+    count: AtomicUsize,
+    drained: Notify,
+}
+
+/// How many frames may wait before the session is held back.
+const HIGH_WATER: usize = 256;
 
 #[derive(Default)]
 struct Questions {
@@ -61,17 +73,22 @@ impl Host {
     /// When no thread can be started.
     pub fn start(output: impl Write + Send + 'static) -> std::io::Result<(Self, FrameWriter)> {
         let (frames, receiver) = mpsc::channel::<Option<Value>>();
+        let backlog = Arc::new(Backlog::default());
+        let written = backlog.clone();
         let thread = std::thread::Builder::new()
             .name("frames".to_owned())
             .spawn(move || {
                 let mut lines = Lines::new(output);
                 while let Ok(Some(frame)) = receiver.recv() {
                     lines.json(&frame);
+                    written.count.fetch_sub(1, Ordering::Relaxed);
+                    written.drained.notify_waiters();
                 }
             })?;
         let inner = Inner {
             frames,
             open: Mutex::default(),
+            backlog,
         };
         Ok((
             Self {
@@ -86,7 +103,24 @@ impl Host {
     /// Sends a frame.
     pub fn send(&self, frame: Value) {
         // A writer that is gone has nobody left to write to.
+        self.inner.backlog.count.fetch_add(1, Ordering::Relaxed);
         let _ = self.inner.frames.send(Some(frame));
+    }
+
+    /// Waits until the host has read most of what was sent. Whoever waits for this before taking more
+    /// from the session holds the model back instead of filling the memory.
+    pub async fn room(&self) {
+        let backlog = &self.inner.backlog;
+        loop {
+            let drained = backlog.drained.notified();
+            tokio::pin!(drained);
+            // Listening begins before the look, so that nothing is missed in between.
+            drained.as_mut().enable();
+            if backlog.count.load(Ordering::Relaxed) <= HIGH_WATER {
+                return;
+            }
+            drained.await;
+        }
     }
 
     /// Nothing more is written after what was sent so far.

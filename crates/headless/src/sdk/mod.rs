@@ -26,7 +26,11 @@ use lathe_protocol::frame::FrameOptions;
 use lathe_settings::Environment;
 use serde_json::Value;
 use std::io::{Read, Write};
+use std::time::Duration;
 use tokio::sync::watch;
+
+/// How long the last frames may take after a signal.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// How the host runs us.
 pub struct SdkOptions {
@@ -65,6 +69,12 @@ pub async fn run(
     host.close();
     host.finish();
     // Off the runtime's threads: the host may read slowly.
-    let _ = tokio::task::spawn_blocking(move || writer.finish()).await;
+    let writing = tokio::task::spawn_blocking(move || writer.finish());
+    if matches!(exit, Exit::Interrupted | Exit::Terminated) {
+        // Whoever sent the signal waits for us, and perhaps doesn't read any more.
+        let _ = tokio::time::timeout(LAST_WORDS, writing).await;
+    } else {
+        let _ = writing.await;
+    }
     exit
 }
