@@ -96,10 +96,7 @@ impl Amendment {
     }
 
     fn take(&self) -> Option<Vec<EncodedMessage>> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 

@@ -109,7 +109,9 @@ impl Conversation {
             .iter()
             .rev()
             .flat_map(|group| &group.user)
-            .find(|piece| matches!(&piece.kind, PieceKind::Result { original, .. } if original == id))?;
+            .find(
+                |piece| matches!(&piece.kind, PieceKind::Result { original, .. } if original == id),
+            )?;
         let block = ContentBlock::from_value(serde_json::from_slice(&piece.raw).ok()?).ok()?;
         let content = block.as_tool_result()?.content.clone()?;
         let blocks = content.into_blocks();
