@@ -26,6 +26,7 @@ mod guard;
 mod hook_points;
 pub mod ledger;
 mod live;
+mod magic_docs;
 pub mod memory;
 mod models;
 mod nested;

@@ -26,6 +26,17 @@ pub struct AutoMemory {
     folder: PathBuf,
 }
 
+/// Whose memory of an agent it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AgentScope {
+    /// The person's, for every project.
+    User,
+    /// The project's, shared with everyone who works on it.
+    Project,
+    /// The person's, for this project.
+    Local,
+}
+
 /// The index as it is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryIndex {
@@ -59,6 +70,31 @@ impl AutoMemory {
             .join(project_key(project))
             .join("memory");
         Self { folder }
+    }
+
+    /// The memory of a type of agents. Same files, same limits.
+    #[must_use]
+    pub fn of_agent(config_home: &Path, project: &Path, agent: &str, scope: AgentScope) -> Self {
+        // An agent's name comes from a file that anyone may have written.
+        let name: String = agent
+            .chars()
+            .take(80)
+            .map(|letter| {
+                if letter.is_alphanumeric() || letter == '_' {
+                    letter
+                } else {
+                    '-'
+                }
+            })
+            .collect();
+        let base = match scope {
+            AgentScope::User => config_home.join("agent-memory"),
+            AgentScope::Project => project.join(".lathe").join("agent-memory"),
+            AgentScope::Local => project.join(".lathe").join("agent-memory-local"),
+        };
+        Self {
+            folder: base.join(name),
+        }
     }
 
     /// Where it is. The folder need not exist.
@@ -295,5 +331,26 @@ mod tests {
         }
         assert_eq!(memory.find(Some("nothing")), None);
         assert_eq!(memory.find(None), Some(memory.index_path()));
+    }
+
+    #[test]
+    fn an_agents_memory_lies_where_its_scope_says_and_never_elsewhere() {
+        let (home, project) = (Path::new("/c"), Path::new("/p"));
+        let folder = |name: &str, scope| {
+            let memory = AutoMemory::of_agent(home, project, name, scope);
+            memory.folder().display().to_string()
+        };
+        assert_eq!(
+            folder("reviewer", AgentScope::User),
+            "/c/agent-memory/reviewer"
+        );
+        assert_eq!(
+            folder("reviewer", AgentScope::Project),
+            "/p/.lathe/agent-memory/reviewer"
+        );
+        assert_eq!(
+            folder("../../x", AgentScope::Local),
+            "/p/.lathe/agent-memory-local/------x"
+        );
     }
 }

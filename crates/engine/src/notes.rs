@@ -163,7 +163,8 @@ impl Core {
     }
 }
 
-async fn ask(
+/// One question beside the conversation: the answer's words, and its header with the usage.
+pub(crate) async fn ask(
     shared: &Arc<crate::core::Shared>,
     request: ModelRequest,
     policy: RecoveryPolicy,

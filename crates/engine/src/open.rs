@@ -348,6 +348,7 @@ pub(crate) async fn prepare(
         tools_encoded: None,
         context: ContextState::default(),
     };
+    core.context.magic_docs.enabled = environment.variable("LATHE_MAGIC_DOCS") == Some("1");
     let source = match (&opened.history, options.fork) {
         (None, _) if options.after_clear => "clear",
         (Some(_), true) => "fork",

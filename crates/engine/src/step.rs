@@ -361,6 +361,7 @@ impl Core {
             result,
         } = delivered;
         self.context.calls_since_notes += 1;
+        self.note_documents(&name, &result.touched);
         let (lines_added, lines_removed) = changed_lines(&result.display);
         self.ledger
             .note_call(result.elapsed, lines_added, lines_removed);

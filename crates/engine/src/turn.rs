@@ -485,6 +485,7 @@ impl Core {
         }
         if !is_error {
             self.update_notes();
+            self.update_documents(turn.prompt);
         }
         self.take_extra_usage();
         *self.shared.totals.lock() = self.ledger.totals().clone();

@@ -95,3 +95,48 @@ async fn no_notes_are_kept_unless_they_are_asked_for() {
     talk.finish().await;
     assert!(!place.server.message_requests().iter().any(wants_notes));
 }
+
+#[tokio::test]
+async fn a_document_that_was_read_is_kept_current_and_no_other_file_is_touched() {
+    let scenario = Scenario::new().responder(|request| {
+        let text = request.last_user_text();
+        if text.contains("kept current by itself") {
+            Reply::text("# MAGIC DOC: clocks\n\nThere are two clocks.")
+        } else if text.contains("look") && request.last_results().is_empty() {
+            Reply::tool_use("Read", json!({"file_path": "clocks.md"}))
+                .with_tool_use("Read", json!({"file_path": "plain.md"}))
+        } else {
+            Reply::text("seen")
+        }
+    });
+    let mut place = Place::new(scenario, 200_000).await;
+    let document = place.project().join("clocks.md");
+    std::fs::write(&document, "# MAGIC DOC: clocks\n\nThere is one clock.\n").unwrap();
+    std::fs::write(place.project().join("plain.md"), "# Plain\n").unwrap();
+    let mut talk = place.open().await;
+    talk.say("look at both").await;
+    talk.finish().await;
+    assert_eq!(
+        place.server.message_requests().len(),
+        2,
+        "off unless asked for"
+    );
+    place
+        .variables
+        .push(("LATHE_MAGIC_DOCS".to_owned(), "1".to_owned()));
+    let mut talk = place.open().await;
+    talk.say("look at both").await;
+    let told = loop {
+        if let lathe_protocol::event::Event::Notice { text, .. } = talk.event().await {
+            break text;
+        }
+    };
+    assert!(told.contains("clocks.md was brought up to date"), "{told}");
+    assert_eq!(
+        std::fs::read_to_string(&document).unwrap(),
+        "# MAGIC DOC: clocks\n\nThere are two clocks.\n"
+    );
+    let plain = std::fs::read_to_string(place.project().join("plain.md")).unwrap();
+    assert_eq!(plain, "# Plain\n");
+    talk.finish().await;
+}
