@@ -96,6 +96,16 @@ impl Executor {
         self.slots.len()
     }
 
+    /// Whether a call has not been answered yet, whether it runs, waits or was just refused.
+    pub(crate) fn owes_results(&self) -> bool {
+        self.delivered < self.slots.len()
+    }
+
+    /// The record of the newest call.
+    pub(crate) fn newest(&self) -> Option<RecordId> {
+        self.slots.last().map(|slot| slot.record)
+    }
+
     /// Whether something runs.
     pub(crate) fn is_busy(&self) -> bool {
         !self.running.is_empty()

@@ -476,7 +476,10 @@ impl Core {
 
     /// The person interrupted: everything is stopped, every call gets a result, what was said stays.
     async fn cancelled(&mut self, mut attempt: Attempt, phase: Phase) -> StepReport {
-        let phase = if attempt.executor.is_busy() {
+        // A call that was made a moment ago may have been answered as interrupted before it began.
+        let ends_with_call = attempt.executor.count() > 0
+            && attempt.executor.newest() == attempt.blocks.last().copied();
+        let phase = if attempt.executor.owes_results() || ends_with_call {
             Phase::Tools
         } else {
             phase
