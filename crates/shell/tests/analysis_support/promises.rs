@@ -5,8 +5,8 @@ use lathe_shell::syntax::{Limits, ShellKind, parse_with};
 
 const SHELLS: [ShellKind; 3] = [ShellKind::Bash, ShellKind::Posix, ShellKind::Zsh];
 
-/// Steps of the parser per byte; several times what any text was seen to need.
-const STEPS_PER_BYTE: u64 = 16;
+/// Steps of the parser per byte: about three times what dense operators were seen to take.
+const STEPS_PER_BYTE: u64 = 64;
 
 /// What can stand around a command. Each ends it with a line break, so that a comment or a here-document
 /// in it ends too.
