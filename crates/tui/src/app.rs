@@ -92,6 +92,16 @@ pub(crate) struct Retry {
     pub(crate) error: String,
 }
 
+/// A task that works beside the turn, as far as it has told.
+#[derive(Debug, Clone)]
+pub(crate) struct Agent {
+    pub(crate) id: String,
+    pub(crate) description: String,
+    pub(crate) last_tool: Option<String>,
+    pub(crate) tokens: u64,
+    pub(crate) calls: u64,
+}
+
 /// A shell command that the person runs.
 pub(crate) struct ShellRun {
     pub(crate) command: String,
@@ -138,6 +148,10 @@ pub(crate) struct App {
     pub(crate) compacting: bool,
     pub(crate) interrupting: bool,
     pub(crate) last_result: Option<Arc<TurnResult>>,
+    /// How much of the window is left, in percent; `None` while it is nearly all.
+    pub(crate) context_left: Option<u64>,
+    /// What runs for the model beside the turn: its name, what it does, what it used.
+    pub(crate) agents: Vec<Agent>,
     pub(crate) show_todos: bool,
     pub(crate) show_help: bool,
     pub(crate) focused: bool,
@@ -224,6 +238,8 @@ impl App {
             compacting: false,
             interrupting: false,
             last_result: None,
+            context_left: None,
+            agents: Vec::new(),
             show_todos: true,
             show_help: false,
             focused: true,

@@ -47,6 +47,8 @@ pub(crate) struct Conversation {
     out: Vec<Line>,
     /// Whether something stands above, so that a blank line is due.
     gap: bool,
+    /// Whether cells are only kept, not printed: a conversation that is taken up again.
+    quiet: bool,
     pub(crate) todos: Vec<TodoItem>,
     /// Tokens that the model wrote in this turn: counted by the API, and the estimate since.
     pub(crate) counted_tokens: u64,
@@ -65,6 +67,7 @@ impl Conversation {
             run: Vec::new(),
             out: Vec::new(),
             gap: false,
+            quiet: false,
             todos: Vec::new(),
             counted_tokens: 0,
             pending_bytes: 0,
@@ -109,6 +112,10 @@ impl Conversation {
     }
 
     fn print(&mut self, cell: Cell, look: Look<'_>) {
+        if self.quiet {
+            self.cells.push(cell);
+            return;
+        }
         let lines = cell::lines(&cell, look, Fold::Folded, &self.cwd);
         let quiet = matches!(cell, Cell::Call(_) | Cell::Run(_))
             && matches!(self.cells.last(), Some(Cell::Call(_) | Cell::Run(_)))
@@ -563,6 +570,7 @@ impl Conversation {
 
     /// Takes up a conversation that was held before. Nothing is printed.
     pub(crate) fn load(&mut self, records: &[MessageRecord], look: Look<'_>) {
+        self.quiet = true;
         for record in records {
             if record.is_compact_boundary() {
                 self.push(
@@ -578,6 +586,7 @@ impl Conversation {
             }
         }
         self.end_turn(look);
+        self.quiet = false;
         self.out.clear();
         self.gap = false;
     }

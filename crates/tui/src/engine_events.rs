@@ -1,6 +1,6 @@
 //! What the engine says, and what that changes.
 
-use crate::app::{App, Retry};
+use crate::app::{Agent, App, Retry};
 use crate::cell::Cell;
 use crate::dialog::{Dialog, PermissionDialog};
 use lathe_protocol::event::{
@@ -213,6 +213,16 @@ impl App {
         }
     }
 
+    /// Looks how much of the model's window is left. Not while drawing: it takes counting.
+    pub(crate) fn measure_context(&mut self) {
+        self.context_left = self.session.as_ref().and_then(|session| {
+            let usage = session.context_usage();
+            let used = usage.system + usage.tools + usage.messages;
+            let notable = usage.window > 0 && used * 20 >= usage.window;
+            notable.then(|| 100 - (used * 100 / usage.window).min(100))
+        });
+    }
+
     fn task_notice(&mut self, notice: TaskNotice) {
         match notice {
             TaskNotice::Started {
@@ -224,8 +234,13 @@ impl App {
                 self.remark(format!("⇢ in the background: {description} ({task_id})"));
             }
             TaskNotice::Finished {
-                status, summary, ..
+                task_id,
+                status,
+                summary,
+                ..
             } => {
+                let id = task_id.to_string();
+                self.agents.retain(|agent| agent.id != id);
                 let mark = match status {
                     TaskStatus::Completed => "✓",
                     TaskStatus::Failed => "✗",
@@ -233,7 +248,24 @@ impl App {
                 };
                 self.remark(format!("{mark} {summary}"));
             }
-            TaskNotice::Started { .. } | TaskNotice::Progress { .. } => {}
+            TaskNotice::Progress {
+                task_id,
+                description,
+                usage,
+                last_tool_name,
+                ..
+            } => {
+                let id = task_id.to_string();
+                self.agents.retain(|agent| agent.id != id);
+                self.agents.push(Agent {
+                    id,
+                    description,
+                    last_tool: last_tool_name,
+                    tokens: usage.total_tokens,
+                    calls: usage.tool_uses,
+                });
+            }
+            TaskNotice::Started { .. } => {}
         }
     }
 
@@ -265,7 +297,8 @@ impl App {
             ));
         }
         self.last_result = Some(result.clone());
-        if let Some(left) = self.context_left().filter(|left| *left <= 15) {
+        self.measure_context();
+        if let Some(left) = self.context_left.filter(|left| *left <= 15) {
             self.warn(format!(
                 "{left}% of the model's window is left; /compact makes room."
             ));

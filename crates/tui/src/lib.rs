@@ -19,6 +19,7 @@
 mod answers;
 mod app;
 mod cell;
+mod choosing;
 mod commands;
 mod completion;
 mod conversation;
@@ -33,7 +34,9 @@ mod input;
 mod jobs;
 mod key;
 mod keymap;
+mod listing;
 mod markdown;
+mod modes;
 mod outside;
 mod panic_guard;
 mod plain;

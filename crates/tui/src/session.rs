@@ -301,6 +301,7 @@ impl App {
         for prompt in waiting {
             self.send(Op::Prompt(prompt));
         }
+        self.measure_context();
         self.status_line_soon();
     }
 

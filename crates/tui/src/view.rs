@@ -115,6 +115,23 @@ impl App {
         if let Some(began) = self.turn_began {
             out.push(Line::empty());
             out.push(self.spinner(began, look));
+            for (index, agent) in self.agents.iter().enumerate() {
+                let branch = if index + 1 == self.agents.len() {
+                    "└"
+                } else {
+                    "├"
+                };
+                let doing = agent.last_tool.as_deref().unwrap_or("begins");
+                let facts = format!(
+                    " · {doing} · {} · {} tokens",
+                    counted(usize::try_from(agent.calls).unwrap_or(usize::MAX), "call"),
+                    tokens(agent.tokens)
+                );
+                let line = Line::styled(format!("  {branch} "), theme.muted)
+                    .with(clean(&agent.description).replace('\n', " "), Style::PLAIN)
+                    .with(facts, theme.muted);
+                out.push(truncate_line(&line, self.width()));
+            }
             if let Some(retry) = &self.retry {
                 let left = retry
                     .until
@@ -408,7 +425,7 @@ impl App {
         if let Some(branch) = &self.branch {
             facts.push(branch.clone());
         }
-        if let Some(left) = self.context_left() {
+        if let Some(left) = self.context_left {
             facts.push(format!("{left}% context left"));
         }
         if let Some(result) = &self.last_result
@@ -417,16 +434,6 @@ impl App {
             facts.push(format!("${:.2}", result.total_cost_usd));
         }
         facts
-    }
-
-    /// How much of the window is left, in percent; `None` while it is nearly all.
-    pub(crate) fn context_left(&self) -> Option<u64> {
-        let usage = self.session.as_ref()?.context_usage();
-        let used = usage.system + usage.tools + usage.messages;
-        if usage.window == 0 || used * 20 < usage.window {
-            return None;
-        }
-        Some(100 - (used * 100 / usage.window).min(100))
     }
 
     fn short_help(&self, look: Look<'_>) -> Vec<Line> {

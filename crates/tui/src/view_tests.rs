@@ -214,6 +214,22 @@ fn the_turn() {
         app.turn_began = Some(Instant::now());
         app.conversation.todos.clone_from(&todos);
     });
+    frame("turn-agents", 24, |app| {
+        app.wishes.reduced_motion = true;
+        app.turn_began = Some(Instant::now());
+        for (id, description) in [
+            ("a", "Look for callers of the parser"),
+            ("b", "Read the history"),
+        ] {
+            app.agents.push(crate::app::Agent {
+                id: id.to_owned(),
+                description: description.to_owned(),
+                last_tool: Some("Grep".to_owned()),
+                tokens: 12_345,
+                calls: 7,
+            });
+        }
+    });
     frame("turn-retry", 24, |app| {
         app.wishes.reduced_motion = true;
         app.turn_began = Some(Instant::now());
