@@ -123,12 +123,17 @@ async def an_unknown_session_is_an_error_that_says_so(case):
 
 @behaviour
 async def an_unknown_flag_is_named_and_nothing_runs(case):
+    script = Script("x")
     try:
-        await ask(case, Script("x"), extra_args={"no-such-flag": None})
+        await ask(case, script, extra_args={"no-such-flag": None})
         raise AssertionError("it was taken")
-    except ProcessError as error:
-        assert error.exit_code != 0
-        assert "--no-such-flag" in "\n".join(case.errors) + str(error)
+    except ClaudeSDKError as error:
+        # The process is gone before or after the host's first word; both are told.
+        assert "exit code" in str(error), error
+    assert script.count() == 0
+    process = await asyncio.create_subprocess_exec(BINARY, "--no-such-flag", cwd=case.cwd, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE)
+    out, err = await process.communicate()
+    assert process.returncode != 0 and b"--no-such-flag" in err and out == b""
 
 
 @behaviour
