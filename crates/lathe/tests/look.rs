@@ -5,7 +5,7 @@ use lathe_testkit::TestHome;
 use serde_json::Value;
 
 fn json(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    serde_json::from_str(text).expect(text)
 }
 
 #[test]
