@@ -319,6 +319,7 @@ fn a_tiny_terminal_is_no_reason_to_fall() {
     )]);
     let mut terminal = stage.open_sized(20, 6);
     terminal.say("go");
+    terminal.wait_for("at all");
     terminal.wait_gone("esc to int");
     terminal.resize(8, 3);
     terminal.send("x");
