@@ -1,4 +1,10 @@
 //! `lathe context`, `lathe cost`, `lathe memory` and `lathe debug prompt` on the real binary.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests assert by panicking"
+)]
 
 use lathe_scripted::{BlockingServer, Reply, Scenario};
 use lathe_testkit::TestHome;

@@ -1,4 +1,10 @@
 //! Print mode on the real binary: what it prints, what it leaves, how it exits.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests assert by panicking"
+)]
 
 use lathe_scripted::{BlockingServer, Reply, Scenario};
 use lathe_testkit::TestHome;
