@@ -4,6 +4,11 @@
 //! Our own time in a turn is the processor time that our process used between two requests, read from
 //! the kernel when a request arrives: the server's and the machine's other work don't count. What waits
 //! for a child process is told by the clock, with the time of a bare exchange beside it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a program for the maintainer: it prints, and stops where something is wrong"
+)]
 
 use lathe_scripted::{BlockingServer, Reply, Scenario, Validation};
 use lathe_testkit::TestHome;

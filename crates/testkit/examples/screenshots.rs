@@ -212,7 +212,7 @@ fn svg(terminal: &Terminal, paper: &Paper) -> String {
 fn color(color: vt100::Color) -> Option<String> {
     match color {
         vt100::Color::Default => None,
-        vt100::Color::Idx(index) => Some(format!("rgb({0},{0},{0})", index)),
+        vt100::Color::Idx(index) => Some(format!("rgb({index},{index},{index})")),
         vt100::Color::Rgb(r, g, b) => Some(format!("#{r:02x}{g:02x}{b:02x}")),
     }
 }
