@@ -1,10 +1,10 @@
-//! The faces without a terminal: print mode ([`print`]) and the SDK protocol ([`sdk`]).
+//! The faces without a terminal: print mode ([`mod@print`]) and the SDK protocol ([`sdk`]).
 //!
 //! A face sends ops to a session and renders the events it hears. It decides nothing: what may run,
 //! what is kept and when a turn ends is the engine's. On standard output there is nothing but what
 //! was promised; everything else goes to standard error, and a clean run leaves that empty.
 //!
-//! Start with [`print::run`].
+//! Start with [`mod@print`].
 #![forbid(unsafe_code)]
 
 pub mod exit;
