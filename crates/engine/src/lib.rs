@@ -1,6 +1,6 @@
 //! The heart: a session takes prompts, calls the model, runs its tools and keeps the transcript.
 //!
-//! A face opens a session ([`open`]), sends it ops and hears events. Inside, the [`session`] actor runs
+//! A face opens a session ([`mod@open`]), sends it ops and hears events. Inside, the [`session`] actor runs
 //! one turn after another; a turn (`turn`) is a loop of steps (`step`), and what follows a step is
 //! decided by a pure function ([`decide`]). Tool calls run in the streaming `executor`, each through
 //! the same pipeline (`call`): input, hooks, permission, run, hooks, size.

@@ -1,10 +1,10 @@
 //! What the model is sent and how much of its window that takes.
 //!
-//! A session lives longer than a window. This part counts what is in it ([`meter`]), makes room before
-//! it is full ([`room`], [`micro`], and the summary in `compaction.rs`), brings back what a summary
-//! loses ([`restoration`]), keeps many results at once from flooding it ([`aggregate`]), and watches
+//! A session lives longer than a window. This part counts what is in it (`meter`), makes room before
+//! it is full (`room`, `micro`, and the summary in `compaction.rs`), brings back what a summary
+//! loses (`restoration`), keeps many results at once from flooding it (`aggregate`), and watches
 //! that what was sent once is sent again byte for byte, since that is what the provider's cache pays
-//! for ([`prefix`]).
+//! for (`prefix`).
 //!
 //! Start with [`Windows`], which says where the limits lie, then `room.rs`, which acts on them.
 

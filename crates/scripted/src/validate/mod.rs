@@ -2,8 +2,8 @@
 //!
 //! The point of a scripted model is lost if it swallows what the real one would refuse. So each
 //! request is held to the API's rules and to one promise of our own: that runs of messages of the
-//! same role are merged. [`facts`] says what can be said of a message alone (kept, so that a long
-//! conversation costs what it adds), [`conversation`] what must hold between messages, and this
+//! same role are merged. `facts` says what can be said of a message alone (kept, so that a long
+//! conversation costs what it adds), `conversation` what must hold between messages, and this
 //! module what must hold for the request as a whole.
 
 mod body;
