@@ -1,0 +1,2 @@
+//! What users add as files: agents, skills, commands, output styles, plugins.
+#![forbid(unsafe_code)]
