@@ -55,7 +55,7 @@ pub fn of_home(home: &TestHome) -> Vec<Process> {
 /// If something stays.
 #[track_caller]
 pub fn assert_none_left(home: &TestHome) {
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + crate::HANG_LIMIT;
     loop {
         let left = of_home(home);
         if left.is_empty() {

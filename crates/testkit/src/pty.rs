@@ -3,6 +3,11 @@
 //! A test types, waits until the screen shows something, and looks at the screen and at what has
 //! scrolled off it. Waits have a limit and fail with the whole screen shown. The emulator doesn't
 //! rewrap lines when its width changes, and the program is told so (`LATHE_TERMINAL_REWRAPS=0`).
+//!
+//! What a program draws between the beginning and the end of a synchronized update (mode 2026) comes to
+//! light as a whole, as on a screen: a test never sees half a frame, however slowly the pieces come.
+//! What is on the screen for a while only (a hint that goes away, a countdown) may come and go between
+//! two looks; [`Terminal::wait_for_bytes`] finds it all the same, because what was written stays written.
 
 use crate::{HANG_LIMIT, TestHome};
 use nix::sys::signal::{Signal, kill};
@@ -17,10 +22,59 @@ use std::time::{Duration, Instant};
 /// Lines that the emulator keeps.
 const SCROLLBACK: usize = 50_000;
 
+/// Begins and ends a synchronized update.
+const UPDATE_BEGINS: &[u8] = b"\x1b[?2026h";
+const UPDATE_ENDS: &[u8] = b"\x1b[?2026l";
+
 struct Shown {
     parser: vt100::Parser,
+    /// What the screen was made of.
     bytes: Vec<u8>,
+    /// What came of an update that is not finished yet.
+    held: Vec<u8>,
     ended: bool,
+}
+
+impl Shown {
+    /// Takes what the program wrote, and shows what of it is whole.
+    fn take(&mut self, written: &[u8]) {
+        self.held.extend_from_slice(written);
+        let whole = whole_updates(&self.held);
+        self.show(whole);
+    }
+
+    /// Nothing more comes: what is there is all there is.
+    fn end(&mut self) {
+        self.show(self.held.len());
+        self.ended = true;
+    }
+
+    fn show(&mut self, length: usize) {
+        let rest = self.held.split_off(length);
+        let whole = std::mem::replace(&mut self.held, rest);
+        self.parser.process(&whole);
+        self.bytes.extend_from_slice(&whole);
+    }
+}
+
+/// How much of what was written can be shown: up to an update that is still open, or to a piece that may
+/// become the beginning of one.
+fn whole_updates(written: &[u8]) -> usize {
+    let mut at = 0;
+    loop {
+        let rest = &written[at..];
+        let Some(begin) = find(rest, UPDATE_BEGINS) else {
+            let partial = (1..UPDATE_BEGINS.len())
+                .rev()
+                .find(|length| rest.ends_with(&UPDATE_BEGINS[..*length]))
+                .unwrap_or(0);
+            return written.len() - partial;
+        };
+        let Some(end) = find(&rest[begin..], UPDATE_ENDS) else {
+            return at + begin;
+        };
+        at += begin + end + UPDATE_ENDS.len();
+    }
 }
 
 /// A program in a terminal. Dropping it kills the program.
@@ -78,6 +132,7 @@ impl Terminal {
             Mutex::new(Shown {
                 parser: vt100::Parser::new(rows, columns, SCROLLBACK),
                 bytes: Vec::new(),
+                held: Vec::new(),
                 ended: false,
             }),
             Condvar::new(),
@@ -90,9 +145,10 @@ impl Terminal {
                     // A PTY whose other side is closed answers with an error, not with an end.
                     let read = (&*pty).read(&mut buffer).unwrap_or(0);
                     let mut state = shown.0.lock().unwrap();
-                    state.parser.process(&buffer[..read]);
-                    state.bytes.extend_from_slice(&buffer[..read]);
-                    state.ended = read == 0;
+                    state.take(&buffer[..read]);
+                    if read == 0 {
+                        state.end();
+                    }
                     shown.1.notify_all();
                     if read == 0 {
                         return;
@@ -168,41 +224,57 @@ impl Terminal {
     /// If it isn't in time.
     #[track_caller]
     pub fn wait(&self, what: &str, mut fine: impl FnMut(&str) -> bool) {
-        let until = Instant::now() + HANG_LIMIT;
-        let mut state = self.lock();
-        loop {
-            let screen = state.parser.screen().contents();
-            if fine(&screen) {
-                return;
-            }
-            let left = until.saturating_duration_since(Instant::now());
-            assert!(
-                !left.is_zero() && !state.ended,
-                "waited for {what}, but {}:\n{screen}",
-                if state.ended {
-                    "the program ended"
-                } else {
-                    "time is up"
-                }
-            );
-            state = self.shown.1.wait_timeout(state, left).unwrap().0;
-        }
+        self.wait_until(what, |state| fine(&state.parser.screen().contents()));
     }
 
-    /// Waits until everything that was written contains a text, wherever it is now.
+    /// Waits until what has scrolled off the screen and what is on it are as they should be.
+    ///
+    /// # Panics
+    /// If they aren't in time.
+    #[track_caller]
+    pub fn wait_everything(&self, what: &str, mut fine: impl FnMut(&str) -> bool) {
+        self.wait_until(what, |state| fine(&everything(&mut state.parser)));
+    }
+
+    /// Waits until the emulator's screen is as it should be: modes, colours, the cursor.
+    ///
+    /// # Panics
+    /// If it isn't in time.
+    #[track_caller]
+    pub fn wait_screen(&self, what: &str, mut fine: impl FnMut(&vt100::Screen) -> bool) {
+        self.wait_until(what, |state| fine(state.parser.screen()));
+    }
+
+    /// Waits until everything that was written contains a text, wherever it is now. The way to wait for
+    /// what is on the screen for a while only.
     ///
     /// # Panics
     /// If it doesn't in time.
     #[track_caller]
     pub fn wait_for_bytes(&self, text: &str) {
+        self.wait_until(&format!("the bytes {text:?}"), |state| {
+            find(&state.bytes, text.as_bytes()).is_some()
+        });
+    }
+
+    #[track_caller]
+    fn wait_until(&self, what: &str, mut fine: impl FnMut(&mut Shown) -> bool) {
         let until = Instant::now() + HANG_LIMIT;
         let mut state = self.lock();
-        while !contains(&state.bytes, text.as_bytes()) {
+        loop {
+            if fine(&mut state) {
+                return;
+            }
             let left = until.saturating_duration_since(Instant::now());
             assert!(
                 !left.is_zero() && !state.ended,
-                "waited for the bytes {text:?}:\n{}",
-                state.parser.screen().contents()
+                "waited for {what}, but {}:\n{}",
+                if state.ended {
+                    "the program ended"
+                } else {
+                    "time is up"
+                },
+                everything(&mut state.parser)
             );
             state = self.shown.1.wait_timeout(state, left).unwrap().0;
         }
@@ -223,22 +295,7 @@ impl Terminal {
     /// What has scrolled off the screen and what is on it, row by row, without blanks at the ends.
     #[must_use]
     pub fn everything(&self) -> String {
-        let mut state = self.lock();
-        let screen = state.parser.screen_mut();
-        let (rows, columns) = screen.size();
-        screen.set_scrollback(usize::MAX);
-        let mut above = screen.scrollback();
-        let mut lines = Vec::new();
-        while above > 0 {
-            screen.set_scrollback(above);
-            let take = above.min(usize::from(rows));
-            lines.extend(screen.rows(0, columns).take(take));
-            above -= take;
-        }
-        screen.set_scrollback(0);
-        lines.extend(screen.rows(0, columns));
-        let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
-        lines.join("\n").trim_end().to_owned()
+        everything(&mut self.lock().parser)
     }
 
     /// How many bytes were written so far.
@@ -316,17 +373,60 @@ impl Terminal {
     pub fn leave(&mut self) -> ExitStatus {
         // While a turn runs, the key interrupts it.
         self.wait_gone("esc to interrupt");
-        self.send("\x03");
-        self.wait_for("again to leave");
-        self.send("\x03");
-        self.ended()
+        self.leave_with("\x03")
+    }
+
+    /// Presses a key that leaves when it is pressed twice. Where the machine was so slow that the first
+    /// press no longer counted, the program asks once more, and it is pressed again.
+    #[track_caller]
+    pub fn leave_with(&mut self, key: &str) -> ExitStatus {
+        const ASKED: &[u8] = b"again to leave";
+        let mut asked = count(&self.lock().bytes, ASKED);
+        loop {
+            self.send(key);
+            let before = asked;
+            self.wait_until("the question whether to leave, or the end", |state| {
+                asked = count(&state.bytes, ASKED);
+                asked > before || state.ended
+            });
+            if self.lock().ended {
+                return self.ended();
+            }
+        }
     }
 }
 
-fn contains(haystack: &[u8], needle: &[u8]) -> bool {
+/// What has scrolled off the screen and what is on it, row by row, without blanks at the ends.
+fn everything(parser: &mut vt100::Parser) -> String {
+    let screen = parser.screen_mut();
+    let (rows, columns) = screen.size();
+    screen.set_scrollback(usize::MAX);
+    let mut above = screen.scrollback();
+    let mut lines = Vec::new();
+    while above > 0 {
+        screen.set_scrollback(above);
+        let take = above.min(usize::from(rows));
+        lines.extend(screen.rows(0, columns).take(take));
+        above -= take;
+    }
+    screen.set_scrollback(0);
+    lines.extend(screen.rows(0, columns));
+    let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
+    lines.join("\n").trim_end().to_owned()
+}
+
+/// Where a piece first is.
+fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
     haystack
         .windows(needle.len())
-        .any(|window| window == needle)
+        .position(|window| window == needle)
+}
+
+fn count(haystack: &[u8], needle: &[u8]) -> usize {
+    haystack
+        .windows(needle.len())
+        .filter(|window| *window == needle)
+        .count()
 }
 
 impl Drop for Terminal {
@@ -335,5 +435,35 @@ impl Drop for Terminal {
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_update_is_shown_when_it_is_whole() {
+        let mut shown = Shown {
+            parser: vt100::Parser::new(4, 40, 0),
+            bytes: Vec::new(),
+            held: Vec::new(),
+            ended: false,
+        };
+        for byte in b"one \x1b[?2026htwo \x1b[1mthree" {
+            shown.take(&[*byte]);
+        }
+        assert_eq!(shown.parser.screen().contents(), "one ");
+        shown.take(b"\x1b[?2026");
+        assert_eq!(shown.parser.screen().contents(), "one ");
+        shown.take(b"lfour\x1b[?20");
+        assert_eq!(shown.parser.screen().contents(), "one two threefour");
+        shown.take(b"04h five \x1b[?2026h six");
+        assert_eq!(shown.parser.screen().contents(), "one two threefour five");
+        shown.end();
+        assert_eq!(
+            shown.parser.screen().contents(),
+            "one two threefour five  six"
+        );
     }
 }

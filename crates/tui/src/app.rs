@@ -123,8 +123,12 @@ pub(crate) struct App {
     pub(crate) keymap: Keymap,
     pub(crate) chord: Vec<Key>,
     pub(crate) history: History,
+    /// Search in the history as soon as it is read.
+    pub(crate) history_wanted: bool,
     pub(crate) stash: Option<String>,
     pub(crate) queued: Vec<Queued>,
+    /// Commands that need the session, typed before it is open.
+    pub(crate) waiting_commands: Vec<(String, String)>,
     pub(crate) own_context: HashSet<RecordId>,
     pub(crate) completion: Option<Completion>,
     pub(crate) completion_closed: bool,
@@ -197,6 +201,7 @@ impl App {
         Self {
             conversation,
             history,
+            history_wanted: false,
             draft_file,
             screen,
             theme: Theme::built_in("auto", light_background),
@@ -221,6 +226,7 @@ impl App {
             chord: Vec::new(),
             stash: None,
             queued: Vec::new(),
+            waiting_commands: Vec::new(),
             own_context: HashSet::new(),
             completion: None,
             completion_closed: false,

@@ -149,6 +149,31 @@ pub(crate) fn is_known(name: &str) -> bool {
     find(name).is_some()
 }
 
+/// Whether a command is about the session, so that it waits until there is one.
+fn needs_session(name: &str) -> bool {
+    !matches!(
+        name,
+        "help"
+            | "resume"
+            | "diff"
+            | "copy"
+            | "cost"
+            | "status"
+            | "todos"
+            | "theme"
+            | "vim"
+            | "keybindings"
+            | "statusline"
+            | "init"
+            | "review"
+            | "commit"
+            | "release-notes"
+            | "feedback"
+            | "doctor"
+            | "exit"
+    )
+}
+
 /// The commands that fit a beginning, best first.
 pub(crate) fn matching(word: &str) -> Vec<&'static Command> {
     if word.is_empty() {
@@ -233,6 +258,12 @@ impl App {
                 "/{} waits until the turn is over; esc interrupts it.",
                 command.name
             ));
+            return;
+        }
+        let another = self.opening && command.name == "resume" && !arguments.is_empty();
+        if self.session.is_none() && (needs_session(command.name) || another) {
+            self.waiting_commands
+                .push((command.name.to_owned(), arguments.to_owned()));
             return;
         }
         match command.name {

@@ -28,6 +28,7 @@ pub(crate) struct History {
     file: PathBuf,
     project: String,
     entries: Vec<String>,
+    read: bool,
     /// Where in the entries the person is, and what they had typed.
     at: Option<(usize, String)>,
 }
@@ -38,8 +39,14 @@ impl History {
             file: config_home.join("history.jsonl"),
             project: project.display().to_string(),
             entries: Vec::new(),
+            read: false,
             at: None,
         }
+    }
+
+    /// Whether what is in the file is known.
+    pub(crate) fn is_read(&self) -> bool {
+        self.read
     }
 
     /// Reads the file, off the main thread.
@@ -76,6 +83,7 @@ impl History {
     pub(crate) fn loaded(&mut self, mut entries: Vec<String>) {
         entries.append(&mut self.entries);
         self.entries = entries;
+        self.read = true;
     }
 
     /// Remembers a prompt.

@@ -3,12 +3,12 @@
 use crate::completion::{self, FileIndex};
 use crate::history::History;
 use crate::keymap::Keymap;
-use lathe_engine::{OpenError, Opened};
+use lathe_engine::{OpenError, Opened, SessionChoice, SessionOptions};
 use lathe_protocol::record::{MessageRecord, Record};
 use lathe_session::SessionInfo;
 use lathe_settings::trust::Bring;
 use lathe_settings::trust_store::{self, TrustStore};
-use lathe_settings::{LoadOptions, Places};
+use lathe_settings::{Environment, LoadOptions, Places};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use tokio::sync::mpsc;
@@ -21,9 +21,8 @@ pub(crate) enum Found {
         problems: Vec<String>,
     },
     Trust(Vec<Bring>),
-    Opened(Box<Result<Opened, OpenError>>),
-    /// The conversation so far, of a session that was taken up again.
-    Conversation(Vec<MessageRecord>),
+    /// A session, and the conversation so far if it was taken up again.
+    Opened(Box<Result<(Opened, Vec<MessageRecord>), OpenError>>),
     History(Vec<String>),
     Files(FileIndex),
     FileMatches {
@@ -159,21 +158,37 @@ impl Jobs {
             Some(Found::FileMatches { query, matches })
         });
     }
+}
 
-    /// Reads the conversation of a transcript, from its file.
-    pub(crate) fn conversation(&self, transcript: &Path) {
-        let transcript = transcript.to_owned();
-        self.blocking(move || {
-            let loaded = lathe_session::load(&transcript).ok()?;
-            let records: Vec<MessageRecord> = loaded
-                .history()
-                .into_iter()
-                .filter_map(|record| match &*record {
-                    Record::Message(message) if !message.is_sidechain => Some((**message).clone()),
-                    _ => None,
-                })
-                .collect();
-            (!records.is_empty()).then_some(Found::Conversation(records))
-        });
-    }
+/// Opens a session, and reads its conversation if it was taken up again: before anything new can be
+/// said in it, so that what was said before stands above.
+pub(crate) async fn open(
+    environment: Environment,
+    options: SessionOptions,
+) -> Result<(Opened, Vec<MessageRecord>), OpenError> {
+    let resumed = options.session != SessionChoice::New;
+    let opened = Box::pin(lathe_engine::open(environment, options)).await?;
+    let transcript = opened.session.transcript().to_owned();
+    let records = if resumed {
+        tokio::task::spawn_blocking(move || conversation(&transcript))
+            .await
+            .unwrap_or_default()
+    } else {
+        Vec::new()
+    };
+    Ok((opened, records))
+}
+
+fn conversation(transcript: &Path) -> Vec<MessageRecord> {
+    let Ok(loaded) = lathe_session::load(transcript) else {
+        return Vec::new();
+    };
+    loaded
+        .history()
+        .into_iter()
+        .filter_map(|record| match &*record {
+            Record::Message(message) if !message.is_sidechain => Some((**message).clone()),
+            _ => None,
+        })
+        .collect()
 }

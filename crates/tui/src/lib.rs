@@ -142,9 +142,11 @@ fn leave_screen(app: &mut App) {
         app.close_transcript();
     }
     app.conversation_done();
-    let mut out = std::mem::take(&mut app.pending_output);
+    let before = std::mem::take(&mut app.pending_output);
     let finished = app.conversation.take_finished();
-    out.push_str(&app.screen.draw(&finished, &screen::Frame::default()));
+    let mut out = app
+        .screen
+        .draw(&before, &finished, &screen::Frame::default());
     let said = app
         .session
         .as_ref()

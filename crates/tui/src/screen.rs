@@ -119,10 +119,10 @@ impl Screen {
         format!("\x1b]2;{}\x07", crate::text::clean(title))
     }
 
-    /// The bytes that put finished lines above the live area and draw a frame. Empty when nothing
-    /// changed.
-    pub(crate) fn draw(&mut self, finished: &[Line], frame: &Frame) -> String {
-        let mut body = String::new();
+    /// The bytes that put finished lines above the live area and draw a frame, with what must be written
+    /// before them in the same update. Empty when nothing changed.
+    pub(crate) fn draw(&mut self, before: &str, finished: &[Line], frame: &Frame) -> String {
+        let mut body = String::from(before);
         let mut at = self.cursor.row;
         let mut stale = self.drawn.len();
         if !finished.is_empty() {

@@ -8,9 +8,10 @@ use crate::history::Draft;
 use crate::jobs::Found;
 use crate::style::{Line, Style};
 use crate::theme::Theme;
-use lathe_engine::{OpenError, Opened, SessionChoice};
+use lathe_engine::{OpenError, Opened};
 use lathe_protocol::event::NoticeLevel;
 use lathe_protocol::op::{Op, Prompt};
+use lathe_protocol::record::MessageRecord;
 use lathe_settings::trust::Bring;
 use serde_json::Value;
 use std::time::Duration;
@@ -45,7 +46,7 @@ impl App {
         let environment = self.places.environment.clone();
         let options = self.options.clone();
         self.jobs.task(async move {
-            let opened = Box::pin(lathe_engine::open(environment, options)).await;
+            let opened = crate::jobs::open(environment, options).await;
             Some(Found::Opened(Box::new(opened)))
         });
     }
@@ -74,7 +75,7 @@ impl App {
                 session.send(Op::Interrupt { drop_queued: true });
                 session.finish().await;
             }
-            let opened = Box::pin(lathe_engine::open(environment, options)).await;
+            let opened = crate::jobs::open(environment, options).await;
             Some(Found::Opened(Box::new(opened)))
         });
     }
@@ -102,18 +103,15 @@ impl App {
                 }
             }
             Found::Opened(opened) => match *opened {
-                Ok(opened) => self.opened(opened),
+                Ok((opened, records)) => self.opened(opened, &records),
                 Err(error) => self.not_opened(&error),
             },
-            Found::Conversation(records) => {
-                self.with_look(|conversation, look| {
-                    let newer = std::mem::take(&mut conversation.cells);
-                    conversation.load(&records, look);
-                    conversation.reprint(30, look);
-                    conversation.cells.extend(newer);
-                });
+            Found::History(entries) => {
+                self.history.loaded(entries);
+                if std::mem::take(&mut self.history_wanted) {
+                    self.search_history();
+                }
             }
-            Found::History(entries) => self.history.loaded(entries),
             Found::Files(files) => {
                 self.indexing = false;
                 self.files = Some(files);
@@ -271,19 +269,16 @@ impl App {
         }
     }
 
-    fn opened(&mut self, opened: Opened) {
+    fn opened(&mut self, opened: Opened, records: &[MessageRecord]) {
         self.opening = false;
         self.pick_session = false;
-        let resumed = self.options.session != SessionChoice::New;
         self.mode = opened.session.permission_mode();
         self.model = opened.session.model();
         for remark in opened.remarks {
             self.warn(remark);
         }
         crate::panic_guard::session(opened.session.session_id().to_string());
-        if resumed {
-            self.jobs.conversation(opened.session.transcript());
-        }
+        self.with_look(|conversation, look| conversation.take_up(records, look));
         self.session = Some(opened.session);
         self.events = Some(opened.events);
         if let Some(prompt) = self.first_prompt.take() {
@@ -300,6 +295,9 @@ impl App {
             .collect();
         for prompt in waiting {
             self.send(Op::Prompt(prompt));
+        }
+        for (name, arguments) in std::mem::take(&mut self.waiting_commands) {
+            self.command(&name, &arguments);
         }
         self.measure_context();
         self.status_line_soon();

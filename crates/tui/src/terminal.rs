@@ -156,7 +156,7 @@ impl ReaderControl {
             if self
                 .shared
                 .changed
-                .wait_for(&mut pausing, std::time::Duration::from_millis(500))
+                .wait_for(&mut pausing, std::time::Duration::from_secs(5))
                 .timed_out()
             {
                 return;

@@ -403,7 +403,11 @@ impl App {
         self.edited();
     }
 
-    fn search_history(&mut self) {
+    pub(crate) fn search_history(&mut self) {
+        if !self.history.is_read() {
+            self.history_wanted = true;
+            return;
+        }
         let items: Vec<Item> = self
             .history
             .all()

@@ -33,10 +33,10 @@ impl App {
             self.draw_transcript();
             return;
         }
-        let mut out = std::mem::take(&mut self.pending_output);
+        let before = std::mem::take(&mut self.pending_output);
         let finished = self.conversation.take_finished();
         let frame = self.frame();
-        out.push_str(&self.screen.draw(&finished, &frame));
+        let out = self.screen.draw(&before, &finished, &frame);
         if !out.is_empty() && terminal::write(&out).is_err() {
             self.leaving = Some(crate::app::Leave::Terminated);
         }
@@ -74,6 +74,15 @@ impl App {
             middle.push(truncate_line(
                 &Line::styled("❯ ", theme.muted).with(
                     clean(&queued.text).replace('\n', " ⏎ "),
+                    theme.muted.italic(),
+                ),
+                self.width(),
+            ));
+        }
+        for (name, arguments) in &self.waiting_commands {
+            middle.push(truncate_line(
+                &Line::styled(
+                    clean(&format!("❯ /{name} {arguments}")).replace('\n', " ⏎ "),
                     theme.muted.italic(),
                 ),
                 self.width(),

@@ -64,8 +64,11 @@ fn no_stops_the_turn() {
     terminal.say("go");
     terminal.wait_for("Run this command?");
     terminal.send("n");
-    terminal.wait_gone("esc to interrupt");
-    terminal.wait_gone("Run this command?");
+    terminal.wait("the turn to be over", |screen| {
+        screen.contains("Interrupted")
+            && !screen.contains("Run this command?")
+            && !screen.contains("esc to interrupt")
+    });
     assert!(!stage.home.project().join("made-by-it").exists());
     assert_eq!(stage.server.message_requests().len(), 1);
 }
@@ -130,10 +133,7 @@ fn the_rule_can_be_changed_before_it_is_kept() {
     terminal.send("\x15Bash(git");
     terminal.wait_for("Bash(git");
     terminal.send("\r");
-    terminal.wait("the mistake to be named", |screen| {
-        screen.contains("Run this command?") && screen.matches("Bash(git").count() >= 2
-            || screen.contains("rule")
-    });
+    terminal.wait_for("has no closing parenthesis");
     terminal.send("\x15Bash(git init:*)");
     terminal.wait_for("Bash(git init:*)");
     terminal.send("\t\t\t\r");
@@ -274,7 +274,7 @@ fn a_refusal_by_rule_is_said() {
     terminal.say("go");
     terminal.wait_for("● finished");
     assert!(
-        terminal.screen().contains("⊘ Bash") || terminal.screen().contains("✗ Bash"),
+        terminal.screen().contains("⊘ Bash"),
         "{}",
         terminal.screen()
     );

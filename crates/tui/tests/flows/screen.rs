@@ -138,12 +138,9 @@ fn a_narrower_terminal_reflows_the_live_area() {
             .collect();
         prompt.len() == 2 && prompt[0].chars().count() <= 50 && prompt[1].starts_with("  ")
     });
-    assert_eq!(
-        terminal.screen().matches("a prompt that").count(),
-        1,
-        "{}",
-        terminal.screen()
-    );
+    terminal.wait("the prompt once", |screen| {
+        screen.matches("a prompt that").count() == 1
+    });
 }
 
 #[test]
@@ -172,7 +169,9 @@ fn the_transcript_is_searched() {
     assert!(!terminal.with_screen(vt100::Screen::alternate_screen));
     terminal.say("go on");
     terminal.wait_for("● the end");
-    assert_eq!(terminal.everything().matches("❯ first question").count(), 1);
+    terminal.wait_everything("the conversation once", |all| {
+        all.matches("❯ first question").count() == 1
+    });
 }
 
 #[test]
@@ -208,10 +207,13 @@ fn suspended_and_continued_it_is_as_before() {
         assert!(std::time::Instant::now() < until, "it doesn't stop");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    assert!(!terminal.with_screen(vt100::Screen::bracketed_paste));
+    terminal.wait_screen("the modes to be given back", |screen| {
+        !screen.bracketed_paste()
+    });
     terminal.signal(Signal::SIGCONT);
-    terminal.wait_for("❯ half typed");
-    assert!(terminal.with_screen(vt100::Screen::bracketed_paste));
+    terminal.wait_screen("the screen as it was", |screen| {
+        screen.bracketed_paste() && screen.contents().contains("❯ half typed")
+    });
     terminal.send("\r");
     terminal.wait_for("● still here");
     assert!(terminal.leave().success());
@@ -387,36 +389,42 @@ fn it_works_inside_tmux() {
         .unwrap()
         .success()
     );
-    let wait = |text: &str| {
+    let wait_until = |what: &str, fine: &dyn Fn(&str) -> bool| {
         let until = std::time::Instant::now() + lathe_testkit::HANG_LIMIT;
         loop {
             let shown = tmux(&["capture-pane", "-p", "-S", "-200", "-t", "s"])
                 .output()
                 .unwrap();
             let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
-            if shown.contains(text) {
-                return shown;
+            if fine(&shown) {
+                return;
             }
             assert!(
                 std::time::Instant::now() < until,
-                "{text:?} never comes:\n{shown}"
+                "waited for {what}:\n{shown}"
             );
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
     };
+    let wait = |text: &str| wait_until(text, &|shown| shown.contains(text));
     wait("❯");
     tmux(&["send-keys", "-t", "s", "hi there", "Enter"])
         .status()
         .unwrap();
     wait("● hello from inside");
+    wait_until("the turn to be over", &|shown| {
+        !shown.contains("esc to interrupt")
+    });
     tmux(&["resize-window", "-t", "s", "-x", "50", "-y", "15"])
         .status()
         .unwrap();
     tmux(&["send-keys", "-t", "s", "next"]).status().unwrap();
-    let shown = wait("❯ next");
-    // Not on the second, later copy either: a live area that was left behind shows twice.
-    assert_eq!(shown.matches("❯ hi there").count(), 1, "{shown}");
-    assert_eq!(shown.matches("enter send").count(), 1, "{shown}");
+    // A live area that was left behind would show twice.
+    wait_until("one live area and one conversation", &|shown| {
+        ["❯ next", "❯ hi there", "enter send"]
+            .iter()
+            .all(|text| shown.matches(text).count() == 1)
+    });
     tmux(&["kill-server"]).status().unwrap();
 }
 

@@ -3,10 +3,13 @@
 //! Events of the engine come in; lines for the scrollback come out, in the order in which things are
 //! finished. What has been given out can't be taken back: an answer that is withdrawn is said to be.
 
-use crate::cell::{self, Call, CallState, Cell, Fold, is_look};
+mod calls;
+mod taking_up;
+
+use crate::cell::{self, Call, CallState, Cell, Fold};
 use crate::markdown::{Look, MarkdownStream};
 use crate::style::Line;
-use lathe_protocol::content::{Content, ContentBlock};
+use lathe_protocol::content::ContentBlock;
 use lathe_protocol::display::{Display, TodoItem};
 use lathe_protocol::event::NoticeLevel;
 use lathe_protocol::ids::ToolUseId;
@@ -339,156 +342,6 @@ impl Conversation {
         }
     }
 
-    pub(crate) fn call_started(
-        &mut self,
-        id: &ToolUseId,
-        tool: &str,
-        activity: &str,
-        look: Look<'_>,
-    ) {
-        if !is_look(tool) {
-            self.end_run(look);
-        }
-        let input = self
-            .inputs
-            .get(id)
-            .map(|(_, input)| input.clone())
-            .unwrap_or_default();
-        self.calls.push(Call {
-            id: id.clone(),
-            tool: tool.to_owned(),
-            input,
-            activity: activity.to_owned(),
-            state: CallState::Running,
-            display: Display::None,
-            elapsed: Duration::ZERO,
-        });
-    }
-
-    pub(crate) fn call_progress(&mut self, id: &ToolUseId, display: Display, elapsed: Duration) {
-        if let Some(call) = self.calls.iter_mut().find(|call| call.id == *id) {
-            call.display = display;
-            call.elapsed = elapsed;
-        }
-    }
-
-    pub(crate) fn call_finished(
-        &mut self,
-        id: &ToolUseId,
-        tool: &str,
-        display: Display,
-        is_error: bool,
-        elapsed: Duration,
-        look: Look<'_>,
-    ) {
-        if let Display::Todos { items } = &display {
-            self.todos.clone_from(items);
-        }
-        if !self.calls.iter().any(|call| call.id == *id) {
-            self.call_started(id, tool, "", look);
-        }
-        if let Some(call) = self.calls.iter_mut().find(|call| call.id == *id) {
-            call.display = display;
-            call.elapsed = elapsed;
-            call.state = if is_error {
-                CallState::Failed
-            } else {
-                CallState::Done
-            };
-        }
-        self.commit_calls(look);
-    }
-
-    /// Calls are shown in the order in which they began.
-    fn commit_calls(&mut self, look: Look<'_>) {
-        while self
-            .calls
-            .first()
-            .is_some_and(|call| call.state != CallState::Running)
-        {
-            let call = self.calls.remove(0);
-            self.shown.insert(call.id.clone());
-            if is_look(&call.tool) && call.state == CallState::Done {
-                self.run.push(call);
-            } else {
-                self.push(Cell::Call(call), look);
-            }
-        }
-    }
-
-    /// A call was refused without a question.
-    pub(crate) fn refused(
-        &mut self,
-        id: &ToolUseId,
-        tool: &str,
-        input: &Value,
-        reason: &str,
-        look: Look<'_>,
-    ) {
-        self.calls.retain(|call| call.id != *id);
-        if !self.shown.insert(id.clone()) {
-            return;
-        }
-        self.push(
-            Cell::Call(Call {
-                id: id.clone(),
-                tool: tool.to_owned(),
-                input: input.clone(),
-                activity: String::new(),
-                state: CallState::Refused,
-                display: Display::Text {
-                    text: reason.to_owned(),
-                },
-                elapsed: Duration::ZERO,
-            }),
-            look,
-        );
-    }
-
-    /// A result in the transcript: shown only if nothing else showed the call.
-    fn result(
-        &mut self,
-        id: &ToolUseId,
-        content: Option<&Content>,
-        is_error: bool,
-        look: Look<'_>,
-    ) {
-        if self.shown.contains(id)
-            || self
-                .calls
-                .iter()
-                .any(|call| call.id == *id && call.state != CallState::Running)
-        {
-            return;
-        }
-        let (tool, input) = self
-            .inputs
-            .get(id)
-            .cloned()
-            .unwrap_or_else(|| ("Tool".to_owned(), Value::Null));
-        self.calls.retain(|call| call.id != *id);
-        self.shown.insert(id.clone());
-        let text = content.map(Content::text).unwrap_or_default();
-        let call = Call {
-            id: id.clone(),
-            tool,
-            input,
-            activity: String::new(),
-            state: if is_error {
-                CallState::Failed
-            } else {
-                CallState::Done
-            },
-            display: Display::Text { text },
-            elapsed: Duration::ZERO,
-        };
-        if is_look(&call.tool) && !is_error {
-            self.run.push(call);
-        } else {
-            self.push(Cell::Call(call), look);
-        }
-    }
-
     /// The turn is over: nothing is open any more.
     pub(crate) fn end_turn(&mut self, look: Look<'_>) {
         self.end_writing(look);
@@ -566,47 +419,5 @@ impl Conversation {
     /// Whether a blank line stands between the scrollback and the live part.
     pub(crate) fn live_gap(&self) -> bool {
         self.gap && !matches!(&self.writing, Writing::Text { begun: true, .. })
-    }
-
-    /// Takes up a conversation that was held before. Nothing is printed.
-    pub(crate) fn load(&mut self, records: &[MessageRecord], look: Look<'_>) {
-        self.quiet = true;
-        for record in records {
-            if record.is_compact_boundary() {
-                self.push(
-                    Cell::Remark("── the conversation before this was summarised ──".to_owned()),
-                    look,
-                );
-            } else if record.is_prompt() {
-                if let Some(message) = &record.message {
-                    self.push(Cell::User(message.text()), look);
-                }
-            } else if !record.is_meta && !record.is_compact_summary {
-                self.record(record, look);
-            }
-        }
-        self.end_turn(look);
-        self.quiet = false;
-        self.out.clear();
-        self.gap = false;
-    }
-
-    /// Prints the last cells again: after a resume, or where nothing of it is on the screen.
-    pub(crate) fn reprint(&mut self, last: usize, look: Look<'_>) {
-        let from = self.cells.len().saturating_sub(last);
-        if from > 0 {
-            self.out.push(Line::styled(
-                format!(
-                    "… {} earlier (ctrl+o shows them)",
-                    crate::text::counted(from, "message")
-                ),
-                look.theme.muted,
-            ));
-            self.gap = true;
-        }
-        let cells: Vec<Cell> = self.cells.drain(from..).collect();
-        for cell in cells {
-            self.print(cell, look);
-        }
     }
 }
