@@ -459,7 +459,7 @@ mod tests {
         shown.take(b"lfour\x1b[?20");
         assert_eq!(shown.parser.screen().contents(), "one two threefour");
         shown.take(b"04h five \x1b[?2026h six");
-        assert_eq!(shown.parser.screen().contents(), "one two threefour five");
+        assert_eq!(shown.parser.screen().contents(), "one two threefour five ");
         shown.end();
         assert_eq!(
             shown.parser.screen().contents(),

@@ -94,7 +94,7 @@ mod tests {
         vec![
             record("user", &json!({"role": "user", "content": "do it"})),
             answer(
-                json!([{"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "ls"}}]),
+                &json!([{"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "ls"}}]),
             ),
             record(
                 "user",
