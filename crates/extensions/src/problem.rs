@@ -1,0 +1,83 @@
+//! What is wrong with a file that a user wrote. Nothing of this kind stops a start.
+
+use serde::Serialize;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Something that is wrong with an agent, a skill, a command, an output style or a plugin.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// The file, or what stands for it (`--agents`).
+    pub file: PathBuf,
+    /// The line, from 1, where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
+    /// The key; empty for the whole file.
+    pub field: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+    /// Whether the whole file doesn't count because of it.
+    pub fatal: bool,
+}
+
+impl Problem {
+    /// A problem because of which one field doesn't count.
+    #[must_use]
+    pub fn field(
+        file: impl Into<PathBuf>,
+        field: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            file: file.into(),
+            line: None,
+            field: field.into(),
+            message: message.into(),
+            fix: None,
+            fatal: false,
+        }
+    }
+
+    /// A problem because of which the whole file doesn't count.
+    #[must_use]
+    pub fn fatal(file: impl Into<PathBuf>, message: impl Into<String>) -> Self {
+        Self {
+            fatal: true,
+            ..Self::field(file, String::new(), message)
+        }
+    }
+
+    /// The same with a line.
+    #[must_use]
+    pub fn at(mut self, line: Option<usize>) -> Self {
+        self.line = line;
+        self
+    }
+
+    /// The same with a fix.
+    #[must_use]
+    pub fn fix(mut self, fix: impl Into<String>) -> Self {
+        self.fix = Some(fix.into());
+        self
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        if !self.field.is_empty() {
+            write!(f, ": {}", self.field)?;
+        }
+        write!(f, ": {}", self.message)?;
+        if let Some(fix) = &self.fix {
+            write!(f, " ({fix})")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,264 @@
+//! Where extensions come from, and in which order they count.
+
+use crate::plugin::PluginContribution;
+use lathe_settings::paths::PROJECT_FOLDERS;
+use lathe_settings::{Places, Source, Trust};
+use serde::{Serialize, Serializer};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Where an agent, a skill, a command or an output style comes from, weakest first.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ExtensionSource {
+    /// It comes with Lathe.
+    Builtin,
+    /// A plugin, by name.
+    Plugin(String),
+    /// A server's prompt, by the server's name.
+    Mcp(String),
+    /// The person's own folder.
+    User,
+    /// The project's folder.
+    Project,
+    /// The command line, or the SDK's host.
+    Flag,
+    /// The company's policy.
+    Managed,
+}
+
+impl ExtensionSource {
+    /// The source's name in listings.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Builtin => "built-in",
+            Self::Plugin(_) => "plugin",
+            Self::Mcp(_) => "mcp",
+            Self::User => "user",
+            Self::Project => "project",
+            Self::Flag => "flag",
+            Self::Managed => "managed",
+        }
+    }
+
+    /// The name by which SDK hosts know the source.
+    #[must_use]
+    pub fn wire_name(&self) -> &'static str {
+        match self {
+            Self::Builtin => "built-in",
+            Self::Plugin(_) => "plugin",
+            Self::Mcp(_) => "mcp",
+            Self::User => "userSettings",
+            Self::Project => "projectSettings",
+            Self::Flag => "flagSettings",
+            Self::Managed => "policySettings",
+        }
+    }
+}
+
+impl fmt::Display for ExtensionSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plugin(name) => write!(f, "plugin {name}"),
+            Self::Mcp(name) => write!(f, "server {name}"),
+            other => f.write_str(other.name()),
+        }
+    }
+}
+
+impl Serialize for ExtensionSource {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Which kind of extension a folder is searched for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// `agents/**/*.md`.
+    Agents,
+    /// `skills/<name>/SKILL.md`.
+    Skills,
+    /// `commands/**/*.md`.
+    Commands,
+    /// `output-styles/*.md`.
+    OutputStyles,
+}
+
+impl Kind {
+    /// The folder's name.
+    #[must_use]
+    pub fn folder(self) -> &'static str {
+        match self {
+            Self::Agents => "agents",
+            Self::Skills => "skills",
+            Self::Commands => "commands",
+            Self::OutputStyles => "output-styles",
+        }
+    }
+}
+
+/// A folder in which extensions of a kind lie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Folder {
+    /// Where it belongs.
+    pub source: ExtensionSource,
+    /// The folder; it need not exist.
+    pub path: PathBuf,
+    /// The folder from which path patterns count: the project for a project's.
+    pub base: PathBuf,
+    /// Whether what is in it may run commands and hooks.
+    pub trusted: bool,
+}
+
+/// Where extensions are looked for, in the order in which they count, and what plugins bring.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Sources {
+    managed: Option<PathBuf>,
+    /// The person's own folders, strongest first.
+    user: Vec<PathBuf>,
+    /// Projects: the nearest folder first, up to the repository's root, then what `--add-dir` named.
+    projects: Vec<PathBuf>,
+    /// Whether the person trusts the project's folder.
+    trusted: bool,
+    /// What enabled plugins bring.
+    pub plugins: Vec<PluginContribution>,
+}
+
+impl Sources {
+    /// The places of a session. `setting_sources` is what `--setting-sources` named (`None`: all);
+    /// managed extensions, flags and plugins that were handed in always count.
+    #[must_use]
+    pub fn new(places: &Places, trust: &Trust, setting_sources: Option<&[Source]>) -> Self {
+        let includes = |source| setting_sources.is_none_or(|named| named.contains(&source));
+        let mut user = Vec::new();
+        if includes(Source::User) {
+            user.push(places.config_home.clone());
+            let named = places
+                .environment
+                .first_variable(&["LATHE_CONFIG_DIR", "CLAUDE_CONFIG_DIR"])
+                .is_some();
+            // Read both: without a folder that was named, what other tools keep in `~/.claude` and
+            // `~/.agents` counts too.
+            if let Some(home) = places.environment.home.as_ref().filter(|_| !named) {
+                user.extend(
+                    [PROJECT_FOLDERS[1], AGENTS_FOLDER]
+                        .iter()
+                        .map(|name| home.join(name)),
+                );
+            }
+        }
+        let projects = if includes(Source::Project) {
+            project_folders_of(places)
+        } else {
+            Vec::new()
+        };
+        Self {
+            managed: Some(places.managed.clone()),
+            user,
+            projects,
+            trusted: trust.covers_folder(),
+            plugins: Vec::new(),
+        }
+    }
+
+    /// The same with the folders of `--add-dir`, whose skills and commands count like a project's.
+    #[must_use]
+    pub fn with_added_folders(mut self, folders: impl IntoIterator<Item = PathBuf>) -> Self {
+        if !self.projects.is_empty() {
+            for folder in folders {
+                if !self.projects.contains(&folder) {
+                    self.projects.push(folder);
+                }
+            }
+        }
+        self
+    }
+
+    /// The same with what plugins bring.
+    #[must_use]
+    pub fn with_plugins(mut self, plugins: Vec<PluginContribution>) -> Self {
+        self.plugins = plugins;
+        self
+    }
+
+    /// Whether the project's own files may run commands and hooks.
+    #[must_use]
+    pub fn project_is_trusted(&self) -> bool {
+        self.trusted
+    }
+
+    /// The projects' folders: the project first, then what was added.
+    #[must_use]
+    pub fn projects(&self) -> &[PathBuf] {
+        &self.projects
+    }
+
+    /// The folders for a kind, strongest first: managed, project (`.lathe` before `.claude` before
+    /// `.agents`), user. Plugins and what comes with Lathe are weaker than all of them.
+    #[must_use]
+    pub fn folders(&self, kind: Kind) -> Vec<Folder> {
+        let mut folders = Vec::new();
+        if let Some(managed) = &self.managed {
+            folders.push(Folder {
+                source: ExtensionSource::Managed,
+                path: managed.join(kind.folder()),
+                base: managed.clone(),
+                trusted: true,
+            });
+        }
+        for project in &self.projects {
+            folders.extend(self.project_folders(project, kind));
+        }
+        for user in &self.user {
+            if kind != Kind::Skills && user.ends_with(AGENTS_FOLDER) {
+                continue;
+            }
+            folders.push(Folder {
+                source: ExtensionSource::User,
+                path: user.join(kind.folder()),
+                base: user.clone(),
+                trusted: true,
+            });
+        }
+        folders
+    }
+
+    /// The folders for a kind in one project or nested folder, strongest first. The person's own
+    /// config home is never a project's.
+    #[must_use]
+    pub fn project_folders(&self, project: &Path, kind: Kind) -> Vec<Folder> {
+        let shared = (kind == Kind::Skills).then_some(AGENTS_FOLDER);
+        PROJECT_FOLDERS
+            .into_iter()
+            .chain(shared)
+            .map(|name| project.join(name))
+            .filter(|folder| !self.user.contains(folder))
+            .map(|folder| Folder {
+                source: ExtensionSource::Project,
+                path: folder.join(kind.folder()),
+                base: project.to_path_buf(),
+                trusted: self.trusted,
+            })
+            .collect()
+    }
+}
+
+/// The folder that several agent programs share for skills.
+pub const AGENTS_FOLDER: &str = ".agents";
+
+/// The folders from the working folder up to the root of its repository, nearest first: extensions
+/// of all of them count. A project folder that was named elsewhere is the only one.
+fn project_folders_of(places: &Places) -> Vec<PathBuf> {
+    let cwd = &places.environment.cwd;
+    if !cwd.starts_with(&places.project) {
+        return vec![places.project.clone()];
+    }
+    let repository = cwd.ancestors().find(|folder| folder.join(".git").exists());
+    let top = repository.unwrap_or(&places.project);
+    cwd.ancestors()
+        .take_while(|folder| folder.starts_with(top))
+        .filter(|folder| places.environment.home.as_deref() != Some(*folder))
+        .map(Path::to_path_buf)
+        .collect()
+}
