@@ -1,0 +1,107 @@
+//! What the manager is told once, and what a call is told.
+
+use crate::auth::Browser;
+use crate::server::Timeouts;
+use lathe_settings::{Environment, paths};
+use serde_json::Value;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// What holds for all servers of a session.
+#[derive(Clone)]
+pub struct Options {
+    /// How long things may take.
+    pub timeouts: Timeouts,
+    /// The version that servers are told ours is.
+    pub client_version: String,
+    /// The configuration folder: credentials, logs, and what servers turned out to speak.
+    pub home: PathBuf,
+    /// What local servers inherit, and the working folder they start in.
+    pub environment: Environment,
+    /// Opens a channel to a server inside an SDK host.
+    pub in_process: Option<Arc<dyn InProcess>>,
+    /// Who opens authorisation pages; with `None` a server that wants one is reported as
+    /// [`crate::State::NeedsAuth`] and nobody waits.
+    pub browser: Option<Arc<dyn Browser>>,
+}
+
+impl Options {
+    /// The usual ones: limits from the environment, nobody at a browser.
+    #[must_use]
+    pub fn new(environment: Environment, client_version: impl Into<String>) -> Self {
+        Self {
+            timeouts: Timeouts::of(&environment),
+            client_version: client_version.into(),
+            home: paths::config_home(&environment),
+            environment,
+            in_process: None,
+            browser: None,
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Options")
+            .field("timeouts", &self.timeouts)
+            .field("home", &self.home)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Reaches servers that live in the process of an SDK host.
+pub trait InProcess: Send + Sync {
+    /// Opens a channel to the server of this name.
+    ///
+    /// # Errors
+    /// In words, if there is no such server.
+    fn open(&self, name: &str) -> Result<MessageChannel, String>;
+}
+
+/// Two channels that make a connection: JSON-RPC messages to the server and from it. Closing
+/// `incoming` ends the connection.
+#[derive(Debug)]
+pub struct MessageChannel {
+    /// What is sent to the server.
+    pub outgoing: mpsc::Sender<Value>,
+    /// What comes from it.
+    pub incoming: mpsc::Receiver<Value>,
+}
+
+/// How far a call has come.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Progress {
+    /// How much is done.
+    pub progress: f64,
+    /// Of how much, if that is known.
+    pub total: Option<f64>,
+    /// What is being done, control characters removed.
+    pub message: Option<String>,
+}
+
+/// How a call is made.
+#[derive(Debug, Clone, Default)]
+pub struct CallOptions {
+    /// Where progress is told.
+    pub progress: Option<mpsc::UnboundedSender<Progress>>,
+    /// Gives the call up; so does dropping the future.
+    pub cancel: CancellationToken,
+    /// A limit of its own instead of the configured one.
+    pub timeout: Option<Duration>,
+    /// Sent along as `_meta`.
+    pub meta: Option<Value>,
+}
+
+/// One entry of a list, and whose it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerItem {
+    /// The server.
+    pub server: String,
+    /// The entry, in the protocol's own shape.
+    pub item: Value,
+}
