@@ -248,6 +248,13 @@ pub enum Fact {
         /// The session.
         session_id: SessionId,
     },
+    /// The model API refused images or documents: the model is sent a word in their place ever after.
+    MediaDropped {
+        /// Which, by digests of their content.
+        media: Vec<String>,
+        /// The session.
+        session_id: SessionId,
+    },
     /// The conversation was rewound: from here on it hangs off this record.
     Rewound {
         /// The record that is the new tip; `None` is the beginning.

@@ -246,13 +246,17 @@ pub(crate) fn history(records: &[Arc<Record>], tip: Option<RecordId>) -> Vec<Arc
         .collect()
 }
 
-/// Puts each decision about a result behind the records that came before it.
+/// Puts each decision about a result, or about refused media, behind the records that came before it.
 fn with_replacements(records: &[Arc<Record>], chain: &[usize]) -> Vec<Arc<Record>> {
     let mut decisions = records
         .iter()
         .enumerate()
         .filter_map(|(position, record)| match &**record {
-            Record::Fact(Fact::Replacement { tool_use_id, .. }) => Some((position, tool_use_id)),
+            Record::Fact(Fact::Replacement { tool_use_id, .. }) => {
+                Some((position, Some(tool_use_id)))
+            }
+            // Known by its content: it holds wherever the content stands.
+            Record::Fact(Fact::MediaDropped { .. }) => Some((position, None)),
             _ => None,
         })
         .peekable();
@@ -260,7 +264,7 @@ fn with_replacements(records: &[Arc<Record>], chain: &[usize]) -> Vec<Arc<Record
     let mut answered: HashSet<&ToolUseId> = HashSet::new();
     for position in chain {
         while let Some((at, call)) = decisions.next_if(|(at, _)| *at < *position) {
-            if answered.contains(call) {
+            if call.is_none_or(|call| answered.contains(call)) {
                 whole.push(Arc::clone(&records[at]));
             }
         }
@@ -271,7 +275,7 @@ fn with_replacements(records: &[Arc<Record>], chain: &[usize]) -> Vec<Arc<Record
         whole.push(Arc::clone(record));
     }
     for (at, call) in decisions {
-        if answered.contains(call) {
+        if call.is_none_or(|call| answered.contains(call)) {
             whole.push(Arc::clone(&records[at]));
         }
     }

@@ -34,6 +34,8 @@ pub struct SessionDetail {
     pub todos: Option<Value>,
     /// The permission mode.
     pub permission_mode: Option<String>,
+    /// The notes that the session kept about itself.
+    pub notes: Option<String>,
     /// Damaged lines that were passed over.
     pub damaged_lines: usize,
     /// Stored contents that are gone.
@@ -207,6 +209,7 @@ pub fn show(store: &SessionStore, wanted: &str, cwd: &Path) -> Result<SessionDet
         permission_mode: loaded.facts.mode.clone(),
         damaged_lines: loaded.damaged.len() + usize::from(loaded.torn_tail),
         missing_contents: loaded.missing_blobs.len(),
+        notes: info.notes(),
         info,
     })
 }
@@ -299,6 +302,12 @@ pub fn show_text(detail: &SessionDetail) -> String {
                 prompt.timestamp,
                 cut(&prompt.text, 80)
             );
+        }
+    }
+    if let Some(notes) = &detail.notes {
+        text.push_str("\nnotes\n");
+        for line in notes.lines() {
+            let _ = writeln!(text, "  {line}");
         }
     }
     text

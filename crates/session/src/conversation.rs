@@ -22,6 +22,7 @@
 //! blocks); with a `toolUseId` it is placed right after the results, otherwise where it came in.
 
 mod group;
+mod media;
 mod piece;
 mod view;
 
@@ -37,6 +38,7 @@ use serde::Deserialize as _;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+pub use media::media_keys;
 pub use view::{ResultView, UnansweredCall};
 
 /// What the model is told when nothing else stands between its words and its next turn.
@@ -76,6 +78,8 @@ pub struct Conversation {
     marks: Vec<Mark>,
     seen: HashSet<RecordId>,
     call_ids: HashSet<String>,
+    /// Images and documents that the API refused, by digests of their content.
+    dropped_media: HashSet<String>,
     text_bytes: usize,
     media: usize,
 }
@@ -102,6 +106,7 @@ impl Conversation {
             marks: Vec::new(),
             seen: HashSet::new(),
             call_ids: HashSet::new(),
+            dropped_media: HashSet::new(),
             text_bytes: 0,
             media: 0,
         }
@@ -118,6 +123,7 @@ impl Conversation {
             }) => {
                 self.replace_result(tool_use_id, replacement);
             }
+            Record::Fact(Fact::MediaDropped { media, .. }) => self.drop_media(media),
             Record::Fact(Fact::Rewound { to, .. }) => {
                 self.rewind_to(*to);
             }
@@ -219,7 +225,8 @@ impl Conversation {
         let Some(message) = &record.message else {
             return;
         };
-        for block in message.blocks() {
+        for mut block in message.blocks() {
+            self.leave_out_refused(&mut block);
             match block {
                 ContentBlock::ToolResult(result) => self.push_result(result),
                 other => self.add_to_user(Piece::of_user(other, false)),
@@ -255,7 +262,8 @@ impl Conversation {
         let attached = attachment
             .get("toolUseId")
             .is_some_and(serde_json::Value::is_string);
-        for block in content.into_blocks() {
+        for mut block in content.into_blocks() {
+            self.leave_out_refused(&mut block);
             self.add_to_user(Piece::of_user(block, attached));
         }
     }
@@ -287,6 +295,30 @@ impl Conversation {
                 }
                 return;
             }
+        }
+    }
+
+    fn leave_out_refused(&self, block: &mut ContentBlock) {
+        if !self.dropped_media.is_empty() {
+            media::leave_out(block, &self.dropped_media);
+        }
+    }
+
+    /// Puts a word in the place of images and documents that the API refused, now and from now on.
+    fn drop_media(&mut self, refused: &[String]) {
+        self.dropped_media.extend(refused.iter().cloned());
+        let mut first = None;
+        for (index, group) in self.groups.iter_mut().enumerate() {
+            for piece in group.user.iter_mut().filter(|piece| piece.media > 0) {
+                if let Some(without) = piece.without_media(&self.dropped_media) {
+                    *piece = without;
+                    first.get_or_insert(index);
+                }
+            }
+        }
+        if let Some(index) = first {
+            self.recount();
+            self.touch(index);
         }
     }
 
@@ -325,6 +357,7 @@ impl Conversation {
         self.rendered.clear();
         self.marks.clear();
         self.seen.clear();
+        self.dropped_media.clear();
         self.dirty = None;
         self.recount();
     }

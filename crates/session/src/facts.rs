@@ -49,7 +49,10 @@ impl Facts {
             Fact::Mode { mode, .. } => self.mode = Some(mode.clone()),
             Fact::Cost { totals, .. } => self.cost = Some(totals.clone()),
             Fact::TodoList { todos, .. } => self.todos = Some(todos.clone()),
-            Fact::FileHistorySnapshot { .. } | Fact::Replacement { .. } | Fact::Rewound { .. } => {}
+            Fact::FileHistorySnapshot { .. }
+            | Fact::Replacement { .. }
+            | Fact::MediaDropped { .. }
+            | Fact::Rewound { .. } => {}
         }
     }
 
@@ -99,6 +102,7 @@ pub(crate) fn repeated_kind(record: &Record) -> Option<u8> {
         Fact::Summary { .. }
         | Fact::FileHistorySnapshot { .. }
         | Fact::Replacement { .. }
+        | Fact::MediaDropped { .. }
         | Fact::Rewound { .. } => None,
     }
 }

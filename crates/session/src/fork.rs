@@ -134,6 +134,10 @@ fn forked_fact(fact: &Fact, new_id: SessionId) -> Option<Fact> {
             replacement,
             session_id: new_id,
         }),
+        Fact::MediaDropped { media, .. } => Some(Fact::MediaDropped {
+            media,
+            session_id: new_id,
+        }),
         fact @ Fact::FileHistorySnapshot { .. } => Some(fact),
         Fact::CustomTitle { .. }
         | Fact::AiTitle { .. }

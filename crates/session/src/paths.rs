@@ -140,6 +140,12 @@ impl SessionPaths {
         self.session_folder().join("tool-results")
     }
 
+    /// The notes that the session keeps about itself.
+    #[must_use]
+    pub fn notes(&self) -> PathBuf {
+        self.session_folder().join("notes.md")
+    }
+
     /// Where large content is stored by its hash.
     #[must_use]
     pub fn blobs(&self) -> PathBuf {

@@ -53,6 +53,56 @@ pub struct SessionInfo {
     pub path: PathBuf,
 }
 
+/// How much of a session's notes is read.
+const MOST_NOTES: u64 = 64 * 1024;
+
+impl SessionInfo {
+    /// The notes that the session kept about itself, if it did.
+    #[must_use]
+    pub fn notes(&self) -> Option<String> {
+        let file = File::open(SessionPaths::of_transcript(&self.path).notes()).ok()?;
+        let mut bytes = Vec::new();
+        file.take(MOST_NOTES).read_to_end(&mut bytes).ok()?;
+        let text = String::from_utf8_lossy(&bytes).trim().to_owned();
+        (!text.is_empty()).then_some(text)
+    }
+
+    /// A few lines that tell what the session is about, for whoever chooses one: where it stands by
+    /// its own notes, or how it began.
+    #[must_use]
+    pub fn preview(&self, lines: usize) -> Vec<String> {
+        let plain = |text: &str| -> Vec<String> {
+            text.lines()
+                .map(str::trim)
+                .filter(|line| !line.is_empty())
+                .take(lines)
+                .map(|line| one_line(line, 200))
+                .collect()
+        };
+        match self.notes() {
+            Some(notes) => plain(state_of(&notes)),
+            None => plain(self.first_prompt.as_deref().unwrap_or_default()),
+        }
+    }
+}
+
+/// What notes say about where things stand; all of them when they don't say it in a place of its own.
+fn state_of(notes: &str) -> &str {
+    let Some(start) = notes
+        .find("# State")
+        .filter(|at| *at == 0 || notes[..*at].ends_with('\n'))
+    else {
+        return notes;
+    };
+    let body = notes[start..].split_once('\n').map_or("", |(_, body)| body);
+    let state = body.split_once("\n# ").map_or(body, |(state, _)| state);
+    if state.trim().is_empty() {
+        notes
+    } else {
+        state
+    }
+}
+
 /// Which sessions to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope<'a> {

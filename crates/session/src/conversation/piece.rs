@@ -10,6 +10,7 @@ use lathe_protocol::content::{
 };
 use lathe_protocol::ids::ToolUseId;
 use serde_json::{Value, json};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// What the model is told when a call has no result.
@@ -214,6 +215,19 @@ impl Piece {
             *replaced = true;
         }
         Self::new(kind, &ContentBlock::ToolResult(result))
+    }
+
+    /// The same with a word in the place of refused images and documents; `None` when it has none.
+    pub(crate) fn without_media(&self, refused: &HashSet<String>) -> Option<Self> {
+        let mut block = ContentBlock::from_value(serde_json::from_slice(&self.raw).ok()?).ok()?;
+        if !super::media::leave_out(&mut block, refused) {
+            return None;
+        }
+        let kind = match &self.kind {
+            PieceKind::Media => PieceKind::Text,
+            other => other.clone(),
+        };
+        Self::new(kind, &block)
     }
 
     /// What stands for the result of a call that has none.

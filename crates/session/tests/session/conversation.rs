@@ -447,3 +447,58 @@ fn pictures_count_apart_from_text() {
     assert_eq!(conversation.media_blocks(), 1);
     assert!(conversation.unanswered_calls().is_empty());
 }
+
+/// A prompt with a picture, and the picture's digest.
+fn picture(script: &mut Script, letter: &str) -> Vec<String> {
+    let image = ContentBlock::image("image/png", letter.repeat(400));
+    let keys = lathe_session::conversation::media_keys(&image);
+    let blocks = vec![text("look"), image];
+    script.push(script.template.user(script.parent, Message::user(blocks)));
+    keys
+}
+
+#[test]
+fn refused_pictures_are_left_out_now_later_and_after_a_resume() {
+    let mut script = Script::new();
+    let refused = picture(&mut script, "A");
+    script.says("m1", text("seen"));
+    let accepted = picture(&mut script, "B");
+    assert_ne!(refused, accepted);
+    let mut live = Conversation::new(MODEL);
+    script.records.iter().for_each(|record| live.push(record));
+    assert_eq!(live.media_blocks(), 2);
+    script.fact(Fact::MediaDropped {
+        media: refused,
+        session_id: script.id(),
+    });
+    live.push(script.records.last().unwrap());
+    assert_eq!(live.media_blocks(), 1);
+    // The same picture again, as itself and within a result.
+    script.says("m2", call("t1"));
+    let again = ContentBlock::tool_result(
+        "t1".into(),
+        vec![ContentBlock::image("image/png", "A".repeat(400))],
+        false,
+    );
+    script.push(
+        script
+            .template
+            .user(script.parent, Message::user(vec![again])),
+    );
+    script.records[4..]
+        .iter()
+        .for_each(|record| live.push(record));
+    assert_eq!(live.media_blocks(), 1);
+    let sent: Vec<Value> = live.request_messages().iter().map(json).collect();
+    let words = Value::from(sent.clone()).to_string();
+    assert_eq!(words.matches("An image stood here").count(), 2, "{words}");
+    assert_eq!(words.matches("BBBB").count(), 100);
+
+    let mut resumed = Conversation::new(MODEL);
+    script
+        .records
+        .iter()
+        .for_each(|record| resumed.push(record));
+    let again: Vec<Value> = resumed.request_messages().iter().map(json).collect();
+    assert_eq!(again, sent);
+}

@@ -484,6 +484,32 @@ fn show_tells_the_story_in_short() {
 }
 
 #[test]
+fn a_session_that_keeps_notes_is_previewed_by_them() {
+    let mut place = Place::new();
+    let mut script = Script::new();
+    script.prompt("Why does it fail?\nAnd since when?");
+    place.add(&script);
+    let info = place.store.newest(&place.cwd).unwrap();
+    assert_eq!(info.preview(4), ["Why does it fail? And since when?"]);
+    let folder = info.path.with_extension("");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(
+        folder.join("notes.md"),
+        "# Task: mend it\nThe clock.\n\n# State: as it is\nThe hand is mended.\n\nThe face is next.\n# Files\nclock.rs\n",
+    )
+    .unwrap();
+    assert_eq!(
+        info.preview(4),
+        ["The hand is mended.", "The face is next."]
+    );
+    assert_eq!(info.preview(1), ["The hand is mended."]);
+    let detail = cli::show(&place.store, &script.id().to_string(), &place.cwd).unwrap();
+    assert!(cli::show_text(&detail).contains("\nnotes\n  # Task: mend it\n"));
+    std::fs::write(folder.join("notes.md"), "Just words.\n").unwrap();
+    assert_eq!(info.preview(4), ["Just words."]);
+}
+
+#[test]
 fn the_table_fits_the_terminal_and_the_json_has_everything() {
     let info = |title: &str, minutes: i64, messages: Option<usize>| SessionInfo {
         id: "aaaa1111-0000-4000-8000-000000000001".parse().unwrap(),
