@@ -33,6 +33,7 @@ mod nested;
 mod notes;
 pub mod open;
 mod open_model;
+mod open_parts;
 pub mod options;
 mod preview;
 pub mod prompt;
