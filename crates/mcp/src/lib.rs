@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod auth;
+pub mod config;
 mod error;
 pub mod handlers;
 pub mod manager;

@@ -1,0 +1,489 @@
+//! One server as it is written in a configuration file, and what is wrong with it.
+//!
+//! The format is the one that MCP clients share: a local program has `command`, `args` and `env`, a
+//! remote server has `type`, `url` and `headers`. What isn't known is left alone. Every complaint names
+//! the file, the field and what to write instead.
+
+use super::expand::{self, Lookup};
+use crate::server::{OAuthConfig, Program, ProtocolChoice, Remote, ServerConfig, TransportConfig};
+use indexmap::IndexMap;
+use serde_json::{Map, Value};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Why a configuration can't be used. Each says where, what and how to fix it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// A file can't be read.
+    #[error("{place} can't be read: {reason}")]
+    Unreadable {
+        /// The file or flag.
+        place: String,
+        /// Why.
+        reason: String,
+    },
+    /// A text isn't JSON.
+    #[error("{place}: {reason}; fix it there, its servers don't count until then")]
+    NotJson {
+        /// The file or flag, with line and column where they are known.
+        place: String,
+        /// Why.
+        reason: String,
+    },
+    /// A field isn't what it must be.
+    #[error("{place}: {field}: {reason}")]
+    Field {
+        /// The file or flag.
+        place: String,
+        /// The field.
+        field: String,
+        /// What is wrong, and what to write instead.
+        reason: String,
+    },
+    /// Variables aren't set.
+    #[error("{place}: {}", missing_words(missing))]
+    MissingVariables {
+        /// The file or flag.
+        place: String,
+        /// Field and variable.
+        missing: Vec<(String, String)>,
+    },
+}
+
+fn missing_words(missing: &[(String, String)]) -> String {
+    let fields: Vec<String> = missing
+        .iter()
+        .map(|(field, variable)| format!("{field} needs the variable {variable}, which is not set"))
+        .collect();
+    let example = missing.first().map_or("NAME", |(_, variable)| variable);
+    format!(
+        "{} (set it, or give a default: ${{{example}:-default}})",
+        fields.join("; ")
+    )
+}
+
+/// Where an entry stands, for complaints.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The file; `None` for JSON on the command line.
+    pub file: Option<PathBuf>,
+    /// What to call it where there is no file.
+    pub flag: &'static str,
+}
+
+impl Place {
+    /// A file.
+    #[must_use]
+    pub fn file(path: &Path) -> Self {
+        Self {
+            file: Some(path.to_owned()),
+            flag: "",
+        }
+    }
+
+    /// A flag, or whatever else isn't a file.
+    #[must_use]
+    pub fn flag(flag: &'static str) -> Self {
+        Self { file: None, flag }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.file {
+            Some(file) => write!(f, "{}", file.display()),
+            None => f.write_str(self.flag),
+        }
+    }
+}
+
+/// Whether a name can be a server's: letters, digits, `_` and `-`.
+#[must_use]
+pub fn is_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= 64
+        && name
+            .chars()
+            .all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-'))
+}
+
+/// Makes a server of an entry.
+///
+/// # Errors
+/// When a field is wrong or a variable is missing.
+pub fn parse(
+    name: &str,
+    entry: &Value,
+    place: &Place,
+    lookup: Lookup<'_>,
+) -> Result<ServerConfig, ConfigError> {
+    let reader = Reader { name, place };
+    let Some(written) = entry.as_object() else {
+        return Err(reader.wrong(
+            "",
+            "an object is wanted, such as {\"command\": \"npx\", \"args\": […]}",
+        ));
+    };
+    let (fields, missing) = expand::entry(written, lookup);
+    if !missing.is_empty() {
+        return Err(ConfigError::MissingVariables {
+            place: place.to_string(),
+            missing: missing
+                .into_iter()
+                .map(|one| (format!("mcpServers.{name}.{}", one.field), one.variable))
+                .collect(),
+        });
+    }
+    let transport = reader.transport(&fields)?;
+    let mut config = ServerConfig::new(transport);
+    config.start_timeout = reader.milliseconds(&fields, &["startupTimeout", "startTimeout"])?;
+    config.tool_timeout = reader.milliseconds(&fields, &["toolTimeout", "timeout"])?;
+    config.disabled = reader.flag(&fields, "disabled")?.unwrap_or(false);
+    if let Some(version) = reader.text(&fields, "protocolVersion")? {
+        config.protocol = ProtocolChoice::Only(version);
+    }
+    Ok(config)
+}
+
+struct Reader<'a> {
+    name: &'a str,
+    place: &'a Place,
+}
+
+impl Reader<'_> {
+    fn wrong(&self, field: &str, reason: impl Into<String>) -> ConfigError {
+        let field = if field.is_empty() {
+            format!("mcpServers.{}", self.name)
+        } else {
+            format!("mcpServers.{}.{field}", self.name)
+        };
+        ConfigError::Field {
+            place: self.place.to_string(),
+            field,
+            reason: reason.into(),
+        }
+    }
+
+    fn transport(&self, fields: &Map<String, Value>) -> Result<TransportConfig, ConfigError> {
+        let kind = self.text(fields, "type")?;
+        let has = |name: &str| fields.get(name).is_some_and(|value| !value.is_null());
+        let kind = match kind.as_deref() {
+            Some(kind) => kind.to_owned(),
+            None if has("command") => "stdio".to_owned(),
+            None if has("url") => match fields["url"].as_str() {
+                Some(url) if url.starts_with("ws:") || url.starts_with("wss:") => "ws".to_owned(),
+                _ => "http".to_owned(),
+            },
+            None if has("httpUrl") => "http".to_owned(),
+            None => {
+                return Err(self.wrong(
+                    "",
+                    "neither \"command\" (a local program) nor \"url\" (a remote server) is given",
+                ));
+            }
+        };
+        match kind.as_str() {
+            "stdio" | "local" => self.program(fields).map(TransportConfig::Stdio),
+            "http" | "streamable-http" | "streamableHttp" | "streamable_http" | "remote" => {
+                self.remote(fields).map(TransportConfig::Http)
+            }
+            "sse" => self.remote(fields).map(TransportConfig::Sse),
+            "ws" | "websocket" => self.remote(fields).map(TransportConfig::WebSocket),
+            "sdk" => Ok(TransportConfig::Sdk {
+                name: self
+                    .text(fields, "name")?
+                    .unwrap_or_else(|| self.name.to_owned()),
+            }),
+            other => Err(self.wrong(
+                "type",
+                format!("{other:?} is no transport; write stdio, http, sse or ws"),
+            )),
+        }
+    }
+
+    fn program(&self, fields: &Map<String, Value>) -> Result<Program, ConfigError> {
+        let command = self.text(fields, "command")?.unwrap_or_default();
+        if command.trim().is_empty() {
+            return Err(self.wrong(
+                "command",
+                "a local server needs the program to start, such as \"npx\"",
+            ));
+        }
+        let mut args = Vec::new();
+        match fields.get("args") {
+            None | Some(Value::Null) => {}
+            Some(Value::Array(items)) => {
+                for (index, item) in items.iter().enumerate() {
+                    args.push(scalar(item).ok_or_else(|| {
+                        self.wrong(&format!("args[{index}]"), "a text is wanted")
+                    })?);
+                }
+            }
+            Some(_) => {
+                return Err(self.wrong(
+                    "args",
+                    "a list of texts is wanted, such as [\"-y\", \"package\"]",
+                ));
+            }
+        }
+        Ok(Program {
+            command,
+            args,
+            env: self.texts(fields, "env")?,
+            cwd: self.text(fields, "cwd")?.map(PathBuf::from),
+        })
+    }
+
+    fn remote(&self, fields: &Map<String, Value>) -> Result<Remote, ConfigError> {
+        let written = match self.text(fields, "url")? {
+            Some(url) => url,
+            None => self.text(fields, "httpUrl")?.unwrap_or_default(),
+        };
+        let url = url::Url::parse(written.trim()).map_err(|error| {
+            self.wrong(
+                "url",
+                format!("{written:?} is no address ({error}); write it whole, such as https://example.org/mcp"),
+            )
+        })?;
+        if !matches!(url.scheme(), "http" | "https" | "ws" | "wss") {
+            return Err(self.wrong(
+                "url",
+                format!(
+                    "{} addresses can't be reached; http, https, ws and wss can",
+                    url.scheme()
+                ),
+            ));
+        }
+        let headers = self.texts(fields, "headers")?;
+        for (name, value) in &headers {
+            if value.contains(['\r', '\n', '\0']) {
+                return Err(self.wrong(
+                    &format!("headers.{name}"),
+                    "a header can't hold a line break",
+                ));
+            }
+        }
+        Ok(Remote {
+            url: written.trim().to_owned(),
+            headers: headers.into_iter().collect(),
+            headers_helper: self.text(fields, "headersHelper")?,
+            oauth: self.oauth(fields)?,
+        })
+    }
+
+    fn oauth(&self, fields: &Map<String, Value>) -> Result<OAuthConfig, ConfigError> {
+        let oauth = match fields.get("oauth") {
+            None | Some(Value::Null | Value::Bool(_)) => return Ok(OAuthConfig::default()),
+            Some(Value::Object(oauth)) => oauth,
+            Some(_) => {
+                return Err(self.wrong(
+                    "oauth",
+                    "an object is wanted, such as {\"clientId\": \"…\"}",
+                ));
+            }
+        };
+        let text = |key: &str| match oauth.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.clone())),
+            Some(_) => Err(self.wrong(&format!("oauth.{key}"), "a text is wanted")),
+        };
+        let callback_port = match oauth.get("callbackPort") {
+            None | Some(Value::Null) => None,
+            Some(port) => Some(
+                port.as_u64()
+                    .and_then(|port| u16::try_from(port).ok())
+                    .filter(|port| *port > 0)
+                    .ok_or_else(|| {
+                        self.wrong("oauth.callbackPort", "a port from 1 to 65535 is wanted")
+                    })?,
+            ),
+        };
+        let metadata_url = text("authServerMetadataUrl")?;
+        if let Some(address) = &metadata_url {
+            let secure = url::Url::parse(address).is_ok_and(|url| {
+                url.scheme() == "https"
+                    || matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"))
+            });
+            if !secure {
+                return Err(self.wrong("oauth.authServerMetadataUrl", "an https address is wanted"));
+            }
+        }
+        Ok(OAuthConfig {
+            client_id: text("clientId")?,
+            client_secret: text("clientSecret")?,
+            callback_port,
+            metadata_url,
+            scopes: text("scopes")?,
+            ..OAuthConfig::default()
+        })
+    }
+
+    fn text(&self, fields: &Map<String, Value>, key: &str) -> Result<Option<String>, ConfigError> {
+        match fields.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.clone())),
+            Some(other) => Err(self.wrong(key, format!("a text is wanted, not {other}"))),
+        }
+    }
+
+    fn flag(&self, fields: &Map<String, Value>, key: &str) -> Result<Option<bool>, ConfigError> {
+        match fields.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Bool(flag)) => Ok(Some(*flag)),
+            Some(other) => Err(self.wrong(key, format!("true or false is wanted, not {other}"))),
+        }
+    }
+
+    fn texts(
+        &self,
+        fields: &Map<String, Value>,
+        key: &str,
+    ) -> Result<IndexMap<String, String>, ConfigError> {
+        match fields.get(key) {
+            None | Some(Value::Null) => Ok(IndexMap::new()),
+            Some(Value::Object(map)) => map
+                .iter()
+                .map(|(name, value)| {
+                    let value = scalar(value)
+                        .ok_or_else(|| self.wrong(&format!("{key}.{name}"), "a text is wanted"))?;
+                    Ok((name.clone(), value))
+                })
+                .collect(),
+            Some(_) => Err(self.wrong(
+                key,
+                "an object of texts is wanted, such as {\"NAME\": \"value\"}",
+            )),
+        }
+    }
+
+    fn milliseconds(
+        &self,
+        fields: &Map<String, Value>,
+        keys: &[&str],
+    ) -> Result<Option<Duration>, ConfigError> {
+        for key in keys {
+            match fields.get(*key) {
+                None | Some(Value::Null) => {}
+                Some(value) => {
+                    let millis = value.as_u64().filter(|millis| *millis > 0).ok_or_else(|| {
+                        self.wrong(key, "a number of milliseconds above 0 is wanted")
+                    })?;
+                    return Ok(Some(Duration::from_millis(millis)));
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A text, or a number or truth value as a text: files in the wild have both.
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(flag) => Some(flag.to_string()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(entry: &Value) -> Result<ServerConfig, ConfigError> {
+        let place = Place::file(Path::new("/p/.mcp.json"));
+        parse("s", entry, &place, &|name| {
+            (name == "TOKEN").then(|| "t0".to_owned())
+        })
+    }
+
+    #[test]
+    fn every_kind_of_server_is_read() {
+        let local = read(
+            &json!({"command": "npx", "args": ["-y", 1], "env": {"A": "${TOKEN}", "B": true}}),
+        )
+        .unwrap();
+        let TransportConfig::Stdio(program) = &local.transport else {
+            panic!("{local:?}");
+        };
+        assert_eq!((program.command.as_str(), program.args.len()), ("npx", 2));
+        assert_eq!(
+            (program.env["A"].as_str(), program.env["B"].as_str()),
+            ("t0", "true")
+        );
+        for (entry, kind) in [
+            (json!({"url": "https://h/mcp"}), "http"),
+            (
+                json!({"type": "streamable-http", "url": "https://h"}),
+                "http",
+            ),
+            (json!({"type": "sse", "url": "http://h"}), "sse"),
+            (json!({"url": "wss://h"}), "ws"),
+            (json!({"type": "sdk", "name": "n"}), "sdk"),
+        ] {
+            assert_eq!(read(&entry).unwrap().transport.kind(), kind, "{entry}");
+        }
+        let remote = read(&json!({"type": "http", "url": "https://h", "timeout": 500,
+            "headers": {"Authorization": "Bearer ${TOKEN}"},
+            "oauth": {"clientId": "c", "callbackPort": 8080, "scopes": "a b"}}))
+        .unwrap();
+        let config = remote.transport.remote().unwrap();
+        assert_eq!(config.headers[0].1, "Bearer t0");
+        assert_eq!(config.oauth.callback_port, Some(8080));
+        assert_eq!(remote.tool_timeout, Some(Duration::from_millis(500)));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_file_field_and_fix() {
+        for (entry, words) in [
+            (json!(3), vec!["mcpServers.s", "object"]),
+            (json!({}), vec!["command", "url"]),
+            (json!({"command": ""}), vec!["s.command", "npx"]),
+            (json!({"command": "x", "args": "y"}), vec!["s.args", "list"]),
+            (json!({"command": "x", "args": [{}]}), vec!["s.args[0]"]),
+            (json!({"command": "x", "env": []}), vec!["s.env"]),
+            (
+                json!({"type": "http", "url": "nowhere"}),
+                vec!["s.url", "https://example.org/mcp"],
+            ),
+            (json!({"url": "ftp://h"}), vec!["s.url", "ftp"]),
+            (
+                json!({"type": "carrier-pigeon", "url": "https://h"}),
+                vec!["s.type", "stdio, http, sse or ws"],
+            ),
+            (
+                json!({"url": "https://h", "headers": {"A": "x\r\nB: y"}}),
+                vec!["s.headers.A", "line break"],
+            ),
+            (
+                json!({"url": "https://h", "oauth": {"callbackPort": 0}}),
+                vec!["oauth.callbackPort"],
+            ),
+            (
+                json!({"url": "https://h", "oauth": {"authServerMetadataUrl": "http://x"}}),
+                vec!["https"],
+            ),
+            (json!({"command": "x", "timeout": 0}), vec!["s.timeout"]),
+            (
+                json!({"command": "${GONE}", "env": {"K": "${ALSO}"}}),
+                vec!["s.command", "GONE", "s.env.K", "ALSO", "${GONE:-default}"],
+            ),
+        ] {
+            let error = read(&entry).unwrap_err().to_string();
+            assert!(error.starts_with("/p/.mcp.json: "), "{error}");
+            for word in words {
+                assert!(error.contains(word), "{word} is not in: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_plain_words() {
+        assert!(is_name("my-server_2"));
+        for wrong in ["", "a b", "a/b", "ä", "a:b", &"x".repeat(65)] {
+            assert!(!is_name(wrong), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,686 @@
+//! Reads every place in which servers are declared, and says where each server stands.
+
+use super::choices::{Choices, FolderChoices};
+use super::entry::{self, ConfigError, Place};
+use super::policy;
+use crate::server::{ServerConfig, TransportConfig};
+use indexmap::IndexMap;
+use lathe_settings::document::Document;
+use lathe_settings::{Environment, LoadOptions, Places, Resolved, Source, Trust};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// The largest configuration file that is read.
+const MOST_BYTES: u64 = 4 * 1024 * 1024;
+
+/// Where a server is declared, weakest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// By a plugin.
+    Plugin,
+    /// In the person's own settings.
+    User,
+    /// By the project, for everybody who works on it.
+    Project,
+    /// In the project's settings of this person.
+    Local,
+    /// On the command line, or by a host.
+    Dynamic,
+    /// In a company's policy.
+    Managed,
+}
+
+impl Scope {
+    /// The scope's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plugin => "plugin",
+            Self::User => "user",
+            Self::Project => "project",
+            Self::Local => "local",
+            Self::Dynamic => "dynamic",
+            Self::Managed => "managed",
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Servers that a plugin brings.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct PluginServers {
+    /// The plugin's name.
+    pub plugin: String,
+    /// Its servers, entries as in `.mcp.json`.
+    pub servers: Map<String, Value>,
+    /// Variables of the plugin (`CLAUDE_PLUGIN_ROOT`), beside those of the environment.
+    pub variables: BTreeMap<String, String>,
+}
+
+/// What the list is made from.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    /// Where files are.
+    pub places: &'a Places,
+    /// The settings that count.
+    pub settings: &'a Resolved,
+    /// How they were loaded: which sources count, and how far the folder is trusted.
+    pub options: &'a LoadOptions,
+    /// The environment in which variables are looked up.
+    pub environment: &'a Environment,
+    /// The values of `--mcp-config`.
+    pub flags: &'a [String],
+    /// Whether only those count (`--strict-mcp-config`).
+    pub strict: bool,
+    /// What plugins bring.
+    pub plugins: &'a [PluginServers],
+}
+
+/// Where a server stands.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Standing {
+    /// It is to be started.
+    Ready(ServerConfig),
+    /// It is switched off.
+    Disabled(ServerConfig),
+    /// The project brings it, and nobody has said yes or no.
+    NeedsApproval,
+    /// The project brings it, and a person said no.
+    Refused,
+    /// The folder isn't trusted.
+    Untrusted,
+    /// A policy refuses it.
+    Denied(String),
+    /// It can't be understood.
+    Broken(ConfigError),
+}
+
+/// A server as it is declared.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Declared {
+    /// Its name.
+    pub name: String,
+    /// Where it is declared.
+    pub scope: Scope,
+    /// The file.
+    pub file: Option<PathBuf>,
+    /// The entry as it is written.
+    pub entry: Value,
+    /// Where it stands.
+    pub standing: Standing,
+}
+
+impl Declared {
+    /// Its configuration, where it has one that may be used.
+    #[must_use]
+    pub fn config(&self) -> Option<ServerConfig> {
+        match &self.standing {
+            Standing::Ready(config) => Some(config.clone()),
+            Standing::Disabled(config) => Some(ServerConfig {
+                disabled: true,
+                ..config.clone()
+            }),
+            _ => None,
+        }
+    }
+
+    /// Why it isn't started, and what to do; `None` when it is.
+    #[must_use]
+    pub fn why_not(&self) -> Option<String> {
+        let name = &self.name;
+        match &self.standing {
+            Standing::Ready(_) => None,
+            Standing::Disabled(_) => Some(format!(
+                "it is switched off here; `lathe mcp enable {name}` switches it on"
+            )),
+            Standing::NeedsApproval => Some(format!(
+                "the project brings it and nobody has approved it; look at it with `lathe mcp get {name}` and approve it with `lathe mcp enable {name}`"
+            )),
+            Standing::Refused => Some(format!(
+                "it was refused; `lathe mcp enable {name}` approves it"
+            )),
+            Standing::Untrusted => Some(
+                "this folder is not trusted; `lathe trust add` trusts it, or name the server's file with --mcp-config".to_owned(),
+            ),
+            Standing::Denied(reason) => Some(reason.clone()),
+            Standing::Broken(error) => Some(error.to_string()),
+        }
+    }
+
+    /// How it is reached, as far as that can be told: `stdio`, `http`, `sse`, `ws` or `sdk`.
+    #[must_use]
+    pub fn transport(&self) -> &'static str {
+        if let Some(config) = self.config() {
+            return config.transport.kind();
+        }
+        match self.entry.get("type").and_then(Value::as_str) {
+            Some("sse") => "sse",
+            Some("ws" | "websocket") => "ws",
+            Some("sdk") => "sdk",
+            Some("stdio") => "stdio",
+            None if self.entry.get("command").is_some() => "stdio",
+            _ => "http",
+        }
+    }
+}
+
+/// All servers, by name, and what is wrong with the files.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Servers {
+    /// The servers, in the order in which they were found.
+    pub list: Vec<Declared>,
+    /// Servers that a stronger one hides, weakest last.
+    pub hidden: Vec<Declared>,
+    /// What is wrong with whole files.
+    pub problems: Vec<String>,
+}
+
+impl Servers {
+    /// The server of a name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<&Declared> {
+        self.list.iter().find(|server| server.name == name)
+    }
+
+    /// What a manager connects: those that are to be started, and those that are switched off.
+    #[must_use]
+    pub fn configs(&self) -> IndexMap<String, ServerConfig> {
+        self.list
+            .iter()
+            .filter_map(|server| Some((server.name.clone(), server.config()?)))
+            .collect()
+    }
+
+    /// What a person should be told when a session starts: files that are broken, servers that can't be
+    /// understood, that wait for a word, or that a policy refuses.
+    #[must_use]
+    pub fn remarks(&self) -> Vec<String> {
+        let mut remarks = self.problems.clone();
+        for server in &self.list {
+            match &server.standing {
+                Standing::Ready(_) | Standing::Disabled(_) | Standing::Refused => {}
+                Standing::Broken(error) => remarks.push(format!(
+                    "the MCP server {} was not started: {error}",
+                    server.name
+                )),
+                _ => {
+                    let why = server.why_not().unwrap_or_default();
+                    remarks.push(format!(
+                        "the MCP server {} was not started: {why}",
+                        server.name
+                    ));
+                }
+            }
+        }
+        remarks
+    }
+}
+
+/// An entry that was found, before it is judged.
+struct Found {
+    name: String,
+    scope: Scope,
+    place: Place,
+    entry: Value,
+    variables: BTreeMap<String, String>,
+    /// Whether it lies in a folder that nobody trusts.
+    untrusted: bool,
+}
+
+/// Reads the values of `--mcp-config`, each a file or JSON.
+///
+/// # Errors
+/// When a value can't be read or isn't of the wanted shape: the caller ends with it instead of starting
+/// with less than it was told.
+pub fn read_flags(
+    values: &[String],
+    environment: &Environment,
+) -> Result<Vec<(String, Place, Value)>, ConfigError> {
+    let mut found = Vec::new();
+    for value in values {
+        let trimmed = value.trim();
+        let (place, text) = if trimmed.starts_with('{') {
+            (Place::flag("--mcp-config"), trimmed.to_owned())
+        } else {
+            let path = environment.resolve(trimmed);
+            let text = read_text(&path).map_err(|error| ConfigError::Unreadable {
+                place: format!("--mcp-config: {}", path.display()),
+                reason: error.to_string(),
+            })?;
+            (Place::file(&path), text)
+        };
+        let servers = servers_of(&text, &place)?;
+        let Some(servers) = servers else {
+            return Err(ConfigError::Field {
+                place: format!("--mcp-config: {place}"),
+                field: "mcpServers".to_owned(),
+                reason: "it is missing; write {\"mcpServers\": {\"name\": {\"command\": \"…\"}}}"
+                    .to_owned(),
+            });
+        };
+        for (name, entry) in servers {
+            if !entry.is_object() {
+                return Err(ConfigError::Field {
+                    place: format!("--mcp-config: {place}"),
+                    field: format!("mcpServers.{name}"),
+                    reason: "an object is wanted".to_owned(),
+                });
+            }
+            found.push((name, place.clone(), entry));
+        }
+    }
+    Ok(found)
+}
+
+/// Reads everything.
+#[must_use]
+pub fn load(request: Request<'_>) -> Servers {
+    let mut servers = Servers::default();
+    let choices = match Choices::new(request.places).get() {
+        Ok(choices) => choices,
+        Err(error) => {
+            servers.problems.push(error.to_string());
+            FolderChoices::default()
+        }
+    };
+    let mut found = Vec::new();
+    if !request.strict {
+        plugins(request, &mut found);
+        settings(request, Source::User, Scope::User, &mut found);
+        project(request, &mut found, &mut servers.problems);
+        settings(request, Source::Project, Scope::Project, &mut found);
+        local(request, &choices, &mut found);
+    }
+    flags(request, &mut found, &mut servers.problems);
+    managed(request, &mut found, &mut servers.problems);
+
+    let mut strongest: IndexMap<String, Found> = IndexMap::new();
+    for one in found {
+        match strongest.get(&one.name) {
+            Some(known) if known.scope > one.scope => {
+                servers.hidden.push(hidden(one));
+            }
+            _ => {
+                let name = one.name.clone();
+                if let Some(weaker) = strongest.insert(name, one) {
+                    servers.hidden.push(hidden(weaker));
+                }
+            }
+        }
+    }
+    servers.list = strongest
+        .into_values()
+        .map(|one| judge(one, request, &choices))
+        .collect();
+    drop_copies(&mut servers);
+    servers
+}
+
+fn hidden(one: Found) -> Declared {
+    Declared {
+        name: one.name,
+        scope: one.scope,
+        file: one.place.file,
+        entry: one.entry,
+        standing: Standing::Refused,
+    }
+}
+
+/// A plugin's server that equals a configured one by command or address is dropped.
+fn drop_copies(servers: &mut Servers) {
+    let known: Vec<TransportConfig> = servers
+        .list
+        .iter()
+        .filter(|server| server.scope != Scope::Plugin)
+        .filter_map(|server| Some(server.config()?.transport))
+        .collect();
+    let mut first_of: Vec<TransportConfig> = Vec::new();
+    servers.list.retain(|server| {
+        if server.scope != Scope::Plugin {
+            return true;
+        }
+        let Some(config) = server.config() else {
+            return true;
+        };
+        let copy = known
+            .iter()
+            .chain(&first_of)
+            .any(|other| same_server(other, &config.transport));
+        if copy {
+            tracing::info!(
+                name = server.name,
+                "a plugin's MCP server is configured already"
+            );
+        } else {
+            first_of.push(config.transport);
+        }
+        !copy
+    });
+}
+
+fn same_server(one: &TransportConfig, other: &TransportConfig) -> bool {
+    match (one, other) {
+        (TransportConfig::Stdio(one), TransportConfig::Stdio(other)) => {
+            one.command == other.command && one.args == other.args
+        }
+        _ => match (one.remote(), other.remote()) {
+            (Some(one), Some(other)) => {
+                one.url.trim_end_matches('/') == other.url.trim_end_matches('/')
+            }
+            _ => false,
+        },
+    }
+}
+
+fn judge(one: Found, request: Request<'_>, choices: &FolderChoices) -> Declared {
+    let standing = standing(&one, request, choices);
+    Declared {
+        name: one.name,
+        scope: one.scope,
+        file: one.place.file,
+        entry: one.entry,
+        standing,
+    }
+}
+
+fn standing(one: &Found, request: Request<'_>, choices: &FolderChoices) -> Standing {
+    if one.scope != Scope::Plugin && one.scope != Scope::Dynamic && !entry::is_name(&one.name) {
+        return Standing::Broken(ConfigError::Field {
+            place: one.place.to_string(),
+            field: format!("mcpServers.{}", one.name),
+            reason: "a server's name has letters, digits, `_` and `-`, at most 64; rename it"
+                .to_owned(),
+        });
+    }
+    if one.untrusted {
+        return Standing::Untrusted;
+    }
+    let lookup = |name: &str| {
+        one.variables
+            .get(name)
+            .or_else(|| request.environment.variables.get(name))
+            .cloned()
+    };
+    let config = match entry::parse(&one.name, &one.entry, &one.place, &lookup) {
+        Ok(config) => config,
+        Err(error) => return Standing::Broken(error),
+    };
+    let settings = &request.settings.settings;
+    let subject = policy_subject(&one.name, &config);
+    let allowed = settings
+        .allowed_mcp_servers
+        .as_deref()
+        .filter(|_| one.scope != Scope::Managed);
+    let denied = settings.denied_mcp_servers.as_deref().unwrap_or_default();
+    if let Some(reason) = policy::refusal(&subject, allowed, denied) {
+        return Standing::Denied(reason);
+    }
+    if one.scope == Scope::Project
+        && let Some(standing) = approval(one, request, choices)
+    {
+        return standing;
+    }
+    let switched_off = choices.disabled.contains(&one.name) && one.scope != Scope::Managed;
+    if config.disabled || switched_off {
+        return Standing::Disabled(config);
+    }
+    Standing::Ready(config)
+}
+
+/// What a policy looks at.
+pub(super) fn policy_subject<'a>(name: &'a str, config: &'a ServerConfig) -> policy::Subject<'a> {
+    let command = match &config.transport {
+        TransportConfig::Stdio(program) => Some(
+            std::iter::once(program.command.as_str())
+                .chain(program.args.iter().map(String::as_str))
+                .collect(),
+        ),
+        _ => None,
+    };
+    policy::Subject {
+        name,
+        command,
+        url: config.transport.remote().map(|remote| remote.url.as_str()),
+    }
+}
+
+/// Whether a project's server waits for a word, or got a no; `None` when it got a yes.
+fn approval(one: &Found, request: Request<'_>, choices: &FolderChoices) -> Option<Standing> {
+    let settings = &request.settings.settings;
+    let named = |list: &Option<Vec<String>>| list.iter().flatten().any(|name| *name == one.name);
+    if named(&settings.disabled_mcpjson_servers) || choices.refused.contains(&one.name) {
+        return Some(Standing::Refused);
+    }
+    // A caller that names the project's settings answers for what they bring.
+    let named_by_caller = matches!(&request.options.trust, Trust::Headless { named } if named.contains(&Source::Project));
+    let approved = settings.enable_all_project_mcp_servers == Some(true)
+        || named(&settings.enabled_mcpjson_servers)
+        || choices.approves(&one.name, &one.entry)
+        || named_by_caller;
+    (!approved).then_some(Standing::NeedsApproval)
+}
+
+fn includes(request: Request<'_>, source: Source) -> bool {
+    request
+        .options
+        .sources
+        .as_ref()
+        .is_none_or(|named| named.contains(&source))
+}
+
+fn plugins(request: Request<'_>, found: &mut Vec<Found>) {
+    for plugin in request.plugins {
+        for (name, entry) in &plugin.servers {
+            found.push(Found {
+                name: format!("plugin:{}:{name}", plugin.plugin),
+                scope: Scope::Plugin,
+                place: Place::flag("a plugin"),
+                entry: entry.clone(),
+                variables: plugin.variables.clone(),
+                untrusted: false,
+            });
+        }
+    }
+}
+
+/// The servers of a source's settings.
+fn settings(request: Request<'_>, source: Source, scope: Scope, found: &mut Vec<Found>) {
+    for layer in &request.settings.layers {
+        if layer.source != source {
+            continue;
+        }
+        let servers = layer.value.get("mcpServers").and_then(Value::as_object);
+        for (name, entry) in servers.into_iter().flatten() {
+            found.push(Found {
+                name: name.clone(),
+                scope,
+                place: layer
+                    .path
+                    .as_deref()
+                    .map_or(Place::flag("--settings"), Place::file),
+                entry: entry.clone(),
+                variables: BTreeMap::new(),
+                untrusted: false,
+            });
+        }
+    }
+}
+
+/// `.mcp.json` of the folder and of those above it in the same repository; the nearest counts.
+fn project(request: Request<'_>, found: &mut Vec<Found>, problems: &mut Vec<String>) {
+    if !includes(request, Source::Project) {
+        return;
+    }
+    let mut folders: Vec<&Path> = project_folders(request.places);
+    folders.reverse();
+    for folder in folders {
+        let file = folder.join(".mcp.json");
+        for (name, entry) in read_file(&file, problems) {
+            found.push(Found {
+                name,
+                scope: Scope::Project,
+                place: Place::file(&file),
+                entry,
+                variables: BTreeMap::new(),
+                untrusted: !request.options.trust.covers_folder(),
+            });
+        }
+    }
+}
+
+/// The folders in which `.mcp.json` is looked for, nearest first.
+fn project_folders(places: &Places) -> Vec<&Path> {
+    let cwd = places.environment.cwd.as_path();
+    let home = places.environment.home.as_deref();
+    let repository = cwd.ancestors().find(|folder| folder.join(".git").exists());
+    let top = match repository {
+        Some(top) => top,
+        None if cwd.starts_with(&places.project) => places.project.as_path(),
+        None => cwd,
+    };
+    let mut folders: Vec<&Path> = cwd
+        .ancestors()
+        .take_while(|folder| folder.starts_with(top))
+        .filter(|folder| Some(*folder) != home || *folder == cwd)
+        .collect();
+    if !folders.contains(&places.project.as_path()) {
+        folders.push(&places.project);
+    }
+    folders
+}
+
+/// The local settings. In a folder that isn't trusted, those servers count that this person put there.
+fn local(request: Request<'_>, choices: &FolderChoices, found: &mut Vec<Found>) {
+    if !includes(request, Source::Local) {
+        return;
+    }
+    settings(request, Source::Local, Scope::Local, found);
+    if request.options.trust.covers(Source::Local) {
+        return;
+    }
+    for file in request.places.settings_files(Source::Local) {
+        // What is wrong with the file was said when the settings were loaded.
+        for (name, entry) in read_file(&file, &mut Vec::new()) {
+            let untrusted = !choices.owns(&name, &entry);
+            found.push(Found {
+                name,
+                scope: Scope::Local,
+                place: Place::file(&file),
+                entry,
+                variables: BTreeMap::new(),
+                untrusted,
+            });
+        }
+    }
+}
+
+fn flags(request: Request<'_>, found: &mut Vec<Found>, problems: &mut Vec<String>) {
+    let mut given = Vec::new();
+    match read_flags(request.flags, request.environment) {
+        Ok(servers) => given = servers,
+        Err(error) => problems.push(error.to_string()),
+    }
+    for (name, place, entry) in given {
+        found.push(Found {
+            name,
+            scope: Scope::Dynamic,
+            place,
+            entry,
+            variables: BTreeMap::new(),
+            untrusted: false,
+        });
+    }
+    if !request.strict {
+        settings(request, Source::Flag, Scope::Dynamic, found);
+    }
+}
+
+fn managed(request: Request<'_>, found: &mut Vec<Found>, problems: &mut Vec<String>) {
+    settings(request, Source::Managed, Scope::Managed, found);
+    let file = request.places.managed.join("managed-mcp.json");
+    for (name, entry) in read_file(&file, problems) {
+        found.push(Found {
+            name,
+            scope: Scope::Managed,
+            place: Place::file(&file),
+            entry,
+            variables: BTreeMap::new(),
+            untrusted: false,
+        });
+    }
+}
+
+/// The entries of a file that need not be there.
+fn read_file(file: &Path, problems: &mut Vec<String>) -> Vec<(String, Value)> {
+    let place = Place::file(file);
+    let text = match read_text(file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Vec::new(),
+        Err(error) => {
+            problems.push(
+                ConfigError::Unreadable {
+                    place: place.to_string(),
+                    reason: error.to_string(),
+                }
+                .to_string(),
+            );
+            return Vec::new();
+        }
+    };
+    match servers_of(&text, &place) {
+        Ok(servers) => servers.unwrap_or_default().into_iter().collect(),
+        Err(error) => {
+            problems.push(error.to_string());
+            Vec::new()
+        }
+    }
+}
+
+/// Reads a file that is not a pipe and not enormous.
+fn read_text(file: &Path) -> std::io::Result<String> {
+    let metadata = std::fs::metadata(file)?;
+    // A named file may also be a pipe of the caller's own shell (`<(…)`); only a folder makes no sense.
+    if metadata.is_dir() {
+        return Err(std::io::Error::other("it is a folder"));
+    }
+    if metadata.len() > MOST_BYTES {
+        return Err(std::io::Error::other(format!(
+            "it has {} bytes; {MOST_BYTES} are read at most",
+            metadata.len()
+        )));
+    }
+    std::fs::read_to_string(file)
+}
+
+/// The `mcpServers` of a text; `None` when it has none.
+pub(super) fn servers_of(
+    text: &str,
+    place: &Place,
+) -> Result<Option<Map<String, Value>>, ConfigError> {
+    let document = Document::parse(text).map_err(|error| ConfigError::NotJson {
+        place: format!("{place}:{}:{}", error.position.line, error.position.column),
+        reason: error.message,
+    })?;
+    match document.value.get("mcpServers") {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Object(servers)) => Ok(Some(servers.clone())),
+        Some(_) => Err(ConfigError::Field {
+            place: place.to_string(),
+            field: "mcpServers".to_owned(),
+            reason: "an object of servers by name is wanted".to_owned(),
+        }),
+    }
+}
+
+#[cfg(test)]
+#[path = "load_tests.rs"]
+mod tests;

@@ -1,0 +1,419 @@
+//! Where servers come from and where each stands, with real files.
+
+use super::*;
+use lathe_settings::load as load_settings;
+use serde_json::json;
+use std::fs;
+
+struct Folder {
+    folder: tempfile::TempDir,
+    variables: BTreeMap<String, String>,
+}
+
+impl Folder {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["home/.lathe", "project/.lathe", "managed"] {
+            fs::create_dir_all(folder.path().join(name)).unwrap();
+        }
+        Self {
+            folder,
+            variables: BTreeMap::new(),
+        }
+    }
+
+    fn write(&self, name: &str, value: &Value) {
+        let path = self.folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, value.to_string()).unwrap();
+    }
+
+    fn places(&self) -> Places {
+        let root = fs::canonicalize(self.folder.path()).unwrap();
+        let environment = Environment {
+            variables: self.variables.clone(),
+            home: Some(root.join("home")),
+            cwd: root.join("project"),
+        };
+        Places::with_managed(environment, root.join("managed"))
+    }
+
+    fn load_with(
+        &self,
+        options: &LoadOptions,
+        flags: &[String],
+        strict: bool,
+        plugins: &[PluginServers],
+    ) -> Servers {
+        let places = self.places();
+        let settings = load_settings(&places, options);
+        load(Request {
+            places: &places,
+            settings: &settings,
+            options,
+            environment: &places.environment,
+            flags,
+            strict,
+            plugins,
+        })
+    }
+
+    fn load(&self, trust: Trust) -> Servers {
+        let options = LoadOptions {
+            trust,
+            ..LoadOptions::default()
+        };
+        self.load_with(&options, &[], false, &[])
+    }
+}
+
+fn command(word: &str) -> Value {
+    json!({"command": word})
+}
+
+fn file(servers: &Value) -> Value {
+    json!({"mcpServers": servers})
+}
+
+fn stands(servers: &Servers, name: &str) -> String {
+    let server = servers.find(name).unwrap();
+    let word = match &server.standing {
+        Standing::Ready(config) => match &config.transport {
+            TransportConfig::Stdio(program) => format!("ready {}", program.command),
+            other => format!("ready {}", other.kind()),
+        },
+        Standing::Disabled(_) => "disabled".to_owned(),
+        Standing::NeedsApproval => "needs approval".to_owned(),
+        Standing::Refused => "refused".to_owned(),
+        Standing::Untrusted => "untrusted".to_owned(),
+        Standing::Denied(_) => "denied".to_owned(),
+        Standing::Broken(_) => "broken".to_owned(),
+    };
+    format!("{} {word}", server.scope)
+}
+
+#[test]
+fn the_strongest_place_counts() {
+    let folder = Folder::new();
+    folder.write(
+        "home/.lathe/settings.json",
+        &file(&json!({"s": command("user"), "only-user": command("u")})),
+    );
+    folder.write(
+        "project/.mcp.json",
+        &file(&json!({"s": command("project")})),
+    );
+    let pre_approved = json!({"enableAllProjectMcpServers": true});
+    folder.write("project/.lathe/settings.json", &pre_approved);
+    assert_eq!(
+        stands(&folder.load(Trust::Trusted), "s"),
+        "project ready project"
+    );
+    folder.write(
+        "project/.lathe/settings.local.json",
+        &file(&json!({"s": command("local")})),
+    );
+    let servers = folder.load(Trust::Trusted);
+    assert_eq!(stands(&servers, "s"), "local ready local");
+    assert_eq!(servers.hidden.len(), 2);
+    assert_eq!(stands(&servers, "only-user"), "user ready u");
+
+    let options = LoadOptions {
+        trust: Trust::Trusted,
+        ..LoadOptions::default()
+    };
+    let flag = file(&json!({"s": command("flag")})).to_string();
+    let with_flag = folder.load_with(&options, std::slice::from_ref(&flag), false, &[]);
+    assert_eq!(stands(&with_flag, "s"), "dynamic ready flag");
+    let strict = folder.load_with(&options, std::slice::from_ref(&flag), true, &[]);
+    assert_eq!(strict.list.len(), 1);
+    folder.write(
+        "managed/managed-mcp.json",
+        &file(&json!({"s": command("managed")})),
+    );
+    let managed = folder.load_with(&options, &[flag], true, &[]);
+    assert_eq!(stands(&managed, "s"), "managed ready managed");
+}
+
+#[test]
+fn a_projects_server_needs_trust_and_a_word() {
+    let folder = Folder::new();
+    let entry = json!({"command": "x", "args": ["1"]});
+    folder.write("project/.mcp.json", &file(&json!({"p": entry})));
+    assert_eq!(
+        stands(&folder.load(Trust::Untrusted), "p"),
+        "project untrusted"
+    );
+    let waiting = folder.load(Trust::Trusted);
+    assert_eq!(stands(&waiting, "p"), "project needs approval");
+    assert!(
+        waiting.remarks()[0].contains("lathe mcp enable p"),
+        "{:?}",
+        waiting.remarks()
+    );
+
+    let choices = Choices::new(&folder.places());
+    choices.decide("p", &entry, true).unwrap();
+    assert_eq!(stands(&folder.load(Trust::Trusted), "p"), "project ready x");
+    // Approving doesn't trust the folder.
+    assert_eq!(
+        stands(&folder.load(Trust::Untrusted), "p"),
+        "project untrusted"
+    );
+    // What was approved is not what is there now.
+    folder.write(
+        "project/.mcp.json",
+        &file(&json!({"p": {"command": "x", "args": ["2"]}})),
+    );
+    assert_eq!(
+        stands(&folder.load(Trust::Trusted), "p"),
+        "project needs approval"
+    );
+    choices.decide("p", &entry, false).unwrap();
+    assert_eq!(stands(&folder.load(Trust::Trusted), "p"), "project refused");
+    assert_eq!(choices.reset().unwrap(), ["p"]);
+    assert_eq!(
+        stands(&folder.load(Trust::Trusted), "p"),
+        "project needs approval"
+    );
+
+    // Settings approve and refuse beforehand.
+    folder.write(
+        "home/.lathe/settings.json",
+        &json!({"enabledMcpjsonServers": ["p"]}),
+    );
+    assert_eq!(stands(&folder.load(Trust::Trusted), "p"), "project ready x");
+    folder.write(
+        "project/.lathe/settings.local.json",
+        &json!({"disabledMcpjsonServers": ["p"]}),
+    );
+    assert_eq!(stands(&folder.load(Trust::Trusted), "p"), "project refused");
+}
+
+#[test]
+fn a_caller_that_names_the_project_answers_for_it() {
+    let folder = Folder::new();
+    folder.write("project/.mcp.json", &file(&json!({"p": command("x")})));
+    let named = |sources: &[Source]| LoadOptions {
+        sources: Some(sources.to_vec()),
+        trust: Trust::Headless {
+            named: sources.to_vec(),
+        },
+        ..LoadOptions::default()
+    };
+    let servers = folder.load_with(&named(&[Source::Project]), &[], false, &[]);
+    assert_eq!(stands(&servers, "p"), "project ready x");
+    assert!(
+        folder
+            .load_with(&named(&[Source::User]), &[], false, &[])
+            .list
+            .is_empty()
+    );
+    assert_eq!(
+        stands(&folder.load(Trust::Headless { named: Vec::new() }), "p"),
+        "project untrusted"
+    );
+}
+
+#[test]
+fn in_a_strange_folder_local_servers_count_if_this_person_added_them() {
+    let folder = Folder::new();
+    folder.write(
+        "project/.lathe/settings.local.json",
+        &file(&json!({"theirs": command("evil")})),
+    );
+    let places = folder.places();
+    super::super::edit::add(&places, Scope::Local, "mine", &command("good")).unwrap();
+    let servers = folder.load(Trust::Untrusted);
+    assert_eq!(stands(&servers, "theirs"), "local untrusted");
+    assert_eq!(stands(&servers, "mine"), "local ready good");
+    // Changing what the person added takes the word back.
+    folder.write(
+        "project/.lathe/settings.local.json",
+        &file(&json!({"mine": command("evil")})),
+    );
+    assert_eq!(
+        stands(&folder.load(Trust::Untrusted), "mine"),
+        "local untrusted"
+    );
+}
+
+#[test]
+fn adding_and_removing_leaves_the_rest_of_a_file_alone() {
+    let folder = Folder::new();
+    let places = folder.places();
+    let path = folder.folder.path().join("home/.lathe/settings.json");
+    fs::write(&path, "{\n  // mine\n  \"model\": \"m\"\n}\n").unwrap();
+    super::super::edit::add(
+        &places,
+        Scope::User,
+        "s",
+        &json!({"command": "x", "args": ["a"]}),
+    )
+    .unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(
+        text.contains("// mine") && text.contains("\"command\": \"x\""),
+        "{text}"
+    );
+    assert_eq!(stands(&folder.load(Trust::Trusted), "s"), "user ready x");
+    assert!(
+        super::super::edit::remove(&places, Scope::User, "s")
+            .unwrap()
+            .1
+    );
+    assert!(
+        !super::super::edit::remove(&places, Scope::User, "s")
+            .unwrap()
+            .1
+    );
+    assert!(
+        !super::super::edit::remove(&places, Scope::Project, "s")
+            .unwrap()
+            .1
+    );
+    assert!(!folder.folder.path().join("project/.mcp.json").exists());
+    assert!(folder.load(Trust::Trusted).list.is_empty());
+    let error = super::super::edit::add(&places, Scope::User, "a b", &command("x")).unwrap_err();
+    assert!(error.to_string().contains("a b"), "{error}");
+
+    // Whoever adds a server to the project has approved it.
+    super::super::edit::add(&places, Scope::Project, "p", &command("x")).unwrap();
+    assert_eq!(stands(&folder.load(Trust::Trusted), "p"), "project ready x");
+}
+
+#[test]
+fn policies_refuse_and_switches_switch_off() {
+    let folder = Folder::new();
+    folder.write(
+        "home/.lathe/settings.json",
+        &file(&json!({
+        "a": command("good"), "b": command("bad"), "c": {"type": "http", "url": "https://h/x"}})),
+    );
+    folder.write(
+        "managed/managed-settings.json",
+        &json!({
+        "deniedMcpServers": [{"serverCommand": ["bad"]}],
+        "allowedMcpServers": [{"serverName": "a"}, {"serverName": "b"}],
+        "mcpServers": {"m": command("company")}}),
+    );
+    let servers = folder.load(Trust::Trusted);
+    assert_eq!(stands(&servers, "a"), "user ready good");
+    assert_eq!(stands(&servers, "b"), "user denied");
+    assert_eq!(stands(&servers, "c"), "user denied");
+    assert_eq!(stands(&servers, "m"), "managed ready company");
+    let choices = Choices::new(&folder.places());
+    choices.switch("a", false).unwrap();
+    choices.switch("m", false).unwrap();
+    let servers = folder.load(Trust::Trusted);
+    assert_eq!(stands(&servers, "a"), "user disabled");
+    assert_eq!(stands(&servers, "m"), "managed ready company");
+    assert!(servers.configs()["a"].disabled);
+}
+
+#[test]
+fn a_plugins_server_that_is_configured_already_is_dropped() {
+    let folder = Folder::new();
+    folder.write(
+        "home/.lathe/settings.json",
+        &file(&json!({
+        "a": {"command": "npx", "args": ["x"]}, "b": {"type": "http", "url": "https://h/mcp/"}})),
+    );
+    let plugin = PluginServers {
+        plugin: "tools".to_owned(),
+        servers: json!({
+            "same": {"command": "npx", "args": ["x"]},
+            "there": {"type": "http", "url": "https://h/mcp"},
+            "new": {"command": "${CLAUDE_PLUGIN_ROOT}/run"}})
+        .as_object()
+        .unwrap()
+        .clone(),
+        variables: BTreeMap::from([("CLAUDE_PLUGIN_ROOT".to_owned(), "/plug".to_owned())]),
+    };
+    let options = LoadOptions {
+        trust: Trust::Trusted,
+        ..LoadOptions::default()
+    };
+    let servers = folder.load_with(&options, &[], false, &[plugin]);
+    assert_eq!(servers.list.len(), 3);
+    assert_eq!(
+        stands(&servers, "plugin:tools:new"),
+        "plugin ready /plug/run"
+    );
+}
+
+#[test]
+fn what_is_broken_is_said_and_the_rest_counts() {
+    let mut folder = Folder::new();
+    folder.variables.insert("SET".to_owned(), "yes".to_owned());
+    folder.write(
+        "home/.lathe/settings.json",
+        &file(&json!({
+        "good": command("${SET}"), "gone": {"command": "x", "env": {"K": "${UNSET_THING}"}}})),
+    );
+    fs::write(
+        folder.folder.path().join("project/.mcp.json"),
+        "{\n \"mcpServers\": {,}\n}",
+    )
+    .unwrap();
+    let servers = folder.load(Trust::Trusted);
+    assert_eq!(stands(&servers, "good"), "user ready yes");
+    let remarks = servers.remarks().join("\n");
+    assert!(remarks.contains(".mcp.json:2:"), "{remarks}");
+    for words in [
+        "the MCP server gone",
+        "settings.json",
+        "mcpServers.gone.env.K",
+        "UNSET_THING",
+    ] {
+        assert!(remarks.contains(words), "{remarks}");
+    }
+
+    let places = folder.places();
+    for (flag, words) in [
+        ("{", "--mcp-config:1:"),
+        ("{}", "mcpServers"),
+        (r#"{"mcpServers":{"a":1}}"#, "mcpServers.a"),
+        ("missing.json", "missing.json"),
+        (".lathe", "folder"),
+    ] {
+        let error = read_flags(&[flag.to_owned()], &places.environment).unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
+    }
+}
+
+#[test]
+fn the_nearest_file_of_a_repository_counts() {
+    let folder = Folder::new();
+    folder.write(
+        "project/.mcp.json",
+        &file(&json!({"s": command("top"), "t": command("t")})),
+    );
+    folder.write(
+        "project/inner/.mcp.json",
+        &file(&json!({"s": command("inner")})),
+    );
+    fs::create_dir_all(folder.folder.path().join("project/.git")).unwrap();
+    folder.write(
+        "home/.lathe/settings.json",
+        &json!({"enableAllProjectMcpServers": true}),
+    );
+    let mut places = folder.places();
+    places.environment.cwd = places.project.join("inner");
+    let options = LoadOptions {
+        trust: Trust::Trusted,
+        ..LoadOptions::default()
+    };
+    let settings = load_settings(&places, &options);
+    let servers = load(Request {
+        places: &places,
+        settings: &settings,
+        options: &options,
+        environment: &places.environment,
+        flags: &[],
+        strict: false,
+        plugins: &[],
+    });
+    assert_eq!(stands(&servers, "s"), "project ready inner");
+    assert_eq!(stands(&servers, "t"), "project ready t");
+}
