@@ -1,6 +1,9 @@
 //! What a tool may use of the session it works for.
 
 use crate::file_cache::FileCache;
+use crate::host::SessionHost;
+use crate::task_store::TaskStore;
+use crate::tool::ToolError;
 use lathe_protocol::display::{Display, TodoItem};
 use lathe_protocol::ids::{RecordId, SessionId, ToolUseId};
 use lathe_shell::run::{ShellOptions, ShellSession};
@@ -29,6 +32,9 @@ pub struct ToolContext {
     pub file_cache: Arc<FileCache>,
     /// The task list.
     pub todos: Mutex<Vec<TodoItem>>,
+    /// The newer task list, shared by the agents of a session.
+    pub tasks: Arc<TaskStore>,
+    host: RwLock<Option<Arc<dyn SessionHost>>>,
     /// Told of every file before it is changed, so that the change can be undone.
     pub change_observer: Arc<dyn ChangeObserver>,
     /// Says which files' contents may not be read without a person's word.
@@ -135,10 +141,53 @@ impl ToolContext {
             shell: Arc::new(ShellSession::new(options)),
             file_cache: Arc::new(FileCache::new()),
             todos: Mutex::default(),
+            tasks: Arc::default(),
+            host: RwLock::default(),
             change_observer: Arc::new(NoChangeObserver),
             secrets,
             environment: Arc::new(move |name| variables.get(name).cloned()),
         }
+    }
+
+    /// The surroundings of a sub-agent: its own working folder, memory of files and to-do list; the
+    /// same shell environment, background commands, task list and undo.
+    #[must_use]
+    pub fn for_agent(&self, working_folder: PathBuf, roots: Vec<PathBuf>) -> Self {
+        Self {
+            session_id: self.session_id,
+            home: self.home.clone(),
+            results_folder: self.results_folder.clone(),
+            roots: RwLock::new(roots),
+            shell: Arc::new(self.shell.sibling(working_folder.clone())),
+            working_folder: RwLock::new(working_folder),
+            file_cache: Arc::new(self.file_cache.for_agent()),
+            todos: Mutex::default(),
+            tasks: Arc::clone(&self.tasks),
+            host: RwLock::default(),
+            change_observer: Arc::clone(&self.change_observer),
+            secrets: Arc::clone(&self.secrets),
+            environment: Arc::clone(&self.environment),
+        }
+    }
+
+    /// Says which session this is.
+    pub fn set_host(&self, host: Arc<dyn SessionHost>) {
+        *self.host.write() = Some(host);
+    }
+
+    /// The session, where there is one.
+    #[must_use]
+    pub fn host(&self) -> Option<Arc<dyn SessionHost>> {
+        self.host.read().clone()
+    }
+
+    /// The session.
+    ///
+    /// # Errors
+    /// When there is none: the tool can't work here.
+    pub fn needs_host(&self, tool: &str) -> Result<Arc<dyn SessionHost>, ToolError> {
+        self.host()
+            .ok_or_else(|| ToolError::failed(format!("{tool} can't be used in this conversation.")))
     }
 
     /// Makes a path as a model writes it absolute: `~` is the home folder, anything relative hangs

@@ -14,6 +14,8 @@
 //! in the file's own encoding ([`text_file`]), whole or not at all ([`files`]).
 #![forbid(unsafe_code)]
 
+pub mod agent;
+pub mod ask_user_question;
 pub mod bash;
 pub mod context;
 pub mod edit;
@@ -21,17 +23,23 @@ pub mod file_cache;
 pub mod files;
 pub mod glob;
 pub mod grep;
+pub mod host;
 pub mod input;
 pub mod mcp_tool;
+pub mod monitor;
 pub mod multi_edit;
 pub mod notebook_edit;
 pub mod patch;
+pub mod plan_mode;
 pub mod read;
 pub mod registry;
 pub mod replacement;
+pub mod send_message;
 pub mod structured_output;
+pub mod task_list;
 pub mod task_output;
 pub mod task_stop;
+pub mod task_store;
 pub mod text_file;
 pub mod todo_write;
 pub mod tool;

@@ -1,6 +1,7 @@
 //! TaskOutput: what a background task has printed since it was last asked.
 
 use crate::context::{CallContext, ToolContext};
+use crate::host::{AgentStatus, AgentTask, SessionHost};
 use crate::tool::{CallTraits, Tool, ToolError, ToolOutput};
 use lathe_protocol::display::Display;
 use lathe_protocol::permission::Subject;
@@ -73,12 +74,17 @@ impl Tool for TaskOutput {
         let background = context.session.shell.background();
         let failed = |error: lathe_shell::run::BackgroundError| ToolError::failed(sentence(&error));
         let blocks = input.block == Some(true);
+        let limit = input
+            .timeout
+            .map_or(DEFAULT_WAIT, Duration::from_millis)
+            .min(LONGEST_WAIT);
+        if let Some(host) = context.session.host()
+            && let Some(agent) = host.agent(&input.task_id)
+        {
+            return agent_output(host.as_ref(), agent, blocks.then_some(limit), &context).await;
+        }
         let mut task = background.get(&input.task_id).map_err(failed)?;
         if blocks {
-            let limit = input
-                .timeout
-                .map_or(DEFAULT_WAIT, Duration::from_millis)
-                .min(LONGEST_WAIT);
             task = tokio::select! {
                 task = background.wait(&input.task_id, limit) => task.map_err(failed)?,
                 () = context.cancel.cancelled() => {
@@ -119,11 +125,10 @@ impl Tool for TaskOutput {
             ));
         }
         let running = task.status == BackgroundStatus::Running;
-        let retrieval = match (running, blocks) {
-            (true, true) => "timeout",
-            (true, false) => "not_ready",
-            (false, _) => "success",
-        };
+        if !running && let Some(host) = context.session.host() {
+            host.end_is_known(task.id.as_str());
+        }
+        let retrieval = retrieval(running, blocks);
         Ok(ToolOutput::new(
             text,
             json!({
@@ -143,6 +148,45 @@ impl Tool for TaskOutput {
             },
         ))
     }
+}
+
+fn retrieval(running: bool, blocks: bool) -> &'static str {
+    match (running, blocks) {
+        (true, true) => "timeout",
+        (true, false) => "not_ready",
+        (false, _) => "success",
+    }
+}
+
+/// What an agent has to say; waits for its end if that is wanted.
+async fn agent_output(
+    host: &dyn SessionHost,
+    agent: AgentTask,
+    wait: Option<Duration>,
+    context: &CallContext,
+) -> Result<ToolOutput, ToolError> {
+    let id = agent.id.clone();
+    if let Some(limit) = wait {
+        tokio::select! {
+            () = host.wait_for_agent(id.as_str(), limit) => {}
+            () = context.cancel.cancelled() => {
+                return Err(ToolError::Cancelled(
+                    "Waiting was cancelled; the agent itself goes on.".to_owned(),
+                ));
+            }
+        }
+    }
+    let agent = host.agent(id.as_str()).unwrap_or(agent);
+    let running = agent.status == AgentStatus::Running;
+    if !running {
+        host.end_is_known(id.as_str());
+    }
+    let (text, view) = crate::agent::task_view(&agent, &host.agent_output(id.as_str()));
+    Ok(ToolOutput::new(
+        text.clone(),
+        json!({"retrieval_status": retrieval(running, wait.is_some()), "task": view}),
+        Display::Markdown { text },
+    ))
 }
 
 fn compile(filter: Option<&str>) -> Result<Option<regex::Regex>, ToolError> {

@@ -1,6 +1,7 @@
 //! TaskStop: ends a background task.
 
 use crate::context::{CallContext, ToolContext};
+use crate::host::{AgentStatus, AgentTask, SessionHost};
 use crate::task_output::{sentence, state};
 use crate::tool::{CallTraits, InterruptBehavior, Tool, ToolError, ToolOutput};
 use lathe_protocol::display::Display;
@@ -57,6 +58,11 @@ impl Tool for TaskStop {
     }
 
     async fn call(&self, input: Input, context: CallContext) -> Result<ToolOutput, ToolError> {
+        if let Some(host) = context.session.host()
+            && let Some(agent) = host.agent(&input.task_id)
+        {
+            return stop_agent(host.as_ref(), &agent).await;
+        }
         let background = context.session.shell.background();
         let (before, task) = background
             .stop(&input.task_id)
@@ -68,6 +74,9 @@ impl Tool for TaskStop {
                 task.id,
                 state(&task)
             )));
+        }
+        if let Some(host) = context.session.host() {
+            host.end_is_known(task.id.as_str());
         }
         let message = format!("Task {} is stopped ({}).", task.id, task.command);
         Ok(ToolOutput::new(
@@ -81,4 +90,25 @@ impl Tool for TaskStop {
             Display::Text { text: message },
         ))
     }
+}
+
+async fn stop_agent(host: &dyn SessionHost, agent: &AgentTask) -> Result<ToolOutput, ToolError> {
+    if agent.status != AgentStatus::Running {
+        return Err(ToolError::failed(format!(
+            "Agent {} isn't running any more: it {}. TaskOutput has its result.",
+            agent.id,
+            agent.status.word()
+        )));
+    }
+    host.stop_agent(agent.id.as_str()).await;
+    host.end_is_known(agent.id.as_str());
+    let message = format!("Agent {} is stopped ({}).", agent.id, agent.description);
+    Ok(ToolOutput::new(
+        message.clone(),
+        json!({
+            "message": message, "task_id": agent.id, "task_type": "local_agent",
+            "command": agent.description,
+        }),
+        Display::Text { text: message },
+    ))
 }

@@ -133,7 +133,7 @@ pub trait Tool: Send + Sync + 'static {
     fn name(&self) -> &'static str;
 
     /// What the model reads about the tool: the `.md` file beside the module.
-    fn description(&self) -> &'static str;
+    fn description(&self) -> &str;
 
     /// Does the work.
     fn call(
@@ -157,6 +157,9 @@ pub trait Tool: Send + Sync + 'static {
     fn field_aliases(&self) -> &'static [(&'static str, &'static str)] {
         &[]
     }
+
+    /// Puts in what the session knows and the model needn't say, before anyone else sees the input.
+    fn fill_in(&self, _input: &mut Value, _context: &ToolContext) {}
 
     /// What a call with this input is like.
     fn traits(&self, _input: &Self::Input) -> CallTraits {
@@ -291,6 +294,7 @@ impl<T: Tool> DynTool for Erased<T> {
                 *path = context.resolve_path(path).to_string_lossy().into_owned();
             }
         }
+        self.tool.fill_in(&mut value, context);
         let input = T::Input::deserialize_checked(&value, self.tool.name())?;
         Ok(Box::new(Prepared {
             tool: self,

@@ -1,0 +1,185 @@
+//! What tools ask of the session that they work for, beyond files and the shell: agents, messages,
+//! plan mode, the task list's hooks, lines that are passed on.
+//!
+//! The engine implements [`SessionHost`]; a tool finds it in [`ToolContext::host`]. A context without
+//! one (a test, a helper's own conversation) has none of these things, and the tools say so.
+//!
+//! [`ToolContext::host`]: crate::context::ToolContext::host
+
+use crate::context::CallContext;
+use crate::task_store::Task;
+use crate::tool::ToolError;
+use futures::future::BoxFuture;
+use lathe_protocol::event::TaskUsage;
+use lathe_protocol::ids::TaskId;
+use lathe_protocol::permission::PermissionMode;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The session, as its tools see it. One for each conversation: a sub-agent has its own.
+pub trait SessionHost: Send + Sync {
+    /// Runs an agent: to its end, or as far as its start when it goes on in the background.
+    fn run_agent(
+        &self,
+        order: AgentOrder,
+        call: CallContext,
+    ) -> BoxFuture<'_, Result<AgentReport, ToolError>>;
+
+    /// Gives an agent a message. A finished one is woken and goes on in the background.
+    fn send_message(
+        &self,
+        to: String,
+        message: String,
+        call: CallContext,
+    ) -> BoxFuture<'_, Result<String, ToolError>>;
+
+    /// An agent of the session, by id or name.
+    fn agent(&self, id: &str) -> Option<AgentTask>;
+
+    /// All agents of the session, oldest first.
+    fn agents(&self) -> Vec<AgentTask>;
+
+    /// What an agent has written since this was last asked.
+    fn agent_output(&self, id: &str) -> String;
+
+    /// Waits until an agent is over, at most this long.
+    fn wait_for_agent(&self, id: &str, limit: Duration) -> BoxFuture<'_, ()>;
+
+    /// Ends an agent and everything that it started.
+    fn stop_agent(&self, id: &str) -> BoxFuture<'_, ()>;
+
+    /// The model was told how a task ended: no notification of it is needed any more.
+    fn end_is_known(&self, task: &str);
+
+    /// How planning stands.
+    fn plan(&self) -> PlanState;
+
+    /// Enters plan mode.
+    ///
+    /// # Errors
+    /// In words, when it can't be entered here.
+    fn enter_plan_mode(&self) -> Result<PlanState, String>;
+
+    /// Leaves plan mode, unless whoever approved the plan chose a mode already. Gives the mode.
+    fn leave_plan_mode(&self) -> PermissionMode;
+
+    /// Tells TaskCreated or TaskCompleted hooks. Gives the reason of one that objects.
+    fn task_changed(&self, task: Task, change: TaskChange) -> BoxFuture<'_, Option<String>>;
+
+    /// Passes matching lines of a background command on to the conversation.
+    fn monitor(&self, order: MonitorOrder);
+}
+
+/// Which agent, and what for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AgentOrder {
+    /// What it does, in a few words.
+    pub description: String,
+    /// What it is told.
+    pub prompt: String,
+    /// The agent's type; `None` is the general one.
+    pub agent_type: Option<String>,
+    /// The model that it should use.
+    pub model: Option<String>,
+    /// Whether it goes on in the background.
+    pub background: Option<bool>,
+    /// Whether it gets a git worktree of its own.
+    pub worktree: bool,
+    /// A name by which messages reach it.
+    pub name: Option<String>,
+}
+
+/// What came of an order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AgentReport {
+    /// It is over.
+    Finished(Box<AgentTask>),
+    /// It goes on in the background.
+    Started(Box<AgentTask>),
+}
+
+/// How an agent is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AgentStatus {
+    /// It works.
+    Running,
+    /// It did what it was told.
+    Completed,
+    /// It could not.
+    Failed,
+    /// It was ended.
+    Killed,
+}
+
+impl AgentStatus {
+    /// One word for it, as task events have it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Killed => "killed",
+        }
+    }
+}
+
+/// An agent as others see it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AgentTask {
+    /// Names it; also the id of its task.
+    pub id: TaskId,
+    /// The name that it was given.
+    pub name: Option<String>,
+    /// Its type.
+    pub agent_type: String,
+    /// What it does.
+    pub description: String,
+    /// What it was told.
+    pub prompt: String,
+    /// How it is doing.
+    pub status: AgentStatus,
+    /// Whether it goes on beside the conversation.
+    pub background: bool,
+    /// What it said at its end, or why it failed.
+    pub result: String,
+    /// What it used.
+    pub usage: TaskUsage,
+    /// Where its output is.
+    pub output_file: PathBuf,
+    /// What became of its worktree, for whoever goes on with its work.
+    pub worktree: Option<String>,
+    /// The tool that it used last.
+    pub last_tool: Option<String>,
+}
+
+/// How planning stands.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PlanState {
+    /// Whether plan mode is on.
+    pub active: bool,
+    /// The plan's file.
+    pub file: PathBuf,
+    /// The plan as it stands; empty when there is none.
+    pub text: String,
+}
+
+/// What happened to a task of the task list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskChange {
+    /// It was added.
+    Created,
+    /// It is done.
+    Completed,
+}
+
+/// Which lines to pass on.
+#[derive(Debug, Clone)]
+pub struct MonitorOrder {
+    /// The background command.
+    pub task: TaskId,
+    /// What it is watched for, in a few words.
+    pub description: String,
+    /// Lines that don't match are left out.
+    pub pattern: Option<regex::Regex>,
+}

@@ -1,0 +1,433 @@
+//! TaskCreate, TaskGet, TaskUpdate and TaskList: the task list with ids, owners and dependencies.
+//!
+//! It is the newer of two lists; the older is [`crate::todo_write`]. A session offers one of them.
+
+use crate::context::{CallContext, ToolContext};
+use crate::host::TaskChange;
+use crate::task_store::{Task, TaskList as List, TaskStoreError};
+use crate::tool::{CallTraits, Tool, ToolError, ToolOutput};
+use lathe_protocol::display::{Display, TodoStatus};
+use lathe_protocol::permission::Subject;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::fmt::Write as _;
+
+/// The names of these tools.
+pub const NAMES: [&str; 4] = ["TaskCreate", "TaskGet", "TaskUpdate", "TaskList"];
+
+/// Adds a task.
+pub struct TaskCreate;
+/// Shows a task.
+pub struct TaskGet;
+/// Changes a task.
+pub struct TaskUpdate;
+/// Shows all tasks.
+pub struct TaskList;
+
+/// A new task.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CreateInput {
+    /// What is to be done, in a line.
+    subject: String,
+    /// What is needed to do it.
+    #[serde(default)]
+    description: String,
+    /// The same as something being done ("Running the tests").
+    #[serde(default)]
+    active_form: Option<String>,
+    /// Anything else to keep with it.
+    #[serde(default)]
+    metadata: Option<Map<String, Value>>,
+}
+
+/// Which task.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GetInput {
+    /// The task's id.
+    task_id: String,
+}
+
+/// What changes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UpdateInput {
+    /// The task's id.
+    task_id: String,
+    #[serde(default)]
+    subject: Option<String>,
+    #[serde(default)]
+    description: Option<String>,
+    #[serde(default)]
+    active_form: Option<String>,
+    #[serde(default)]
+    status: Option<NewStatus>,
+    /// Whoever works on it; empty takes the owner away.
+    #[serde(default)]
+    owner: Option<String>,
+    /// Ids of tasks that wait for this one.
+    #[serde(default)]
+    add_blocks: Option<Vec<String>>,
+    /// Ids of tasks that this one waits for.
+    #[serde(default)]
+    add_blocked_by: Option<Vec<String>>,
+    /// Keys to keep with it; null takes a key away.
+    #[serde(default)]
+    metadata: Option<Map<String, Value>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum NewStatus {
+    Pending,
+    InProgress,
+    Completed,
+    Deleted,
+}
+
+/// Nothing to say.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct ListInput {}
+
+const ALONE: CallTraits = CallTraits {
+    concurrency_safe: false,
+    ..CallTraits::READS
+};
+
+fn failed(error: TaskStoreError) -> ToolError {
+    match error {
+        TaskStoreError::Refused(text) => ToolError::invalid(text),
+        error @ TaskStoreError::File { .. } => ToolError::failed(format!("{error}.")),
+    }
+}
+
+fn shown(list: &List) -> Display {
+    Display::Todos {
+        items: list.shown(),
+    }
+}
+
+impl Tool for TaskCreate {
+    type Input = CreateInput;
+
+    fn name(&self) -> &'static str {
+        "TaskCreate"
+    }
+
+    fn description(&self) -> &str {
+        include_str!("task_create.md")
+    }
+
+    fn traits(&self, _input: &CreateInput) -> CallTraits {
+        ALONE
+    }
+
+    fn subject(&self, _input: &CreateInput, _context: &ToolContext) -> Subject {
+        Subject::Nothing
+    }
+
+    fn activity(&self, input: &CreateInput) -> String {
+        format!("Adding a task: {}", input.subject)
+    }
+
+    async fn call(
+        &self,
+        input: CreateInput,
+        context: CallContext,
+    ) -> Result<ToolOutput, ToolError> {
+        if input.subject.trim().is_empty() {
+            return Err(ToolError::invalid("subject is empty."));
+        }
+        let tasks = &context.session.tasks;
+        let new = Task {
+            id: String::new(),
+            subject: input.subject,
+            description: input.description,
+            active_form: input.active_form,
+            status: TodoStatus::Pending,
+            owner: None,
+            blocks: Vec::new(),
+            blocked_by: Vec::new(),
+            metadata: input.metadata.unwrap_or_default(),
+        };
+        let task = tasks.change(|list| list.add(new)).map_err(failed)?;
+        if let Some(host) = context.session.host()
+            && let Some(objection) = host.task_changed(task.clone(), TaskChange::Created).await
+        {
+            tasks
+                .change(|list| {
+                    list.remove(&task.id);
+                    Ok(())
+                })
+                .map_err(failed)?;
+            return Err(ToolError::failed(format!(
+                "The task was not added, a hook objects: {objection}"
+            )));
+        }
+        let list = tasks.read().map_err(failed)?;
+        Ok(ToolOutput::new(
+            format!("Task #{} added: {}", task.id, task.subject),
+            json!({"task": {"id": task.id, "subject": task.subject}}),
+            shown(&list),
+        ))
+    }
+}
+
+impl Tool for TaskGet {
+    type Input = GetInput;
+
+    fn name(&self) -> &'static str {
+        "TaskGet"
+    }
+
+    fn description(&self) -> &str {
+        include_str!("task_get.md")
+    }
+
+    fn traits(&self, _input: &GetInput) -> CallTraits {
+        CallTraits::READS
+    }
+
+    fn subject(&self, _input: &GetInput, _context: &ToolContext) -> Subject {
+        Subject::Nothing
+    }
+
+    fn activity(&self, input: &GetInput) -> String {
+        format!("Looking at task {}", input.task_id)
+    }
+
+    async fn call(&self, input: GetInput, context: CallContext) -> Result<ToolOutput, ToolError> {
+        let mut list = context.session.tasks.read().map_err(failed)?;
+        let task = list
+            .get_mut(&input.task_id)
+            .map_err(ToolError::failed)?
+            .clone();
+        let mut text = format!(
+            "Task #{}: {}\nStatus: {}",
+            task.id,
+            task.subject,
+            word(task.status)
+        );
+        if let Some(owner) = &task.owner {
+            let _ = write!(text, "\nOwner: {owner}");
+        }
+        if !task.description.is_empty() {
+            let _ = write!(text, "\n\n{}", task.description);
+        }
+        for (what, ids) in [
+            ("Waits for", &list.open_blockers(&task)),
+            ("Blocks", &task.blocks),
+        ] {
+            if !ids.is_empty() {
+                let _ = write!(text, "\n{what}: #{}", ids.join(", #"));
+            }
+        }
+        let display = Display::Text { text: text.clone() };
+        Ok(ToolOutput::new(text, json!({"task": task}), display))
+    }
+}
+
+impl Tool for TaskUpdate {
+    type Input = UpdateInput;
+
+    fn name(&self) -> &'static str {
+        "TaskUpdate"
+    }
+
+    fn description(&self) -> &str {
+        include_str!("task_update.md")
+    }
+
+    fn traits(&self, _input: &UpdateInput) -> CallTraits {
+        ALONE
+    }
+
+    fn subject(&self, _input: &UpdateInput, _context: &ToolContext) -> Subject {
+        Subject::Nothing
+    }
+
+    fn activity(&self, input: &UpdateInput) -> String {
+        let id = &input.task_id;
+        match input.status {
+            Some(NewStatus::Completed) => format!("Task {id} is done"),
+            Some(NewStatus::InProgress) => format!("Beginning with task {id}"),
+            Some(NewStatus::Deleted) => format!("Taking task {id} off the list"),
+            Some(NewStatus::Pending) | None => format!("Updating task {id}"),
+        }
+    }
+
+    async fn call(
+        &self,
+        input: UpdateInput,
+        context: CallContext,
+    ) -> Result<ToolOutput, ToolError> {
+        let tasks = &context.session.tasks;
+        let mut list = tasks.read().map_err(failed)?;
+        let before = list
+            .get_mut(&input.task_id)
+            .map_err(ToolError::failed)?
+            .clone();
+        let completes =
+            input.status == Some(NewStatus::Completed) && before.status != TodoStatus::Completed;
+        if completes
+            && let Some(host) = context.session.host()
+            && let Some(objection) = host
+                .task_changed(before.clone(), TaskChange::Completed)
+                .await
+        {
+            return Err(ToolError::failed(format!(
+                "Task #{} is not completed, a hook objects: {objection}",
+                before.id
+            )));
+        }
+        let status = input.status;
+        let changed = tasks
+            .change(|list| apply(list, &before.id, input))
+            .map_err(failed)?;
+        let list = tasks.read().map_err(failed)?;
+        let mut text = match status {
+            Some(NewStatus::Deleted) => format!("Task #{} is off the list.", before.id),
+            _ => format!("Task #{} updated: {}.", before.id, changed.join(", ")),
+        };
+        if completes {
+            text.push_str(" TaskList shows what comes next.");
+        }
+        Ok(ToolOutput::new(
+            text,
+            json!({
+                "success": true, "taskId": before.id, "updatedFields": changed,
+                "statusChange": status.map(|status| json!({
+                    "from": word(before.status), "to": new_word(status),
+                })),
+            }),
+            shown(&list),
+        ))
+    }
+}
+
+/// Carries an update out; names the fields that changed.
+fn apply(list: &mut List, id: &str, input: UpdateInput) -> Result<Vec<&'static str>, String> {
+    if input.status == Some(NewStatus::Deleted) {
+        list.remove(id);
+        return Ok(vec!["deleted"]);
+    }
+    let mut changed = Vec::new();
+    let task = list.get_mut(id)?;
+    if let Some(subject) = input.subject {
+        task.subject = subject;
+        changed.push("subject");
+    }
+    if let Some(description) = input.description {
+        task.description = description;
+        changed.push("description");
+    }
+    if let Some(active_form) = input.active_form {
+        task.active_form = Some(active_form);
+        changed.push("activeForm");
+    }
+    if let Some(owner) = input.owner {
+        task.owner = (!owner.is_empty()).then_some(owner);
+        changed.push("owner");
+    }
+    if let Some(status) = input.status {
+        task.status = match status {
+            NewStatus::Pending => TodoStatus::Pending,
+            NewStatus::InProgress => TodoStatus::InProgress,
+            NewStatus::Completed | NewStatus::Deleted => TodoStatus::Completed,
+        };
+        changed.push("status");
+    }
+    if let Some(metadata) = input.metadata {
+        for (key, value) in metadata {
+            if value.is_null() {
+                task.metadata.shift_remove(&key);
+            } else {
+                task.metadata.insert(key, value);
+            }
+        }
+        changed.push("metadata");
+    }
+    for other in input.add_blocks.into_iter().flatten() {
+        list.make_wait(&other, id)?;
+        changed.push("blocks");
+    }
+    for other in input.add_blocked_by.into_iter().flatten() {
+        list.make_wait(id, &other)?;
+        changed.push("blockedBy");
+    }
+    changed.dedup();
+    if changed.is_empty() {
+        return Err("Nothing was to be changed: name a field beside taskId.".to_owned());
+    }
+    Ok(changed)
+}
+
+impl Tool for TaskList {
+    type Input = ListInput;
+
+    fn name(&self) -> &'static str {
+        "TaskList"
+    }
+
+    fn description(&self) -> &str {
+        include_str!("task_list.md")
+    }
+
+    fn traits(&self, _input: &ListInput) -> CallTraits {
+        CallTraits::READS
+    }
+
+    fn subject(&self, _input: &ListInput, _context: &ToolContext) -> Subject {
+        Subject::Nothing
+    }
+
+    fn activity(&self, _input: &ListInput) -> String {
+        "Looking at the task list".to_owned()
+    }
+
+    async fn call(&self, _input: ListInput, context: CallContext) -> Result<ToolOutput, ToolError> {
+        let list = context.session.tasks.read().map_err(failed)?;
+        Ok(ToolOutput::new(
+            text_of(&list).unwrap_or_else(|| "The task list is empty.".to_owned()),
+            json!({"tasks": list.tasks()}),
+            shown(&list),
+        ))
+    }
+}
+
+/// The list in words; `None` when it is empty.
+#[must_use]
+pub fn text_of(list: &List) -> Option<String> {
+    let mut lines = Vec::new();
+    for task in list.tasks() {
+        let mut line = format!("#{} [{}] {}", task.id, word(task.status), task.subject);
+        if let Some(owner) = &task.owner {
+            let _ = write!(line, " ({owner})");
+        }
+        let blockers = list.open_blockers(task);
+        if !blockers.is_empty() {
+            let _ = write!(line, " [waits for #{}]", blockers.join(", #"));
+        }
+        lines.push(line);
+    }
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+fn word(status: TodoStatus) -> &'static str {
+    match status {
+        TodoStatus::Pending => "pending",
+        TodoStatus::InProgress => "in_progress",
+        TodoStatus::Completed => "completed",
+    }
+}
+
+fn new_word(status: NewStatus) -> &'static str {
+    match status {
+        NewStatus::Pending => "pending",
+        NewStatus::InProgress => "in_progress",
+        NewStatus::Completed => "completed",
+        NewStatus::Deleted => "deleted",
+    }
+}

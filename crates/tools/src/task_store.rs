@@ -1,0 +1,358 @@
+//! The task list with ids and dependencies: kept in a file, so that it outlives the process and can be
+//! shared by agents; every change holds a lock, so that two of them never lose each other's.
+//!
+//! Without a file (`--no-session-persistence`) it lives in memory.
+
+use lathe_protocol::display::{TodoItem, TodoStatus};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// Tasks of one list.
+const MOST_TASKS: usize = 1_000;
+
+/// A task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Task {
+    /// Names it: a number, counted up.
+    pub id: String,
+    /// What is to be done, in a line.
+    pub subject: String,
+    /// What is to be done.
+    #[serde(default)]
+    pub description: String,
+    /// The same as something being done ("Running the tests").
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active_form: Option<String>,
+    /// How far it is.
+    pub status: TodoStatus,
+    /// Whoever works on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// Tasks that wait for it.
+    #[serde(default)]
+    pub blocks: Vec<String>,
+    /// Tasks that it waits for.
+    #[serde(default)]
+    pub blocked_by: Vec<String>,
+    /// Whatever else is to be kept with it.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
+}
+
+/// What is on disk.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TaskList {
+    next_id: u64,
+    tasks: Vec<Task>,
+}
+
+/// Why the list can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TaskStoreError {
+    /// The file.
+    #[error("the task list {} can't be used: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The change is wrong; says how.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// A task list.
+#[derive(Debug, Default)]
+pub struct TaskStore {
+    file: Option<PathBuf>,
+    memory: Mutex<TaskList>,
+}
+
+impl TaskStore {
+    /// The list in a file; `None` keeps it in memory.
+    #[must_use]
+    pub fn new(file: Option<PathBuf>) -> Self {
+        Self {
+            file,
+            memory: Mutex::default(),
+        }
+    }
+
+    /// The list as it is.
+    ///
+    /// # Errors
+    /// When its file can't be read.
+    pub fn read(&self) -> Result<TaskList, TaskStoreError> {
+        match &self.file {
+            None => Ok(self.memory.lock().clone()),
+            Some(path) => load(path),
+        }
+    }
+
+    /// Changes the list, as a whole or not at all.
+    ///
+    /// # Errors
+    /// What the change says, or when the file can't be used; then nothing changed.
+    pub fn change<T>(
+        &self,
+        change: impl FnOnce(&mut TaskList) -> Result<T, String>,
+    ) -> Result<T, TaskStoreError> {
+        // Also keeps the conversations of this process apart.
+        let mut memory = self.memory.lock();
+        let Some(path) = &self.file else {
+            let mut list = memory.clone();
+            let value = change(&mut list).map_err(TaskStoreError::Refused)?;
+            *memory = list;
+            return Ok(value);
+        };
+        let failed = |source| TaskStoreError::File {
+            path: path.clone(),
+            source,
+        };
+        if let Some(folder) = path.parent() {
+            lathe_session::paths::create_private_folder(folder)
+                .map_err(|error| failed(std::io::Error::other(error.to_string())))?;
+        }
+        let lock = File::create(path.with_extension("lock")).map_err(failed)?;
+        lock.lock().map_err(failed)?;
+        let mut list = load(path)?;
+        let value = change(&mut list).map_err(TaskStoreError::Refused)?;
+        let bytes = serde_json::to_vec_pretty(&list).unwrap_or_default();
+        lathe_session::paths::write_private_file(path, &bytes)
+            .map_err(|error| failed(std::io::Error::other(error.to_string())))?;
+        Ok(value)
+    }
+}
+
+fn load(path: &Path) -> Result<TaskList, TaskStoreError> {
+    let failed = |source| TaskStoreError::File {
+        path: path.to_owned(),
+        source,
+    };
+    match std::fs::read(path) {
+        Ok(bytes) => serde_json::from_slice(&bytes)
+            .map_err(|error| failed(std::io::Error::other(error.to_string()))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(TaskList::default()),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+impl TaskList {
+    /// The tasks, oldest first.
+    #[must_use]
+    pub fn tasks(&self) -> &[Task] {
+        &self.tasks
+    }
+
+    /// One of them.
+    #[must_use]
+    pub fn get(&self, id: &str) -> Option<&Task> {
+        let id = id.trim_start_matches('#');
+        self.tasks.iter().find(|task| task.id == id)
+    }
+
+    /// One of them, to be changed.
+    ///
+    /// # Errors
+    /// When there is none of that id; names those that there are.
+    pub fn get_mut(&mut self, id: &str) -> Result<&mut Task, String> {
+        let id = id.trim_start_matches('#');
+        let known: Vec<String> = self.tasks.iter().map(|task| task.id.clone()).collect();
+        self.tasks
+            .iter_mut()
+            .find(|task| task.id == id)
+            .ok_or_else(|| {
+                if known.is_empty() {
+                    format!("There is no task {id}: the list is empty.")
+                } else {
+                    format!("There is no task {id}. There are: {}.", known.join(", "))
+                }
+            })
+    }
+
+    /// Adds a task; gives it with its id.
+    ///
+    /// # Errors
+    /// When the list is full.
+    pub fn add(&mut self, mut task: Task) -> Result<Task, String> {
+        if self.tasks.len() >= MOST_TASKS {
+            return Err(format!(
+                "The list has {MOST_TASKS} tasks already; delete some that are done."
+            ));
+        }
+        self.next_id += 1;
+        task.id = self.next_id.to_string();
+        self.tasks.push(task.clone());
+        Ok(task)
+    }
+
+    /// Takes a task away, also from what others wait for.
+    pub fn remove(&mut self, id: &str) {
+        self.tasks.retain(|task| task.id != id);
+        for task in &mut self.tasks {
+            task.blocks.retain(|other| other != id);
+            task.blocked_by.retain(|other| other != id);
+        }
+    }
+
+    /// Makes one task wait for another, seen from both.
+    ///
+    /// # Errors
+    /// When one of them isn't there, or they would wait for each other.
+    pub fn make_wait(&mut self, waiting: &str, first: &str) -> Result<(), String> {
+        let waiting = self.get_mut(waiting)?.id.clone();
+        let first = self.get_mut(first)?.id.clone();
+        if self.waits_for(&first, &waiting) {
+            return Err(format!(
+                "Task {waiting} can't wait for task {first}: that one waits for it already."
+            ));
+        }
+        let task = self.get_mut(&waiting)?;
+        if !task.blocked_by.contains(&first) {
+            task.blocked_by.push(first.clone());
+        }
+        let task = self.get_mut(&first)?;
+        if !task.blocks.contains(&waiting) {
+            task.blocks.push(waiting);
+        }
+        Ok(())
+    }
+
+    fn waits_for(&self, task: &str, other: &str) -> bool {
+        let mut open = vec![task.to_owned()];
+        let mut seen = Vec::new();
+        while let Some(id) = open.pop() {
+            if id == other {
+                return true;
+            }
+            if seen.contains(&id) {
+                continue;
+            }
+            if let Some(task) = self.get(&id) {
+                open.extend(task.blocked_by.iter().cloned());
+            }
+            seen.push(id);
+        }
+        false
+    }
+
+    /// What a task still waits for.
+    #[must_use]
+    pub fn open_blockers(&self, task: &Task) -> Vec<String> {
+        task.blocked_by
+            .iter()
+            .filter(|id| {
+                self.get(id)
+                    .is_some_and(|task| task.status != TodoStatus::Completed)
+            })
+            .cloned()
+            .collect()
+    }
+
+    /// The list as faces show one.
+    #[must_use]
+    pub fn shown(&self) -> Vec<TodoItem> {
+        self.tasks
+            .iter()
+            .map(|task| TodoItem {
+                content: task.subject.clone(),
+                status: task.status,
+                active_form: task
+                    .active_form
+                    .clone()
+                    .unwrap_or_else(|| task.subject.clone()),
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(subject: &str) -> Task {
+        Task {
+            id: String::new(),
+            subject: subject.to_owned(),
+            description: String::new(),
+            active_form: None,
+            status: TodoStatus::Pending,
+            owner: None,
+            blocks: Vec::new(),
+            blocked_by: Vec::new(),
+            metadata: Map::new(),
+        }
+    }
+
+    #[test]
+    fn a_list_outlives_its_store_and_ids_are_never_used_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a/tasks.json");
+        let store = TaskStore::new(Some(file.clone()));
+        for subject in ["one", "two"] {
+            store.change(|list| list.add(task(subject))).unwrap();
+        }
+        store
+            .change(|list| {
+                list.remove("2");
+                Ok(())
+            })
+            .unwrap();
+        let again = TaskStore::new(Some(file));
+        let added = again.change(|list| list.add(task("three"))).unwrap();
+        assert_eq!(added.id, "3");
+        assert_eq!(again.read().unwrap().tasks().len(), 2);
+    }
+
+    #[test]
+    fn tasks_wait_for_each_other_but_never_in_a_circle() {
+        let mut list = TaskList::default();
+        for subject in ["one", "two", "three"] {
+            list.add(task(subject)).unwrap();
+        }
+        list.make_wait("2", "1").unwrap();
+        list.make_wait("#3", "2").unwrap();
+        assert!(list.make_wait("1", "3").unwrap_err().contains("already"));
+        assert!(list.make_wait("1", "9").unwrap_err().contains("1, 2, 3"));
+        assert_eq!(list.get("1").unwrap().blocks, ["2"]);
+        assert_eq!(list.open_blockers(list.get("3").unwrap()), ["2"]);
+        list.get_mut("2").unwrap().status = TodoStatus::Completed;
+        assert!(list.open_blockers(list.get("3").unwrap()).is_empty());
+    }
+
+    #[test]
+    fn writers_at_the_same_time_lose_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tasks.json");
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let store = TaskStore::new(Some(file.clone()));
+                    for _ in 0..10 {
+                        store.change(|list| list.add(task("x"))).unwrap();
+                    }
+                });
+            }
+        });
+        let list = TaskStore::new(Some(file)).read().unwrap();
+        assert_eq!(list.tasks().len(), 40);
+    }
+
+    #[test]
+    fn a_refused_change_changes_nothing() {
+        let store = TaskStore::new(None);
+        store.change(|list| list.add(task("one"))).unwrap();
+        let refused: Result<(), _> = store.change(|list| {
+            list.remove("1");
+            Err("no".to_owned())
+        });
+        assert!(refused.is_err());
+        assert_eq!(store.read().unwrap().tasks().len(), 1);
+    }
+}
