@@ -2,11 +2,24 @@
 //!
 //! The schemas of our own tools come from Rust types and need none of this. A caller's schema for
 //! structured output does: it may use anything that JSON Schema has, and what the model is told about
-//! a mistake must be exact enough to mend it. References to other documents are not followed: a schema
-//! must not make us read files or the network.
+//! a mistake must be exact enough to mend it. Drafts 4, 6, 7, 2019-09 and 2020-12 are known, told by
+//! `$schema`; without it the newest counts. `format` is a remark, as the newest drafts have it.
+//! References to other documents are not followed: a schema must not make us read files or the network.
 //!
+//! It is our own because a schema is held against a handful of values in a session: what can be had
+//! brings tables, resolvers and formats that weigh more than the rest of a small program.
+//!
+//! `compile` reads a schema into the nodes of `node`, with `keywords` for what each member means;
+//! `check` holds a value against them; `number` and `pattern` know the two kinds of values that need it.
 //! Start with [`Schema::new`].
 #![forbid(unsafe_code)]
+
+mod check;
+mod compile;
+mod keywords;
+mod node;
+mod number;
+mod pattern;
 
 use serde_json::Value;
 use std::fmt;
@@ -14,7 +27,7 @@ use std::fmt;
 /// A schema that values can be held against.
 pub struct Schema {
     value: Value,
-    validator: jsonschema::Validator,
+    compiled: compile::Compiled,
 }
 
 impl fmt::Debug for Schema {
@@ -28,9 +41,6 @@ impl fmt::Debug for Schema {
 #[error("{0}")]
 pub struct SchemaError(String);
 
-/// How many mistakes are named at once: more only bury the first.
-const MOST_PROBLEMS: usize = 8;
-
 impl Schema {
     /// Reads a schema. It must be an object.
     ///
@@ -43,11 +53,9 @@ impl Schema {
                     .to_owned(),
             ));
         }
-        let validator = jsonschema::options()
-            .should_validate_formats(false)
-            .build(&value)
+        let compiled = compile::compile(&value)
             .map_err(|error| SchemaError(format!("not a JSON schema: {error}")))?;
-        Ok(Self { value, validator })
+        Ok(Self { value, compiled })
     }
 
     /// The schema itself.
@@ -56,18 +64,10 @@ impl Schema {
         &self.value
     }
 
-    /// What is wrong with a value, each with its place; empty when it fits.
+    /// What is wrong with a value, each with its place; empty when it fits. At most eight are named.
     #[must_use]
     pub fn problems(&self, value: &Value) -> Vec<String> {
-        self.validator
-            .iter_errors(value)
-            .take(MOST_PROBLEMS)
-            .map(|error| {
-                let place = error.instance_path().to_string();
-                let place = if place.is_empty() { "/" } else { &place };
-                format!("{place}: {error}")
-            })
-            .collect()
+        check::problems(&self.compiled, value)
     }
 }
 
@@ -117,8 +117,109 @@ mod tests {
         let inside = json!({"$defs": {"n": {"type": "integer"}}, "properties": {"a": {"$ref": "#/$defs/n"}}});
         let schema = Schema::new(inside).unwrap();
         assert_eq!(schema.problems(&json!({"a": 1.5})).len(), 1);
-        for place in ["http://127.0.0.1:1/schema.json", "file:///etc/hostname"] {
-            assert!(Schema::new(json!({"$ref": place})).is_err(), "{place}");
+        for place in [
+            "http://127.0.0.1:1/schema.json",
+            "file:///etc/hostname",
+            "#/$defs/absent",
+            "#absent",
+        ] {
+            let error = Schema::new(json!({"$ref": place})).unwrap_err().to_string();
+            assert!(error.contains(place), "{error}");
         }
+    }
+
+    #[test]
+    fn mistakes_in_a_schema_are_named_with_their_place() {
+        for (schema, words) in [
+            (
+                json!({"properties": {"a": {"minLength": -1}}}),
+                "/properties/a: minLength",
+            ),
+            (json!({"$defs": {"a": {"type": 5}}}), "/$defs/a: type"),
+            (json!({"required": "a"}), "required"),
+            (json!({"items": 5}), "/items"),
+            (json!({"anyOf": []}), "anyOf"),
+            (json!({"pattern": "("}), "regular expression"),
+            (json!({"multipleOf": 0}), "multipleOf"),
+            (json!({"$defs": {"a": {"$ref": "#/$defs/a"}}}), "never end"),
+            (json!({"allOf": [{"not": {"$ref": "#"}}]}), "never end"),
+        ] {
+            let error = Schema::new(schema).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_schema_may_contain_itself() {
+        let schema = Schema::new(json!({
+            "type": "object", "properties": {"next": {"$ref": "#"}}, "additionalProperties": false,
+        }))
+        .unwrap();
+        assert!(schema.problems(&json!({"next": {"next": {}}})).is_empty());
+        assert_eq!(
+            schema.problems(&json!({"next": {"next": {"other": 1}}})),
+            ["/next/next/other: this property is not allowed"]
+        );
+        // As deep as JSON is read at all, and beyond: told, not a crash.
+        let nested = |depth: usize| {
+            (0..depth).fold(json!({}), |inner, _| {
+                Value::Object(std::iter::once(("next".to_owned(), inner)).collect())
+            })
+        };
+        assert!(schema.problems(&nested(127)).is_empty());
+        assert!(schema.problems(&nested(1_000))[0].contains("too deeply"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_so_that_it_can_be_mended() {
+        let check = |schema: Value, value: Value| Schema::new(schema).unwrap().problems(&value);
+        for (schema, value, problem) in [
+            (
+                json!({"type": ["string", "null"]}),
+                json!(5),
+                "/: 5 is not a string or null",
+            ),
+            (
+                json!({"enum": ["a", 1]}),
+                json!("b"),
+                "/: \"b\" is not \"a\" or 1",
+            ),
+            (
+                json!({"minItems": 2}),
+                json!([1]),
+                "/: it has 1 items, 2 are the least",
+            ),
+            (
+                json!({"required": ["a/b"]}),
+                json!({}),
+                "/: the property \"a/b\" is missing",
+            ),
+            (
+                json!({"properties": {"a/b": {"maximum": 3}}}),
+                json!({"a/b": 4}),
+                "/a~1b: 4 is more than 3",
+            ),
+            (
+                json!({"pattern": "^x"}),
+                json!("y"),
+                "/: \"y\" doesn't match ^x",
+            ),
+            (
+                json!({"uniqueItems": true}),
+                json!([1, 2, 1.0]),
+                "/: items 0 and 2 are the same",
+            ),
+            (
+                json!({"anyOf": [{"type": "string"}, {"required": ["a"]}]}),
+                json!({}),
+                "/: it fits none of the 2 shapes that are allowed (/: {} is not a string and /: the property \"a\" is missing)",
+            ),
+        ] {
+            assert_eq!(check(schema, value), [problem]);
+        }
+        let many = check(json!({"items": {"type": "string"}}), json!(vec![0; 100]));
+        assert_eq!(many.len(), 8);
+        let long = check(json!({"type": "null"}), json!("x".repeat(10_000)));
+        assert!(long[0].len() < 500, "{long:?}");
     }
 }
