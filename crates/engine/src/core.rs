@@ -67,6 +67,8 @@ pub(crate) struct Shared {
     pub(crate) loader: crate::live::SettingsLoader,
     /// MCP servers and their state, as a face sees them.
     pub(crate) mcp_servers: RwLock<Vec<serde_json::Value>>,
+    /// The MCP servers themselves.
+    pub(crate) mcp: Arc<crate::mcp::Mcp>,
     /// The part of what a face is told at the start of a turn that doesn't change.
     pub(crate) init: SessionInit,
     /// What the session used, as of the last step.

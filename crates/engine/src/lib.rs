@@ -30,6 +30,7 @@ mod magic_docs;
 pub mod memory;
 mod models;
 mod nested;
+mod mcp;
 mod notes;
 pub mod open;
 mod open_model;

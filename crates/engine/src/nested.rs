@@ -99,6 +99,7 @@ impl Nested {
                 lathe_settings::LoadOptions::default(),
             ),
             mcp_servers: RwLock::default(),
+            mcp: parent.mcp.clone(),
             init: parent.init.clone(),
             totals: Mutex::default(),
             effort: None,

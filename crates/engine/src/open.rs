@@ -308,6 +308,7 @@ pub(crate) async fn prepare(
         deferred,
         extra_usage: Mutex::default(),
     });
+        mcp: Arc::default(),
     shared.questions.set_classifier(Arc::new(Classifier::new(
         Arc::new(SessionClassifierModel {
             shared: Arc::downgrade(&shared),

@@ -97,6 +97,7 @@ struct Actor {
     /// No face is left that could say something.
     deserted: bool,
 }
+        self.shared.mcp.elicitations.withdraw_all();
 
 struct Running {
     turn: Arc<Turn>,
@@ -238,6 +239,9 @@ impl Actor {
                     .queue
                     .lock()
                     .retain(|prompt| prompt.uuid != uuid);
+            Op::ElicitationReply { request_id, reply } => {
+                self.shared.mcp.elicitations.answer(&request_id, reply);
+            }
             }
             Op::StopTask { task_id } => {
                 if let Err(error) = self

@@ -4,6 +4,7 @@
 //! ([`Event::Record`]); everything else tells what is going on around them.
 
 use crate::display::Display;
+use crate::elicitation::{ElicitationReply, ElicitationRequest};
 use crate::ids::{RecordId, RequestId, SessionId, TaskId, ToolUseId};
 use crate::permission::{PermissionDenial, PermissionMode, PermissionReply, PermissionRequest};
 use crate::record::MessageRecord;
@@ -100,6 +101,15 @@ pub enum Event {
         message: String,
         /// Why, in words.
         reason: String,
+    },
+    /// An MCP server asks the person something; `Op::ElicitationReply` answers.
+    ElicitationRequested(Arc<ElicitationRequest>),
+    /// A server's question needs no answer any more.
+    ElicitationResolved {
+        /// The question.
+        request_id: RequestId,
+        /// The answer; `None` when the question was withdrawn.
+        reply: Option<ElicitationReply>,
     },
     /// The permission mode changed.
     ModeChanged(PermissionMode),

@@ -332,6 +332,8 @@ pub fn frames_of(event: &Event, session_id: SessionId, options: FrameOptions) ->
         | Event::CallFinished { .. }
         | Event::PermissionRequested(_)
         | Event::PermissionResolved { .. }
+        | Event::ElicitationRequested(_)
+        | Event::ElicitationResolved { .. }
         | Event::SessionEnded => Vec::new(),
     }
 }

@@ -3,7 +3,7 @@
 //! Every word that two crates exchange is defined here once: what the model API takes and gives
 //! ([`content`], [`message`], [`stream`], [`usage`]), what a transcript line is ([`record`]), what a
 //! face tells the engine ([`op`]) and hears from it ([`event`]), what is asked of a person
-//! ([`permission`]) and of a hook ([`hook`]), how a call is shown ([`display`]) and what an SDK host
+//! ([`permission`], [`elicitation`]) and of a hook ([`hook`]), how a call is shown ([`display`]) and what an SDK host
 //! reads and writes ([`frame`]).
 //!
 //! This crate is plain data and pure functions over it. It does no I/O, has no async code and no
@@ -14,6 +14,7 @@
 
 pub mod content;
 pub mod display;
+pub mod elicitation;
 pub mod encoded;
 pub mod event;
 pub mod frame;

@@ -2,6 +2,7 @@
 
 use crate::Extra;
 use crate::content::Content;
+use crate::elicitation::ElicitationReply;
 use crate::ids::{RecordId, RequestId, TaskId, ToolUseId};
 use crate::permission::{PermissionMode, PermissionReply};
 
@@ -33,6 +34,13 @@ pub enum Op {
         request_id: RequestId,
         /// The answer.
         reply: PermissionReply,
+    },
+    /// An answer to a question of an MCP server.
+    ElicitationReply {
+        /// The question.
+        request_id: RequestId,
+        /// The answer.
+        reply: ElicitationReply,
     },
     /// Change the permission mode.
     SetPermissionMode(PermissionMode),

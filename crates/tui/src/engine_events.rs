@@ -150,7 +150,9 @@ impl App {
                     self.turn_began = None;
                 }
             }
-            Event::Hook(_) => {}
+            Event::Hook(_)
+            | Event::ElicitationRequested(_)
+            | Event::ElicitationResolved { .. } => {}
             Event::Task(notice) => self.task_notice(notice),
             Event::Notice { level, text } => {
                 self.compacting = false;
