@@ -5,6 +5,7 @@
 //! no tools, and an answer that isn't of the wanted shape is dropped. A face asks for those that it
 //! wants; print mode asks for none. What they cost counts to the session.
 
+use crate::core::Shared;
 use crate::ledger::Part;
 use crate::nested::{Nested, answer_of};
 use crate::session::SessionHandle;
@@ -12,6 +13,7 @@ use lathe_protocol::content::ContentBlock;
 use lathe_protocol::record::{Fact, MessageRecord, Record, RecordKind};
 use lathe_tools::ToolRegistry;
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -30,8 +32,8 @@ const TOOL_USE: &str = "You are shown what a coding agent's tool was asked and w
 impl SessionHandle {
     /// A title for the session; kept with it unless a person gave one.
     pub async fn suggest_title(&self, cancel: &CancellationToken) -> Option<String> {
-        let said = self.end_of_conversation().await?;
-        let answer = self.ask_small(TITLE, said, cancel).await?;
+        let said = end_of_conversation(&self.shared).await?;
+        let answer = ask_small(&self.shared, TITLE, said, cancel).await?;
         let title = one_line(&answer, 80)?;
         self.shared.transcript.append(Record::Fact(Fact::AiTitle {
             ai_title: title.clone(),
@@ -42,15 +44,22 @@ impl SessionHandle {
 
     /// What the person may say next.
     pub async fn suggest_prompt(&self, cancel: &CancellationToken) -> Option<String> {
-        let said = self.end_of_conversation().await?;
-        let answer = self.ask_small(SUGGESTION, said, cancel).await?;
-        one_line(&answer, 120)
+        suggest_prompt(&self.shared, cancel).await
+    }
+
+    /// What the person may say next, asked without holding on to the session's handle meanwhile.
+    pub fn suggest_prompt_later(
+        &self,
+        cancel: CancellationToken,
+    ) -> impl Future<Output = Option<String>> + Send + 'static {
+        let shared = Arc::clone(&self.shared);
+        async move { suggest_prompt(&shared, &cancel).await }
     }
 
     /// What happened while the person was away.
     pub async fn away_summary(&self, cancel: &CancellationToken) -> Option<String> {
-        let said = self.end_of_conversation().await?;
-        let answer = self.ask_small(AWAY, said, cancel).await?;
+        let said = end_of_conversation(&self.shared).await?;
+        let answer = ask_small(&self.shared, AWAY, said, cancel).await?;
         let answer = answer.trim();
         (!answer.is_empty() && answer.chars().count() <= 600).then(|| answer.to_owned())
     }
@@ -68,64 +77,70 @@ impl SessionHandle {
             beginning(input, MOST_OF_ONE),
             beginning(output, MOST_OF_ONE)
         );
-        let answer = self.ask_small(TOOL_USE, question, cancel).await?;
+        let answer = ask_small(&self.shared, TOOL_USE, question, cancel).await?;
         one_line(&answer, 120)
     }
+}
 
-    async fn ask_small(
-        &self,
-        system: &str,
-        prompt: String,
-        cancel: &CancellationToken,
-    ) -> Option<String> {
-        let cancel = cancel.child_token();
-        let nested = Nested {
-            model: self.shared.catalog.small_fast_model().id,
-            system: system.to_owned(),
-            prompt,
-            tools: ToolRegistry::new(),
-            max_turns: 1,
-            cancel: cancel.clone(),
-            part: Part::Side,
-        };
-        let running = Box::pin(nested.run(&self.shared));
-        tokio::pin!(running);
-        let result = tokio::select! {
-            result = &mut running => result,
-            () = tokio::time::sleep(LIMIT) => {
-                cancel.cancel();
-                running.await
-            }
-        };
-        answer_of(&result).ok()
-    }
+async fn suggest_prompt(shared: &Shared, cancel: &CancellationToken) -> Option<String> {
+    let said = end_of_conversation(shared).await?;
+    let answer = ask_small(shared, SUGGESTION, said, cancel).await?;
+    one_line(&answer, 120)
+}
 
-    /// The last words of both sides, oldest first; `None` when nothing was said.
-    async fn end_of_conversation(&self) -> Option<String> {
-        self.shared.transcript.flush().await.ok()?;
-        let path = self.shared.transcript.path().to_owned();
-        let loaded = tokio::task::spawn_blocking(move || lathe_session::load_tail(&path))
-            .await
-            .ok()?
-            .ok()?;
-        let mut said: Vec<String> = Vec::new();
-        let mut length = 0;
-        for record in loaded.chain().iter().rev() {
-            let Record::Message(message) = &**record else {
-                continue;
-            };
-            let Some(words) = words_of(message) else {
-                continue;
-            };
-            length += words.len();
-            if length > MOST_CHARACTERS && !said.is_empty() {
-                break;
-            }
-            said.push(words);
+async fn ask_small(
+    shared: &Shared,
+    system: &str,
+    prompt: String,
+    cancel: &CancellationToken,
+) -> Option<String> {
+    let cancel = cancel.child_token();
+    let nested = Nested {
+        model: shared.catalog.small_fast_model().id,
+        system: system.to_owned(),
+        prompt,
+        tools: ToolRegistry::new(),
+        max_turns: 1,
+        cancel: cancel.clone(),
+        part: Part::Side,
+    };
+    let running = Box::pin(nested.run(shared));
+    tokio::pin!(running);
+    let result = tokio::select! {
+        result = &mut running => result,
+        () = tokio::time::sleep(LIMIT) => {
+            cancel.cancel();
+            running.await
         }
-        said.reverse();
-        (!said.is_empty()).then(|| said.join("\n\n"))
+    };
+    answer_of(&result).ok()
+}
+
+/// The last words of both sides, oldest first; `None` when nothing was said.
+async fn end_of_conversation(shared: &Shared) -> Option<String> {
+    shared.transcript.flush().await.ok()?;
+    let path = shared.transcript.path().to_owned();
+    let loaded = tokio::task::spawn_blocking(move || lathe_session::load_tail(&path))
+        .await
+        .ok()?
+        .ok()?;
+    let mut said: Vec<String> = Vec::new();
+    let mut length = 0;
+    for record in loaded.chain().iter().rev() {
+        let Record::Message(message) = &**record else {
+            continue;
+        };
+        let Some(words) = words_of(message) else {
+            continue;
+        };
+        length += words.len();
+        if length > MOST_CHARACTERS && !said.is_empty() {
+            break;
+        }
+        said.push(words);
     }
+    said.reverse();
+    (!said.is_empty()).then(|| said.join("\n\n"))
 }
 
 /// Who said what, without calls, results and what the harness added.

@@ -184,4 +184,5 @@ variables! {
     "LATHE" | "CLAUDECODE" => "set for commands", "", "`1` in every command that Lathe runs.";
     #[harmless] "LATHE_SCREEN_READER" => "tui", "", "`1` gives plain lines instead of a drawn screen, for screen readers.";
     #[harmless] "LATHE_TERMINAL_REWRAPS" => "tui", "by the terminal", "`0` or `1`: whether the terminal rewraps its lines when its width changes.";
+    #[harmless] "LATHE_PROMPT_SUGGESTIONS" => "tui", "by settings", "`0` or `1`: whether the next prompt is suggested, whatever settings say.";
 }

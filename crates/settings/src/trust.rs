@@ -141,6 +141,7 @@ const HARMLESS: &[&str] = &[
     "notifications",
     "verbose",
     "spinnerTipsEnabled",
+    "promptSuggestions",
     "prefersReducedMotion",
 ];
 

@@ -43,7 +43,7 @@ use std::time::Duration;
 
 /// How long anything may take before it counts as hanging. Generous: machines differ, and
 /// only a test that fails waits so long.
-pub const HANG_LIMIT: Duration = Duration::from_secs(180);
+pub const HANG_LIMIT: Duration = Duration::from_secs(300);
 
 /// The root of the workspace.
 #[must_use]

@@ -115,7 +115,9 @@ impl Terminal {
             .args(command.get_args())
             .env_clear()
             .env("TERM", "xterm-256color")
-            .env("LATHE_TERMINAL_REWRAPS", "0");
+            .env("LATHE_TERMINAL_REWRAPS", "0")
+            // A scripted model answers what a test asks; a test of suggestions switches them on.
+            .env("LATHE_PROMPT_SUGGESTIONS", "0");
         for (name, value) in command.get_envs() {
             if let Some(value) = value {
                 inside = inside.env(name, value);

@@ -390,12 +390,15 @@ impl App {
             return;
         }
         let shown = format!("{key}: {value}");
+        let mut settings = self
+            .session
+            .as_ref()
+            .map(lathe_engine::SessionHandle::settings)
+            .unwrap_or_default();
+        settings[key] = value.clone();
         self.save_setting(key, value);
-        match key {
-            "theme" => self.set_theme(text),
-            "editorMode" => self.vim = (text == "vim").then(crate::editor::vim::Vim::default),
-            _ => {}
-        }
+        // Not only when the engine has seen the file: a person who changes something looks at once.
+        self.apply_settings(&settings);
         self.remark(format!("{shown} (kept in your settings)"));
     }
 }
@@ -435,6 +438,11 @@ const CONFIG: &[(&str, &[&str], &str)] = &[
         "spinnerTipsEnabled",
         &["true", "false"],
         "hints while waiting",
+    ),
+    (
+        "promptSuggestions",
+        &["true", "false"],
+        "suggest what to say next, in the empty prompt",
     ),
     ("language", &[], "the language of the answers"),
     ("outputStyle", &[], "the style of the answers"),

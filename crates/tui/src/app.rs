@@ -17,16 +17,19 @@ use crate::keymap::Keymap;
 use crate::markdown::Look;
 use crate::screen::Screen;
 use crate::style::{ColorDepth, Encoder};
+use crate::suggestion::Suggestion;
 use crate::terminal::{self, ReaderControl};
 use crate::theme::Theme;
 use crate::transcript::TranscriptView;
+use crate::watching::{Contents, Watching};
 use lathe_engine::{EventStream, SessionHandle, SessionOptions};
 use lathe_protocol::event::{SessionState, TurnResult};
 use lathe_protocol::ids::RecordId;
 use lathe_protocol::op::{Op, Prompt};
 use lathe_protocol::permission::{PermissionMode, PermissionRequest};
 use lathe_settings::{Environment, Places};
-use std::collections::{HashSet, VecDeque};
+use serde_json::Value;
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -69,6 +72,10 @@ pub(crate) struct Queued {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wishes {
     pub(crate) reduced_motion: bool,
+    /// Hints while waiting.
+    pub(crate) tips: bool,
+    /// What may be said next, in the empty prompt.
+    pub(crate) suggestions: bool,
     pub(crate) notifications: Notify,
     pub(crate) light_background: bool,
     pub(crate) depth: ColorDepth,
@@ -130,6 +137,7 @@ pub(crate) struct App {
     /// Commands that need the session, typed before it is open.
     pub(crate) waiting_commands: Vec<(String, String)>,
     pub(crate) own_context: HashSet<RecordId>,
+    pub(crate) suggestion: Suggestion,
     pub(crate) completion: Option<Completion>,
     pub(crate) completion_closed: bool,
     pub(crate) files: Option<FileIndex>,
@@ -166,6 +174,11 @@ pub(crate) struct App {
     pub(crate) status_line: Option<String>,
     pub(crate) status_line_due: Option<Instant>,
     pub(crate) tip: usize,
+    pub(crate) watching: Option<Watching>,
+    /// What the watched files held when they were last read.
+    pub(crate) known_files: Contents,
+    /// The settings that were last applied, as far as they concern the terminal.
+    pub(crate) applied_settings: Option<BTreeMap<String, Value>>,
     pub(crate) draft_file: PathBuf,
     pub(crate) draft_due: Option<Instant>,
     pub(crate) saved_draft: Draft,
@@ -208,6 +221,8 @@ impl App {
             theme_name: "auto".to_owned(),
             wishes: Wishes {
                 reduced_motion: false,
+                tips: true,
+                suggestions: false,
                 notifications: Notify::Auto,
                 light_background,
                 depth,
@@ -228,6 +243,7 @@ impl App {
             queued: Vec::new(),
             waiting_commands: Vec::new(),
             own_context: HashSet::new(),
+            suggestion: Suggestion::default(),
             completion: None,
             completion_closed: false,
             files: None,
@@ -256,6 +272,9 @@ impl App {
             status_line: None,
             status_line_due: None,
             tip: fastrand_tip(),
+            watching: None,
+            known_files: Contents::new(),
+            applied_settings: None,
             draft_due: None,
             saved_draft: Draft::default(),
             failure: None,
@@ -401,6 +420,9 @@ impl App {
         if let Some((_, until)) = self.leave_hint {
             at(until);
         }
+        if let Some(due) = self.watching.as_ref().and_then(Watching::due) {
+            at(due);
+        }
         wake
     }
 
@@ -416,6 +438,7 @@ impl App {
         if self.leave_hint.is_some_and(|(_, until)| until <= now) {
             self.leave_hint = None;
         }
+        self.read_touched(now);
         self.dirty = true;
     }
 

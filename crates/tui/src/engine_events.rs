@@ -20,6 +20,7 @@ impl App {
                 self.model.clone_from(&init.model);
                 self.mode = init.permission_mode;
                 self.turn_began.get_or_insert_with(Instant::now);
+                self.suggestion.drop_it();
                 self.tip += 1;
             }
             Event::PromptAccepted { record } => self.prompt_accepted(&record),
@@ -157,6 +158,7 @@ impl App {
             Event::Notice { level, text } => {
                 self.compacting = false;
                 self.with_look(|conversation, look| conversation.notice(level, text, look));
+                self.settings_touched();
             }
             Event::TurnFinished(result) => self.turn_finished(&result),
             Event::SessionEnded => {}
@@ -311,6 +313,9 @@ impl App {
         self.jobs.branch(&self.places.environment.cwd);
         self.files = None;
         self.status_line_soon();
+        if result.terminal_reason == TerminalReason::Completed {
+            self.ask_suggestion();
+        }
     }
 }
 

@@ -18,6 +18,7 @@ pub(crate) enum Found {
     Settings {
         value: Box<Value>,
         keymap: Box<Keymap>,
+        files: crate::watching::Contents,
         problems: Vec<String>,
     },
     Trust(Vec<Bring>),
@@ -30,6 +31,15 @@ pub(crate) enum Found {
         matches: Vec<String>,
     },
     Branch(Option<String>),
+    Suggestion {
+        question: u64,
+        text: String,
+    },
+    /// The watcher of themes and key bindings runs.
+    Watching(Box<crate::watching::Watching>),
+    /// One of the watched files may have changed.
+    FilesTouched,
+    FilesRead(crate::watching::Contents),
     StatusLine(Result<String, String>),
     ShellProgress(String),
     ShellFinished {
@@ -111,10 +121,13 @@ impl Jobs {
                 trust,
             };
             let resolved = lathe_settings::load(&places, &options);
+            // Before they are taken apart: what changes from here on is noticed later.
+            let files = crate::watching::contents(&places.config_home);
             let (keymap, problems) = Keymap::load(&places.config_home.join("keybindings.json"));
             Some(Found::Settings {
                 value: Box::new(resolved.value),
                 keymap: Box::new(keymap),
+                files,
                 problems,
             })
         });

@@ -43,6 +43,7 @@ mod plain;
 mod screen;
 mod session;
 mod style;
+mod suggestion;
 mod table;
 mod terminal;
 mod text;
@@ -52,6 +53,7 @@ mod typing;
 mod view;
 #[cfg(test)]
 mod view_tests;
+mod watching;
 
 use app::{App, Leave};
 use futures::FutureExt as _;
@@ -122,6 +124,7 @@ pub async fn run(
         return Ended::Failed(panic_guard::message());
     };
     leave_screen(&mut app);
+    app.suggestion.drop_it();
     if let Some(session) = app.session.take() {
         session.send(Op::Interrupt { drop_queued: true });
         session.finish().await;

@@ -67,6 +67,7 @@ impl App {
         self.last_result = None;
         self.retry = None;
         self.questions.clear();
+        self.suggestion.drop_it();
         self.opening = true;
         let environment = self.places.environment.clone();
         let options = self.options.clone();
@@ -85,10 +86,13 @@ impl App {
             Found::Settings {
                 value,
                 keymap,
+                files,
                 problems,
             } => {
                 self.keymap = *keymap;
+                self.known_files = files;
                 self.apply_settings(&value);
+                self.announce(&value);
                 for problem in problems {
                     self.with_look(|conversation, look| {
                         conversation.notice(NoticeLevel::Warning, problem, look);
@@ -119,6 +123,10 @@ impl App {
             }
             Found::FileMatches { query, matches } => self.file_matches(&query, matches),
             Found::Branch(branch) => self.branch = branch,
+            Found::Suggestion { question, text } => self.suggestion.answered(question, text),
+            Found::Watching(watching) => self.watching = Some(*watching),
+            Found::FilesTouched => self.files_touched(),
+            Found::FilesRead(contents) => self.files_read(contents),
             Found::StatusLine(result) => match result {
                 Ok(text) => self.status_line = Some(text),
                 Err(error) => {
@@ -173,23 +181,39 @@ impl App {
         self.with_look(|conversation, look| conversation.notice(NoticeLevel::Warning, text, look));
     }
 
-    fn apply_settings(&mut self, value: &Value) {
+    /// Makes settings count that the terminal goes by.
+    pub(crate) fn apply_settings(&mut self, value: &Value) {
+        self.applied_settings = Some(crate::watching::concerned(value));
         let text = |key: &str| value.get(key).and_then(Value::as_str);
-        if let Some(name) = text("theme") {
-            let name = name.to_owned();
-            self.set_theme(&name);
+        let switch = |key: &str| value.get(key).and_then(Value::as_bool);
+        let name = text("theme").unwrap_or("auto");
+        if name != self.theme_name {
+            self.set_theme(name);
         }
-        if text("editorMode") == Some("vim") && self.vim.is_none() {
-            self.vim = Some(Vim::default());
+        match text("editorMode") {
+            Some("vim") if self.vim.is_none() => self.vim = Some(Vim::default()),
+            Some("vim") => {}
+            _ => self.vim = None,
         }
-        self.wishes.reduced_motion =
-            value.get("prefersReducedMotion").and_then(Value::as_bool) == Some(true);
+        self.wishes.reduced_motion = switch("prefersReducedMotion") == Some(true);
+        self.wishes.tips = switch("spinnerTipsEnabled") != Some(false);
+        let suggestions = self
+            .places
+            .environment
+            .variable("LATHE_PROMPT_SUGGESTIONS")
+            .filter(|value| !value.is_empty())
+            .map(|value| value != "0");
+        self.wishes.suggestions = suggestions.unwrap_or(switch("promptSuggestions") != Some(false));
         self.wishes.notifications = match text("notifications") {
             Some("bell") => Notify::Bell,
             Some("desktop") => Notify::Desktop,
             Some("off") => Notify::Off,
             _ => Notify::Auto,
         };
+    }
+
+    /// Says what the company wants to be said at the start.
+    fn announce(&mut self, value: &Value) {
         for line in value
             .get("companyAnnouncements")
             .and_then(Value::as_array)
@@ -301,6 +325,7 @@ impl App {
         }
         self.measure_context();
         self.status_line_soon();
+        self.watch_files();
     }
 
     fn not_opened(&mut self, error: &OpenError) {

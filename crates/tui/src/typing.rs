@@ -118,6 +118,7 @@ impl App {
     /// The prompt changed.
     pub(crate) fn edited(&mut self) {
         self.show_help = false;
+        self.suggestion.drop_it();
         self.completion_closed = false;
         self.history.reset();
         self.text_changed();
@@ -134,6 +135,8 @@ impl App {
             Action::Up => self.up(),
             Action::Down => self.down(),
             Action::Submit => self.enter(),
+            Action::Complete if self.completion.is_none() && self.accept_suggestion() => {}
+            Action::Right if self.editor.is_empty() && self.accept_suggestion() => {}
             Action::Complete => {
                 self.accept_completion();
             }

@@ -161,7 +161,7 @@ impl App {
                 ));
             } else if !self.conversation.todos.is_empty() && self.show_todos {
                 out.extend(cell::todos(&self.conversation.todos, look));
-            } else if began.elapsed() > Duration::from_secs(12) && !self.wishes.reduced_motion {
+            } else if began.elapsed() > Duration::from_secs(12) && self.wishes.tips {
                 let tip = TIPS[self.tip % TIPS.len()];
                 out.push(Line::styled(format!("  tip: {tip}"), theme.muted));
             }
@@ -266,7 +266,10 @@ impl App {
             {
                 line = Line::styled(mark, theme.muted);
             }
-            if self.conversation.cells.is_empty() && self.queued.is_empty() && !self.busy() {
+            if let Some(suggestion) = self.shown_suggestion() {
+                let room = self.prompt_columns().saturating_sub(1);
+                line.push(truncate(&clean(suggestion), room), theme.muted);
+            } else if self.conversation.cells.is_empty() && self.queued.is_empty() && !self.busy() {
                 let hint = if self.width() > 50 {
                     "Say what to do, or / for commands, ? for keys"
                 } else {
@@ -397,7 +400,9 @@ impl App {
                 Some('#') => hint = Line::styled("to remember: enter chooses where", theme.plan),
                 _ => {}
             }
-            let words = if !self.editor.is_empty() {
+            let words = if self.shown_suggestion().is_some() {
+                "tab takes the suggestion"
+            } else if !self.editor.is_empty() {
                 "enter send · shift+enter or \\ new line"
             } else if self.mode != PermissionMode::Default {
                 " (shift+tab changes it)"

@@ -186,6 +186,9 @@ pub struct Settings {
     pub agent: Option<String>,
     /// Instruction files that are never loaded, as patterns over absolute paths.
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// Whether what may be said next is suggested in the empty prompt, by the small model (default true).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt_suggestions: Option<bool>,
     pub instruction_excludes: Option<Vec<String>>,
     /// Descriptions that guide the classifier of auto mode.
     #[serde(skip_serializing_if = "Option::is_none")]

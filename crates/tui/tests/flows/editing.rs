@@ -381,3 +381,111 @@ fn a_hint_of_what_can_be_done_is_shown_by_a_question_mark() {
     terminal.send("a?");
     terminal.wait_for("❯ a?");
 }
+
+#[test]
+fn what_may_be_said_next_is_offered_and_taken_with_tab() {
+    let mut stage = Stage::replies([
+        Reply::text("it is fixed"),
+        Reply::text("now run the tests"),
+        Reply::text("all green"),
+        Reply::text("commit it"),
+    ]);
+    stage.home = stage.home.variable("LATHE_PROMPT_SUGGESTIONS", "1");
+    let terminal = stage.open();
+    terminal.say("fix it");
+    terminal.wait_for("❯ now run the tests");
+    terminal.wait_for("tab takes the suggestion");
+    terminal.send("\t");
+    terminal.wait("it in the prompt", |screen| {
+        screen.contains("❯ now run the tests") && screen.contains("enter send")
+    });
+    terminal.send("\r");
+    terminal.wait_for("● all green");
+    assert_eq!(
+        stage.server.message_requests()[2].last_user_text(),
+        "now run the tests"
+    );
+    // Typing goes over the suggestion.
+    terminal.wait_for("❯ commit it");
+    terminal.send("x");
+    terminal.wait("only what was typed", |screen| {
+        screen.contains("❯ x") && !screen.contains("commit it")
+    });
+    stage.server.finish();
+}
+
+#[test]
+fn no_suggestion_is_asked_for_when_settings_say_so() {
+    let mut stage = Stage::replies([Reply::text("one"), Reply::text("two")]);
+    stage.home = stage.home.variable("LATHE_PROMPT_SUGGESTIONS", "");
+    std::fs::write(
+        stage.home.config().join("settings.json"),
+        json!({"promptSuggestions": false}).to_string(),
+    )
+    .unwrap();
+    let terminal = stage.open();
+    terminal.say("first");
+    terminal.wait_for("● one");
+    terminal.wait_gone("esc to interrupt");
+    terminal.say("second");
+    terminal.wait_for("● two");
+    terminal.wait_gone("esc to interrupt");
+    assert_eq!(stage.server.message_requests().len(), 2);
+    stage.server.finish();
+}
+
+#[test]
+fn changed_key_bindings_count_at_once() {
+    let stage = Stage::replies([]);
+    let terminal = stage.open();
+    terminal.wait_for("claude");
+    let file = stage.home.config().join("keybindings.json");
+    std::fs::write(&file, json!({"prompt": {"ctrl+q": "stash"}}).to_string()).unwrap();
+    terminal.wait_for("the key bindings were read anew");
+    terminal.send("aside");
+    terminal.wait_for("❯ aside");
+    terminal.send("\x11");
+    terminal.wait_for("stashed");
+    std::fs::write(&file, json!({"prompt": {"ctrl+q": "fly"}}).to_string()).unwrap();
+    terminal.wait_for("action 'fly'");
+}
+
+#[test]
+fn a_changed_theme_is_seen_at_once() {
+    let mut stage = Stage::replies([]);
+    stage.home = stage.home.variable("COLORTERM", "truecolor");
+    let themes = stage.home.config().join("themes");
+    std::fs::create_dir_all(&themes).unwrap();
+    std::fs::write(
+        themes.join("mine.json"),
+        json!({"muted": "#010203"}).to_string(),
+    )
+    .unwrap();
+    std::fs::write(
+        stage.home.config().join("settings.json"),
+        json!({"theme": "mine"}).to_string(),
+    )
+    .unwrap();
+    let terminal = stage.open();
+    terminal.wait_for_bytes("38;2;1;2;3");
+    terminal.wait_for("claude");
+    std::fs::write(
+        themes.join("mine.json"),
+        json!({"muted": "#070809"}).to_string(),
+    )
+    .unwrap();
+    terminal.wait_for_bytes("38;2;7;8;9");
+}
+
+#[test]
+fn a_changed_setting_of_the_terminal_counts_at_once() {
+    let stage = Stage::replies([]);
+    let terminal = stage.open();
+    terminal.wait_for("claude");
+    std::fs::write(
+        stage.home.config().join("settings.json"),
+        json!({"editorMode": "vim"}).to_string(),
+    )
+    .unwrap();
+    terminal.wait_for("INSERT");
+}
