@@ -1,8 +1,19 @@
 //! Output styles: how the model talks, chosen by name.
+//!
+//! A style is a Markdown file in `output-styles/` whose body goes into the system prompt. Unless it says
+//! `keep-coding-instructions: true`, it takes the place of what the prompt says about writing code.
 
-use crate::source::ExtensionSource;
+use crate::fields::Fields;
+use crate::files::{self, Reach};
+use crate::front_matter;
+use crate::problem::Problem;
+use crate::source::{ExtensionSource, Kind, Sources};
+use indexmap::IndexMap;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// The name of the style that changes nothing.
+pub const DEFAULT: &str = "default";
 
 /// An output style.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -22,3 +33,134 @@ pub struct OutputStyle {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
 }
+
+/// All output styles, by name.
+#[derive(Debug, Clone, Default)]
+pub struct OutputStyles {
+    styles: IndexMap<String, OutputStyle>,
+    /// What is wrong with files.
+    pub problems: Vec<Problem>,
+}
+
+impl OutputStyles {
+    /// Reads every source; the strongest of a name counts.
+    #[must_use]
+    pub fn load(sources: &Sources) -> Self {
+        let mut styles = Self::default();
+        styles.styles.insert(
+            DEFAULT.to_owned(),
+            OutputStyle {
+                name: DEFAULT.to_owned(),
+                description: "Does the work and says what matters, briefly".to_owned(),
+                prompt: String::new(),
+                keep_coding_instructions: true,
+                source: ExtensionSource::Builtin,
+                path: None,
+            },
+        );
+        for (name, text) in BUILTIN {
+            let file = PathBuf::from(format!("built-in:{name}"));
+            styles.add_text(&file, text, &ExtensionSource::Builtin, "");
+        }
+        for plugin in &sources.plugins {
+            let source = ExtensionSource::Plugin(plugin.name.clone());
+            for path in &plugin.output_styles {
+                let files = if path.is_dir() {
+                    let files = files::markdown_files(path, &mut styles.problems);
+                    files.into_iter().map(|file| path.join(file)).collect()
+                } else {
+                    vec![path.clone()]
+                };
+                for file in files {
+                    styles.add(&file, Reach::Inside(&plugin.root), &source, &plugin.name);
+                }
+            }
+        }
+        for folder in sources.folders(Kind::OutputStyles).into_iter().rev() {
+            let reach = if folder.trusted {
+                Reach::Anywhere
+            } else {
+                Reach::Inside(&folder.base)
+            };
+            for file in files::markdown_files(&folder.path, &mut styles.problems) {
+                styles.add(&folder.path.join(file), reach, &folder.source, "");
+            }
+        }
+        styles
+    }
+
+    fn add(&mut self, file: &Path, reach: Reach<'_>, source: &ExtensionSource, prefix: &str) {
+        if let Some(text) = files::read(file, reach, &mut self.problems) {
+            self.add_text(file, &text, source, prefix);
+        }
+    }
+
+    fn add_text(&mut self, file: &Path, text: &str, source: &ExtensionSource, prefix: &str) {
+        let mut document = front_matter::parse(file, text, &mut self.problems);
+        let prompt = std::mem::take(&mut document.body);
+        let mut fields = Fields::of_document(file, &mut document, &mut self.problems);
+        let stem = || {
+            file.file_stem()
+                .map(|name| name.to_string_lossy().into_owned())
+                .unwrap_or_default()
+        };
+        let mut name = fields.text("name").unwrap_or_else(stem);
+        if !prefix.is_empty() {
+            name = format!("{prefix}:{name}");
+        }
+        if prompt.trim().is_empty() {
+            fields.report_fatal(
+                "",
+                format!("the output style {name} says nothing, so it doesn't count"),
+                "write below the front matter how the model should talk",
+            );
+            return;
+        }
+        if name.eq_ignore_ascii_case(DEFAULT) {
+            fields.report_fatal(
+                "name",
+                "'default' is the style that changes nothing, so this one doesn't count",
+                "give it another name",
+            );
+            return;
+        }
+        let style = OutputStyle {
+            description: fields.text("description").unwrap_or_default(),
+            keep_coding_instructions: fields.flag("keep-coding-instructions").unwrap_or(false),
+            prompt,
+            source: source.clone(),
+            path: file.is_absolute().then(|| file.to_path_buf()),
+            name: name.clone(),
+        };
+        self.styles.insert(name, style);
+    }
+
+    /// The style of a name; case doesn't matter.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&OutputStyle> {
+        self.styles.get(name).or_else(|| {
+            self.styles
+                .values()
+                .find(|style| style.name.eq_ignore_ascii_case(name))
+        })
+    }
+
+    /// All styles, the default first.
+    pub fn iter(&self) -> impl Iterator<Item = &OutputStyle> {
+        self.styles.values()
+    }
+
+    /// Their names, the default first.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.styles.keys().cloned().collect()
+    }
+}
+
+const BUILTIN: [(&str, &str); 2] = [
+    (
+        "explanatory",
+        include_str!("../prompts/styles/explanatory.md"),
+    ),
+    ("learning", include_str!("../prompts/styles/learning.md")),
+];

@@ -42,6 +42,29 @@ pub struct PluginContribution {
 }
 
 impl PluginContribution {
+    /// What its files may name: `CLAUDE_PLUGIN_ROOT`, `CLAUDE_PLUGIN_DATA` (also with `LATHE_`) and
+    /// `user_config.KEY`, with their values.
+    #[must_use]
+    pub fn variables(&self) -> Vec<(String, String)> {
+        let mut variables = Vec::new();
+        let mut add = |name: &str, value: &std::path::Path| {
+            for brand in ["CLAUDE", "LATHE"] {
+                variables.push((
+                    format!("{brand}_PLUGIN_{name}"),
+                    value.display().to_string(),
+                ));
+            }
+        };
+        add("ROOT", &self.root);
+        if let Some(data) = &self.data {
+            add("DATA", data);
+        }
+        for (key, value) in &self.user_config {
+            variables.push((format!("user_config.{key}"), value.clone()));
+        }
+        variables
+    }
+
     /// A text with the plugin's variables filled in: `${CLAUDE_PLUGIN_ROOT}`, `${CLAUDE_PLUGIN_DATA}`
     /// (also with `LATHE_`) and `${user_config.KEY}`. An unknown key stays as it is.
     #[must_use]
@@ -49,18 +72,9 @@ impl PluginContribution {
         if !text.contains("${") {
             return text.to_owned();
         }
-        let root = self.root.to_string_lossy();
-        let mut text = text
-            .replace("${CLAUDE_PLUGIN_ROOT}", &root)
-            .replace("${LATHE_PLUGIN_ROOT}", &root);
-        if let Some(data) = &self.data {
-            let data = data.to_string_lossy();
-            text = text
-                .replace("${CLAUDE_PLUGIN_DATA}", &data)
-                .replace("${LATHE_PLUGIN_DATA}", &data);
-        }
-        for (key, value) in &self.user_config {
-            text = text.replace(&format!("${{user_config.{key}}}"), value);
+        let mut text = text.to_owned();
+        for (name, value) in self.variables() {
+            text = text.replace(&format!("${{{name}}}"), &value);
         }
         text
     }

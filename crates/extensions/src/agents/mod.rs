@@ -5,15 +5,24 @@
 //! source; the strongest definition of a name counts and the ones that it hides are kept for
 //! listings.
 
+mod read;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use read::EFFORTS;
+
+use crate::files::{self, Reach};
+use crate::plugin::PluginContribution;
 use crate::problem::Problem;
-use crate::source::{ExtensionSource, Sources};
+use crate::source::{ExtensionSource, Folder, Kind, Sources};
 use indexmap::IndexMap;
 use lathe_protocol::permission::PermissionMode;
 use lathe_settings::schema::{Effort, HookGroup};
+use read::Standing;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Who a sub-agent is.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -32,7 +41,7 @@ pub struct AgentDefinition {
     /// Tools that it may not use.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub disallowed_tools: Vec<String>,
-    /// An alias or a model's name; `None` is the parent's (`inherit`).
+    /// An alias or a model's name, or [`SMALL_MODEL`]; `None` is the parent's (`inherit`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Its permission mode; `None` is the parent's.
@@ -156,23 +165,147 @@ impl AgentCatalog {
     /// object of definitions by name, later ones stronger.
     #[must_use]
     pub fn load(sources: &Sources, flags: &[Value]) -> Self {
-        let _ = (sources, flags);
-        Self::default()
+        let mut catalog = Self::builtin();
+        for plugin in &sources.plugins {
+            catalog.load_plugin(plugin);
+        }
+        // Weakest first: a later definition of the same name counts.
+        for folder in sources.folders(Kind::Agents).into_iter().rev() {
+            if folder.source == ExtensionSource::Managed {
+                // Stronger than flags, which come in between.
+                continue;
+            }
+            catalog.load_folder(&folder);
+        }
+        for flag in flags {
+            catalog.load_json(flag);
+        }
+        for folder in sources.folders(Kind::Agents) {
+            if folder.source == ExtensionSource::Managed {
+                catalog.load_folder(&folder);
+            }
+        }
+        catalog
+    }
+
+    /// The agents that come with Lathe.
+    #[must_use]
+    pub fn builtin() -> Self {
+        let mut catalog = Self::default();
+        let standing = Standing {
+            source: ExtensionSource::Builtin,
+            trusted: true,
+        };
+        for (name, text) in BUILTIN {
+            let file = PathBuf::from(format!("built-in:{name}"));
+            if let Some(definition) = read::of_text(&file, text, &standing, &mut catalog.problems) {
+                catalog.insert(definition);
+            }
+        }
+        catalog
+    }
+
+    fn load_folder(&mut self, folder: &Folder) {
+        let standing = Standing {
+            source: folder.source.clone(),
+            trusted: folder.trusted,
+        };
+        let reach = if folder.trusted {
+            Reach::Anywhere
+        } else {
+            Reach::Inside(&folder.base)
+        };
+        for file in files::markdown_files(&folder.path, &mut self.problems) {
+            let path = folder.path.join(file);
+            if let Some(definition) = read::of_file(&path, reach, &standing, &mut self.problems) {
+                self.insert(definition);
+            }
+        }
+    }
+
+    fn load_plugin(&mut self, plugin: &PluginContribution) {
+        let standing = Standing {
+            source: ExtensionSource::Plugin(plugin.name.clone()),
+            trusted: plugin.trusted,
+        };
+        let reach = Reach::Inside(&plugin.root);
+        for path in &plugin.agents {
+            let files = if path.is_dir() {
+                let files = files::markdown_files(path, &mut self.problems);
+                files.into_iter().map(|file| path.join(file)).collect()
+            } else {
+                vec![path.clone()]
+            };
+            for file in files {
+                if let Some(mut definition) =
+                    read::of_file(&file, reach, &standing, &mut self.problems)
+                {
+                    definition.name = format!("{}:{}", plugin.name, definition.name);
+                    definition.prompt = plugin.expand(&definition.prompt);
+                    self.insert(definition);
+                }
+            }
+        }
+    }
+
+    /// Adds the definitions of a JSON object, as `--agents` and SDK hosts give it. Gives whether it
+    /// was an object.
+    pub fn load_json(&mut self, json: &Value) -> bool {
+        let file = Path::new("--agents");
+        let Value::Object(entries) = json else {
+            self.problems.push(
+                Problem::fatal(file, "is not a JSON object of agents by name")
+                    .fix("write {\"name\": {\"description\": …, \"prompt\": …}}"),
+            );
+            return false;
+        };
+        for (name, entry) in entries {
+            if let Some(definition) = read::of_json(file, name, entry, &mut self.problems) {
+                self.insert(definition);
+            }
+        }
+        true
     }
 
     /// The agent of a name: as written, else by case, else a plugin's own without its prefix where
     /// only one has it.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&AgentDefinition> {
-        self.agents.get(name)
+        if let Some(found) = self.agents.get(name) {
+            return Some(found);
+        }
+        let only = |test: &dyn Fn(&str) -> bool| {
+            let mut found = self.agents.values().filter(|agent| test(&agent.name));
+            let first = found.next();
+            first.filter(|_| found.next().is_none())
+        };
+        only(&|known| known.eq_ignore_ascii_case(name)).or_else(|| {
+            only(&|known| {
+                known
+                    .rsplit_once(':')
+                    .is_some_and(|(_, short)| short.eq_ignore_ascii_case(name))
+            })
+        })
     }
 
-    /// All agents, in the order of their names within each source.
+    /// The names that someone who wrote `name` may have meant.
+    #[must_use]
+    pub fn nearest(&self, name: &str) -> Option<&str> {
+        lathe_settings::nearest::nearest(name, self.agents.keys().map(String::as_str))
+    }
+
+    /// All agents, weakest source first.
     pub fn iter(&self) -> impl Iterator<Item = &AgentDefinition> {
         self.agents.values()
     }
 
-    /// Adds a definition; the stronger of two with one name counts.
+    /// Keeps the agents that a test likes.
+    pub fn retain(&mut self, keep: impl Fn(&AgentDefinition) -> bool) {
+        self.agents.retain(|_, agent| keep(agent));
+    }
+
+    /// Adds a definition; the stronger of two with one name counts, of two that are equally strong
+    /// the one that came last.
     pub fn insert(&mut self, definition: AgentDefinition) {
         match self.agents.get(&definition.name) {
             Some(existing) if existing.source > definition.source => self.hidden.push(definition),
@@ -196,3 +329,25 @@ impl AgentCatalog {
         self.agents.is_empty()
     }
 }
+
+/// The model name of the session's small model in definitions that come with Lathe.
+pub const SMALL_MODEL: &str = "small";
+
+/// What comes with Lathe: the file's name and its text.
+const BUILTIN: [(&str, &str); 6] = [
+    (
+        "general-purpose",
+        include_str!("../../prompts/agents/general-purpose.md"),
+    ),
+    ("Explore", include_str!("../../prompts/agents/explore.md")),
+    ("Plan", include_str!("../../prompts/agents/plan.md")),
+    (
+        "verification",
+        include_str!("../../prompts/agents/verification.md"),
+    ),
+    ("guide", include_str!("../../prompts/agents/guide.md")),
+    (
+        "statusline-setup",
+        include_str!("../../prompts/agents/statusline-setup.md"),
+    ),
+];

@@ -1,0 +1,290 @@
+//! From a file or a JSON entry to a definition.
+
+use super::{AgentDefinition, AgentMcpServer, AgentMemory, Isolation};
+use crate::fields::Fields;
+use crate::files::{self, Reach};
+use crate::front_matter;
+use crate::problem::Problem;
+use crate::source::ExtensionSource;
+use lathe_protocol::permission::PermissionMode;
+use lathe_settings::schema::Effort;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// How hard the model may be told to work.
+pub(crate) const EFFORTS: [(&str, Effort); 5] = [
+    ("low", Effort::Low),
+    ("medium", Effort::Medium),
+    ("high", Effort::High),
+    ("xhigh", Effort::Xhigh),
+    ("max", Effort::Max),
+];
+
+const MODES: [(&str, PermissionMode); 6] = [
+    ("default", PermissionMode::Default),
+    ("acceptEdits", PermissionMode::AcceptEdits),
+    ("plan", PermissionMode::Plan),
+    ("dontAsk", PermissionMode::DontAsk),
+    ("bypassPermissions", PermissionMode::BypassPermissions),
+    ("auto", PermissionMode::Auto),
+];
+
+/// Colours that faces know.
+const COLORS: [&str; 9] = [
+    "red",
+    "blue",
+    "green",
+    "yellow",
+    "purple",
+    "orange",
+    "pink",
+    "cyan",
+    "automatic",
+];
+
+/// The longest name.
+const LONGEST_NAME: usize = 64;
+
+/// What a definition may say, by where it comes from.
+#[derive(Debug, Clone)]
+pub(crate) struct Standing {
+    pub(crate) source: ExtensionSource,
+    /// Whether hooks, servers and wider permissions of it count.
+    pub(crate) trusted: bool,
+}
+
+/// Reads a file. `None` for one that isn't an agent (it has no name) or can't be one (reported).
+pub(crate) fn of_file(
+    file: &Path,
+    reach: Reach<'_>,
+    standing: &Standing,
+    problems: &mut Vec<Problem>,
+) -> Option<AgentDefinition> {
+    let text = files::read(file, reach, problems)?;
+    let mut definition = of_text(file, &text, standing, problems)?;
+    definition.path = Some(file.to_path_buf());
+    Some(definition)
+}
+
+/// Reads a text.
+pub(crate) fn of_text(
+    file: &Path,
+    text: &str,
+    standing: &Standing,
+    problems: &mut Vec<Problem>,
+) -> Option<AgentDefinition> {
+    let mut found = Vec::new();
+    let mut document = front_matter::parse(file, text, &mut found);
+    let body = std::mem::take(&mut document.body);
+    let mut fields = Fields::of_document(file, &mut document, &mut found);
+    // Without a name it could be a note beside the agents; nothing about it is reported.
+    if !fields.has("name") {
+        return None;
+    }
+    let definition = definition(&mut fields, body, standing);
+    problems.append(&mut found);
+    definition
+}
+
+/// Reads one entry of the JSON that `--agents` and SDK hosts give.
+pub(crate) fn of_json(
+    file: &Path,
+    name: &str,
+    entry: &Value,
+    problems: &mut Vec<Problem>,
+) -> Option<AgentDefinition> {
+    let Value::Object(object) = entry else {
+        problems.push(
+            Problem {
+                fatal: true,
+                ..Problem::field(file, name, "is not an object")
+            }
+            .fix("write {\"description\": …, \"prompt\": …}"),
+        );
+        return None;
+    };
+    let mut object = object.clone();
+    object.insert("name".to_owned(), name.into());
+    let standing = Standing {
+        source: ExtensionSource::Flag,
+        trusted: true,
+    };
+    let prompt = object.remove("prompt");
+    let mut fields = Fields::of_json(file, name, &object, problems);
+    let prompt = match prompt {
+        Some(Value::String(prompt)) => prompt,
+        Some(_) => {
+            fields.report_fatal("prompt", "should be words", "write \"prompt\": \"…\"");
+            return None;
+        }
+        None => String::new(),
+    };
+    definition(&mut fields, prompt, &standing)
+}
+
+fn definition(
+    fields: &mut Fields<'_>,
+    prompt: String,
+    standing: &Standing,
+) -> Option<AgentDefinition> {
+    let name = fields.text("name")?;
+    if !is_name(&name) {
+        fields.report_fatal(
+            "name",
+            format!("'{name}' can't be a name, so the agent doesn't count"),
+            "letters, digits, '-', '_' and ':', at most 64",
+        );
+        return None;
+    }
+    let Some(description) = fields.text("description") else {
+        fields.report_fatal(
+            "description",
+            format!("the agent {name} has none, so it doesn't count"),
+            "say when the agent should be used",
+        );
+        return None;
+    };
+    if prompt.trim().is_empty() {
+        fields.report_fatal(
+            "prompt",
+            format!("the agent {name} has none, so it doesn't count"),
+            "write the agent's instructions below the front matter",
+        );
+        return None;
+    }
+    let mut definition =
+        AgentDefinition::new(name, description, prompt.trim(), standing.source.clone());
+    definition.tools = fields
+        .tools("tools")
+        .filter(|tools| !tools.iter().any(|tool| tool == "*"));
+    definition.disallowed_tools = fields.tools("disallowedTools").unwrap_or_default();
+    definition.model = fields
+        .text("model")
+        .filter(|model| !model.eq_ignore_ascii_case("inherit"));
+    definition.max_turns = fields.count("maxTurns");
+    definition.skills = fields.names("skills").unwrap_or_default();
+    definition.memory = fields.choice(
+        "memory",
+        &[
+            ("user", AgentMemory::User),
+            ("project", AgentMemory::Project),
+            ("local", AgentMemory::Local),
+        ],
+    );
+    definition.isolation = fields.choice("isolation", &[("worktree", Isolation::Worktree)]);
+    definition.background = fields.flag("background");
+    definition.color = color(fields);
+    definition.effort = fields.choice("effort", &EFFORTS);
+    definition.omit_instructions = fields.flag("omitInstructions").unwrap_or(false);
+    definition.initial_prompt = fields.text("initialPrompt");
+    definition.permission_mode = fields.choice("permissionMode", &MODES);
+    definition.mcp_servers = servers(fields);
+    definition.hooks = fields.hooks();
+    hold_back(&mut definition, fields, standing);
+    Some(definition)
+}
+
+/// Takes away what a definition of this standing may not say: a plugin's and an untrusted folder's
+/// can't run anything and can't widen what is allowed.
+fn hold_back(definition: &mut AgentDefinition, fields: &mut Fields<'_>, standing: &Standing) {
+    let of_plugin = matches!(standing.source, ExtensionSource::Plugin(_));
+    if standing.trusted && !of_plugin {
+        return;
+    }
+    let why = if of_plugin {
+        "doesn't count in an agent of a plugin"
+    } else {
+        "doesn't count until the folder is trusted"
+    };
+    if !definition.hooks.is_empty() {
+        definition.hooks.clear();
+        fields.report("hooks", why, None);
+    }
+    if definition
+        .mcp_servers
+        .iter()
+        .any(|server| matches!(server, AgentMcpServer::Inline(_)))
+    {
+        definition
+            .mcp_servers
+            .retain(|server| matches!(server, AgentMcpServer::Named(_)));
+        fields.report("mcpServers", why, None);
+    }
+    if definition.permission_mode.is_some_and(|mode| {
+        matches!(
+            mode,
+            PermissionMode::AcceptEdits | PermissionMode::BypassPermissions | PermissionMode::Auto
+        )
+    }) {
+        definition.permission_mode = None;
+        fields.report("permissionMode", why, None);
+    }
+}
+
+/// Whether a text can be a name: it stands in rules, file names and lists.
+#[must_use]
+pub(crate) fn is_name(name: &str) -> bool {
+    name.chars().count() <= LONGEST_NAME
+        && name
+            .chars()
+            .all(|letter| letter.is_alphanumeric() || matches!(letter, '-' | '_' | ':' | '.' | ' '))
+        && name.starts_with(char::is_alphanumeric)
+}
+
+fn color(fields: &mut Fields<'_>) -> Option<String> {
+    let color = fields.text("color")?;
+    let is_hex = color.strip_prefix('#').is_some_and(|digits| {
+        matches!(digits.len(), 3 | 6) && digits.chars().all(|digit| digit.is_ascii_hexdigit())
+    });
+    if is_hex || COLORS.contains(&color.to_lowercase().as_str()) {
+        return Some(color.to_lowercase());
+    }
+    fields.report(
+        "color",
+        format!("there is no colour '{color}' here"),
+        Some(&format!("one of {}, or #rrggbb", COLORS.join(", "))),
+    );
+    None
+}
+
+/// Names of the session's servers, and servers of its own by name.
+fn servers(fields: &mut Fields<'_>) -> Vec<AgentMcpServer> {
+    let mut servers = Vec::new();
+    let mut wrong = false;
+    let inline = |map: &serde_json::Map<String, Value>| {
+        let map: BTreeMap<String, Value> = map
+            .iter()
+            .map(|(name, config)| (name.clone(), config.clone()))
+            .collect();
+        AgentMcpServer::Inline(map)
+    };
+    match fields.value("mcpServers").cloned() {
+        None => {}
+        Some(Value::String(names)) => servers.extend(
+            names
+                .split([',', ' '])
+                .filter(|name| !name.is_empty())
+                .map(|name| AgentMcpServer::Named(name.to_owned())),
+        ),
+        Some(Value::Object(map)) => servers.push(inline(&map)),
+        Some(Value::Array(items)) => {
+            for item in items {
+                match item {
+                    Value::String(name) => servers.push(AgentMcpServer::Named(name)),
+                    Value::Object(map) => servers.push(inline(&map)),
+                    _ => wrong = true,
+                }
+            }
+        }
+        Some(_) => wrong = true,
+    }
+    if wrong {
+        fields.report(
+            "mcpServers",
+            "should be names of servers, or servers as in .mcp.json; the rest counts",
+            None,
+        );
+    }
+    servers
+}

@@ -1,0 +1,306 @@
+use super::*;
+use lathe_settings::{Environment, Places, Trust};
+use serde_json::json;
+use tempfile::TempDir;
+
+struct Surroundings {
+    _folder: TempDir,
+    root: PathBuf,
+    places: Places,
+}
+
+/// A home, a repository with a folder inside, and a company's folder.
+fn surroundings() -> Surroundings {
+    let folder = tempfile::tempdir().unwrap();
+    let root = std::fs::canonicalize(folder.path()).unwrap();
+    for path in ["home", "repo/.git", "repo/inner", "managed"] {
+        std::fs::create_dir_all(root.join(path)).unwrap();
+    }
+    let environment = Environment {
+        home: Some(root.join("home")),
+        cwd: root.join("repo/inner"),
+        ..Environment::default()
+    };
+    let places = Places::with_managed(environment, root.join("managed"));
+    Surroundings {
+        _folder: folder,
+        root,
+        places,
+    }
+}
+
+fn write(root: &Path, file: &str, text: &str) {
+    let file = root.join(file);
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(file, text).unwrap();
+}
+
+fn agent(description: &str) -> String {
+    format!("---\nname: worker\ndescription: {description}\n---\nPrompt of {description}.\n")
+}
+
+fn load(at: &Surroundings, trust: &Trust, flags: &[Value]) -> AgentCatalog {
+    AgentCatalog::load(&Sources::new(&at.places, trust, None), flags)
+}
+
+#[test]
+fn the_built_in_agents_are_whole_and_small() {
+    let catalog = AgentCatalog::builtin();
+    assert_eq!(catalog.problems, []);
+    let names: Vec<&str> = catalog.iter().map(|agent| agent.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "general-purpose",
+            "Explore",
+            "Plan",
+            "verification",
+            "guide",
+            "statusline-setup"
+        ]
+    );
+    let explore = catalog.get("explore").unwrap();
+    assert_eq!(explore.model.as_deref(), Some(SMALL_MODEL));
+    assert!(explore.omit_instructions);
+    assert!(explore.disallowed_tools.contains(&"Write".to_owned()));
+    assert_eq!(catalog.get("verification").unwrap().background, Some(true));
+    let total: usize = BUILTIN.iter().map(|(_, text)| text.len()).sum();
+    assert!(total <= 7_168, "the built-in agents have {total} bytes");
+    for (name, text) in BUILTIN {
+        assert!(text.len() <= 1_536, "{name} has {} bytes", text.len());
+    }
+}
+
+#[test]
+fn the_strongest_definition_of_a_name_counts() {
+    let at = surroundings();
+    let root = &at.root;
+    let look = |flags: &[Value]| {
+        load(&at, &Trust::Trusted, flags)
+            .get("worker")
+            .map(|agent| (agent.description.clone(), agent.source.clone()))
+    };
+    assert_eq!(look(&[]), None);
+    let steps = [
+        (
+            "home/.claude/agents/w.md",
+            "home-claude",
+            ExtensionSource::User,
+        ),
+        (
+            "home/.lathe/agents/w.md",
+            "home-lathe",
+            ExtensionSource::User,
+        ),
+        (
+            "repo/.claude/agents/deep/w.md",
+            "repo-claude",
+            ExtensionSource::Project,
+        ),
+        (
+            "repo/.lathe/agents/w.md",
+            "repo-lathe",
+            ExtensionSource::Project,
+        ),
+        (
+            "repo/inner/.claude/agents/w.md",
+            "inner",
+            ExtensionSource::Project,
+        ),
+    ];
+    for (file, description, source) in steps {
+        write(root, file, &agent(description));
+        assert_eq!(look(&[]), Some((description.to_owned(), source)));
+    }
+    let first = json!({"worker": {"description": "flag-1", "prompt": "x"}});
+    let second = json!({"worker": {"description": "flag-2", "prompt": "x"}});
+    assert_eq!(
+        look(&[first.clone(), second]),
+        Some(("flag-2".to_owned(), ExtensionSource::Flag))
+    );
+    write(root, "managed/agents/w.md", &agent("managed"));
+    let catalog = load(&at, &Trust::Trusted, &[first]);
+    assert_eq!(catalog.get("worker").unwrap().description, "managed");
+    assert_eq!(catalog.hidden.len(), 6);
+    assert_eq!(catalog.problems, []);
+}
+
+#[test]
+fn every_key_is_read() {
+    let at = surroundings();
+    write(
+        &at.root,
+        "repo/.lathe/agents/full.md",
+        "---\nname: full\ndescription: \"All: keys\"\ntools: Read, Bash(git log:*), Agent(a, b)\ndisallowed-tools: [Write]\nmodel: opus\npermissionMode: acceptEdits\nmaxTurns: 7\nskills: [one, two]\nmcpServers:\n  - github\n  - own:\n      command: serve\nhooks:\n  PreToolUse:\n    - matcher: Bash\n      hooks:\n        - type: command\n          command: check\nmemory: project\nisolation: worktree\nbackground: true\ncolor: Blue\neffort: high\nomitInstructions: true\n---\nDo it.\n",
+    );
+    let catalog = load(&at, &Trust::Trusted, &[]);
+    assert_eq!(catalog.problems, []);
+    let agent = catalog.get("full").unwrap();
+    assert_eq!(
+        agent.tools.as_deref().unwrap(),
+        ["Read", "Bash(git log:*)", "Agent(a, b)"]
+    );
+    assert_eq!(agent.disallowed_tools, ["Write"]);
+    assert_eq!(agent.model.as_deref(), Some("opus"));
+    assert_eq!(agent.permission_mode, Some(PermissionMode::AcceptEdits));
+    assert_eq!(agent.max_turns, Some(7));
+    assert_eq!(agent.skills, ["one", "two"]);
+    assert_eq!(agent.mcp_servers[0], AgentMcpServer::Named("github".into()));
+    assert!(
+        matches!(&agent.mcp_servers[1], AgentMcpServer::Inline(map) if map["own"]["command"] == "serve")
+    );
+    assert_eq!(agent.hooks["PreToolUse"].len(), 1);
+    assert_eq!(agent.memory, Some(AgentMemory::Project));
+    assert_eq!(agent.isolation, Some(Isolation::Worktree));
+    assert_eq!(agent.background, Some(true));
+    assert_eq!(agent.color.as_deref(), Some("blue"));
+    assert_eq!(agent.effort, Some(Effort::High));
+    assert!(agent.omit_instructions);
+    assert_eq!(agent.prompt, "Do it.");
+}
+
+#[test]
+fn nothing_of_an_untrusted_folder_runs_or_widens_anything() {
+    let at = surroundings();
+    write(
+        &at.root,
+        "repo/.lathe/agents/x.md",
+        "---\nname: x\ndescription: d\npermissionMode: bypassPermissions\nmcpServers: {own: {command: evil}}\nhooks: {Stop: [{hooks: [{type: command, command: evil}]}]}\n---\nPrompt\n",
+    );
+    let catalog = load(&at, &Trust::Untrusted, &[]);
+    let agent = catalog.get("x").unwrap();
+    assert!(agent.hooks.is_empty() && agent.mcp_servers.is_empty());
+    assert_eq!(agent.permission_mode, None);
+    assert_eq!(catalog.problems.len(), 3);
+    assert!(catalog.problems.iter().all(|problem| !problem.fatal));
+}
+
+#[test]
+fn a_bad_field_is_reported_with_its_line_and_the_rest_counts() {
+    let at = surroundings();
+    write(
+        &at.root,
+        "repo/.lathe/agents/x.md",
+        "---\nname: x\ndescription: d\nmaxTurns: many\nmemory: everywhere\nbackground: yes\ncolor: octarine\neffort: huge\nmodel: inherit\ntools: '*'\n---\nPrompt\n",
+    );
+    let catalog = load(&at, &Trust::Trusted, &[]);
+    let agent = catalog.get("x").unwrap();
+    assert_eq!(
+        (agent.max_turns, agent.memory, agent.background),
+        (None, None, None)
+    );
+    assert_eq!((&agent.model, &agent.tools), (&None, &None));
+    let found: Vec<(&str, Option<usize>)> = catalog
+        .problems
+        .iter()
+        .map(|problem| (problem.field.as_str(), problem.line))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("maxTurns", Some(4)),
+            ("memory", Some(5)),
+            ("background", Some(6)),
+            ("color", Some(7)),
+            ("effort", Some(8))
+        ]
+    );
+}
+
+#[test]
+fn notes_are_ignored_and_what_lacks_something_is_reported() {
+    let at = surroundings();
+    let root = &at.root;
+    write(
+        root,
+        "repo/.lathe/agents/README.md",
+        "# Our agents\n\nNotes.\n",
+    );
+    write(
+        root,
+        "repo/.lathe/agents/note.md",
+        "---\ntitle: 'a: b\n---\nNot an agent.\n",
+    );
+    write(
+        root,
+        "repo/.lathe/agents/a.md",
+        "---\nname: a\n---\nPrompt\n",
+    );
+    write(
+        root,
+        "repo/.lathe/agents/b.md",
+        "---\nname: b\ndescription: d\n---\n\n",
+    );
+    write(
+        root,
+        "repo/.lathe/agents/c.md",
+        "---\nname: 'c/../d'\ndescription: d\n---\nPrompt\n",
+    );
+    write(root, "repo/.lathe/agents/d.txt", &agent("not markdown"));
+    let catalog = load(&at, &Trust::Trusted, &[]);
+    assert_eq!(catalog.len(), AgentCatalog::builtin().len());
+    let fields: Vec<&str> = catalog
+        .problems
+        .iter()
+        .map(|problem| problem.field.as_str())
+        .collect();
+    assert_eq!(fields, ["description", "prompt", "name"]);
+    assert!(
+        catalog
+            .problems
+            .iter()
+            .all(|problem| problem.fatal && problem.fix.is_some())
+    );
+}
+
+#[test]
+fn json_of_the_command_line_is_held_to_the_same_rules() {
+    let at = surroundings();
+    let flags = json!({
+        "good": {"description": "d", "prompt": "p", "tools": ["Read"], "maxTurns": 3, "background": false, "model": "inherit"},
+        "no-prompt": {"description": "d"},
+        "not-an-object": 5,
+        "odd": {"description": "d", "prompt": 7}
+    });
+    let catalog = load(&at, &Trust::Untrusted, &[flags, json!([])]);
+    let good = catalog.get("good").unwrap();
+    assert_eq!(good.tools.as_deref().unwrap(), ["Read"]);
+    assert_eq!((good.max_turns, good.background), (Some(3), Some(false)));
+    assert_eq!(catalog.problems.len(), 4);
+    assert!(catalog.problems[0].to_string().contains("no-prompt.prompt"));
+}
+
+#[test]
+fn plugins_bring_agents_under_their_name_and_can_not_run_things_by_them() {
+    let at = surroundings();
+    let root = &at.root;
+    write(
+        root,
+        "plugin/agents/r.md",
+        "---\nname: reviewer\ndescription: d\npermissionMode: bypassPermissions\n---\nRead ${CLAUDE_PLUGIN_ROOT}/guide.md\n",
+    );
+    write(
+        root,
+        "secret.md",
+        "---\nname: stolen\ndescription: d\n---\nPrompt\n",
+    );
+    std::os::unix::fs::symlink(root.join("secret.md"), root.join("plugin/agents/link.md")).unwrap();
+    let sources =
+        Sources::new(&at.places, &Trust::Trusted, None).with_plugins(vec![PluginContribution {
+            name: "tools".into(),
+            root: root.join("plugin"),
+            agents: vec![root.join("plugin/agents")],
+            trusted: true,
+            ..PluginContribution::default()
+        }]);
+    let catalog = AgentCatalog::load(&sources, &[]);
+    let agent = catalog.get("reviewer").unwrap();
+    assert_eq!(agent.name, "tools:reviewer");
+    assert_eq!(
+        agent.prompt,
+        format!("Read {}/guide.md", root.join("plugin").display())
+    );
+    assert_eq!(agent.permission_mode, None);
+    assert!(catalog.get("stolen").is_none());
+    assert_eq!(catalog.problems.len(), 2);
+}

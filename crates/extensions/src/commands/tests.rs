@@ -1,0 +1,59 @@
+use super::*;
+
+#[test]
+fn commands_are_told_from_paths_and_words() {
+    let read = |text| parse(text).map(|invocation| (invocation.name, invocation.arguments));
+    assert_eq!(read("/clear"), Some(("clear", "")));
+    assert_eq!(
+        read(" /compact  the tests \n"),
+        Some(("compact", "the tests"))
+    );
+    assert_eq!(read("/a:b-c_d 1"), Some(("a:b-c_d", "1")));
+    assert_eq!(read("/review\nline two"), Some(("review", "line two")));
+    assert_eq!(read("/?"), Some(("?", "")));
+    for text in [
+        "/tmp/x",
+        "/usr/bin is full",
+        "hello /clear",
+        "/",
+        "/ x",
+        "/1",
+        "/a.txt",
+        "",
+        "//x",
+        "/é",
+    ] {
+        assert_eq!(read(text), None, "{text}");
+    }
+}
+
+#[test]
+fn names_and_aliases_are_unique_and_do_not_hide_bundled_skills() {
+    let mut seen = std::collections::HashSet::new();
+    for builtin in BUILTIN {
+        assert!(seen.insert(builtin.name), "{}", builtin.name);
+        for alias in builtin.aliases {
+            assert!(seen.insert(alias), "{alias}");
+        }
+    }
+    let skills = SkillCatalog::load(&crate::Sources::default());
+    for skill in skills.iter() {
+        assert!(!seen.contains(skill.name.as_str()), "{}", skill.name);
+    }
+}
+
+#[test]
+fn every_command_of_the_manual_is_there() {
+    let registry = CommandRegistry::new(&SkillCatalog::load(&crate::Sources::default()), &[]);
+    for name in "help clear compact context cost usage config model fallback effort permissions hooks mcp agents skills plugin memory init resume rename tag fork branch rewind diff review security-review commit pr-comments export copy status statusline doctor theme vim keybindings output-style add-dir cd tasks todos plan sandbox ide login logout release-notes feedback stats version exit".split(' ') {
+        assert!(registry.find(name).is_some(), "{name}");
+    }
+}
+
+#[test]
+fn a_mistyped_name_finds_its_neighbours() {
+    let registry = CommandRegistry::new(&SkillCatalog::load(&crate::Sources::default()), &[]);
+    assert_eq!(registry.nearest("hlep"), ["help"]);
+    assert!(registry.nearest("entirely-other").is_empty());
+    assert!(registry.unknown("comit").contains("/commit"));
+}

@@ -1,0 +1,415 @@
+//! What stands in a skill or a command for something else: arguments, folders, the output of commands.
+//!
+//! | written | becomes |
+//! |---|---|
+//! | `$ARGUMENTS` | everything that was typed after the name |
+//! | `$1`, `$2`, … | the words of it, counted from one, quotes respected |
+//! | `$ARGUMENTS[0]` | the same, counted from zero |
+//! | `$name` | the word at the place of `name` in `arguments:` |
+//! | `${LATHE_SKILL_DIR}`, `${CLAUDE_SKILL_DIR}` | the skill's folder |
+//! | `${LATHE_SESSION_ID}`, `${CLAUDE_SESSION_ID}` | the session |
+//! | `` !`command` ``, a block fenced with ` ```! ` | what the command prints |
+//!
+//! The text is gone through once: what an argument holds is never expanded itself, and no argument can
+//! smuggle in a command. Nothing is run here; a [`Segment::Shell`] is a wish that the engine grants
+//! under the permission rules, or not.
+
+/// What is filled in.
+#[derive(Debug, Clone, Default)]
+pub struct Values<'a> {
+    /// Everything that was typed after the name.
+    pub arguments: &'a str,
+    /// The names of the arguments, in order.
+    pub names: &'a [String],
+    /// Further variables, by name, for `${NAME}`.
+    pub variables: Vec<(String, String)>,
+}
+
+/// A piece of an expanded text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Segment {
+    /// Words.
+    Text(String),
+    /// The output of this command belongs here.
+    Shell {
+        /// The command, with arguments filled in.
+        command: String,
+        /// How it stands in the file, for when it doesn't run.
+        written: String,
+    },
+}
+
+/// Fills in everything. Arguments that the text has no place for are put at its end.
+#[must_use]
+pub fn expand(template: &str, values: &Values<'_>) -> Vec<Segment> {
+    let words = split_words(values.arguments);
+    let mut filler = Filler {
+        values,
+        words: &words,
+        used: false,
+    };
+    let mut segments = Vec::new();
+    let mut text = String::new();
+    for piece in shell_pieces(template) {
+        match piece {
+            Piece::Text(piece) => text.push_str(&filler.fill(piece)),
+            Piece::Shell { command, written } => {
+                if !text.is_empty() {
+                    segments.push(Segment::Text(std::mem::take(&mut text)));
+                }
+                segments.push(Segment::Shell {
+                    command: filler.fill(command.trim()),
+                    written: written.to_owned(),
+                });
+            }
+        }
+    }
+    let arguments = values.arguments.trim();
+    if !filler.used && !arguments.is_empty() {
+        text.push_str("\n\nARGUMENTS: ");
+        text.push_str(arguments);
+    }
+    if !text.is_empty() {
+        segments.push(Segment::Text(text));
+    }
+    segments
+}
+
+/// The text with commands as they are written.
+#[must_use]
+pub fn without_running(segments: &[Segment]) -> String {
+    segments
+        .iter()
+        .map(|segment| match segment {
+            Segment::Text(text) => text.as_str(),
+            Segment::Shell { written, .. } => written.as_str(),
+        })
+        .collect()
+}
+
+enum Piece<'a> {
+    Text(&'a str),
+    Shell { command: &'a str, written: &'a str },
+}
+
+/// Finds `` !`command` `` after a space or at the start of a line, and blocks fenced with ` ```! `.
+/// Nothing is looked for inside other fenced blocks: those are examples.
+fn shell_pieces(template: &str) -> Vec<Piece<'_>> {
+    let mut pieces = Vec::new();
+    let (mut start, mut offset) = (0, 0);
+    let mut fenced = false;
+    let lines: Vec<&str> = template.split_inclusive('\n').collect();
+    let mut index = 0;
+    while let Some(line) = lines.get(index) {
+        let trimmed = line.trim();
+        if !fenced && trimmed.starts_with("```!") {
+            let mut end = offset + line.len();
+            let body = end;
+            let mut closed = None;
+            for later in &lines[index + 1..] {
+                if later.trim() == "```" {
+                    closed = Some((end, end + later.trim_end().len()));
+                    break;
+                }
+                end += later.len();
+            }
+            if let Some((body_end, after)) = closed {
+                let first = trimmed[4..].trim();
+                let command = if first.is_empty() {
+                    &template[body..body_end]
+                } else {
+                    first
+                };
+                pieces.push(Piece::Text(&template[start..offset]));
+                pieces.push(Piece::Shell {
+                    command,
+                    written: &template[offset..after],
+                });
+                start = after;
+                while offset < after {
+                    offset += lines.get(index).map_or(1, |line| line.len());
+                    index += 1;
+                }
+                continue;
+            }
+        }
+        if trimmed.starts_with("```") {
+            fenced = !fenced;
+        } else if !fenced {
+            inline_pieces(
+                template,
+                offset,
+                offset + line.len(),
+                &mut start,
+                &mut pieces,
+            );
+        }
+        offset += line.len();
+        index += 1;
+    }
+    pieces.push(Piece::Text(&template[start..]));
+    pieces
+}
+
+fn inline_pieces<'a>(
+    template: &'a str,
+    from: usize,
+    to: usize,
+    start: &mut usize,
+    pieces: &mut Vec<Piece<'a>>,
+) {
+    let mut at = from;
+    while let Some(found) = template[at..to].find("!`") {
+        let bang = at + found;
+        let free = template[..bang]
+            .chars()
+            .next_back()
+            .is_none_or(|before| before.is_whitespace() || matches!(before, '(' | '"'));
+        let Some(length) = template[bang + 2..to].find('`') else {
+            return;
+        };
+        let end = bang + 2 + length + 1;
+        if free && length > 0 {
+            pieces.push(Piece::Text(&template[*start..bang]));
+            pieces.push(Piece::Shell {
+                command: &template[bang + 2..end - 1],
+                written: &template[bang..end],
+            });
+            *start = end;
+        }
+        at = end;
+    }
+}
+
+struct Filler<'a> {
+    values: &'a Values<'a>,
+    words: &'a [String],
+    used: bool,
+}
+
+impl Filler<'_> {
+    fn fill(&mut self, text: &str) -> String {
+        let mut filled = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = rest.find('$') {
+            filled.push_str(&rest[..at]);
+            let after = &rest[at + 1..];
+            match self.placeholder(after) {
+                Some((value, length)) => {
+                    filled.push_str(&value);
+                    rest = &after[length..];
+                }
+                None => {
+                    filled.push('$');
+                    rest = after;
+                }
+            }
+        }
+        filled.push_str(rest);
+        filled
+    }
+
+    /// What stands after a dollar sign: its value, and how long it is written.
+    fn placeholder(&mut self, after: &str) -> Option<(String, usize)> {
+        if let Some(inner) = after.strip_prefix('{') {
+            let end = inner.find('}')?;
+            let name = &inner[..end];
+            let (_, value) = self
+                .values
+                .variables
+                .iter()
+                .find(|(known, _)| known == name)?;
+            return Some((value.clone(), end + 2));
+        }
+        if let Some(rest) = after.strip_prefix("ARGUMENTS") {
+            if let Some((index, length)) = bracketed(rest) {
+                self.used = true;
+                return Some((self.word(index), "ARGUMENTS".len() + length));
+            }
+            if rest.starts_with(is_name_letter) {
+                return None;
+            }
+            self.used = true;
+            return Some((self.values.arguments.trim().to_owned(), "ARGUMENTS".len()));
+        }
+        let digits = after.bytes().take_while(u8::is_ascii_digit).count();
+        if digits > 0 {
+            // `$5.00` and `$10k` are money.
+            let next = after[digits..].chars().next();
+            if next.is_some_and(is_name_letter)
+                || (next == Some('.')
+                    && after[digits + 1..].starts_with(|c: char| c.is_ascii_digit()))
+                || digits > 2
+            {
+                return None;
+            }
+            let number: usize = after[..digits].parse().ok()?;
+            let index = number.checked_sub(1)?;
+            self.used = true;
+            return Some((self.word(index), digits));
+        }
+        let length = after
+            .chars()
+            .take_while(|letter| is_name_letter(*letter))
+            .map(char::len_utf8)
+            .sum();
+        let name = &after[..length];
+        let index = self.values.names.iter().position(|known| known == name)?;
+        self.used = true;
+        Some((self.word(index), length))
+    }
+
+    fn word(&self, index: usize) -> String {
+        self.words.get(index).cloned().unwrap_or_default()
+    }
+}
+
+fn is_name_letter(letter: char) -> bool {
+    letter.is_alphanumeric() || letter == '_'
+}
+
+fn bracketed(text: &str) -> Option<(usize, usize)> {
+    let inner = text.strip_prefix('[')?;
+    let end = inner.find(']')?;
+    Some((inner[..end].parse().ok()?, end + 2))
+}
+
+/// Splits words as a shell would, quotes and backslashes respected; an open quote ends at the end.
+#[must_use]
+pub fn split_words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote: Option<char> = None;
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        match (quote, letter) {
+            (Some(open), _) if letter == open => quote = None,
+            (Some('\''), _) => word.get_or_insert_default().push(letter),
+            (_, '\\') => {
+                if let Some(next) = letters.next() {
+                    word.get_or_insert_default().push(next);
+                }
+            }
+            (Some(_), _) => word.get_or_insert_default().push(letter),
+            (None, '"' | '\'') if word.is_none() => {
+                quote = Some(letter);
+                word = Some(String::new());
+            }
+            (None, '"') => quote = Some(letter),
+            (None, _) if letter.is_whitespace() => words.extend(word.take()),
+            (None, _) => word.get_or_insert_default().push(letter),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(template: &str, arguments: &str, names: &[&str]) -> String {
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        let values = Values {
+            arguments,
+            names: &names,
+            variables: vec![("CLAUDE_SKILL_DIR".into(), "/skill".into())],
+        };
+        without_running(&expand(template, &values))
+    }
+
+    #[test]
+    fn arguments_are_filled_in_by_place_and_by_name() {
+        assert_eq!(filled("Fix $ARGUMENTS now", "a b", &[]), "Fix a b now");
+        assert_eq!(filled("$1-$2-$3", "a 'b c'", &[]), "a-b c-");
+        assert_eq!(filled("$ARGUMENTS[1] $ARGUMENTS[0]", "a b", &[]), "b a");
+        assert_eq!(
+            filled("$issue on $branch", "7 main", &["issue", "branch"]),
+            "7 on main"
+        );
+        assert_eq!(
+            filled("${CLAUDE_SKILL_DIR}/x ${OTHER}", "", &[]),
+            "/skill/x ${OTHER}"
+        );
+    }
+
+    #[test]
+    fn arguments_without_a_place_come_last() {
+        assert_eq!(filled("Do it.", "a b", &[]), "Do it.\n\nARGUMENTS: a b");
+        assert_eq!(filled("Do it.", "  ", &[]), "Do it.");
+    }
+
+    #[test]
+    fn money_and_shell_variables_stay() {
+        for text in [
+            "costs $5.00",
+            "$10k",
+            "$HOME and $PATH",
+            "$$",
+            "a $",
+            "$1000",
+            "$ARGUMENTSX",
+        ] {
+            assert_eq!(filled(text, "", &[]), text, "{text}");
+        }
+        assert_eq!(
+            filled("$issues", "7", &["issue"]),
+            "$issues\n\nARGUMENTS: 7"
+        );
+    }
+
+    #[test]
+    fn what_an_argument_holds_is_never_expanded() {
+        assert_eq!(filled("$1 $2", "$2 x", &[]), "$2 x");
+        let values = Values {
+            arguments: "!`rm -rf /` ${CLAUDE_SKILL_DIR}",
+            ..Values::default()
+        };
+        let segments = expand("Look: $ARGUMENTS", &values);
+        assert_eq!(
+            segments,
+            [Segment::Text(
+                "Look: !`rm -rf /` ${CLAUDE_SKILL_DIR}".into()
+            )]
+        );
+    }
+
+    #[test]
+    fn commands_are_found_where_they_are_meant() {
+        let values = Values {
+            arguments: "main",
+            ..Values::default()
+        };
+        let commands = |template: &str| -> Vec<String> {
+            expand(template, &values)
+                .into_iter()
+                .filter_map(|segment| match segment {
+                    Segment::Shell { command, .. } => Some(command),
+                    Segment::Text(_) => None,
+                })
+                .collect()
+        };
+        assert_eq!(
+            commands("Status: !`git status`\n- !`git log $1`\n"),
+            ["git status", "git log main"]
+        );
+        assert_eq!(
+            commands("```!\nls\npwd\n```\nafter !`date`"),
+            ["ls\npwd", "date"]
+        );
+        assert!(commands("```bash\n!`ls`\n```\nwow!`x` and `!`y`` !`open").is_empty());
+        let segments = expand("a !`b` c\n", &values);
+        assert_eq!(without_running(&segments), "a !`b` c\n\n\nARGUMENTS: main");
+    }
+
+    #[test]
+    fn words_are_split_like_a_shell_splits_them() {
+        assert_eq!(
+            split_words("a \"b c\" 'd e' f\\ g"),
+            ["a", "b c", "d e", "f g"]
+        );
+        assert_eq!(split_words("it's fine"), ["it's", "fine"]);
+        assert_eq!(split_words("\"open end"), ["open end"]);
+        assert_eq!(split_words("''"), [""]);
+    }
+}

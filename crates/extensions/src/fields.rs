@@ -1,0 +1,356 @@
+//! The keys of a file as the types that they should have.
+//!
+//! Keys are found however they are spelled (`allowed-tools`, `allowed_tools`, `allowedTools`). A value
+//! of the wrong kind is a [`Problem`] and doesn't count; the rest of the file does.
+
+use crate::front_matter::{Document, Field};
+use crate::problem::Problem;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Reads keys and gathers what is wrong with them.
+pub(crate) struct Fields<'a> {
+    file: PathBuf,
+    /// What stands before keys in messages, for entries of a larger document.
+    prefix: String,
+    fields: Vec<Field>,
+    problems: &'a mut Vec<Problem>,
+}
+
+impl<'a> Fields<'a> {
+    pub(crate) fn of_document(
+        file: &Path,
+        document: &mut Document,
+        problems: &'a mut Vec<Problem>,
+    ) -> Self {
+        Self {
+            file: file.to_path_buf(),
+            prefix: String::new(),
+            fields: std::mem::take(&mut document.fields),
+            problems,
+        }
+    }
+
+    /// The keys of a JSON object; `prefix` says where it stands.
+    pub(crate) fn of_json(
+        file: &Path,
+        prefix: &str,
+        object: &serde_json::Map<String, Value>,
+        problems: &'a mut Vec<Problem>,
+    ) -> Self {
+        Self {
+            file: file.to_path_buf(),
+            prefix: format!("{prefix}."),
+            fields: object
+                .iter()
+                .map(|(key, value)| Field {
+                    key: key.clone(),
+                    line: None,
+                    value: value.clone(),
+                })
+                .collect(),
+            problems,
+        }
+    }
+
+    fn find(&self, name: &str) -> Option<&Field> {
+        self.fields
+            .iter()
+            .find(|field| is_key(&field.key, name) && !field.value.is_null())
+    }
+
+    /// Whether a key has a value.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
+    /// The line of a key.
+    pub(crate) fn line(&self, name: &str) -> Option<usize> {
+        self.find(name)?.line
+    }
+
+    /// Reports a problem of a key.
+    pub(crate) fn report(&mut self, name: &str, message: impl Into<String>, fix: Option<&str>) {
+        let field = self.find(name);
+        let key = field.map_or(name, |field| &field.key);
+        let mut problem = Problem::field(&self.file, format!("{}{key}", self.prefix), message)
+            .at(field.and_then(|field| field.line));
+        problem.fix = fix.map(str::to_owned);
+        self.problems.push(problem);
+    }
+
+    /// Reports a problem because of which the whole entry doesn't count.
+    pub(crate) fn report_fatal(&mut self, name: &str, message: impl Into<String>, fix: &str) {
+        self.report(name, message, Some(fix));
+        if let Some(problem) = self.problems.last_mut() {
+            problem.fatal = true;
+        }
+    }
+
+    /// The raw value.
+    pub(crate) fn value(&self, name: &str) -> Option<&Value> {
+        self.find(name).map(|field| &field.value)
+    }
+
+    /// Words.
+    pub(crate) fn text(&mut self, name: &str) -> Option<String> {
+        let words = match self.value(name)? {
+            Value::String(text) => Some(text.trim().to_owned()),
+            Value::Number(number) => Some(number.to_string()),
+            Value::Bool(bool) => Some(bool.to_string()),
+            _ => None,
+        };
+        if words.is_none() {
+            self.report(name, "should be words; it doesn't count", None);
+        }
+        words.filter(|words| !words.is_empty())
+    }
+
+    /// Words, or what stands between the brackets of a list where someone forgot the quotes
+    /// (`argument-hint: [file] [line]`).
+    pub(crate) fn hint(&mut self, name: &str) -> Option<String> {
+        if let Some(Value::Array(items)) = self.value(name) {
+            let words: Vec<String> = items.iter().map(plain).collect();
+            return Some(format!("[{}]", words.join(", ")));
+        }
+        self.text(name)
+    }
+
+    /// A boolean. `yes` and the like are words in YAML 1.2 and reported.
+    pub(crate) fn flag(&mut self, name: &str) -> Option<bool> {
+        let flag = match self.value(name)? {
+            Value::Bool(bool) => Some(*bool),
+            Value::String(text) if text == "true" => Some(true),
+            Value::String(text) if text == "false" => Some(false),
+            _ => None,
+        };
+        if flag.is_none() {
+            self.report(name, "should be true or false; it doesn't count", None);
+        }
+        flag
+    }
+
+    /// A whole number from 1.
+    pub(crate) fn count(&mut self, name: &str) -> Option<u32> {
+        let number = match self.value(name)? {
+            Value::Number(number) => number.as_u64(),
+            Value::String(text) => text.parse().ok(),
+            _ => None,
+        };
+        let number = number.and_then(|number| u32::try_from(number).ok());
+        if number.is_none_or(|number| number == 0) {
+            self.report(
+                name,
+                "should be a whole number from 1; it doesn't count",
+                None,
+            );
+            return None;
+        }
+        number
+    }
+
+    /// One of some words.
+    pub(crate) fn choice<T: Copy>(&mut self, name: &str, choices: &[(&str, T)]) -> Option<T> {
+        let word = self.text(name)?;
+        let found = choices
+            .iter()
+            .find(|(choice, _)| is_key(choice, &word))
+            .map(|(_, value)| *value);
+        if found.is_none() {
+            let known: Vec<&str> = choices.iter().map(|(choice, _)| *choice).collect();
+            self.report(
+                name,
+                format!("there is no '{word}' here, so it doesn't count"),
+                Some(&format!("one of {}", known.join(", "))),
+            );
+        }
+        found
+    }
+
+    /// A list of tools or rules: an array, or words with commas or spaces outside parentheses.
+    pub(crate) fn tools(&mut self, name: &str) -> Option<Vec<String>> {
+        self.list_by(name, split_tools)
+    }
+
+    /// A list of names or patterns: an array, or words with commas.
+    pub(crate) fn list(&mut self, name: &str) -> Option<Vec<String>> {
+        self.list_by(name, split_commas)
+    }
+
+    /// A list of names: an array, or words with commas or spaces.
+    pub(crate) fn names(&mut self, name: &str) -> Option<Vec<String>> {
+        self.list_by(name, |text| {
+            text.split([',', ' ', '\t', '\n'])
+                .filter(|word| !word.is_empty())
+                .map(str::to_owned)
+                .collect()
+        })
+    }
+
+    fn list_by(&mut self, name: &str, split: impl Fn(&str) -> Vec<String>) -> Option<Vec<String>> {
+        let items = match self.value(name)? {
+            Value::String(text) => Some(split(text)),
+            Value::Array(items) => items
+                .iter()
+                .map(|item| match item {
+                    Value::String(text) => Some(text.trim().to_owned()),
+                    Value::Number(number) => Some(number.to_string()),
+                    _ => None,
+                })
+                .collect::<Option<Vec<String>>>()
+                .map(|items| items.into_iter().filter(|item| !item.is_empty()).collect()),
+            _ => None,
+        };
+        if items.is_none() {
+            self.report(name, "should be a list of words; it doesn't count", None);
+        }
+        items
+    }
+
+    /// A map of words.
+    pub(crate) fn words(&mut self, name: &str) -> BTreeMap<String, String> {
+        match self.value(name) {
+            None => BTreeMap::new(),
+            Some(Value::Object(map)) => map
+                .iter()
+                .map(|(key, value)| (key.clone(), plain(value)))
+                .collect(),
+            Some(_) => {
+                self.report(name, "should be keys with words; it doesn't count", None);
+                BTreeMap::new()
+            }
+        }
+    }
+
+    /// Hooks by event, in the shape of the settings.
+    pub(crate) fn hooks(&mut self) -> BTreeMap<String, Vec<lathe_settings::schema::HookGroup>> {
+        let Some(Value::Object(events)) = self.value("hooks").cloned() else {
+            if self.has("hooks") {
+                self.report(
+                    "hooks",
+                    "should be hooks by event, as in settings.json; it doesn't count",
+                    None,
+                );
+            }
+            return BTreeMap::new();
+        };
+        let mut hooks = BTreeMap::new();
+        for (event, groups) in events {
+            if event.parse::<lathe_protocol::hook::HookEvent>().is_err() {
+                self.report(
+                    "hooks",
+                    format!("there is no event '{event}'; its hooks don't count"),
+                    None,
+                );
+                continue;
+            }
+            match serde_json::from_value(groups) {
+                Ok(groups) => {
+                    hooks.insert(event, groups);
+                }
+                Err(error) => self.report(
+                    "hooks",
+                    format!("the hooks of {event} don't count: {error}"),
+                    Some("see 'hooks' in the documentation of settings"),
+                ),
+            }
+        }
+        hooks
+    }
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => {
+            let words: Vec<String> = items.iter().map(plain).collect();
+            format!("[{}]", words.join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Whether a key is the one that is meant, however it is spelled.
+fn is_key(key: &str, name: &str) -> bool {
+    let letters = |text: &'_ str| -> Vec<u8> {
+        text.bytes()
+            .filter(|byte| !matches!(byte, b'-' | b'_'))
+            .map(|byte| byte.to_ascii_lowercase())
+            .collect()
+    };
+    key == name || letters(key) == letters(name)
+}
+
+/// Splits rules at commas and spaces outside parentheses.
+#[must_use]
+pub(crate) fn split_tools(text: &str) -> Vec<String> {
+    split_outside(text, &['(', '['], &[')', ']'], |letter| {
+        letter == ',' || letter.is_whitespace()
+    })
+}
+
+/// Splits at commas outside braces.
+fn split_commas(text: &str) -> Vec<String> {
+    split_outside(text, &['{', '['], &['}', ']'], |letter| {
+        matches!(letter, ',' | '\n')
+    })
+}
+
+fn split_outside(
+    text: &str,
+    open: &[char],
+    close: &[char],
+    is_separator: impl Fn(char) -> bool,
+) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut depth = 0_usize;
+    for letter in text.chars() {
+        if open.contains(&letter) {
+            depth += 1;
+        } else if close.contains(&letter) {
+            depth = depth.saturating_sub(1);
+        }
+        if depth == 0 && is_separator(letter) {
+            parts.push(String::new());
+        } else if let Some(part) = parts.last_mut() {
+            part.push(letter);
+        }
+    }
+    parts
+        .into_iter()
+        .map(|part| part.trim().trim_matches(['"', '\'']).to_owned())
+        .filter(|part| !part.is_empty())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_split_outside_parentheses() {
+        assert_eq!(
+            split_tools("Read, Bash(git add:*, x) Grep,Agent(a, b)"),
+            ["Read", "Bash(git add:*, x)", "Grep", "Agent(a, b)"]
+        );
+        assert_eq!(split_tools("  "), Vec::<String>::new());
+        assert_eq!(
+            split_commas("src/**/*.{ts,tsx}, lib/*"),
+            ["src/**/*.{ts,tsx}", "lib/*"]
+        );
+    }
+
+    #[test]
+    fn keys_are_found_however_they_are_spelled() {
+        for key in [
+            "allowed-tools",
+            "allowed_tools",
+            "allowedTools",
+            "Allowed-Tools",
+        ] {
+            assert!(is_key(key, "allowedTools"), "{key}");
+        }
+        assert!(!is_key("tools", "allowedTools"));
+    }
+}

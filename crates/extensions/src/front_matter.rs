@@ -1,0 +1,492 @@
+//! Front matter: the keys between two `---` lines at the top of a Markdown file.
+//!
+//! It is YAML 1.2 (`yes` is a word, not a boolean), read the way people write it. A file in which one
+//! value breaks the YAML — a stray colon in a description is the classic — is read key by key: what
+//! is understood counts, what isn't is a [`Problem`] with its line. Most files hold nothing but plain
+//! `key: words` lines; those are read without the YAML parser, which matters with hundreds of files.
+
+use crate::problem::Problem;
+use serde_json::Value;
+use std::path::Path;
+
+/// A Markdown file, taken apart.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Document {
+    /// The keys in the order of the file, with their lines (from 1).
+    pub fields: Vec<Field>,
+    /// Whether there was front matter at all.
+    pub has_front_matter: bool,
+    /// Everything after it.
+    pub body: String,
+}
+
+/// One key of the front matter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Field {
+    /// The key as written.
+    pub key: String,
+    /// Its line, from 1.
+    pub line: Option<usize>,
+    /// Its value.
+    pub value: Value,
+}
+
+/// Takes a file apart. What is wrong with it is added to `problems`; nothing here fails.
+#[must_use]
+pub fn parse(file: &Path, text: &str, problems: &mut Vec<Problem>) -> Document {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let (blank, rest) = leading_blank_lines(text);
+    let Some(after_fence) = fence(rest) else {
+        return Document {
+            body: normalised(text),
+            ..Document::default()
+        };
+    };
+    let mut front = String::new();
+    let mut closed = None;
+    let mut offset = 0;
+    for line in after_fence.split_inclusive('\n') {
+        offset += line.len();
+        if line.trim_end() == "---" {
+            closed = Some(offset);
+            break;
+        }
+        front.push_str(line.trim_end_matches(['\r', '\n']));
+        front.push('\n');
+    }
+    let Some(end) = closed else {
+        problems.push(
+            Problem::field(
+                file,
+                "",
+                "the front matter that starts here is never closed, so the whole file counts as text",
+            )
+            .at(Some(blank + 1))
+            .fix("put a line with --- after the last key"),
+        );
+        return Document {
+            body: normalised(text),
+            ..Document::default()
+        };
+    };
+    Document {
+        fields: fields(file, &front, blank + 2, problems),
+        has_front_matter: true,
+        body: normalised(&after_fence[end..]),
+    }
+}
+
+/// The rest after an opening `---` line.
+fn fence(text: &str) -> Option<&str> {
+    let end = text.find('\n')?;
+    (text[..end].trim_end() == "---").then(|| &text[end + 1..])
+}
+
+fn leading_blank_lines(text: &str) -> (usize, &str) {
+    let (mut count, mut rest) = (0, text);
+    while let Some(end) = rest.find('\n') {
+        if !rest[..end].trim().is_empty() {
+            break;
+        }
+        count += 1;
+        rest = &rest[end + 1..];
+    }
+    (count, rest)
+}
+
+/// One kind of line ending, and no blank lines before the first words.
+fn normalised(text: &str) -> String {
+    let text = if text.contains('\r') {
+        text.replace("\r\n", "\n")
+    } else {
+        text.to_owned()
+    };
+    let (_, rest) = leading_blank_lines(&text);
+    rest.trim_end().to_owned()
+}
+
+/// A key with the lines that belong to it.
+struct Block<'a> {
+    line: usize,
+    text: &'a str,
+}
+
+fn fields(file: &Path, front: &str, first_line: usize, problems: &mut Vec<Problem>) -> Vec<Field> {
+    let blocks = blocks(front, first_line);
+    if let Some(plain) = blocks.iter().map(plain_field).collect::<Option<Vec<_>>>() {
+        return without_duplicates(file, plain, problems);
+    }
+    let line_of = |key: &str| {
+        blocks
+            .iter()
+            .find(|block| key_of(block.text) == Some(key))
+            .map(|block| block.line)
+    };
+    match yaml(front) {
+        Ok(Value::Object(map)) => {
+            return map
+                .into_iter()
+                .map(|(key, value)| Field {
+                    line: line_of(&key),
+                    key,
+                    value,
+                })
+                .collect();
+        }
+        Ok(Value::Null) => return Vec::new(),
+        Ok(_) => {
+            problems.push(
+                Problem::field(file, "", "the front matter is not a list of keys")
+                    .at(Some(first_line))
+                    .fix("write one key: value per line"),
+            );
+            return Vec::new();
+        }
+        Err(_) => {}
+    }
+    let found = blocks
+        .iter()
+        .filter_map(|block| lenient_field(file, block, problems))
+        .collect();
+    without_duplicates(file, found, problems)
+}
+
+/// Cuts front matter into keys with the lines that belong to them.
+fn blocks(front: &str, first_line: usize) -> Vec<Block<'_>> {
+    let mut blocks: Vec<Block<'_>> = Vec::new();
+    let (mut start, mut offset) = (None::<(usize, usize)>, 0);
+    let mut close = |start: Option<(usize, usize)>, end: usize| {
+        if let Some((from, line)) = start {
+            blocks.push(Block {
+                line,
+                text: front[from..end].trim_end(),
+            });
+        }
+    };
+    for (index, line) in front.split_inclusive('\n').enumerate() {
+        let begins = line.starts_with(|first: char| {
+            !first.is_whitespace() && !matches!(first, '#' | '-' | ']' | '}')
+        });
+        if begins {
+            close(start, offset);
+            start = Some((offset, first_line + index));
+        }
+        offset += line.len();
+    }
+    close(start, offset);
+    blocks
+}
+
+fn key_of(text: &str) -> Option<&str> {
+    let (key, _) = text.lines().next()?.split_once(':')?;
+    Some(key.trim().trim_matches(['"', '\'']))
+}
+
+/// A block that is `key: words` and means in YAML just what it looks like.
+fn plain_field(block: &Block<'_>) -> Option<Field> {
+    if block.text.contains('\n') {
+        return None;
+    }
+    let (key, value) = block.text.split_once(':')?;
+    let is_key = !key.is_empty()
+        && key
+            .chars()
+            .all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_'));
+    let value = match value.strip_prefix(' ') {
+        Some(value) => value.trim(),
+        None if value.is_empty() => "",
+        None => return None,
+    };
+    let is_plain = value
+        .chars()
+        .next()
+        .is_none_or(|first| first.is_alphabetic() || first == '/')
+        && !value.contains(": ")
+        && !value.contains(" #")
+        && !value.contains('\t')
+        && !value.ends_with(':');
+    (is_key && is_plain).then(|| Field {
+        key: key.to_owned(),
+        line: Some(block.line),
+        value: plain_value(value),
+    })
+}
+
+fn plain_value(value: &str) -> Value {
+    match value {
+        "" | "null" | "Null" | "NULL" => Value::Null,
+        "true" | "True" | "TRUE" => Value::Bool(true),
+        "false" | "False" | "FALSE" => Value::Bool(false),
+        words => Value::String(words.to_owned()),
+    }
+}
+
+/// One key by itself: as YAML, else with its value taken word for word.
+fn lenient_field(file: &Path, block: &Block<'_>, problems: &mut Vec<Problem>) -> Option<Field> {
+    if let Some(field) = plain_field(block) {
+        return Some(field);
+    }
+    let error = match yaml(block.text) {
+        Ok(Value::Object(map)) if map.len() == 1 => {
+            return map.into_iter().next().map(|(key, value)| Field {
+                key,
+                line: Some(block.line),
+                value,
+            });
+        }
+        Ok(_) => "it is not a key with a value".to_owned(),
+        Err(error) => error,
+    };
+    let Some((key, value)) = block.text.split_once(':') else {
+        problems.push(
+            Problem::field(
+                file,
+                "",
+                format!("this line of the front matter is not understood: {error}"),
+            )
+            .at(Some(block.line))
+            .fix("write key: value"),
+        );
+        return None;
+    };
+    let key = key.trim().trim_matches(['"', '\'']);
+    let value = value.trim();
+    let is_structure = value.is_empty()
+        || value.starts_with(['{', '&', '*', '!'])
+        || (value.starts_with('[') && !is_hint(value))
+        || value
+            .lines()
+            .skip(1)
+            .any(|line| line.trim_start().starts_with("- "));
+    if is_structure {
+        problems.push(
+            Problem::field(
+                file,
+                key,
+                format!("is not valid YAML, so it doesn't count: {error}"),
+            )
+            .at(Some(block.line)),
+        );
+        return None;
+    }
+    problems.push(
+        Problem::field(file, key, "is not valid YAML; it was taken word for word")
+            .at(Some(block.line))
+            .fix("put the value into double quotes"),
+    );
+    Some(Field {
+        key: key.to_owned(),
+        line: Some(block.line),
+        value: Value::String(word_for_word(value)),
+    })
+}
+
+/// Whether a value only looks like a list: `[file] [line]`, as people write hints.
+fn is_hint(value: &str) -> bool {
+    let opened = value.matches('[').count();
+    !value.contains('\n') && opened > 0 && opened == value.matches(']').count()
+}
+
+/// The words of a value that is not valid YAML, on one line, without quotes around them.
+fn word_for_word(value: &str) -> String {
+    let block = value.starts_with(['|', '>']);
+    let lines: Vec<&str> = value
+        .lines()
+        .skip(usize::from(block))
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
+    let joined = lines.join(" ");
+    let quoted = |quote: char| {
+        joined
+            .strip_prefix(quote)
+            .map(|rest| rest.strip_suffix(quote).unwrap_or(rest).to_owned())
+    };
+    quoted('"').or_else(|| quoted('\'')).unwrap_or(joined)
+}
+
+fn without_duplicates(file: &Path, found: Vec<Field>, problems: &mut Vec<Problem>) -> Vec<Field> {
+    let mut fields: Vec<Field> = Vec::with_capacity(found.len());
+    for field in found {
+        if let Some(known) = fields.iter_mut().find(|known| known.key == field.key) {
+            problems.push(
+                Problem::field(file, &field.key, "is there twice; the last one counts")
+                    .at(field.line),
+            );
+            *known = field;
+        } else {
+            fields.push(field);
+        }
+    }
+    fields
+}
+
+fn yaml(text: &str) -> Result<Value, String> {
+    let options = serde_saphyr::options! {
+        strict_booleans: true,
+        with_snippet: false,
+        duplicate_keys: serde_saphyr::DuplicateKeyPolicy::Error,
+        budget: serde_saphyr::budget! { max_events: 20_000, max_aliases: 100, max_depth: 32 },
+    };
+    serde_saphyr::from_str_with_options::<Value>(text, options).map_err(|error| {
+        let words = error.to_string();
+        words.lines().next().unwrap_or_default().to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(text: &str) -> (Document, Vec<Problem>) {
+        let mut problems = Vec::new();
+        let document = parse(Path::new("x.md"), text, &mut problems);
+        (document, problems)
+    }
+
+    fn map(document: &Document) -> Value {
+        document
+            .fields
+            .iter()
+            .map(|field| (field.key.clone(), field.value.clone()))
+            .collect::<serde_json::Map<_, _>>()
+            .into()
+    }
+
+    #[test]
+    fn plain_keys_lists_quotes_and_blocks_are_read() {
+        let (document, problems) = read(
+            "---\nname: a-b\ndescription: \"one: two\"\ntools: [Read, Grep]\nlist:\n  - x\n  - y\nlong: |\n  first\n  second\nfolded: >-\n  one\n  two\nmaxTurns: 5\non: true\nword: yes\nempty:\n---\n\nBody\n",
+        );
+        assert_eq!(problems, []);
+        assert_eq!(
+            map(&document),
+            json!({"name": "a-b", "description": "one: two", "tools": ["Read", "Grep"], "list": ["x", "y"],
+                "long": "first\nsecond\n", "folded": "one two", "maxTurns": 5, "on": true, "word": "yes", "empty": null})
+        );
+        assert_eq!(document.body, "Body");
+        assert_eq!(document.fields[2].line, Some(4));
+    }
+
+    #[test]
+    fn the_quick_way_and_yaml_agree() {
+        for line in [
+            "a: b",
+            "a: true",
+            "a: True",
+            "a: null",
+            "a: yes",
+            "a: off",
+            "a: word word, word",
+            "a: é",
+            "a: x#y",
+            "a: /tmp/x",
+            "a:",
+            "a: it's",
+            "a: b:c",
+            "a: x \"y\"",
+            "a: Nan",
+            "a: e5",
+        ] {
+            let block = Block {
+                line: 1,
+                text: line,
+            };
+            let quick = plain_field(&block).map(|field| json!({field.key: field.value}));
+            assert_eq!(quick, yaml(line).ok(), "{line}");
+        }
+        for line in [
+            "a: b: c", "a: b # c", "a: 5", "a: [b]", "a:b", "a: b:", "a: ~", "a: -x",
+        ] {
+            let block = Block {
+                line: 1,
+                text: line,
+            };
+            assert!(plain_field(&block).is_none(), "{line}");
+        }
+    }
+
+    #[test]
+    fn byte_order_marks_line_endings_and_blank_lines_do_not_matter() {
+        let (document, problems) =
+            read("\u{feff}\r\n---\r\nname: x\r\n---  \r\n\r\nBody\r\nmore\r\n");
+        assert_eq!(problems, []);
+        assert_eq!(map(&document), json!({"name": "x"}));
+        assert_eq!(document.body, "Body\nmore");
+    }
+
+    #[test]
+    fn a_file_without_front_matter_is_all_body() {
+        for text in [
+            "# Title\n\n---\nnot: this\n---\n",
+            "",
+            "--- not a fence\nx",
+            "----\na: b\n---\n",
+        ] {
+            let (document, problems) = read(text);
+            assert!(!document.has_front_matter, "{text}");
+            assert_eq!(problems, [], "{text}");
+            assert_eq!(document.body, text.trim_end(), "{text}");
+        }
+    }
+
+    #[test]
+    fn front_matter_that_is_never_closed_is_reported_with_its_line() {
+        let (document, problems) = read("---\nname: x\n# Title\nwords");
+        assert!(document.fields.is_empty());
+        assert_eq!(problems.len(), 1);
+        assert_eq!(problems[0].line, Some(1));
+        assert!(document.body.contains("words"));
+    }
+
+    #[test]
+    fn a_stray_colon_costs_nothing_but_a_remark() {
+        let (document, problems) = read(
+            "---\nname: x\ndescription: Use this: when something breaks\ntools: Read\n---\nBody",
+        );
+        assert_eq!(
+            map(&document),
+            json!({"name": "x", "description": "Use this: when something breaks", "tools": "Read"})
+        );
+        assert_eq!(problems.len(), 1);
+        assert_eq!(
+            (problems[0].line, problems[0].field.as_str()),
+            (Some(3), "description")
+        );
+    }
+
+    #[test]
+    fn what_can_not_be_read_is_named_and_the_rest_counts() {
+        let (document, problems) = read(
+            "---\nname: x\ntools: [Read, Grep\nhooks: {a: [}\nodd line\ndescription: \"open quote\nmodel: opus\n---\nBody",
+        );
+        assert_eq!(
+            map(&document),
+            json!({"name": "x", "description": "open quote", "model": "opus"})
+        );
+        let lines: Vec<Option<usize>> = problems.iter().map(|problem| problem.line).collect();
+        assert_eq!(lines, [Some(3), Some(4), Some(5), Some(6)]);
+    }
+
+    #[test]
+    fn duplicates_tabs_and_bombs_end_well() {
+        let (document, problems) = read("---\na: x\na: y\n---\n");
+        assert_eq!(map(&document), json!({"a": "y"}));
+        assert_eq!(problems.len(), 1);
+        let (document, _) = read("---\nname: x\nlist:\n\t- a\n---\n");
+        assert_eq!(document.fields[0].value, json!("x"));
+        let bomb = format!(
+            "---\nname: x\na: &a [{}]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: [{}]\n---\n",
+            "y,".repeat(1_000),
+            "*b,".repeat(1_000)
+        );
+        let (document, problems) = read(&bomb);
+        assert_eq!(document.fields[0].value, json!("x"));
+        assert!(!problems.is_empty());
+        let deep = format!("---\nname: x\nd: {}\n---\n", "[".repeat(5_000));
+        let (document, problems) = read(&deep);
+        assert_eq!(document.fields[0].value, json!("x"));
+        assert_eq!(problems.len(), 1);
+    }
+}

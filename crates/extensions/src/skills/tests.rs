@@ -1,0 +1,435 @@
+use super::listing::{budget, listing};
+use super::*;
+use crate::expand::{expand, without_running};
+use lathe_settings::{Environment, Places, Trust};
+use tempfile::TempDir;
+
+struct Surroundings {
+    _folder: TempDir,
+    root: PathBuf,
+    places: Places,
+}
+
+fn surroundings() -> Surroundings {
+    let folder = tempfile::tempdir().unwrap();
+    let root = std::fs::canonicalize(folder.path()).unwrap();
+    for path in ["home", "repo/.git", "managed"] {
+        std::fs::create_dir_all(root.join(path)).unwrap();
+    }
+    let environment = Environment {
+        home: Some(root.join("home")),
+        cwd: root.join("repo"),
+        ..Environment::default()
+    };
+    let places = Places::with_managed(environment, root.join("managed"));
+    Surroundings {
+        _folder: folder,
+        root,
+        places,
+    }
+}
+
+fn write(root: &Path, file: &str, text: &str) {
+    let file = root.join(file);
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(file, text).unwrap();
+}
+
+fn sources(at: &Surroundings) -> Sources {
+    Sources::new(&at.places, &Trust::Trusted, None)
+}
+
+fn of_users(catalog: &SkillCatalog) -> Vec<&str> {
+    catalog
+        .iter()
+        .filter(|skill| skill.source != ExtensionSource::Builtin)
+        .map(|skill| skill.name.as_str())
+        .collect()
+}
+
+#[test]
+fn the_bundled_skills_are_whole() {
+    let catalog = SkillCatalog::load(&Sources::default());
+    assert_eq!(catalog.problems, []);
+    assert_eq!(catalog.len(), BUILTIN.len());
+    for (skill, (name, text)) in catalog.iter().zip(BUILTIN) {
+        assert_eq!(skill.name, name);
+        assert!(skill.description.chars().count() <= 200, "{name}");
+        assert!(skill.argument_hint.is_some(), "{name}");
+        assert!(text.len() <= 1_600, "{name} has {} bytes", text.len());
+        assert!(skill.body().unwrap().contains("$ARGUMENTS"), "{name}");
+    }
+}
+
+#[test]
+fn skills_and_commands_of_every_source_are_found_and_the_strongest_counts() {
+    let at = surroundings();
+    let root = &at.root;
+    let text = |words: &str| format!("---\ndescription: {words}\n---\nBody of {words}\n");
+    for (file, words) in [
+        ("home/.agents/skills/shared/SKILL.md", "agents"),
+        ("home/.claude/skills/mine/SKILL.md", "home claude"),
+        ("home/.lathe/skills/mine/SKILL.md", "home lathe"),
+        ("home/.lathe/commands/deep/er/do.md", "nested command"),
+        ("repo/.agents/skills/team/SKILL.md", "team"),
+        ("repo/.claude/commands/mine.md", "project command"),
+        ("repo/.claude/commands/team.md", "hidden by the skill"),
+        ("managed/skills/policy/SKILL.md", "managed"),
+    ] {
+        write(root, file, &text(words));
+    }
+    let catalog = SkillCatalog::load(&sources(&at));
+    assert_eq!(catalog.problems, []);
+    assert_eq!(
+        of_users(&catalog),
+        ["policy", "team", "mine", "shared", "deep:er:do"]
+    );
+    assert_eq!(catalog.get("mine").unwrap().description, "project command");
+    assert_eq!(catalog.get("team").unwrap().description, "team");
+    assert_eq!(
+        catalog.get("/team").unwrap().body().unwrap(),
+        "Body of team"
+    );
+    assert_eq!(catalog.hidden.len(), 3);
+}
+
+#[test]
+fn one_file_counts_once_however_it_is_reached() {
+    let at = surroundings();
+    write(
+        &at.root,
+        "home/.lathe/skills/one/SKILL.md",
+        "---\nname: one\ndescription: d\n---\nBody\n",
+    );
+    std::fs::create_dir_all(at.root.join("repo/.lathe")).unwrap();
+    std::os::unix::fs::symlink(
+        at.root.join("home/.lathe/skills"),
+        at.root.join("repo/.lathe/skills"),
+    )
+    .unwrap();
+    std::os::unix::fs::symlink(
+        at.root.join("home/.lathe/skills/one"),
+        at.root.join("home/.lathe/skills/two"),
+    )
+    .unwrap();
+    let catalog = SkillCatalog::load(&sources(&at));
+    assert_eq!(of_users(&catalog), ["one"]);
+    assert!(catalog.hidden.is_empty());
+}
+
+#[test]
+fn every_key_is_read() {
+    let at = surroundings();
+    write(
+        &at.root,
+        "repo/.claude/skills/full/SKILL.md",
+        "---\nname: full\ndescription: d\nwhen_to_use: often\nlicense: MIT\ncompatibility: needs git\nmetadata:\n  author: me\n  version: 2\nallowed-tools: Read Bash(git status:*) Grep\nargument-hint: [file] [line]\narguments: [file, line]\nmodel: haiku\neffort: low\ncontext: fork\nagent: Explore\npaths: \"src/**/*.rs, docs/\"\nhooks:\n  Stop:\n    - hooks: [{type: command, command: x}]\ndisable-model-invocation: true\nuser-invocable: false\nversion: 1.2\n---\nBody $file:$line\n",
+    );
+    let catalog = SkillCatalog::load(&sources(&at));
+    let skill = catalog.get("full").unwrap();
+    assert_eq!(skill.summary(), "d - often");
+    assert_eq!(skill.license.as_deref(), Some("MIT"));
+    assert_eq!(skill.compatibility.as_deref(), Some("needs git"));
+    assert_eq!(skill.metadata["version"], "2");
+    assert_eq!(skill.allowed_tools, ["Read", "Bash(git status:*)", "Grep"]);
+    assert_eq!(skill.argument_hint.as_deref(), Some("[file] [line]"));
+    assert_eq!(skill.arguments, ["file", "line"]);
+    assert_eq!(skill.model.as_deref(), Some("haiku"));
+    assert_eq!(skill.effort, Some(Effort::Low));
+    assert!(skill.fork);
+    assert_eq!(skill.agent.as_deref(), Some("Explore"));
+    assert_eq!(skill.hooks["Stop"].len(), 1);
+    assert!(!skill.model_invocable && !skill.user_invocable);
+    assert_eq!(skill.version.as_deref(), Some("1.2"));
+    let repo = at.root.join("repo");
+    assert!(skill.covers(&repo.join("src/a/b.rs")));
+    assert!(skill.covers(&repo.join("docs/x/y.md")));
+    assert!(!skill.covers(&repo.join("other/b.rs")));
+    assert!(!skill.covers(&at.root.join("elsewhere/src/b.rs")));
+    let segments = expand(&skill.body().unwrap(), &skill.values("a.rs 7", "s1"));
+    assert_eq!(without_running(&segments), "Body a.rs:7");
+}
+
+#[test]
+fn odd_and_broken_files_cost_only_themselves() {
+    let at = surroundings();
+    let root = &at.root;
+    let skills = "repo/.lathe/skills";
+    write(
+        root,
+        &format!("{skills}/good/SKILL.md"),
+        "---\ndescription: d\n---\nBody\n",
+    );
+    write(
+        root,
+        &format!("{skills}/colon/SKILL.md"),
+        "---\ndescription: Use: when\n---\nBody\n",
+    );
+    write(
+        root,
+        &format!("{skills}/plain/SKILL.md"),
+        "# Title\n\nJust words.\n",
+    );
+    write(
+        root,
+        &format!("{skills}/other-name/SKILL.md"),
+        "---\nname: renamed\ndescription: d\n---\nBody\n",
+    );
+    write(
+        root,
+        &format!("{skills}/bad-name/SKILL.md"),
+        "---\nname: 'Not a Name!'\ndescription: d\n---\nBody\n",
+    );
+    write(
+        root,
+        &format!("{skills}/empty/SKILL.md"),
+        "---\ndescription: d\n---\n",
+    );
+    write(root, &format!("{skills}/nothing/SKILL.md"), "");
+    write(root, &format!("{skills}/no skill here/README.md"), "x");
+    write(root, &format!("{skills}/loose.md"), "x");
+    write(
+        root,
+        &format!("{skills}/huge/SKILL.md"),
+        &"x".repeat(600 * 1024),
+    );
+    std::fs::create_dir_all(root.join(format!("{skills}/folder/SKILL.md"))).unwrap();
+    write(root, &format!("{skills}/latin/SKILL.md"), "");
+    std::fs::write(
+        root.join(format!("{skills}/latin/SKILL.md")),
+        b"---\ndescription: caf\xe9\n---\nBody\n",
+    )
+    .unwrap();
+    let catalog = SkillCatalog::load(&sources(&at));
+    assert_eq!(
+        of_users(&catalog),
+        ["bad-name", "colon", "good", "latin", "renamed", "plain"]
+    );
+    assert_eq!(catalog.get("plain").unwrap().description, "Just words.");
+    assert_eq!(catalog.get("colon").unwrap().description, "Use: when");
+    let mut files: Vec<String> = catalog
+        .problems
+        .iter()
+        .map(|problem| {
+            let folder = problem.file.parent().unwrap().file_name().unwrap();
+            format!(
+                "{}{}",
+                folder.to_string_lossy(),
+                if problem.fatal { "!" } else { "" }
+            )
+        })
+        .collect();
+    files.sort();
+    assert_eq!(
+        files,
+        [
+            "bad-name",
+            "colon",
+            "empty!",
+            "folder!",
+            "huge!",
+            "latin",
+            "nothing!",
+            "other-name",
+            "plain"
+        ]
+    );
+}
+
+#[test]
+fn a_pipe_in_the_place_of_a_file_does_not_hang() {
+    let at = surroundings();
+    let folder = at.root.join("repo/.lathe/skills/pipe");
+    std::fs::create_dir_all(&folder).unwrap();
+    let made = std::process::Command::new("mkfifo")
+        .arg(folder.join("SKILL.md"))
+        .status()
+        .unwrap();
+    assert!(made.success());
+    let catalog = SkillCatalog::load(&sources(&at));
+    assert_eq!(of_users(&catalog), Vec::<&str>::new());
+    assert!(catalog.problems[0].message.contains("regular file"));
+}
+
+#[test]
+fn an_untrusted_folder_brings_words_only_and_no_links_out_of_it() {
+    let at = surroundings();
+    write(
+        &at.root,
+        "repo/.lathe/skills/x/SKILL.md",
+        "---\ndescription: d\nallowed-tools: Bash\nhooks: {Stop: [{hooks: [{type: command, command: x}]}]}\n---\nBody\n",
+    );
+    write(
+        &at.root,
+        "outside/SKILL.md",
+        "---\ndescription: d\n---\nSecret\n",
+    );
+    std::os::unix::fs::symlink(
+        at.root.join("outside"),
+        at.root.join("repo/.lathe/skills/out"),
+    )
+    .unwrap();
+    let untrusted = Sources::new(&at.places, &Trust::Untrusted, None);
+    let catalog = SkillCatalog::load(&untrusted);
+    assert_eq!(of_users(&catalog), ["x"]);
+    let skill = catalog.get("x").unwrap();
+    assert!(!skill.trusted && skill.allowed_tools.is_empty() && skill.hooks.is_empty());
+    let trusted = SkillCatalog::load(&sources(&at));
+    assert_eq!(of_users(&trusted), ["out", "x"]);
+}
+
+#[test]
+fn sources_that_were_not_asked_for_are_not_read() {
+    let at = surroundings();
+    write(
+        &at.root,
+        "repo/.lathe/skills/p/SKILL.md",
+        "---\ndescription: d\n---\nBody\n",
+    );
+    write(
+        &at.root,
+        "home/.lathe/skills/u/SKILL.md",
+        "---\ndescription: d\n---\nBody\n",
+    );
+    let read = |named: &[lathe_settings::Source]| {
+        let sources = Sources::new(&at.places, &Trust::Trusted, Some(named));
+        let catalog = SkillCatalog::load(&sources);
+        of_users(&catalog).join(",")
+    };
+    assert_eq!(read(&[]), "");
+    assert_eq!(read(&[lathe_settings::Source::User]), "u");
+    assert_eq!(read(&[lathe_settings::Source::Project]), "p");
+}
+
+#[test]
+fn nested_folders_count_once_a_file_in_them_is_touched() {
+    let at = surroundings();
+    let root = &at.root;
+    write(
+        root,
+        "repo/.lathe/skills/deploy/SKILL.md",
+        "---\ndescription: all\n---\nBody\n",
+    );
+    write(
+        root,
+        "repo/apps/web/.claude/skills/deploy/SKILL.md",
+        "---\ndescription: web\n---\nBody\n",
+    );
+    write(
+        root,
+        "repo/apps/web/.claude/skills/pixel/SKILL.md",
+        "---\ndescription: web\n---\nBody\n",
+    );
+    let sources = sources(&at);
+    let mut catalog = SkillCatalog::load(&sources);
+    assert_eq!(of_users(&catalog), ["deploy"]);
+    let touched = root.join("repo/apps/web/src/main.ts");
+    assert_eq!(
+        catalog.discover(&touched, &sources),
+        ["web:deploy", "pixel"]
+    );
+    assert!(catalog.discover(&touched, &sources).is_empty());
+    assert!(
+        catalog
+            .discover(Path::new("/elsewhere/x"), &sources)
+            .is_empty()
+    );
+    assert_eq!(catalog.get("deploy").unwrap().description, "all");
+}
+
+#[test]
+fn plugins_bring_skills_and_commands_under_their_name() {
+    let at = surroundings();
+    let root = &at.root;
+    write(
+        root,
+        "plugin/skills/a/SKILL.md",
+        "---\ndescription: d\n---\nSee ${CLAUDE_PLUGIN_ROOT} ${user_config.key}\n",
+    );
+    write(
+        root,
+        "plugin/single/SKILL.md",
+        "---\ndescription: d\n---\nBody\n",
+    );
+    write(root, "plugin/commands/x/y.md", "Do $ARGUMENTS\n");
+    write(root, "plugin/extra.md", "Extra\n");
+    let sources = sources(&at).with_plugins(vec![PluginContribution {
+        name: "kit".into(),
+        root: root.join("plugin"),
+        skills: vec![root.join("plugin/skills"), root.join("plugin/single")],
+        commands: vec![root.join("plugin/commands"), root.join("plugin/extra.md")],
+        user_config: [("key".to_owned(), "value".to_owned())].into(),
+        trusted: true,
+        ..PluginContribution::default()
+    }]);
+    let catalog = SkillCatalog::load(&sources);
+    assert_eq!(
+        of_users(&catalog),
+        ["kit:a", "kit:single", "kit:x:y", "kit:extra"]
+    );
+    let skill = catalog.get("a").unwrap();
+    let segments = expand(&skill.body().unwrap(), &skill.values("", "s"));
+    assert_eq!(
+        without_running(&segments),
+        format!("See {} value", root.join("plugin").display())
+    );
+}
+
+fn many(at: &Surroundings, count: usize, description: &str) -> SkillCatalog {
+    for index in 0..count {
+        write(
+            &at.root,
+            &format!("repo/.lathe/skills/skill-{index:03}/SKILL.md"),
+            &format!("---\nname: skill-{index:03}\ndescription: {description}\n---\nBody\n"),
+        );
+    }
+    SkillCatalog::load(&sources(at))
+}
+
+#[test]
+fn the_listing_keeps_to_its_budget_and_shortens_bundled_skills_last() {
+    let at = surroundings();
+    let catalog = many(&at, 40, &"words that say a lot about it ".repeat(12));
+    let skills: Vec<&Skill> = catalog.iter().collect();
+    let all = budget(200_000);
+    assert_eq!(all, 8_000);
+    let text = listing(&skills, all);
+    let length = text.chars().count();
+    assert!(length <= all, "{length}");
+    assert!(length > all * 8 / 10, "{length}");
+    let bundled = text
+        .lines()
+        .find(|line| line.starts_with("- verify:"))
+        .unwrap();
+    assert!(!bundled.contains('…'), "{bundled}");
+    let others: Vec<usize> = text
+        .lines()
+        .filter(|line| line.starts_with("- skill-"))
+        .map(|line| line.chars().count())
+        .collect();
+    assert_eq!(others.len(), 40);
+    assert!(
+        others.iter().all(|length| *length == others[0]),
+        "{others:?}"
+    );
+    let roomy = listing(&skills, 1_000_000);
+    assert!(roomy.lines().all(|line| line.chars().count() <= 250 + 30));
+    for small in [0, 10, 100, 400, 700, 1_500] {
+        assert!(
+            listing(&skills, small).chars().count() <= small.max(30),
+            "{small}"
+        );
+    }
+}
+
+#[test]
+fn five_hundred_skills_stay_within_the_budget() {
+    let at = surroundings();
+    let catalog = many(&at, 500, "does one of the many things that are done here");
+    assert_eq!(catalog.problems, []);
+    let skills: Vec<&Skill> = catalog.iter().collect();
+    let text = listing(&skills, budget(200_000));
+    assert!(text.chars().count() <= budget(200_000));
+    assert!(text.contains("- skill-000"));
+    assert!(text.contains("- skill-499") || text.contains("more, not listed"));
+}
