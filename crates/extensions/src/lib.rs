@@ -18,6 +18,7 @@ mod files;
 pub mod front_matter;
 pub mod output_style;
 pub mod plugin;
+pub mod plugins;
 pub mod problem;
 pub mod skills;
 pub mod source;

@@ -1,0 +1,184 @@
+//! Copying a stranger's folder without being harmed by it.
+//!
+//! Only files, folders and links that stay inside are taken; everything is counted and weighed
+//! before the copy counts for anything. Modes are reduced to *may be run* or not.
+
+use super::{PluginError, plain};
+use sha2::{Digest as _, Sha256};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Component, Path, PathBuf};
+
+/// How large a plugin may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Files and folders together.
+    pub entries: usize,
+    /// One file, in bytes.
+    pub file: u64,
+    /// All files, in bytes.
+    pub total: u64,
+    /// Folders in folders.
+    pub depth: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            entries: 10_000,
+            file: 50 * 1024 * 1024,
+            total: 200 * 1024 * 1024,
+            depth: 32,
+        }
+    }
+}
+
+/// Counts what was taken, and refuses what is too much.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    limits: Limits,
+    entries: usize,
+    total: u64,
+}
+
+impl Meter {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            entries: 0,
+            total: 0,
+        }
+    }
+
+    pub(crate) fn entry(&mut self, path: &Path) -> Result<(), String> {
+        self.entries += 1;
+        if self.entries > self.limits.entries {
+            return Err(format!("it has more than {} files", self.limits.entries));
+        }
+        if path.components().count() > self.limits.depth {
+            return Err(format!(
+                "its folders are more than {} deep",
+                self.limits.depth
+            ));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn weigh(&mut self, path: &Path, bytes: u64) -> Result<(), String> {
+        if bytes > self.limits.file {
+            return Err(format!(
+                "{} is larger than {} MB",
+                plain(&path.display().to_string(), 120),
+                self.limits.file / 1024 / 1024
+            ));
+        }
+        self.total = self.total.saturating_add(bytes);
+        if self.total > self.limits.total {
+            return Err(format!(
+                "it is larger than {} MB altogether",
+                self.limits.total / 1024 / 1024
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Copies a folder and returns a fingerprint of what is in it. `.git` is left out.
+///
+/// # Errors
+/// When something in it is refused or can't be copied. The copy is then worth nothing.
+pub fn copy(from: &Path, to: &Path, limits: Limits) -> Result<String, PluginError> {
+    let root = fs::canonicalize(from).map_err(PluginError::io(from))?;
+    let refuse =
+        |why: String| PluginError::refused(format!("the plugin in {}", from.display()), why);
+    fs::create_dir_all(to).map_err(PluginError::io(to))?;
+    let mut meter = Meter::new(limits);
+    let mut hash = Sha256::new();
+    let mut open = vec![PathBuf::new()];
+    while let Some(folder) = open.pop() {
+        let here = root.join(&folder);
+        let mut names: Vec<_> = fs::read_dir(&here)
+            .map_err(PluginError::io(&here))?
+            .map(|entry| entry.map(|entry| entry.file_name()))
+            .collect::<Result<_, _>>()
+            .map_err(PluginError::io(&here))?;
+        names.sort();
+        for name in names {
+            if folder.as_os_str().is_empty() && name == ".git" {
+                continue;
+            }
+            let relative = folder.join(&name);
+            let shown = plain(&relative.display().to_string(), 120);
+            if name.to_string_lossy().chars().any(char::is_control) {
+                return Err(refuse(format!(
+                    "the name of {shown} holds control characters"
+                )));
+            }
+            meter.entry(&relative).map_err(refuse)?;
+            let source = root.join(&relative);
+            let target = to.join(&relative);
+            let metadata = fs::symlink_metadata(&source).map_err(PluginError::io(&source))?;
+            let kind = metadata.file_type();
+            hash.update(relative.as_os_str().as_encoded_bytes());
+            hash.update([0]);
+            if kind.is_symlink() {
+                let link = link_inside(&root, &relative)
+                    .map_err(|why| refuse(format!("{shown} {why}")))?;
+                hash.update(link.as_os_str().as_encoded_bytes());
+                std::os::unix::fs::symlink(&link, &target).map_err(PluginError::io(&target))?;
+            } else if kind.is_dir() {
+                fs::create_dir(&target).map_err(PluginError::io(&target))?;
+                open.push(relative);
+            } else if kind.is_file() {
+                meter.weigh(&relative, metadata.len()).map_err(refuse)?;
+                let bytes = fs::read(&source).map_err(PluginError::io(&source))?;
+                hash.update((bytes.len() as u64).to_le_bytes());
+                hash.update(&bytes);
+                let runs = metadata.permissions().mode() & 0o111 != 0;
+                write_file(&target, &bytes, runs).map_err(PluginError::io(&target))?;
+            } else {
+                return Err(refuse(format!(
+                    "{shown} is neither a file nor a folder nor a link"
+                )));
+            }
+        }
+    }
+    let digest = hash.finalize();
+    Ok(digest
+        .iter()
+        .take(6)
+        .map(|byte| format!("{byte:02x}"))
+        .collect())
+}
+
+/// Writes a file that may be run or not, and nothing else.
+pub(crate) fn write_file(target: &Path, bytes: &[u8], runs: bool) -> std::io::Result<()> {
+    fs::write(target, bytes)?;
+    let mode = if runs { 0o755 } else { 0o644 };
+    fs::set_permissions(target, fs::Permissions::from_mode(mode))
+}
+
+/// What a link says, if it stays inside: by its words, and by where it really leads.
+fn link_inside(root: &Path, relative: &Path) -> Result<PathBuf, String> {
+    let source = root.join(relative);
+    let link = fs::read_link(&source).map_err(|error| format!("can't be read: {error}"))?;
+    let mut depth = relative.components().count() as isize - 1;
+    for component in link.components() {
+        match component {
+            Component::Normal(_) => depth += 1,
+            Component::CurDir => {}
+            Component::ParentDir => depth -= 1,
+            Component::RootDir | Component::Prefix(_) => {
+                return Err("is a link to an absolute path".to_owned());
+            }
+        }
+        if depth < 0 {
+            return Err("is a link out of the plugin's folder".to_owned());
+        }
+    }
+    match fs::canonicalize(&source) {
+        Ok(real) if real.starts_with(root) => Ok(link),
+        Ok(_) => Err("is a link out of the plugin's folder".to_owned()),
+        Err(_) => Err("is a link to nothing".to_owned()),
+    }
+}

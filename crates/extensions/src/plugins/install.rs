@@ -1,0 +1,496 @@
+//! From an entry of a marketplace to a plugin that is installed.
+//!
+//! First everything is fetched, copied and read in a folder of its own ([`PluginManager::prepare`]).
+//! Then whoever asks shows the person what came ([`Prepared::plugin`]). Only then is it put in its
+//! place, by one rename, and remembered ([`PluginManager::install`]). Whatever is interrupted before
+//! leaves nothing that counts.
+
+use super::contents::{Plugin, Surroundings};
+use super::copy::{self, Limits};
+use super::manager::PluginManager;
+use super::manifest::{MANIFEST_FOLDERS, Manifest, manifest_file, read_json};
+use super::marketplace::{Entry, Marketplace};
+use super::name::{PluginId, version_folder};
+use super::source::PluginSource;
+use super::store::{InstallScope, Installed, Staging, now};
+use super::{PluginError, fetch, git};
+use lathe_settings::write::{Edit, write};
+use lathe_settings::{KeyPath, Source};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Where the fingerprint of what was installed stands in our record of it.
+const FINGERPRINT: &str = "latheFingerprint";
+
+/// A plugin that was fetched and read, and is not installed yet. Dropping it is all that it takes to
+/// forget it.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The plugin, as it would be installed.
+    pub plugin: Plugin,
+    /// The version it gets.
+    pub version: String,
+    /// Where it came from, in words.
+    pub origin: String,
+    /// The commit it was taken from.
+    pub commit: Option<String>,
+    fingerprint: String,
+    folder: PathBuf,
+    staging: Staging,
+}
+
+impl Prepared {
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> &PluginId {
+        &self.plugin.id
+    }
+
+    /// Whether this is what an earlier install has already.
+    #[must_use]
+    pub fn is_same_as(&self, installed: &Installed) -> bool {
+        installed.version == self.version
+            && installed.install_path.is_dir()
+            && installed.extra.get(FINGERPRINT).and_then(Value::as_str) == Some(&self.fingerprint)
+    }
+}
+
+/// What an install did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Done {
+    /// The plugin.
+    pub id: PluginId,
+    /// Its version.
+    pub version: String,
+    /// Where it lies.
+    pub path: PathBuf,
+    /// The version that it replaces.
+    pub replaced: Option<String>,
+    /// The settings file in which it is switched on.
+    pub settings_file: PathBuf,
+}
+
+impl PluginManager {
+    /// Fetches a plugin and reads it, without installing it.
+    ///
+    /// # Errors
+    /// When there is no such plugin, it can't be fetched, or it is refused.
+    pub async fn prepare(&self, wanted: &str) -> Result<Prepared, PluginError> {
+        let (marketplace, entry) = self.find(wanted).await?;
+        self.prepare_entry(&marketplace, &entry).await
+    }
+
+    async fn prepare_entry(
+        &self,
+        marketplace: &Marketplace,
+        entry: &Entry,
+    ) -> Result<Prepared, PluginError> {
+        let id = PluginId::new(&entry.name, &marketplace.name)
+            .map_err(|error| PluginError::Usage(error.to_string()))?;
+        let staging = self.store().staging()?;
+        let fetched = staging.path().join("fetched");
+        let folder = staging.path().join("plugin");
+        let limits = Limits::default();
+        let mut commit = None;
+        let mut given_version = None;
+        let from = match &entry.source {
+            PluginSource::Relative(path) => marketplace.folder_of(entry, path)?,
+            PluginSource::Git {
+                url,
+                reference,
+                commit: wanted,
+                folder,
+            } => {
+                let wanted = git::Wanted {
+                    url,
+                    reference: reference.as_deref(),
+                    commit: wanted.as_deref(),
+                };
+                commit = Some(git::fetch(wanted, &fetched, self.environment()).await?);
+                match folder {
+                    Some(folder) => inner_folder(&fetched, folder, &id)?,
+                    None => fetched.clone(),
+                }
+            }
+            PluginSource::Npm {
+                package,
+                version,
+                registry,
+            } => {
+                let version = fetch::package(
+                    package,
+                    version.as_deref(),
+                    registry.as_deref(),
+                    &fetched,
+                    limits,
+                )
+                .await?;
+                given_version = Some(version);
+                fetched.clone()
+            }
+        };
+        let fingerprint = copy::copy(&from, &folder, limits)?;
+        complete_manifest(&folder, entry, &id)?;
+        let around = Surroundings {
+            data: Some(self.store().data_folder(&id)),
+            options: self.options_of(&id),
+            confirmed: true,
+        };
+        let plugin = Plugin::read(&folder, &id, &around)
+            .map_err(|problem| PluginError::refused(id.to_string(), problem.to_string()))?;
+        let version = plugin
+            .manifest
+            .version
+            .clone()
+            .or(given_version)
+            .or_else(|| {
+                commit
+                    .as_ref()
+                    .map(|commit| commit.chars().take(12).collect())
+            })
+            .unwrap_or_else(|| fingerprint.clone());
+        let origin = match &entry.source {
+            PluginSource::Relative(_) => format!("{} in the marketplace", entry.source),
+            other => other.to_string(),
+        };
+        Ok(Prepared {
+            plugin,
+            version: version_folder(&version),
+            origin,
+            commit,
+            fingerprint,
+            folder,
+            staging,
+        })
+    }
+
+    /// Installs what was prepared and switches it on. Call this only when the person has said yes.
+    ///
+    /// # Errors
+    /// When the file system refuses, or a file of ours or the settings is broken.
+    pub fn install(&self, prepared: Prepared, scope: Source) -> Result<Done, PluginError> {
+        let id = prepared.plugin.id.clone();
+        let settings_file = self.writable(scope)?;
+        let place = self.store().version_folder(&id, &prepared.version);
+        let scope_word = InstallScope::from(scope);
+        let project = scope
+            .comes_with_the_folder()
+            .then(|| self.places().project.clone());
+        let replaced = self.store().change_installed(|plugins| {
+            self.store()
+                .put(&prepared.staging, &prepared.folder, &place)?;
+            let entries = plugins.entry(id.to_string()).or_default();
+            let old = entries
+                .iter()
+                .position(|entry| entry.scope == scope_word && entry.project_path == project)
+                .map(|index| entries.remove(index));
+            let mut extra = old
+                .as_ref()
+                .map(|old| old.extra.clone())
+                .unwrap_or_default();
+            extra.insert(FINGERPRINT.to_owned(), prepared.fingerprint.clone().into());
+            entries.push(Installed {
+                scope: scope_word,
+                project_path: project.clone(),
+                install_path: place.clone(),
+                version: prepared.version.clone(),
+                installed_at: old
+                    .as_ref()
+                    .map_or_else(now, |old| old.installed_at.clone()),
+                last_updated: now(),
+                git_commit_sha: prepared.commit.clone(),
+                extra,
+            });
+            Ok(old.map(|old| old.version))
+        })?;
+        let data = self.store().data_folder(&id);
+        std::fs::create_dir_all(&data).map_err(PluginError::io(&data))?;
+        let mut edits = vec![switch(&id, true)];
+        edits.extend(self.share_marketplace(&id, scope));
+        write(self.places(), scope, &edits, None)?;
+        self.prune(&id);
+        Ok(Done {
+            id,
+            version: prepared.version,
+            path: place,
+            replaced: replaced.filter(|old| !old.is_empty()),
+            settings_file,
+        })
+    }
+
+    /// For a project, its settings also say where the plugin's marketplace is, so that others find
+    /// it. One on this machine is no use to others.
+    fn share_marketplace(&self, id: &PluginId, scope: Source) -> Option<Edit> {
+        if scope != Source::Project {
+            return None;
+        }
+        let known = self.store().known().ok()?;
+        let marketplace = known.get(&id.marketplace)?;
+        let source = marketplace
+            .source()
+            .ok()
+            .filter(|source| !source.is_local())?;
+        let declared = &self.settings().settings.extra_known_marketplaces;
+        if declared.contains_key(&id.marketplace) {
+            return None;
+        }
+        Some(Edit::Set {
+            key: KeyPath(vec![
+                "extraKnownMarketplaces".to_owned(),
+                id.marketplace.clone(),
+            ]),
+            value: serde_json::json!({"source": source}),
+        })
+    }
+
+    /// Looks whether there is something newer; `None` when there isn't.
+    ///
+    /// # Errors
+    /// When the plugin isn't installed there, or what is newer can't be fetched or is refused.
+    pub async fn prepare_update(
+        &self,
+        id: &PluginId,
+        scope: Option<Source>,
+    ) -> Result<Option<(Prepared, Installed)>, PluginError> {
+        let installed = self.installed_entry(id, scope)?;
+        let (_, marketplace) = self.marketplace(&id.marketplace)?;
+        let entry = marketplace.find(&id.name).ok_or_else(|| {
+            PluginError::Usage(format!(
+                "the marketplace {} doesn't list {} any more; the installed version stays",
+                id.marketplace, id.name
+            ))
+        })?;
+        let prepared = self.prepare_entry(&marketplace, entry).await?;
+        if prepared.is_same_as(&installed) {
+            return Ok(None);
+        }
+        Ok(Some((prepared, installed)))
+    }
+
+    /// Forgets a plugin for a scope. Its files go when nobody else has it; its data too, unless it is
+    /// kept.
+    ///
+    /// # Errors
+    /// When it isn't installed there, or a file can't be written.
+    pub fn uninstall(
+        &self,
+        id: &PluginId,
+        scope: Option<Source>,
+        keep_data: bool,
+    ) -> Result<InstallScope, PluginError> {
+        let entry = self.installed_entry(id, scope)?;
+        let last = self.store().change_installed(|plugins| {
+            let entries = plugins.entry(id.to_string()).or_default();
+            entries.retain(|known| *known != entry);
+            let path = &entry.install_path;
+            let ours = path.starts_with(self.store().folder().join("cache"));
+            if ours && entries.iter().all(|known| known.install_path != *path) {
+                std::fs::remove_dir_all(path).or_else(|error| {
+                    if error.kind() == std::io::ErrorKind::NotFound {
+                        Ok(())
+                    } else {
+                        Err(PluginError::io(path)(error))
+                    }
+                })?;
+            }
+            Ok(entries.is_empty())
+        })?;
+        if last {
+            let _ = std::fs::remove_dir_all(self.store().plugin_folder(id));
+            if !keep_data {
+                let _ = std::fs::remove_dir_all(self.store().data_folder(id));
+            }
+        }
+        let source = match entry.scope {
+            InstallScope::Project => Source::Project,
+            InstallScope::Local => Source::Local,
+            InstallScope::User | InstallScope::Managed => Source::User,
+        };
+        write(
+            self.places(),
+            source,
+            &[Edit::Unset {
+                key: enabled_key(id),
+            }],
+            None,
+        )?;
+        Ok(entry.scope)
+    }
+
+    /// Switches a plugin on or off. Returns the settings file that says so.
+    ///
+    /// # Errors
+    /// When it isn't installed, policy decides about it, or the settings can't be written.
+    pub fn set_enabled(
+        &self,
+        id: &PluginId,
+        scope: Option<Source>,
+        on: bool,
+    ) -> Result<PathBuf, PluginError> {
+        let forced = self.settings().layers.iter().any(|layer| {
+            layer.source == Source::Managed && enabled_key(id).find(&layer.value).is_some()
+        });
+        if forced {
+            return Err(PluginError::Policy(format!(
+                "whether {id} is on is decided by your organisation (enabledPlugins in managed settings)"
+            )));
+        }
+        let scope = match (scope, self.installed_entry(id, None)) {
+            (Some(scope), _) => scope,
+            (None, Ok(entry)) => match entry.scope {
+                InstallScope::Project => Source::Project,
+                InstallScope::Local => Source::Local,
+                InstallScope::User | InstallScope::Managed => Source::User,
+            },
+            (None, Err(error)) if on => return Err(error),
+            // Switching something off that isn't there does no harm, and takes a project's wish away.
+            (None, Err(_)) => Source::Local,
+        };
+        let written = write(self.places(), scope, &[switch(id, on)], None)?;
+        Ok(written.file)
+    }
+
+    /// The record of a plugin for a scope; without one, the one that counts here.
+    pub(crate) fn installed_entry(
+        &self,
+        id: &PluginId,
+        scope: Option<Source>,
+    ) -> Result<Installed, PluginError> {
+        let plugins = self.store().installed()?;
+        let entries = plugins.get(&id.to_string()).cloned().unwrap_or_default();
+        let wanted = scope.map(InstallScope::from);
+        let found = entries
+            .into_iter()
+            .filter(|entry| entry.counts_in(&self.places().project))
+            .filter(|entry| wanted.is_none_or(|wanted| entry.scope == wanted))
+            .max_by_key(|entry| entry.scope);
+        found.ok_or_else(|| {
+            let place = wanted.map_or_else(String::new, |scope| {
+                format!(" for the scope {}", scope.name())
+            });
+            let near = lathe_settings::nearest::nearest(
+                &id.to_string(),
+                plugins.keys().map(String::as_str),
+            );
+            PluginError::Usage(match near {
+                Some(near) if near != id.to_string() => {
+                    format!("{id} is not installed{place}; did you mean {near}?")
+                }
+                _ => format!("{id} is not installed{place}; `lathe plugin list` shows what is"),
+            })
+        })
+    }
+
+    /// Removes versions of a plugin that nobody has any more. Ones of the last week stay: a running
+    /// session may use them.
+    fn prune(&self, id: &PluginId) {
+        let Ok(plugins) = self.store().installed() else {
+            return;
+        };
+        let used: Vec<&PathBuf> = plugins
+            .values()
+            .flatten()
+            .map(|entry| &entry.install_path)
+            .collect();
+        let folder = self.store().plugin_folder(id);
+        for version in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = version.path();
+            let old = version
+                .metadata()
+                .and_then(|metadata| metadata.modified())
+                .is_ok_and(|at| at.elapsed().is_ok_and(|age| age.as_secs() > 7 * 24 * 3600));
+            if old && !used.contains(&&path) {
+                let _ = std::fs::remove_dir_all(path);
+            }
+        }
+    }
+}
+
+/// The key that switches a plugin on or off.
+#[must_use]
+pub fn enabled_key(id: &PluginId) -> KeyPath {
+    KeyPath(vec!["enabledPlugins".to_owned(), id.to_string()])
+}
+
+fn switch(id: &PluginId, on: bool) -> Edit {
+    Edit::Set {
+        key: enabled_key(id),
+        value: on.into(),
+    }
+}
+
+fn inner_folder(root: &Path, folder: &Path, id: &PluginId) -> Result<PathBuf, PluginError> {
+    let refuse = |why: String| PluginError::refused(id.to_string(), why);
+    let real_root = std::fs::canonicalize(root).map_err(PluginError::io(root))?;
+    let real = std::fs::canonicalize(root.join(folder)).map_err(|_| {
+        refuse(format!(
+            "there is no folder {} in its repository",
+            folder.display()
+        ))
+    })?;
+    if !real.starts_with(&real_root) || !real.is_dir() {
+        return Err(refuse(format!(
+            "{} is no folder of its repository",
+            folder.display()
+        )));
+    }
+    Ok(real)
+}
+
+/// Writes what the marketplace's entry says into the copy, so that a session needs the copy only.
+fn complete_manifest(folder: &Path, entry: &Entry, id: &PluginId) -> Result<(), PluginError> {
+    let own_file = manifest_file(folder);
+    let mut problems = Vec::new();
+    let mut own = Manifest::read(folder, &id.name, &mut problems)
+        .map_err(|problem| PluginError::refused(id.to_string(), problem.to_string()))?;
+    let merged = if entry.strict {
+        if own_file.is_some() && !entry.manifest.has_components() {
+            return Ok(());
+        }
+        own.supplement(&entry.manifest);
+        own
+    } else {
+        if own.has_components() {
+            return Err(PluginError::refused(
+                id.to_string(),
+                "the marketplace describes it alone (\"strict\": false), but its own plugin.json says what it brings as well; one of the two must go",
+            ));
+        }
+        let mut merged = entry.manifest.clone();
+        merged.supplement(&own);
+        merged.named_only = merged.has_components();
+        merged
+    };
+    // What isn't understood here must survive: the original's keys first, then ours.
+    let mut value = match &own_file {
+        Some(file) => {
+            read_json(file)
+                .map_err(|problem| PluginError::refused(id.to_string(), problem.to_string()))?
+                .value
+        }
+        None => Value::Object(serde_json::Map::new()),
+    };
+    if let (Value::Object(value), Value::Object(ours)) = (&mut value, merged.to_value()) {
+        value.extend(ours);
+        value.insert("name".to_owned(), id.name.clone().into());
+    }
+    let place = folder.join(MANIFEST_FOLDERS[0]);
+    // A link there would be written through.
+    if place
+        .symlink_metadata()
+        .is_ok_and(|metadata| metadata.is_symlink())
+    {
+        return Err(PluginError::refused(
+            id.to_string(),
+            format!("{} is a link", MANIFEST_FOLDERS[0]),
+        ));
+    }
+    std::fs::create_dir_all(&place).map_err(PluginError::io(&place))?;
+    let file = place.join("plugin.json");
+    let _ = std::fs::remove_file(&file);
+    std::fs::write(&file, format!("{value:#}\n")).map_err(PluginError::io(&file))
+}
+
+/// What `plugin update` without a name goes through: every plugin that counts here, with the scope.
+pub type Updatable = BTreeMap<PluginId, InstallScope>;

@@ -1,0 +1,405 @@
+//! What a plugin says about itself: `plugin.json`, which is optional.
+//!
+//! Reading is lenient, since these files are written for several programs: a key that isn't known is
+//! dropped with a word about it, a wrong one costs itself and nothing else. Only a file that isn't
+//! JSON, or a name that can't be one, costs the plugin.
+
+use super::name::check_plugin;
+use crate::problem::Problem;
+use lathe_settings::document::Document;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The folders in which `plugin.json` and `marketplace.json` lie, strongest first.
+pub const MANIFEST_FOLDERS: [&str; 2] = [".lathe-plugin", ".claude-plugin"];
+
+/// The largest manifest, list or configuration file that is read.
+pub const LARGEST_FILE: u64 = 8 * 1024 * 1024;
+
+/// The keys by which a plugin says what it brings.
+pub const COMPONENTS: [&str; 8] = [
+    "commands",
+    "agents",
+    "skills",
+    "outputStyles",
+    "hooks",
+    "mcpServers",
+    "lspServers",
+    "settings",
+];
+
+/// Keys that are known and need no reading here.
+const OTHERS: &[&str] = &[
+    "$schema",
+    "name",
+    "displayName",
+    "version",
+    "description",
+    "author",
+    "homepage",
+    "repository",
+    "license",
+    "keywords",
+    "dependencies",
+    "userConfig",
+    "defaultEnabled",
+];
+
+/// Keys of a marketplace's entry that are no part of a plugin.
+const ENTRY: &[&str] = &["source", "category", "tags", "strict"];
+
+/// What other programs take from a plugin and this version doesn't.
+const UNUSED: &[&str] = &[
+    "themes",
+    "monitors",
+    "channels",
+    "workflows",
+    "experimental",
+];
+
+/// What a plugin says about itself.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Manifest {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: Option<String>,
+    /// What it is for.
+    pub description: Option<String>,
+    /// Who wrote it.
+    pub author: Option<String>,
+    /// Where to read more.
+    pub homepage: Option<String>,
+    /// Where its source lies.
+    pub repository: Option<String>,
+    /// Its licence.
+    pub license: Option<String>,
+    /// Words to find it by.
+    pub keywords: Vec<String>,
+    /// Other plugins that it needs, as `name` or `name@marketplace`.
+    pub dependencies: Vec<String>,
+    /// What it asks the person to fill in.
+    pub user_config: BTreeMap<String, UserOption>,
+    /// What it brings, as written: the keys of [`COMPONENTS`].
+    pub components: Map<String, Value>,
+    /// Whether what is named stands instead of the conventional folders, of every kind. That is so for
+    /// a plugin that its marketplace describes alone.
+    pub named_only: bool,
+    /// The file; `None` where there is none.
+    pub file: Option<PathBuf>,
+}
+
+/// The key by which an installed copy says [`Manifest::named_only`].
+const NAMED_ONLY: &str = "x-named-only";
+
+/// Something that a plugin asks the person to fill in.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct UserOption {
+    /// What it is for.
+    pub description: String,
+    /// Whether the plugin can't do without.
+    pub required: bool,
+    /// Whether it is a secret.
+    pub sensitive: bool,
+    /// What holds without an answer.
+    pub default: Option<Value>,
+}
+
+/// The manifest's file in a plugin's folder, if there is one.
+#[must_use]
+pub fn manifest_file(root: &Path) -> Option<PathBuf> {
+    MANIFEST_FOLDERS
+        .iter()
+        .map(|folder| root.join(folder).join("plugin.json"))
+        .find(|file| file.is_file())
+}
+
+impl Manifest {
+    /// Reads the manifest of a folder. Without one, the plugin has the name that it was found under.
+    ///
+    /// # Errors
+    /// When the file is broken or its name can't be one: then there is no plugin.
+    pub fn read(root: &Path, found_as: &str, problems: &mut Vec<Problem>) -> Result<Self, Problem> {
+        let Some(file) = manifest_file(root) else {
+            return Ok(Self {
+                name: found_as.to_owned(),
+                ..Self::default()
+            });
+        };
+        let document = read_json(&file)?;
+        let mut manifest = Self::of_value(&document.value, &file, problems);
+        if manifest.name.is_empty() {
+            problems.push(
+                Problem::field(&file, "name", "is missing")
+                    .fix(format!("add \"name\": \"{found_as}\"")),
+            );
+            found_as.clone_into(&mut manifest.name);
+        }
+        check_plugin(&manifest.name).map_err(|error| {
+            Problem {
+                field: "name".to_owned(),
+                ..Problem::fatal(&file, error.to_string())
+            }
+            .fix("use letters, digits and hyphens, such as my-plugin")
+        })?;
+        manifest.file = Some(file);
+        Ok(manifest)
+    }
+
+    /// Reads what stands in a manifest or in a marketplace's entry.
+    #[must_use]
+    pub fn of_value(value: &Value, file: &Path, problems: &mut Vec<Problem>) -> Self {
+        let mut manifest = Self::default();
+        let Some(map) = value.as_object() else {
+            return manifest;
+        };
+        let mut text = |name: &str| match map.get(name) {
+            None | Some(Value::Null) => None,
+            Some(Value::String(text)) => Some(text.clone()),
+            Some(Value::Number(number)) => Some(number.to_string()),
+            Some(_) => {
+                problems.push(Problem::field(file, name, "must be a text"));
+                None
+            }
+        };
+        manifest.name = text("name").unwrap_or_default();
+        manifest.version = text("version").filter(|version| !version.trim().is_empty());
+        manifest.description = text("description");
+        manifest.homepage = text("homepage");
+        manifest.license = text("license");
+        manifest.repository = match map.get("repository") {
+            Some(Value::Object(repository)) => repository
+                .get("url")
+                .and_then(Value::as_str)
+                .map(str::to_owned),
+            _ => text("repository"),
+        };
+        manifest.author = match map.get("author") {
+            Some(Value::Object(author)) => author
+                .get("name")
+                .and_then(Value::as_str)
+                .map(str::to_owned),
+            _ => text("author"),
+        };
+        manifest.named_only = map.get(NAMED_ONLY).and_then(Value::as_bool) == Some(true);
+        manifest.keywords = texts(map.get("keywords"));
+        manifest.dependencies = dependencies(map.get("dependencies"));
+        if let Some(asked) = map.get("userConfig") {
+            manifest.user_config = user_config(asked, file, problems);
+        }
+        for (key, value) in map {
+            let key = key.as_str();
+            if COMPONENTS.contains(&key) {
+                if !value.is_null() {
+                    manifest.components.insert(key.to_owned(), value.clone());
+                }
+            } else if UNUSED.contains(&key) {
+                problems.push(Problem::field(file, key, "is not used by this version"));
+            } else if !OTHERS.contains(&key) && !ENTRY.contains(&key) && !key.starts_with("x-") {
+                let known = COMPONENTS.into_iter().chain(OTHERS.iter().copied());
+                let near = lathe_settings::nearest::nearest(key, known);
+                let problem = Problem::field(file, key, "is not a key of a plugin; it is dropped");
+                problems.push(match near {
+                    Some(near) => problem.fix(format!("did you mean {near}?")),
+                    None => problem,
+                });
+            }
+        }
+        manifest
+    }
+
+    /// Whether it says what it brings.
+    #[must_use]
+    pub fn has_components(&self) -> bool {
+        !self.components.is_empty()
+    }
+
+    /// Fills in what a marketplace's entry says and the manifest doesn't. Components add up.
+    pub fn supplement(&mut self, entry: &Self) {
+        let take = |mine: &mut Option<String>, theirs: &Option<String>| {
+            if mine.is_none() {
+                mine.clone_from(theirs);
+            }
+        };
+        take(&mut self.version, &entry.version);
+        take(&mut self.description, &entry.description);
+        take(&mut self.author, &entry.author);
+        take(&mut self.homepage, &entry.homepage);
+        take(&mut self.repository, &entry.repository);
+        take(&mut self.license, &entry.license);
+        for (key, theirs) in &entry.components {
+            let joined = match self.components.remove(key) {
+                None => theirs.clone(),
+                Some(mine) if mine == *theirs => mine,
+                Some(mine) => Value::Array(
+                    as_list(mine)
+                        .into_iter()
+                        .chain(as_list(theirs.clone()))
+                        .collect(),
+                ),
+            };
+            self.components.insert(key.clone(), joined);
+        }
+    }
+
+    /// The manifest as a file would have it.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        let mut map = Map::new();
+        map.insert("name".to_owned(), self.name.clone().into());
+        for (key, text) in [
+            ("version", &self.version),
+            ("description", &self.description),
+            ("homepage", &self.homepage),
+            ("repository", &self.repository),
+            ("license", &self.license),
+        ] {
+            if let Some(text) = text {
+                map.insert(key.to_owned(), text.clone().into());
+            }
+        }
+        if let Some(author) = &self.author {
+            map.insert("author".to_owned(), serde_json::json!({"name": author}));
+        }
+        if !self.keywords.is_empty() {
+            map.insert("keywords".to_owned(), self.keywords.clone().into());
+        }
+        if !self.dependencies.is_empty() {
+            map.insert("dependencies".to_owned(), self.dependencies.clone().into());
+        }
+        if self.named_only {
+            map.insert(NAMED_ONLY.to_owned(), true.into());
+        }
+        map.extend(self.components.clone());
+        Value::Object(map)
+    }
+}
+
+fn as_list(value: Value) -> Vec<Value> {
+    match value {
+        Value::Array(list) => list,
+        other => vec![other],
+    }
+}
+
+/// A text or a list of texts.
+#[must_use]
+pub fn texts(value: Option<&Value>) -> Vec<String> {
+    match value {
+        Some(Value::String(text)) => vec![text.clone()],
+        Some(Value::Array(list)) => list
+            .iter()
+            .filter_map(|item| item.as_str().map(str::to_owned))
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn dependencies(value: Option<&Value>) -> Vec<String> {
+    let of_item = |item: &Value| match item {
+        Value::String(text) => Some(text.clone()),
+        Value::Object(map) => {
+            let name = map.get("name")?.as_str()?;
+            Some(match map.get("marketplace").and_then(Value::as_str) {
+                Some(marketplace) => format!("{name}@{marketplace}"),
+                None => name.to_owned(),
+            })
+        }
+        _ => None,
+    };
+    value
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(of_item)
+        .collect()
+}
+
+fn user_config(
+    value: &Value,
+    file: &Path,
+    problems: &mut Vec<Problem>,
+) -> BTreeMap<String, UserOption> {
+    const KEYS: &[&str] = &[
+        "type",
+        "title",
+        "description",
+        "required",
+        "default",
+        "multiple",
+        "sensitive",
+        "min",
+        "max",
+        "enum",
+    ];
+    let mut options = BTreeMap::new();
+    let Some(map) = value.as_object() else {
+        problems.push(Problem::field(file, "userConfig", "must be an object"));
+        return options;
+    };
+    for (key, value) in map {
+        let field = format!("userConfig.{key}");
+        let Some(option) = value.as_object() else {
+            problems.push(Problem::field(file, field, "must be an object"));
+            continue;
+        };
+        if let Some(unknown) = option.keys().find(|key| !KEYS.contains(&key.as_str())) {
+            problems.push(Problem::field(
+                file,
+                format!("{field}.{unknown}"),
+                "is not known here; the option is dropped",
+            ));
+            continue;
+        }
+        let flag = |name: &str| option.get(name).and_then(Value::as_bool) == Some(true);
+        let text = |name: &str| option.get(name).and_then(Value::as_str);
+        options.insert(
+            key.clone(),
+            UserOption {
+                description: text("description")
+                    .or_else(|| text("title"))
+                    .unwrap_or_default()
+                    .to_owned(),
+                required: flag("required"),
+                sensitive: flag("sensitive"),
+                default: option
+                    .get("default")
+                    .filter(|value| !value.is_null())
+                    .cloned(),
+            },
+        );
+    }
+    options
+}
+
+/// Reads a JSON file of a plugin: comments are fine, a huge file or something else than an object
+/// isn't.
+///
+/// # Errors
+/// When it can't be read or isn't JSON.
+pub fn read_json(file: &Path) -> Result<Document, Problem> {
+    let text = read_text(file)?;
+    Document::parse(&text)
+        .map_err(|error| Problem::fatal(file, error.message.clone()).at(Some(error.position.line)))
+}
+
+/// Reads a text file of a plugin that isn't larger than it may be.
+///
+/// # Errors
+/// When it can't be read, is no file or is too large.
+pub fn read_text(file: &Path) -> Result<String, Problem> {
+    let unreadable =
+        |error: std::io::Error| Problem::fatal(file, format!("can't be read: {error}"));
+    let metadata = std::fs::metadata(file).map_err(unreadable)?;
+    if !metadata.is_file() {
+        return Err(Problem::fatal(file, "is not a file"));
+    }
+    if metadata.len() > LARGEST_FILE {
+        return Err(Problem::fatal(
+            file,
+            format!("is larger than {} MB", LARGEST_FILE / 1024 / 1024),
+        ));
+    }
+    std::fs::read_to_string(file).map_err(unreadable)
+}
