@@ -225,7 +225,6 @@ impl Core {
 
     /// What follows from a new beginning: nothing that was shown is in the conversation any more.
     async fn after_compaction(&mut self, trigger: &str, before: u64, summary: &str) {
-        self.without_media.clear();
         self.last_usage = None;
         self.context.sent_results.clear();
         self.context.prefix.expect("the conversation was compacted");
@@ -299,7 +298,9 @@ impl Core {
         let decisions = chain
             .iter()
             .filter_map(|record| match &**record {
-                Record::Fact(fact @ Fact::Replacement { .. }) => Some(fact.clone()),
+                Record::Fact(fact @ (Fact::Replacement { .. } | Fact::MediaDropped { .. })) => {
+                    Some(fact.clone())
+                }
                 _ => None,
             })
             .collect();

@@ -71,6 +71,8 @@ pub(crate) struct Shared {
     pub(crate) mcp: Arc<crate::mcp::Mcp>,
     /// The part of what a face is told at the start of a turn that doesn't change.
     pub(crate) init: SessionInit,
+    /// Names under which the model may call tools.
+    pub(crate) tool_aliases: std::collections::BTreeMap<String, String>,
     /// What the session used, as of the last step.
     pub(crate) totals: Mutex<crate::ledger::Totals>,
     /// How hard the model should try, if someone said so.
@@ -79,6 +81,8 @@ pub(crate) struct Shared {
     pub(crate) context_usage: Mutex<crate::control::ContextUsage>,
     /// A running account of the conversation.
     pub(crate) notes: Arc<crate::notes::Notes>,
+    /// What runs beside the turns.
+    pub(crate) background: Arc<crate::background::Background>,
     /// Tools that are loaded when they are wanted.
     pub(crate) deferred: Arc<crate::tool_search::DeferredTools>,
     pub(crate) extra_usage: Mutex<Vec<(crate::ledger::Part, crate::ledger::Totals)>>,
@@ -139,8 +143,6 @@ pub(crate) struct Core {
     pub(crate) last_usage: Option<Usage>,
     pub(crate) parent_tool_use_id: Option<ToolUseId>,
     pub(crate) fixed: Fixed,
-    /// Messages whose images or documents the API refused, by the bytes of the original.
-    pub(crate) without_media: HashMap<Bytes, EncodedMessage>,
     pub(crate) tools_encoded: Option<(ToolRegistry, Bytes)>,
     pub(crate) context: ContextState,
 }
@@ -299,7 +301,7 @@ impl Core {
         policy
     }
 
-    fn output_limit(&self, model: &str, cap: OutputCap) -> u32 {
+    pub(crate) fn output_limit(&self, model: &str, cap: OutputCap) -> u32 {
         let info = self.shared.catalog.resolve(model).info;
         match (self.fixed.max_output_tokens, cap) {
             (Some(fixed), _) => fixed.min(info.max_output),
@@ -345,15 +347,7 @@ impl Core {
 
     /// The conversation as it is sent.
     pub(crate) fn request_messages(&mut self) -> Vec<EncodedMessage> {
-        let mut messages = self.conversation.request_messages();
-        if !self.without_media.is_empty() {
-            for message in &mut messages {
-                if let Some(replacement) = self.without_media.get(&message.bytes) {
-                    *message = replacement.clone();
-                }
-            }
-        }
-        messages
+        self.conversation.request_messages()
     }
 
     /// Notes how full the window is, for whoever asks.
@@ -411,64 +405,42 @@ impl Core {
     }
 
     /// Takes images and documents out of the message that the API refused (or of the last one that has
-    /// any). Returns whether there was one.
+    /// any), now and after a resume. Returns whether there was one.
     pub(crate) fn drop_media(&mut self, at: Option<lathe_model::BlockPosition>) -> bool {
         let messages = self.conversation.request_messages();
         let named = at.and_then(|at| messages.get(at.message));
-        let found = named
-            .and_then(|message| Some((message, remove_media(message)?)))
+        let media = named
+            .map(media_of)
+            .filter(|media| !media.is_empty())
             .or_else(|| {
                 messages
                     .iter()
                     .rev()
-                    .find_map(|message| Some((message, remove_media(message)?)))
+                    .map(media_of)
+                    .find(|media| !media.is_empty())
             });
-        match found {
-            Some((original, replacement)) => {
-                self.without_media
-                    .insert(original.bytes.clone(), replacement);
-                true
-            }
-            None => false,
-        }
+        let Some(media) = media else { return false };
+        self.append_fact(Fact::MediaDropped {
+            media,
+            session_id: self.shared.session_id,
+        });
+        true
     }
 }
 
-/// The message without its images and documents; `None` when it has none.
-fn remove_media(message: &EncodedMessage) -> Option<EncodedMessage> {
-    let decoded: Message = serde_json::from_slice(&message.bytes).ok()?;
-    let mut blocks = decoded.content.into_blocks();
-    let mut removed = false;
-    for block in &mut blocks {
-        removed |= remove_media_from(block);
+/// The digests of a message's images and documents.
+fn media_of(message: &EncodedMessage) -> Vec<String> {
+    if message.role != Role::User || !memmem(&message.bytes, b"\"source\"") {
+        return Vec::new();
     }
-    if !removed {
-        return None;
-    }
-    EncodedMessage::new(message.role, &blocks).ok()
-}
-
-fn remove_media_from(block: &mut ContentBlock) -> bool {
-    match block {
-        ContentBlock::Image(_) | ContentBlock::Document(_) => {
-            let kind = block.kind().to_owned();
-            *block = ContentBlock::text(format!(
-                "[An {kind} stood here. The model API refused it, most likely because it is too large, so it was left out.]"
-            ));
-            true
-        }
-        ContentBlock::ToolResult(result) => match &mut result.content {
-            Some(lathe_protocol::content::Content::Blocks(inner)) => {
-                let mut removed = false;
-                for block in inner {
-                    removed |= remove_media_from(block);
-                }
-                removed
-            }
-            _ => false,
-        },
-        _ => false,
-    }
+    let Ok(decoded) = serde_json::from_slice::<Message>(&message.bytes) else {
+        return Vec::new();
+    };
+    let blocks = decoded.content.into_blocks();
+    blocks
+        .iter()
+        .flat_map(lathe_session::conversation::media_keys)
+        .collect()
 }
 
 /// Takes reasoning out of a message: another model can't read its signature.
@@ -528,16 +500,13 @@ mod tests {
     }
 
     #[test]
-    fn media_is_taken_out_of_results_too() {
+    fn media_is_found_in_results_too() {
         let image = ContentBlock::image("image/png", "AA==");
         let result = ContentBlock::tool_result("t".into(), vec![image.clone()], false);
         let message = EncodedMessage::new(Role::User, &[result, image]).unwrap();
-        let without = remove_media(&message).unwrap();
-        assert!(
-            !std::str::from_utf8(&without.bytes)
-                .unwrap()
-                .contains("base64")
-        );
-        assert!(remove_media(&without).is_none());
+        let media = media_of(&message);
+        assert_eq!((media.len(), &media[0]), (2, &media[1]));
+        let words = EncodedMessage::new(Role::User, &[ContentBlock::text("a")]).unwrap();
+        assert_eq!(media_of(&words), Vec::<String>::new());
     }
 }

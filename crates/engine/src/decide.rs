@@ -319,6 +319,12 @@ fn after_answer(
         Some(StopReason::MaxTokens) if state.output_resumes < MAX_OUTPUT_RESUMES => {
             Transition::Continue(Continue::OutputResumed)
         }
+        Some(StopReason::MaxTokens) => Transition::Done(Done::ended(
+            TerminalReason::ApiError,
+            format!(
+                "the answer was cut at the output limit, and again after {MAX_OUTPUT_RESUMES} continuations"
+            ),
+        )),
         Some(StopReason::ModelContextWindowExceeded)
             if limits.auto_compact && state.compactions == 0 =>
         {
@@ -430,7 +436,11 @@ mod tests {
                 Continue::OutputResumed
             ]
         );
-        assert_eq!(done, Done::Completed);
+        // An answer without its end is no answer.
+        assert!(
+            matches!(&done, Done::Ended { reason: TerminalReason::ApiError, message } if message.contains("output limit")),
+            "{done:?}"
+        );
         let fixed = Limits {
             fixed_output_cap: true,
             ..LIMITS

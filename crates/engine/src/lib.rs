@@ -12,7 +12,9 @@
 #![forbid(unsafe_code)]
 
 mod attachments;
+mod background;
 mod call;
+mod change_text;
 mod compaction;
 pub mod context;
 pub mod control;
@@ -21,16 +23,17 @@ pub mod cost;
 pub mod decide;
 pub mod events;
 mod executor;
+pub mod extraction;
 mod face;
 mod guard;
 mod hook_points;
 pub mod ledger;
 mod live;
 mod magic_docs;
+mod mcp;
 pub mod memory;
 mod models;
 mod nested;
-mod mcp;
 mod notes;
 pub mod open;
 mod open_model;
@@ -48,9 +51,10 @@ mod tool_search;
 mod turn;
 mod undo;
 
+pub use change_text::{Change, ChangeTextError, change_text};
 pub use events::EventStream;
 pub use open::{Opened, open};
 pub use options::{OpenError, SessionChoice, SessionOptions, TranscriptObserver};
-pub use preview::{Preview, context_usage, preview};
+pub use preview::{Preview, PreviewPart, context_usage, preview};
 pub use questions::Answerer;
-pub use session::SessionHandle;
+pub use session::{EndReason, SessionHandle};

@@ -9,10 +9,10 @@
 //! Background work like session notes: bounded, cancelled at the end, counted as a side query, and
 //! off unless it was asked for (`LATHE_MAGIC_DOCS=1`).
 
+use crate::background::note_side_usage;
 use crate::context::summary::with_directive;
 use crate::core::{Core, Shared};
 use crate::decide::OutputCap;
-use crate::ledger::{Ledger, Part};
 use crate::notes::ask;
 use lathe_permissions::CallFacts;
 use lathe_protocol::event::NoticeLevel;
@@ -41,7 +41,7 @@ pub(crate) struct MagicDocs {
     pub(crate) enabled: bool,
     known: Vec<PathBuf>,
     calls: u32,
-    running: Option<tokio::task::JoinHandle<()>>,
+    running: Option<tokio::task::AbortHandle>,
 }
 
 impl Core {
@@ -67,12 +67,13 @@ impl Core {
 
     /// Starts an update of the known documents, if something was done since the last one.
     pub(crate) fn update_documents(&mut self, turn: RecordId) {
+        let may_spend = self.may_spend();
         let documents = &mut self.context.magic_docs;
         let busy = documents
             .running
             .as_ref()
             .is_some_and(|running| !running.is_finished());
-        if documents.known.is_empty() || documents.calls == 0 || busy {
+        if documents.known.is_empty() || documents.calls == 0 || busy || !may_spend {
             return;
         }
         documents.calls = 0;
@@ -103,17 +104,15 @@ impl Core {
         }
         let policy = self.recovery_policy();
         let cancel = shared.notes.cancel.clone();
-        let task = tokio::spawn(async move {
+        let background = shared.background.clone();
+        let task = background.spawn(async move {
             for (path, loaded, request) in updates {
                 let asked = ask(&shared, request, policy.clone(), &cancel);
                 let Some((text, header)) = tokio::time::timeout(LIMIT, asked).await.ok().flatten()
                 else {
                     continue;
                 };
-                let mut ledger = Ledger::default();
-                ledger.note_response(&header.model, &header.usage, &shared.catalog);
-                let used = (Part::Side, ledger.totals().clone());
-                shared.extra_usage.lock().push(used);
+                note_side_usage(&shared, &header);
                 let new = new_text(&String::from_utf8_lossy(&loaded.bytes), &text);
                 let Some(new) = new else { continue };
                 // Keeping the old content for undo blocks.

@@ -5,6 +5,7 @@
 //! system prompt and keeps both with its ordinary file tools; a person adds a line with `#text` or
 //! edits the files. Both limits of the index are small on purpose: it is sent with every request.
 
+use crate::extraction::Entry;
 use lathe_session::SessionError;
 use lathe_session::paths::{
     create_private_folder, project_key, projects_folder, write_private_file,
@@ -13,6 +14,8 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+/// Where proposals wait, inside the memory.
+const PROPOSED: &str = "proposed";
 /// The index's name.
 pub const INDEX: &str = "MEMORY.md";
 /// Lines of the index that are sent.
@@ -217,21 +220,176 @@ impl AutoMemory {
     }
 }
 
-/// Why a note was not added.
+/// What may become part of the memory.
+impl AutoMemory {
+    fn waiting(&self) -> PathBuf {
+        self.folder.join(PROPOSED)
+    }
+
+    /// What was found worth remembering and waits for a person's word, by name.
+    #[must_use]
+    pub fn proposals(&self) -> Vec<Topic> {
+        let waiting = Self {
+            folder: self.waiting(),
+        };
+        waiting.topics()
+    }
+
+    /// Lays something down for a person to decide about. Gives the file.
+    ///
+    /// # Errors
+    /// When the memory says so already, or the file can't be written.
+    pub fn propose(&self, entry: &Entry) -> Result<PathBuf, MemoryError> {
+        if self.says(entry) {
+            return Err(MemoryError::Known);
+        }
+        let folder = self.waiting();
+        create_private_folder(&folder)?;
+        let path = folder.join(format!("{}.md", entry.name));
+        write_private_file(&path, topic_text(entry).as_bytes())?;
+        Ok(path)
+    }
+
+    /// Keeps something: as a topic of its own with a line in the index, or at the end of the topic of
+    /// its name. Gives the file.
+    ///
+    /// # Errors
+    /// When the memory says so already, the index is full, or a file can't be written.
+    pub fn keep(&self, entry: &Entry) -> Result<PathBuf, MemoryError> {
+        if self.says(entry) {
+            return Err(MemoryError::Known);
+        }
+        create_private_folder(&self.folder)?;
+        if let Some(path) = self.find(Some(&entry.name)) {
+            let mut text = read(&path)?.trim_end().to_owned();
+            let _ = write!(text, "\n\n{}\n", entry.text);
+            write_private_file(&path, text.as_bytes())?;
+            return Ok(path);
+        }
+        let index = match read(&self.index_path()) {
+            Ok(text) => text,
+            Err(_) if !self.index_path().exists() => String::new(),
+            Err(error) => return Err(error),
+        };
+        if index.lines().count() >= MOST_LINES {
+            return Err(MemoryError::Full {
+                path: self.index_path(),
+            });
+        }
+        let path = self.folder.join(format!("{}.md", entry.name));
+        write_private_file(&path, topic_text(entry).as_bytes())?;
+        self.add_note(&format!(
+            "[{0}]({0}.md): {1}",
+            entry.name, entry.description
+        ))?;
+        Ok(path)
+    }
+
+    /// Keeps what waits under a name. Gives the file.
+    ///
+    /// # Errors
+    /// When nothing of that name waits, or a file can't be read or written.
+    pub fn accept(&self, name: &str) -> Result<PathBuf, MemoryError> {
+        let (topic, path) = self.proposal(name)?;
+        let text = read(&path)?;
+        let body = text
+            .strip_prefix("---\n")
+            .and_then(|rest| rest.split_once("\n---\n"))
+            .map_or(text.as_str(), |(_, body)| body);
+        let entry = Entry {
+            name: topic.name,
+            kind: topic.kind,
+            description: topic.description,
+            text: body.trim().to_owned(),
+        };
+        let kept = match self.keep(&entry) {
+            // It was written down meanwhile: nothing is left to do.
+            Err(MemoryError::Known) => Ok(self.index_path()),
+            other => other,
+        }?;
+        self.reject(name)?;
+        Ok(kept)
+    }
+
+    /// Drops what waits under a name.
+    ///
+    /// # Errors
+    /// When nothing of that name waits, or it can't be removed.
+    pub fn reject(&self, name: &str) -> Result<(), MemoryError> {
+        let (_, path) = self.proposal(name)?;
+        std::fs::remove_file(&path).map_err(|source| MemoryError::Remove { path, source })
+    }
+
+    fn proposal(&self, name: &str) -> Result<(Topic, PathBuf), MemoryError> {
+        self.proposals()
+            .into_iter()
+            .find(|topic| topic.name == name)
+            .map(|topic| (topic.clone(), topic.path))
+            .ok_or_else(|| MemoryError::NotProposed {
+                name: name.to_owned(),
+            })
+    }
+
+    /// Whether the memory holds these words already.
+    fn says(&self, entry: &Entry) -> bool {
+        self.find(Some(&entry.name))
+            .and_then(|path| read(&path).ok())
+            .is_some_and(|text| text.contains(&entry.text))
+    }
+}
+
+fn read(path: &Path) -> Result<String, MemoryError> {
+    std::fs::read_to_string(path).map_err(|source| MemoryError::Read {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn topic_text(entry: &Entry) -> String {
+    format!(
+        "---\nname: {}\ndescription: {}\ntype: {}\n---\n{}\n",
+        entry.name, entry.description, entry.kind, entry.text
+    )
+}
+
+/// Why something was not kept.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
-    /// There is nothing to add.
-    #[error("there is nothing to remember: write it after the #")]
-    Empty,
-    /// The index can't be read.
-    #[error("{path} can't be read: {source}")]
-    Read {
+    /// The memory says so already.
+    #[error("that is remembered already")]
+    Known,
+    /// Nothing of that name waits.
+    #[error("nothing is proposed under the name {name}; `lathe memory proposals` lists what is")]
+    NotProposed {
+        /// The name.
+        name: String,
+    },
+    /// The index has no room.
+    #[error("{path} has no room for another topic; shorten it first (`lathe memory edit`)")]
+    Full {
         /// The index.
+        path: PathBuf,
+    },
+    /// A file can't be removed.
+    #[error("{path} can't be removed: {source}")]
+    Remove {
+        /// The file.
         path: PathBuf,
         /// Why.
         source: std::io::Error,
     },
-    /// The index can't be written.
+    /// There is nothing to add.
+    #[error("there is nothing to remember: write it after the #")]
+    Empty,
+    /// A file can't be read.
+    #[error("{path} can't be read: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file can't be written.
     #[error(transparent)]
     Write(#[from] SessionError),
 }
@@ -331,6 +489,53 @@ mod tests {
         }
         assert_eq!(memory.find(Some("nothing")), None);
         assert_eq!(memory.find(None), Some(memory.index_path()));
+    }
+
+    #[test]
+    fn what_is_proposed_is_kept_or_dropped_by_a_persons_word() {
+        let (_folder, memory) = memory();
+        let entry = |name: &str, text: &str| Entry {
+            name: name.into(),
+            kind: "feedback".into(),
+            description: "how they like it".into(),
+            text: text.into(),
+        };
+        memory.propose(&entry("tabs", "They want tabs.")).unwrap();
+        memory.propose(&entry("tea", "They drink tea.")).unwrap();
+        assert_eq!(memory.proposals().len(), 2);
+        assert!(memory.topics().is_empty() && memory.index().is_none());
+        memory.reject("tea").unwrap();
+        let path = memory.accept("tabs").unwrap();
+        assert!(memory.proposals().is_empty());
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(
+            text.ends_with("type: feedback\n---\nThey want tabs.\n"),
+            "{text}"
+        );
+        assert_eq!(
+            memory.index().unwrap().text,
+            "- [tabs](tabs.md): how they like it\n"
+        );
+        assert!(matches!(
+            memory.accept("tabs"),
+            Err(MemoryError::NotProposed { .. })
+        ));
+        // What is known is neither proposed nor kept again; what is new about a topic is added to it.
+        let again = entry("tabs", "They want tabs.");
+        assert!(matches!(memory.propose(&again), Err(MemoryError::Known)));
+        assert!(matches!(memory.keep(&again), Err(MemoryError::Known)));
+        memory.keep(&entry("tabs", "Of width four.")).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(
+            text.contains("They want tabs.\n\nOf width four.\n"),
+            "{text}"
+        );
+        assert_eq!(memory.index().unwrap().text.lines().count(), 1);
+        std::fs::write(memory.index_path(), "- x\n".repeat(MOST_LINES)).unwrap();
+        assert!(matches!(
+            memory.keep(&entry("new", "words")),
+            Err(MemoryError::Full { .. })
+        ));
     }
 
     #[test]

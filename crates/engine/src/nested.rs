@@ -101,10 +101,12 @@ impl Nested {
             mcp_servers: RwLock::default(),
             mcp: parent.mcp.clone(),
             init: parent.init.clone(),
+            tool_aliases: parent.tool_aliases.clone(),
             totals: Mutex::default(),
             effort: None,
             context_usage: Mutex::default(),
             notes: Arc::default(),
+            background: Arc::default(),
             deferred: Arc::default(),
             extra_usage: Mutex::default(),
         });
@@ -140,7 +142,6 @@ impl Nested {
                 init: SessionInit::default(),
                 cache: CacheMarkers::None,
             },
-            without_media: std::collections::HashMap::new(),
             tools_encoded: None,
             context: ContextState::default(),
         };

@@ -8,11 +8,11 @@
 //! It is background work: one update at a time, bounded in time, cancelled when the session ends,
 //! counted as a side query, and off unless it was asked for.
 
+use crate::background::{bound_answer, note_side_usage};
 use crate::compaction::CompactionError;
 use crate::context::summary::with_directive;
 use crate::core::Core;
 use crate::decide::OutputCap;
-use crate::ledger::{Ledger, Part};
 use crate::session::SessionHandle;
 use futures::StreamExt as _;
 use lathe_model::{Delivery, MessageAssembler, ModelRequest, RecoveryPolicy};
@@ -85,7 +85,10 @@ impl Core {
     /// Starts an update if one is due.
     pub(crate) fn update_notes(&mut self) {
         let notes = self.shared.notes.clone();
-        if !notes.enabled.load(Ordering::Relaxed) || self.context.calls_since_notes < CALLS {
+        if !notes.enabled.load(Ordering::Relaxed)
+            || self.context.calls_since_notes < CALLS
+            || !self.may_spend()
+        {
             return;
         }
         let tokens = self.message_tokens();
@@ -105,31 +108,27 @@ impl Core {
         };
         self.context.calls_since_notes = 0;
         let mut request = self.request(OutputCap::Small);
-        request.max_tokens = request.max_tokens.min(MOST_TOKENS);
+        bound_answer(&mut request, MOST_TOKENS);
         let known = if before.is_empty() { "(none)" } else { &before };
         let directive = format!("{}{known}", include_str!("../prompts/notes.md"));
         request.messages = with_directive(&request.messages, 0, &directive);
         let shared = self.shared.clone();
         let policy = self.recovery_policy();
-        let folder =
-            lathe_session::SessionPaths::of_transcript(self.transcript.path()).session_folder();
-        tokio::spawn(async move {
+        let paths = lathe_session::SessionPaths::of_transcript(self.transcript.path());
+        self.shared.background.spawn(async move {
             let asked = ask(&shared, request, policy, &notes.cancel);
             let answer = tokio::time::timeout(LIMIT, asked).await.ok().flatten();
             let mut written = None;
             if let Some((text, header)) = answer {
-                let mut ledger = Ledger::default();
-                ledger.note_response(&header.model, &header.usage, &shared.catalog);
-                let used = (Part::Side, ledger.totals().clone());
-                shared.extra_usage.lock().push(used);
+                note_side_usage(&shared, &header);
                 if !text.trim().is_empty() {
                     written = Some(text);
                 }
             }
             if let Some(text) = &written {
+                let folder = paths.session_folder();
                 let kept = lathe_session::paths::create_private_folder(&folder).and_then(|()| {
-                    let path = folder.join("notes.md");
-                    lathe_session::paths::write_private_file(&path, text.as_bytes())
+                    lathe_session::paths::write_private_file(&paths.notes(), text.as_bytes())
                 });
                 if let Err(error) = kept {
                     tracing::warn!(%error, "the session's notes can't be written");

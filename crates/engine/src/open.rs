@@ -8,6 +8,7 @@ use crate::context::ContextState;
 use crate::core::{Choices, Core, Fixed, Shared};
 use crate::decide::Limits;
 use crate::events::{self, EventStream};
+use crate::extraction::Extraction;
 use crate::guard::RepeatGuard;
 use crate::hook_points::HookPoints;
 use crate::ledger::{Ledger, Totals};
@@ -17,7 +18,7 @@ use crate::nested::{SessionClassifierModel, SessionHookModel};
 use crate::open_model::{cache_markers, catalog, chosen_model, provider, thinking};
 use crate::open_parts::{offered, output_config, permissions, tool_context, transcript, undo};
 use crate::options::{OpenError, SessionOptions};
-use crate::prompt::{PromptParts, Surroundings, git_branch, instructions_text};
+use crate::prompt::{PromptParts, Surroundings, attribution_text, git_branch, instructions_text};
 use crate::questions::Questions;
 use crate::records::{RecordFactory, reminder};
 use crate::session::{self, SessionHandle};
@@ -32,6 +33,7 @@ use lathe_protocol::ids::RecordId;
 use lathe_protocol::record::{Record, RecordMessage};
 use lathe_session::{Conversation, Loaded};
 use lathe_settings::instructions::{InstructionOptions, Instructions};
+use lathe_settings::schema::MemoryExtraction;
 use lathe_settings::trust_store::TrustStore;
 use lathe_settings::write::OwnWrites;
 use lathe_settings::{Environment, LoadOptions, Places, Resolved, Source, Trust};
@@ -231,6 +233,8 @@ pub(crate) async fn prepare(
         instructions: instructions_text(&instructions),
         memory: memory_text(&places, &settings, &mut remarks),
         language: settings.settings.language.clone(),
+        attribution: attribution_text(&settings.settings),
+        varying_apart: options.varying_apart,
         long_cache: cache == CacheMarkers::OneHour,
     };
     let mut betas = options.betas.clone();
@@ -246,10 +250,14 @@ pub(crate) async fn prepare(
         prompt,
         limits: Limits {
             max_turns: options.max_turns,
-            max_budget_usd: options.max_budget_usd,
-            max_tokens: environment
-                .variable("LATHE_MAX_SESSION_TOKENS")
-                .and_then(|text| text.parse().ok()),
+            max_budget_usd: options.max_budget_usd.or(settings.settings.max_budget_usd),
+            max_tokens: options
+                .max_session_tokens
+                .or_else(|| {
+                    let text = environment.variable("LATHE_MAX_SESSION_TOKENS")?;
+                    text.parse().ok()
+                })
+                .or(settings.settings.max_session_tokens),
             auto_compact: settings.settings.auto_compact.unwrap_or(true),
             fixed_output_cap: max_output_tokens.is_some(),
             structured_output: options.json_schema.is_some(),
@@ -300,15 +308,17 @@ pub(crate) async fn prepare(
         layers: RwLock::new(live::layers(&settings)),
         loader: live::SettingsLoader::new(places.clone(), load_options.clone()),
         mcp_servers: RwLock::default(),
+        mcp: Arc::default(),
         init: fixed.init.clone(),
+        tool_aliases: options.tool_aliases.clone(),
         totals: Mutex::default(),
         effort: options.effort.clone(),
         context_usage: Mutex::default(),
         notes: Arc::default(),
+        background: Arc::default(),
         deferred,
         extra_usage: Mutex::default(),
     });
-        mcp: Arc::default(),
     shared.questions.set_classifier(Arc::new(Classifier::new(
         Arc::new(SessionClassifierModel {
             shared: Arc::downgrade(&shared),
@@ -321,6 +331,7 @@ pub(crate) async fn prepare(
     shared
         .notes
         .enable(environment.variable("LATHE_SESSION_NOTES") == Some("1"));
+    shared.background.wait_at_end(!options.interactive);
     let mut core = Core {
         shared,
         transcript: opened.writer,
@@ -339,11 +350,11 @@ pub(crate) async fn prepare(
         last_usage: None,
         parent_tool_use_id: None,
         fixed,
-        without_media: std::collections::HashMap::new(),
         tools_encoded: None,
         context: ContextState::default(),
     };
     core.context.magic_docs.enabled = environment.variable("LATHE_MAGIC_DOCS") == Some("1");
+    core.context.extractor.mode = extraction(&environment, &settings, &options, &mut remarks);
     let source = match (&opened.history, options.fork) {
         (None, _) if options.after_clear => "clear",
         (Some(_), true) => "fork",
@@ -352,6 +363,12 @@ pub(crate) async fn prepare(
     };
     if let Some(history) = opened.history {
         restore(&mut core, &history, options.resume_at, &mut remarks)?;
+    }
+    if core.tip.is_none()
+        && let Some(text) = core.fixed.prompt.told_apart()
+    {
+        let record = core.records.meta(None, reminder(&text));
+        core.append(record);
     }
     let start = Start {
         hooks,
@@ -380,6 +397,32 @@ fn memory_text(places: &Places, settings: &Resolved, remarks: &mut Vec<String>) 
         remarks.push(warning);
     }
     memory.prompt()
+}
+
+/// Whether something worth remembering is looked for. In print mode only where the variable asks.
+fn extraction(
+    environment: &Environment,
+    settings: &Resolved,
+    options: &SessionOptions,
+    remarks: &mut Vec<String>,
+) -> Extraction {
+    if settings.settings.auto_memory == Some(false) || !options.persist {
+        return Extraction::Off;
+    }
+    if let Some(name) = environment.variable("LATHE_MEMORY_EXTRACTION") {
+        return Extraction::named(name).unwrap_or_else(|| {
+            remarks.push(format!(
+                "LATHE_MEMORY_EXTRACTION: {name:?} is none of off, propose and keep"
+            ));
+            Extraction::Off
+        });
+    }
+    match (options.interactive, settings.settings.memory_extraction) {
+        (false, _) => Extraction::Off,
+        (true, None | Some(MemoryExtraction::Propose)) => Extraction::Propose,
+        (true, Some(MemoryExtraction::Keep)) => Extraction::Keep,
+        (true, Some(MemoryExtraction::Off)) => Extraction::Off,
+    }
 }
 
 fn load_settings(

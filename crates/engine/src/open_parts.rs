@@ -114,6 +114,18 @@ pub(crate) fn permissions(
         lathe_permissions::settings::context_of(places, settings, trusted);
     remarks.extend(problems);
     context.readable_paths.push(paths.tool_results());
+    if settings.settings.auto_memory != Some(false) {
+        // The model keeps its memory with its ordinary tools; nothing else there is its own.
+        let homes = [
+            places.config_home.clone(),
+            std::fs::canonicalize(&places.config_home)
+                .unwrap_or_else(|_| places.config_home.clone()),
+        ];
+        for home in homes {
+            let memory = crate::memory::AutoMemory::of(&home, &places.project);
+            context.session_paths.push(memory.folder().to_owned());
+        }
+    }
     for (list, behavior, flag) in [
         (&options.allowed_tools, Behavior::Allow, "--allowedTools"),
         (

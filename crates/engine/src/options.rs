@@ -22,6 +22,10 @@ pub struct SessionOptions {
     pub system_prompt: Option<String>,
     /// Added to the system prompt.
     pub append_system_prompt: Option<String>,
+    /// Tell what varies of the system prompt in the conversation instead.
+    pub varying_apart: bool,
+    /// Names under which the model may call tools: what it says → the tool that is meant.
+    pub tool_aliases: std::collections::BTreeMap<String, String>,
     /// The built-in tools to offer; `None` is all of them.
     pub tools: Option<Vec<String>>,
     /// Rules of the command line that allow.
@@ -38,6 +42,8 @@ pub struct SessionOptions {
     pub max_turns: Option<u32>,
     /// Dollars of the session.
     pub max_budget_usd: Option<f64>,
+    /// Tokens of the session, input and output together.
+    pub max_session_tokens: Option<u64>,
     /// How the model may reason, by name; `None` leaves it to the rest.
     pub thinking: Option<Thinking>,
     /// Tokens that the model may think; `Some(0)` switches thinking off.
@@ -74,6 +80,9 @@ pub struct SessionOptions {
     pub observer: Option<TranscriptObserver>,
     /// Whether this follows a session that was cleared.
     pub after_clear: bool,
+    /// Whether a person sits there: then work beside the turns is on unless settings say otherwise, and
+    /// leaving never waits for it.
+    pub interactive: bool,
 }
 
 /// Told of every batch of records that reached the transcript.
@@ -94,6 +103,8 @@ impl Default for SessionOptions {
             fallback_model: None,
             system_prompt: None,
             append_system_prompt: None,
+            varying_apart: false,
+            tool_aliases: std::collections::BTreeMap::new(),
             tools: None,
             allowed_tools: Vec::new(),
             disallowed_tools: Vec::new(),
@@ -102,6 +113,7 @@ impl Default for SessionOptions {
             answerer: Answerer::Nobody,
             max_turns: None,
             max_budget_usd: None,
+            max_session_tokens: None,
             thinking: None,
             max_thinking_tokens: None,
             betas: Vec::new(),
@@ -120,6 +132,7 @@ impl Default for SessionOptions {
             task_budget: None,
             observer: None,
             after_clear: false,
+            interactive: false,
         }
     }
 }

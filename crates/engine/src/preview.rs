@@ -5,6 +5,7 @@ use crate::decide::OutputCap;
 use crate::open::prepare;
 use crate::options::{OpenError, SessionOptions};
 use lathe_settings::Environment;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// A request that was not sent.
@@ -20,8 +21,52 @@ pub struct Preview {
     pub skipped: Vec<(String, String)>,
     /// The tools: name and bytes.
     pub tools: Vec<(String, usize)>,
+    /// Every part of the request with its size, in the order in which it is sent.
+    pub parts: Vec<PreviewPart>,
     /// What the person should know.
     pub remarks: Vec<String>,
+}
+
+/// A part of a request that was not sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PreviewPart {
+    /// `tool`, `system`, `instructions`, `memory` (both within `system`) or `message`.
+    pub kind: &'static str,
+    /// Which.
+    pub name: String,
+    /// As JSON.
+    pub bytes: usize,
+    /// By estimate.
+    pub tokens: u64,
+}
+
+impl PreviewPart {
+    fn new(kind: &'static str, name: impl Into<String>, text: &str) -> Self {
+        Self {
+            kind,
+            name: name.into(),
+            bytes: text.len(),
+            tokens: lathe_model::estimate::text(text),
+        }
+    }
+
+    /// Whether it is counted in another part already.
+    #[must_use]
+    pub fn is_within_another(&self) -> bool {
+        matches!(self.kind, "instructions" | "memory")
+    }
+}
+
+impl Preview {
+    /// Tokens of the whole request, by estimate.
+    #[must_use]
+    pub fn tokens(&self) -> u64 {
+        self.parts
+            .iter()
+            .filter(|part| !part.is_within_another())
+            .map(|part| part.tokens)
+            .sum()
+    }
 }
 
 /// How full the window of a session would be at its next request, and what the person should know.
@@ -77,14 +122,14 @@ pub async fn preview(
         .iter()
         .map(|message| parse(&message.bytes))
         .collect();
-    let parts = ["fixed part", "what varies", "appended"];
-    let system_parts = system
+    let names = ["fixed part", "what varies", "appended"];
+    let system_parts: Vec<(String, String)> = system
         .as_array()
         .into_iter()
         .flatten()
         .enumerate()
         .map(|(index, block)| {
-            let name = parts.get(index).unwrap_or(&"further part");
+            let name = names.get(index).unwrap_or(&"further part");
             let text = block
                 .get("text")
                 .and_then(Value::as_str)
@@ -101,18 +146,36 @@ pub async fn preview(
             (name.to_owned(), tool.to_string().len())
         })
         .collect();
+    let mut parts: Vec<PreviewPart> = Vec::new();
+    for tool in tools.as_array().into_iter().flatten() {
+        let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
+        parts.push(PreviewPart::new("tool", name, &tool.to_string()));
+    }
+    for ((name, _), block) in system_parts
+        .iter()
+        .zip(system.as_array().into_iter().flatten())
+    {
+        parts.push(PreviewPart::new("system", name, &block.to_string()));
+    }
+    if !core.fixed.prompt.memory.is_empty() {
+        let memory = &core.fixed.prompt.memory;
+        parts.push(PreviewPart::new("memory", "what is kept", memory));
+    }
     let (mut instructions, mut skipped) = (Vec::new(), Vec::new());
     if let Some(files) = core.shared.instructions.lock().as_ref() {
         for file in files.files() {
-            instructions.push((
-                file.path.display().to_string(),
-                file.reason.text(),
-                file.text.len(),
-            ));
+            let path = file.path.display().to_string();
+            parts.push(PreviewPart::new("instructions", &path, &file.text));
+            instructions.push((path, file.reason.text(), file.text.len()));
         }
         for file in files.skipped() {
             skipped.push((file.path.display().to_string(), file.why.clone()));
         }
+    }
+    for (number, message) in messages.iter().enumerate() {
+        let role = message.get("role").and_then(Value::as_str);
+        let name = format!("{} {}", number + 1, role.unwrap_or_default());
+        parts.push(PreviewPart::new("message", name, &message.to_string()));
     }
     Ok(Preview {
         request: json!({
@@ -124,6 +187,7 @@ pub async fn preview(
         instructions,
         skipped,
         tools: tool_sizes,
+        parts,
         remarks: prepared.remarks,
     })
 }

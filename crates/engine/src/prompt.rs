@@ -29,6 +29,10 @@ pub struct PromptParts {
     pub memory: String,
     /// The language to answer in, if set.
     pub language: Option<String>,
+    /// What commits and pull requests say at their end; empty means nothing.
+    pub attribution: String,
+    /// Whether what varies is told in the conversation instead, so that many people share the prompt.
+    pub varying_apart: bool,
     /// Whether cached parts live for an hour instead of five minutes.
     pub long_cache: bool,
 }
@@ -63,7 +67,9 @@ impl PromptParts {
             None => {
                 let fixed: Vec<&str> = FIXED.iter().map(|part| part.trim_end()).collect();
                 blocks.push((fixed.join("\n\n"), true));
-                blocks.push((self.varying(), false));
+                if !self.varying_apart {
+                    blocks.push((self.varying(), false));
+                }
             }
         }
         if let Some(text) = &self.appended
@@ -75,6 +81,12 @@ impl PromptParts {
             last.1 = true;
         }
         blocks
+    }
+
+    /// What varies, where it is to be told in the conversation.
+    #[must_use]
+    pub fn told_apart(&self) -> Option<String> {
+        (self.varying_apart && self.replacement.is_none()).then(|| self.varying())
     }
 
     fn varying(&self) -> String {
@@ -93,6 +105,10 @@ impl PromptParts {
         ));
         if let Some(language) = &self.language {
             text.push_str(&format!("\n\nAnswer in {language}."));
+        }
+        if !self.attribution.is_empty() {
+            text.push_str("\n\n");
+            text.push_str(&self.attribution);
         }
         if !self.memory.is_empty() {
             text.push_str("\n\n");
@@ -131,6 +147,45 @@ impl PromptParts {
         }
         Bytes::from(Value::Array(blocks).to_string())
     }
+}
+
+/// The lines that commits and pull requests end with, by settings: commit, pull request.
+#[must_use]
+pub fn attribution_lines(settings: &lathe_settings::schema::Settings) -> [Option<String>; 2] {
+    let wanted = settings.include_co_authored_by == Some(true);
+    let lines = |own: Option<&String>, usual: &str| match own {
+        Some(text) => Some(text.trim().to_owned()).filter(|text| !text.is_empty()),
+        None => wanted.then(|| usual.to_owned()),
+    };
+    let own = settings.attribution.as_ref();
+    [
+        lines(
+            own.and_then(|own| own.commit.as_ref()),
+            "Co-Authored-By: Lathe <noreply@lathe.invalid>",
+        ),
+        lines(own.and_then(|own| own.pr.as_ref()), "Made with Lathe."),
+    ]
+}
+
+/// What the system prompt says about them.
+#[must_use]
+pub fn attribution_text(settings: &lathe_settings::schema::Settings) -> String {
+    let [commit, pull_request] = attribution_lines(settings);
+    let mut text = String::new();
+    if let Some(lines) = commit {
+        text.push_str(&format!(
+            "Commit messages end with a blank line and then:\n{lines}"
+        ));
+    }
+    if let Some(lines) = pull_request {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(&format!(
+            "Descriptions of pull requests end with a blank line and then:\n{lines}"
+        ));
+    }
+    text
 }
 
 /// The instruction files that hold from the start, one after another, nearest last.
@@ -215,6 +270,44 @@ mod tests {
             ..PromptParts::default()
         };
         assert!(none.encode().is_empty());
+    }
+
+    #[test]
+    fn what_varies_may_be_told_apart() {
+        let parts = PromptParts {
+            varying_apart: true,
+            language: Some("Latin".into()),
+            ..PromptParts::default()
+        };
+        assert_eq!(parts.blocks().len(), 1);
+        assert!(!parts.blocks()[0].0.contains("Surroundings"));
+        assert!(parts.told_apart().unwrap().contains("Answer in Latin."));
+        assert_eq!(PromptParts::default().told_apart(), None);
+        let own = PromptParts {
+            replacement: Some("Mine.".into()),
+            ..parts
+        };
+        assert_eq!(own.told_apart(), None);
+    }
+
+    #[test]
+    fn commits_and_pull_requests_end_as_settings_say() {
+        let read = |text: &str| serde_json::from_str(text).unwrap();
+        assert_eq!(attribution_text(&read("{}")), "");
+        let usual = attribution_lines(&read(r#"{"includeCoAuthoredBy": true}"#));
+        assert!(
+            usual[0]
+                .as_deref()
+                .unwrap()
+                .starts_with("Co-Authored-By: Lathe")
+        );
+        let own =
+            read(r#"{"includeCoAuthoredBy": true, "attribution": {"commit": "", "pr": "By us."}}"#);
+        assert_eq!(attribution_lines(&own), [None, Some("By us.".to_owned())]);
+        assert_eq!(
+            attribution_text(&own),
+            "Descriptions of pull requests end with a blank line and then:\nBy us."
+        );
     }
 
     #[test]

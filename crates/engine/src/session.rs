@@ -18,6 +18,36 @@ use std::time::Duration;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
+/// Why a session ends, as its `SessionEnd` hooks are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum EndReason {
+    /// The conversation was cleared; another begins.
+    Clear,
+    /// Another session is taken up.
+    Resume,
+    /// The key was given back.
+    Logout,
+    /// A person left the prompt.
+    PromptInputExit,
+    /// Anything else.
+    #[default]
+    Other,
+}
+
+impl EndReason {
+    /// Its name for hooks.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Clear => "clear",
+            Self::Resume => "resume",
+            Self::Logout => "logout",
+            Self::PromptInputExit => "prompt_input_exit",
+            Self::Other => "other",
+        }
+    }
+}
+
 /// A face's hold on a session.
 pub struct SessionHandle {
     ops: mpsc::UnboundedSender<Message>,
@@ -67,6 +97,7 @@ impl SessionHandle {
     /// Withdraws every open question: whoever could answer is gone.
     pub fn withdraw_questions(&self) {
         self.shared.questions.withdraw_all();
+        self.shared.mcp.elicitations.withdraw_all();
     }
 
     /// Ends the session: what was accepted is finished, everything is flushed, no child is left.
@@ -97,7 +128,6 @@ struct Actor {
     /// No face is left that could say something.
     deserted: bool,
 }
-        self.shared.mcp.elicitations.withdraw_all();
 
 struct Running {
     turn: Arc<Turn>,
@@ -172,12 +202,14 @@ impl Actor {
     async fn handle(&mut self, op: Op) {
         match op {
             Op::Prompt(prompt) => {
+                self.shared.background.interrupted(false);
                 self.shared.queue.lock().push_back(prompt);
                 if let Some(running) = &self.running {
                     running.turn.steered.notify_one();
                 }
             }
             Op::Interrupt { drop_queued } => {
+                self.shared.background.interrupted(true);
                 if drop_queued {
                     self.shared.queue.lock().clear();
                 }
@@ -206,6 +238,9 @@ impl Actor {
             Op::PermissionReply { request_id, reply } => {
                 // A late answer to a question that was closed meanwhile changes nothing.
                 self.shared.questions.answer(&request_id, reply);
+            }
+            Op::ElicitationReply { request_id, reply } => {
+                self.shared.mcp.elicitations.answer(&request_id, reply);
             }
             Op::SetPermissionMode(mode) => match self.shared.permissions.set_mode(mode) {
                 Ok(()) => {
@@ -239,9 +274,6 @@ impl Actor {
                     .queue
                     .lock()
                     .retain(|prompt| prompt.uuid != uuid);
-            Op::ElicitationReply { request_id, reply } => {
-                self.shared.mcp.elicitations.answer(&request_id, reply);
-            }
             }
             Op::StopTask { task_id } => {
                 if let Err(error) = self
@@ -339,7 +371,10 @@ impl Actor {
     }
 
     async fn close(self) {
-        self.shared.notes.cancel.cancel();
+        self.shared
+            .background
+            .finish(&self.shared.notes.cancel)
+            .await;
         if !self.shared.extra_usage.lock().is_empty() {
             // Something was asked beside the last turn: it counts too.
             let mut core = self.core.lock().await;
@@ -349,7 +384,8 @@ impl Actor {
             core.append_fact(Fact::Cost { totals, session_id });
         }
         self.shared.tools.shell.shut_down().await;
-        self.shared.hooks.session_end("other").await;
+        let reason = self.shared.background.end_reason();
+        self.shared.hooks.session_end(reason.name()).await;
         if let Err(error) = self.shared.transcript.close().await {
             self.shared.events.notice(
                 NoticeLevel::Error,

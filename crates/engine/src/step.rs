@@ -269,9 +269,13 @@ impl Core {
         attempt.blocks.push(uuid);
         attempt.records.push(uuid);
         if let Some(call) = call {
+            let mut meant = call;
+            if let Some(name) = self.shared.tool_aliases.get(&meant.name) {
+                meant.name.clone_from(name);
+            }
             let incoming = self
                 .call_environment(turn)
-                .prepare(&call, completed.tool_input.as_ref());
+                .prepare(&meant, completed.tool_input.as_ref());
             attempt.executor.submit(incoming, uuid);
             turn.set_calls(attempt.executor.cancel_tokens());
             // A call that was refused at once has its result already.
@@ -362,6 +366,7 @@ impl Core {
         } = delivered;
         self.context.calls_since_notes += 1;
         self.note_documents(&name, &result.touched);
+        self.note_remembered(&name, &result.touched);
         let (lines_added, lines_removed) = changed_lines(&result.display);
         self.ledger
             .note_call(result.elapsed, lines_added, lines_removed);

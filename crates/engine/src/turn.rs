@@ -445,9 +445,16 @@ impl Core {
             TerminalReason::ApiError
             | TerminalReason::PromptTooLong
             | TerminalReason::ImageError => {
-                let (words, kind) = match &report.error {
-                    Some(error) => (error.to_string(), error.sdk_kind()),
-                    None => (message, "unknown"),
+                let (words, kind) = match (&report.error, &report.stop_reason) {
+                    (Some(error), _) => (error.to_string(), error.sdk_kind()),
+                    (None, Some(StopReason::MaxTokens)) => {
+                        let limit = self.output_limit(&self.model, state.output_cap);
+                        let words = format!(
+                            "API Error: {message} ({limit} tokens each).\nAsk for it in smaller pieces, or allow longer answers with LATHE_MAX_OUTPUT_TOKENS."
+                        );
+                        (words, "max_output_tokens")
+                    }
+                    (None, _) => (message, "unknown"),
                 };
                 api_error_status = report.error.as_ref().and_then(ModelError::status);
                 let record = self.records.api_error(self.tip, &words, kind);
@@ -486,6 +493,7 @@ impl Core {
         if !is_error {
             self.update_notes();
             self.update_documents(turn.prompt);
+            self.extract_memory();
         }
         self.take_extra_usage();
         *self.shared.totals.lock() = self.ledger.totals().clone();

@@ -87,6 +87,9 @@ fn enter(arguments: Arguments) -> Exit {
             LookCommand::Context(look) => in_runtime(commands::context::context(environment, look)),
             LookCommand::Cost(look) => commands::context::cost(&environment, &look),
             LookCommand::Memory(memory) => commands::memory::run(environment, memory),
+            LookCommand::Suggest(suggest) => {
+                in_runtime(commands::suggest::run(environment, suggest))
+            }
         },
         Some(Command::Completions { .. } | Command::Man) => Exit::Success,
         None => {

@@ -25,13 +25,14 @@ async fn interactive(environment: Environment, mut arguments: SessionArguments) 
         .resume
         .take_if(|wanted| wanted.is_empty())
         .is_some();
-    let options = match session_options(&arguments) {
+    let mut options = match session_options(&arguments) {
         Ok(options) => options,
         Err(error) => {
             complain(&error);
             return Exit::Usage;
         }
     };
+    options.interactive = true;
     let terminal = lathe_tui::TerminalOptions {
         prompt: arguments.prompt.clone(),
         pick_session,
@@ -345,6 +346,7 @@ fn session_options(arguments: &SessionArguments) -> Result<SessionOptions, Strin
         answerer: Answerer::Nobody,
         max_turns: arguments.max_turns,
         max_budget_usd: arguments.max_budget_usd,
+        max_session_tokens: arguments.max_session_tokens,
         thinking: thinking(arguments),
         max_thinking_tokens: arguments.max_thinking_tokens,
         betas: arguments.betas.clone(),
@@ -368,7 +370,7 @@ fn session_options(arguments: &SessionArguments) -> Result<SessionOptions, Strin
         effort: arguments.effort.clone(),
         task_budget: arguments.task_budget,
         observer: None,
-        after_clear: false,
+        ..SessionOptions::default()
     })
 }
 

@@ -100,6 +100,28 @@ fn a_prompts_mentions_are_shown_before_it_is_sent() {
     home.write("notes.txt", "the very note\n");
     let shown = home.run(["debug", "prompt", "look at @notes.txt", "--json"], "");
     assert_eq!(shown.code(), Some(0), "{shown:#?}");
-    let request = json(&shown.stdout);
-    assert!(request["messages"].to_string().contains("the very note"));
+    let shown = json(&shown.stdout);
+    let messages = &shown["request"]["messages"];
+    assert!(messages.to_string().contains("the very note"));
+    // Every part has its size, and the whole is made of them.
+    let parts = shown["parts"].as_array().unwrap();
+    let sum = |field: &str, kinds: &[&str]| -> u64 {
+        parts
+            .iter()
+            .filter(|part| kinds.contains(&part["kind"].as_str().unwrap()))
+            .map(|part| part[field].as_u64().unwrap())
+            .sum()
+    };
+    let whole = ["tool", "system", "message"];
+    assert_eq!(Some(sum("tokens", &whole)), shown["tokens"].as_u64());
+    let bytes = shown["bytes"].as_u64().unwrap();
+    assert!(sum("bytes", &whole) < bytes && sum("bytes", &whole) + 500 > bytes);
+    let tools = shown["request"]["tools"].as_array().unwrap().len();
+    let named = parts.iter().filter(|part| part["kind"] == "tool").count();
+    assert_eq!(named, tools);
+    let text = home.run(["debug", "prompt", "hello"], "").stdout;
+    assert!(
+        text.contains(" tokens  Bash\n") && text.contains("whole request: "),
+        "{text}"
+    );
 }

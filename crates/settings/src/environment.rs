@@ -144,6 +144,7 @@ variables! {
     #[harmless] "LATHE_PROMPT_CACHE" => "engine", "5m", "How long the provider keeps what was sent: `5m`, `1h` or `off`.";
     #[harmless] "LATHE_MAGIC_DOCS" => "engine", "", "`1` keeps documents that begin with `# MAGIC DOC:` and were read in a session current.";
     #[harmless] "LATHE_SESSION_NOTES" => "engine", "", "`1` keeps a running account of the session, which stands in for older history when the window is full.";
+    #[harmless] "LATHE_MEMORY_EXTRACTION" => "engine", "", "`propose` or `keep`: looks after turns for what is worth remembering, in print mode too; `off` never does.";
     #[harmless] "LATHE_MAX_SESSION_TOKENS" => "engine", "", "The most tokens that a session may use, input and output together.";
     "HTTPS_PROXY" | "https_proxy" => "model, mcp, tools", "", "The proxy for https addresses.";
     "HTTP_PROXY" | "http_proxy" => "model, mcp, tools", "", "The proxy for http addresses.";
@@ -183,6 +184,6 @@ variables! {
     "LATHE_HOOK_EVENT" => "set for hooks", "", "The name of the event.";
     "LATHE" | "CLAUDECODE" => "set for commands", "", "`1` in every command that Lathe runs.";
     #[harmless] "LATHE_SCREEN_READER" => "tui", "", "`1` gives plain lines instead of a drawn screen, for screen readers.";
-    #[harmless] "LATHE_TERMINAL_REWRAPS" => "tui", "by the terminal", "`0` or `1`: whether the terminal rewraps its lines when its width changes.";
     #[harmless] "LATHE_PROMPT_SUGGESTIONS" => "tui", "by settings", "`0` or `1`: whether the next prompt is suggested, whatever settings say.";
+    #[harmless] "LATHE_TERMINAL_REWRAPS" => "tui", "by the terminal", "`0` or `1`: whether the terminal rewraps its lines when its width changes.";
 }

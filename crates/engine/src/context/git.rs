@@ -39,7 +39,8 @@ fn words(status: &str, commits: &str) -> String {
     text
 }
 
-async fn ask(folder: &Path, arguments: &[&str]) -> Option<String> {
+/// What git answers; `None` when it fails. No program that the repository names is run for it.
+pub(crate) async fn ask(folder: &Path, arguments: &[&str]) -> Option<String> {
     let output = Command::new("git")
         // No program that the repository names: neither a monitor nor a pager nor a hook.
         .args([

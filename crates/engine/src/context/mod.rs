@@ -98,6 +98,7 @@ pub(crate) struct ContextState {
     /// The results of the newest round that were sent as they are: never touched again.
     pub(crate) sent_results: HashSet<ToolUseId>,
     pub(crate) magic_docs: crate::magic_docs::MagicDocs,
+    pub(crate) extractor: crate::extraction::Extractor,
     /// Calls since the session's notes were brought up to date.
     pub(crate) calls_since_notes: u32,
     /// Which tools were loaded when the list of tools was written last.

@@ -26,6 +26,7 @@ impl Core {
     pub(crate) fn restored(&self) -> Vec<String> {
         let mut left = TOKENS_IN_ALL.min(self.windows().compact_at() / 5);
         let mut pieces = Vec::new();
+        pieces.extend(self.fixed.prompt.told_apart());
         if let Some(list) = self.todo_text() {
             pieces.push(list);
         }

@@ -9,7 +9,9 @@
 
 mod adversarial;
 mod cache;
+mod choices;
 mod compaction;
+mod memory;
 mod notes;
 mod prompt;
 mod results;

@@ -140,6 +140,10 @@ pub(crate) struct SessionArguments {
     #[arg(long, value_name = "USD", value_parser = positive_dollars, help_heading = "Model")]
     pub(crate) max_budget_usd: Option<f64>,
 
+    /// Tokens of the session at most, input and output together.
+    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Model")]
+    pub(crate) max_session_tokens: Option<u64>,
+
     /// Replace the system prompt.
     #[arg(
         long,

@@ -20,6 +20,8 @@ pub(crate) enum LookCommand {
     Cost(LookArguments),
     /// List, show and edit what is kept between sessions about this project.
     Memory(super::memory::MemoryArguments),
+    /// Write the words for a commit or a pull request. Nothing is committed.
+    Suggest(super::suggest::SuggestArguments),
 }
 
 /// Which session, and in what form.

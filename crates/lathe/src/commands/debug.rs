@@ -33,28 +33,57 @@ pub(crate) async fn run(mut environment: Environment, command: DebugCommand) -> 
     for remark in &preview.remarks {
         complain(remark);
     }
+    let bytes = preview.request.to_string().len();
     if json {
-        return print(&format!("{}\n", preview.request));
+        let value = serde_json::json!({
+            "request": preview.request, "parts": preview.parts, "bytes": bytes,
+            "tokens": preview.tokens(),
+        });
+        return print(&format!("{value}\n"));
     }
     let mut text = String::new();
     for (name, part) in &preview.system {
-        let _ = writeln!(text, "── {name} ({} bytes)\n{part}\n", part.len());
+        let _ = writeln!(
+            text,
+            "── {name} ({} bytes, about {} tokens)\n{part}\n",
+            part.len(),
+            lathe_model::estimate::text(part)
+        );
     }
-    let _ = writeln!(text, "── instruction files");
-    for (path, why, bytes) in &preview.instructions {
-        let _ = writeln!(text, "{bytes:>8} bytes  {path}  {why}");
-    }
+    let list = |text: &mut String, title: &str, kind: &str| {
+        let _ = writeln!(text, "── {title}");
+        for part in preview.parts.iter().filter(|part| part.kind == kind) {
+            let _ = write!(
+                text,
+                "{:>8} bytes {:>8} tokens  {}",
+                part.bytes, part.tokens, part.name
+            );
+            let why = preview
+                .instructions
+                .iter()
+                .find(|(path, ..)| *path == part.name);
+            let _ = match why.filter(|_| kind == "instructions") {
+                Some((_, why, _)) => writeln!(text, "  {why}"),
+                None => writeln!(text),
+            };
+        }
+    };
+    list(
+        &mut text,
+        "instruction files (within the system prompt)",
+        "instructions",
+    );
     for (path, why) in &preview.skipped {
         let _ = writeln!(text, " skipped  {path}  {why}");
     }
-    let _ = writeln!(text, "\n── tools");
-    for (name, bytes) in &preview.tools {
-        let _ = writeln!(text, "{bytes:>8} bytes  {name}");
-    }
+    list(&mut text, "memory (within the system prompt)", "memory");
+    list(&mut text, "tools", "tool");
+    list(&mut text, "system prompt", "system");
+    list(&mut text, "messages", "message");
     let _ = writeln!(
         text,
-        "\n── whole request: {} bytes",
-        preview.request.to_string().len()
+        "── whole request: {bytes} bytes, about {} tokens",
+        preview.tokens()
     );
     print(&text)
 }

@@ -39,8 +39,63 @@ pub(crate) enum MemoryCommand {
         /// What to remember.
         note: Vec<String>,
     },
+    /// List what was found worth remembering and waits for your word.
+    Proposals {
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Keep what was proposed.
+    Accept(Names),
+    /// Drop what was proposed.
+    Reject(Names),
     /// Print where it is.
     Path,
+}
+
+/// Which proposals.
+#[derive(Debug, Args)]
+pub(crate) struct Names {
+    /// Their names.
+    #[arg(required_unless_present = "all")]
+    names: Vec<String>,
+    /// All of them.
+    #[arg(long, conflicts_with = "names")]
+    all: bool,
+}
+
+impl Names {
+    fn of(self, memory: &AutoMemory) -> Vec<String> {
+        if self.all {
+            let waiting = memory.proposals().into_iter();
+            waiting.map(|topic| topic.name).collect()
+        } else {
+            self.names
+        }
+    }
+}
+
+/// Does something with each proposal; the first that fails ends it.
+fn decide(
+    names: Vec<String>,
+    act: impl Fn(&str) -> Result<String, lathe_engine::memory::MemoryError>,
+) -> Exit {
+    let mut text = String::new();
+    let mut exit = Exit::Success;
+    for name in names {
+        match act(&name) {
+            Ok(line) => {
+                let _ = writeln!(text, "{line}");
+            }
+            Err(error) => {
+                complain(&error.to_string());
+                exit = Exit::Failure;
+                break;
+            }
+        }
+    }
+    let printed = print(&text);
+    if exit == Exit::Success { printed } else { exit }
 }
 
 /// `lathe memory`.
@@ -49,6 +104,30 @@ pub(crate) fn run(environment: Environment, arguments: MemoryArguments) -> Exit 
     let memory = AutoMemory::of(&places.config_home, &places.project);
     match arguments.command {
         MemoryCommand::Path => print(&format!("{}\n", memory.folder().display())),
+        MemoryCommand::Proposals { json } => {
+            let waiting = memory.proposals();
+            if json {
+                let value = serde_json::to_value(&waiting).unwrap_or_default();
+                return print(&format!("{value}\n"));
+            }
+            let mut text = String::new();
+            for topic in waiting {
+                let words = std::fs::read_to_string(&topic.path).unwrap_or_default();
+                let _ = writeln!(text, "── {}\n{}\n", topic.name, words.trim_end());
+            }
+            if text.is_empty() {
+                text.push_str("nothing is proposed\n");
+            }
+            print(&text)
+        }
+        MemoryCommand::Accept(names) => decide(names.of(&memory), |name| {
+            let path = memory.accept(name)?;
+            Ok(format!("kept in {}", path.display()))
+        }),
+        MemoryCommand::Reject(names) => decide(names.of(&memory), |name| {
+            memory.reject(name)?;
+            Ok(format!("dropped {name}"))
+        }),
         MemoryCommand::List { json } => {
             let topics = memory.topics();
             if json {

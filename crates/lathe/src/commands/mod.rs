@@ -8,6 +8,7 @@ pub(crate) mod hooks;
 pub(crate) mod memory;
 pub(crate) mod permissions;
 pub(crate) mod sessions;
+pub(crate) mod suggest;
 
 use crate::arguments::Scope;
 use crate::complain;

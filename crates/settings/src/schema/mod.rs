@@ -160,6 +160,17 @@ pub struct Settings {
     /// Whether the model keeps notes about the project between sessions (default true).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auto_memory: Option<bool>,
+    /// What becomes of what is found worth remembering after a turn, in the terminal: `off`, `propose` (a
+    /// person decides; the default) or `keep`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_extraction: Option<MemoryExtraction>,
+    /// The most dollars that a session may cost; `--max-budget-usd` goes before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_budget_usd: Option<f64>,
+    /// The most tokens that a session may use, input and output together; `--max-session-tokens` goes
+    /// before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_session_tokens: Option<u64>,
     /// Whether files are saved before they change, so that a turn can be undone (default true).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_checkpointing_enabled: Option<bool>,
@@ -175,6 +186,9 @@ pub struct Settings {
     /// Whether hints are shown while waiting (default true).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spinner_tips_enabled: Option<bool>,
+    /// Whether what may be said next is suggested in the empty prompt, by the small model (default true).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt_suggestions: Option<bool>,
     /// Whether animations are kept still.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefers_reduced_motion: Option<bool>,
@@ -186,9 +200,6 @@ pub struct Settings {
     pub agent: Option<String>,
     /// Instruction files that are never loaded, as patterns over absolute paths.
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Whether what may be said next is suggested in the empty prompt, by the small model (default true).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub prompt_suggestions: Option<bool>,
     pub instruction_excludes: Option<Vec<String>>,
     /// Descriptions that guide the classifier of auto mode.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -355,6 +366,18 @@ pub struct Attribution {
     #[serde(flatten)]
     #[schemars(skip)]
     pub extra: Extra,
+}
+
+/// What becomes of what is found worth remembering.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum MemoryExtraction {
+    /// Nothing is looked for.
+    Off,
+    /// A person decides.
+    Propose,
+    /// It is kept at once.
+    Keep,
 }
 
 /// Names MCP servers, by one of these.

@@ -1,0 +1,123 @@
+//! What runs beside the turns of a session: notes, documents, memory. One place knows of all of it, so
+//! that the end of a session leaves nothing running and nothing half done where someone asked for it.
+
+use crate::core::{Core, Shared};
+use crate::decide::{gate, token_gate};
+use crate::session::{EndReason, SessionHandle};
+use lathe_model::{ModelRequest, Thinking, ThinkingMode};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::task::{AbortHandle, JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+/// How long the end of a session waits for what was asked for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The work beside a session's turns.
+#[derive(Debug, Default)]
+pub(crate) struct Background {
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+    /// Whether the end of the session waits for it: nobody sits there who wants to leave.
+    waits_at_end: AtomicBool,
+    /// Whether the last thing that was heard was to stop.
+    interrupted: AtomicBool,
+    end_reason: Mutex<EndReason>,
+}
+
+impl Background {
+    /// Whether the end of the session waits for what runs.
+    pub(crate) fn wait_at_end(&self, wait: bool) {
+        self.waits_at_end.store(wait, Ordering::Relaxed);
+    }
+
+    /// Someone wants everything to stop, or to go on.
+    pub(crate) fn interrupted(&self, stop: bool) {
+        self.interrupted.store(stop, Ordering::Relaxed);
+    }
+
+    /// Starts something.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        let task = tokio::spawn(work);
+        let handle = task.abort_handle();
+        let mut tasks = self.tasks.lock();
+        tasks.retain(|task| !task.is_finished());
+        tasks.push(task);
+        handle
+    }
+
+    /// Ends everything: what may be waited for is waited for, the rest is cancelled.
+    pub(crate) async fn finish(&self, cancel: &CancellationToken) {
+        let tasks = std::mem::take(&mut *self.tasks.lock());
+        if self.waits_at_end.load(Ordering::Relaxed) && !self.interrupted.load(Ordering::Relaxed) {
+            let all = async {
+                for task in tasks {
+                    let _ = task.await;
+                }
+            };
+            let _ = tokio::time::timeout(PATIENCE, all).await;
+        }
+        cancel.cancel();
+    }
+
+    /// Waits until nothing runs.
+    async fn settled(&self) {
+        loop {
+            let next = self.tasks.lock().pop();
+            match next {
+                Some(task) => {
+                    let _ = task.await;
+                }
+                None => return,
+            }
+        }
+    }
+
+    pub(crate) fn end_reason(&self) -> EndReason {
+        *self.end_reason.lock()
+    }
+}
+
+impl Core {
+    /// Whether the session may still spend something: work beside the turns is inside its budgets.
+    pub(crate) fn may_spend(&self) -> bool {
+        let limits = &self.fixed.limits;
+        let nothing_said = crate::decide::LoopState::default();
+        gate(&nothing_said, limits, self.ledger.cost_usd()).is_none()
+            && token_gate(limits, self.ledger.totals().tokens()).is_none()
+    }
+}
+
+/// Lets an answer have at most so many tokens, where it may think without a budget of its own.
+pub(crate) fn bound_answer(request: &mut ModelRequest, tokens: u32) {
+    let thinks = matches!(
+        request.thinking,
+        Some(Thinking {
+            mode: ThinkingMode::Budget(_),
+            ..
+        })
+    );
+    if !thinks {
+        request.max_tokens = request.max_tokens.min(tokens);
+    }
+}
+
+/// Counts an answer that was asked for beside the conversation.
+pub(crate) fn note_side_usage(shared: &Shared, header: &lathe_protocol::message::AssistantMessage) {
+    let mut ledger = crate::ledger::Ledger::default();
+    ledger.note_response(&header.model, &header.usage, &shared.catalog);
+    let used = (crate::ledger::Part::Side, ledger.totals().clone());
+    shared.extra_usage.lock().push(used);
+}
+
+impl SessionHandle {
+    /// Says why the session ends, for its `SessionEnd` hooks. Say it before it does.
+    pub fn ends_by(&self, reason: EndReason) {
+        *self.shared.background.end_reason.lock() = reason;
+    }
+
+    /// Waits until nothing runs beside the turns.
+    pub async fn background_settled(&self) {
+        self.shared.background.settled().await;
+    }
+}
