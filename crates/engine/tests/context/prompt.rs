@@ -160,7 +160,7 @@ async fn budgets_warn_before_they_end_the_session() {
     let mut place = Place::new(scenario, 200_000).await;
     place
         .variables
-        .push(("LATHE_MAX_SESSION_TOKENS".to_owned(), "60000".to_owned()));
+        .push(("LATHE_MAX_SESSION_TOKENS".to_owned(), "250000".to_owned()));
     let mut talk = place.open().await;
     let mut ended = None;
     for _ in 0..40 {
@@ -172,7 +172,7 @@ async fn budgets_warn_before_they_end_the_session() {
     }
     let ended = ended.expect("the tokens never ended");
     assert_eq!(ended.terminal_reason, TerminalReason::BudgetExhausted);
-    assert!(ended.errors[0].contains("60000 tokens"), "{ended:?}");
+    assert!(ended.errors[0].contains("250000 tokens"), "{ended:?}");
     let seen = talk.finish().await;
     let warned = seen
         .notices
