@@ -5,6 +5,7 @@ use crate::dialog::{Dialog, Form, Item, Outcome, Picker, Purpose};
 use crate::jobs::Found;
 use crate::style::Line;
 use lathe_engine::SessionChoice;
+use lathe_protocol::elicitation::ElicitationReply;
 use lathe_protocol::op::Op;
 use lathe_protocol::permission::{Behavior, PermissionUpdate, RuleSource};
 use lathe_protocol::record::Record;
@@ -20,14 +21,25 @@ impl App {
             return;
         };
         match (dialog, outcome) {
-            (Dialog::Permission(dialog), Outcome::Answered(answer)) => {
-                self.send(Op::PermissionReply {
-                    request_id: dialog.request.request_id.clone(),
-                    reply: answer.reply,
-                });
+            (dialog, Outcome::Answered(answer)) => {
+                if let Some(request_id) = dialog.request_id().cloned() {
+                    self.send(Op::PermissionReply {
+                        request_id,
+                        reply: answer.reply,
+                    });
+                }
                 if let Some(comment) = answer.comment {
                     self.submit_content(&comment, comment.clone().into());
                 }
+            }
+            (Dialog::Elicitation(dialog), Outcome::Elicited(reply)) => {
+                if let (Some(url), ElicitationReply::Accept { .. }) = (dialog.url(), &reply) {
+                    self.open_page(url);
+                }
+                self.send(Op::ElicitationReply {
+                    request_id: dialog.request.request_id.clone(),
+                    reply,
+                });
             }
             (Dialog::Picker(picker), Outcome::Chosen(value)) => self.chosen(picker.purpose, &value),
             (Dialog::Form(form), Outcome::Chosen(value)) if !value.is_empty() => {

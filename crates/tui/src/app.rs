@@ -6,7 +6,7 @@
 
 use crate::completion::{Completion, FileIndex};
 use crate::conversation::Conversation;
-use crate::dialog::Dialog;
+use crate::dialog::{Dialog, Waiting};
 use crate::editor::Editor;
 use crate::editor::vim::Vim;
 use crate::history::{Draft, History};
@@ -26,7 +26,7 @@ use lathe_engine::{EventStream, SessionHandle, SessionOptions};
 use lathe_protocol::event::{SessionState, TurnResult};
 use lathe_protocol::ids::RecordId;
 use lathe_protocol::op::{Op, Prompt};
-use lathe_protocol::permission::{PermissionMode, PermissionRequest};
+use lathe_protocol::permission::PermissionMode;
 use lathe_settings::{Environment, Places};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashSet, VecDeque};
@@ -143,7 +143,9 @@ pub(crate) struct App {
     pub(crate) files: Option<FileIndex>,
     pub(crate) indexing: bool,
     pub(crate) dialog: Option<Dialog>,
-    pub(crate) questions: VecDeque<Arc<PermissionRequest>>,
+    /// What the person was looking at when a question came up.
+    pub(crate) dialog_below: Option<Dialog>,
+    pub(crate) questions: VecDeque<Waiting>,
     pub(crate) transcript: Option<TranscriptView>,
     pub(crate) theme: Theme,
     pub(crate) theme_name: String,
@@ -249,6 +251,7 @@ impl App {
             files: None,
             indexing: false,
             dialog: None,
+            dialog_below: None,
             questions: VecDeque::new(),
             transcript: None,
             columns,

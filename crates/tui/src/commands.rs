@@ -157,7 +157,6 @@ fn needs_session(name: &str) -> bool {
             | "resume"
             | "diff"
             | "copy"
-            | "cost"
             | "status"
             | "todos"
             | "theme"
@@ -231,6 +230,10 @@ fn distance(from: &str, to: &str) -> usize {
     row.last().copied().unwrap_or(0)
 }
 
+fn milliseconds(milliseconds: u64) -> String {
+    crate::text::duration(std::time::Duration::from_millis(milliseconds))
+}
+
 /// What puts a text into the clipboard of the terminal (OSC 52), wherever it runs.
 pub(crate) fn clipboard_sequence(text: &str) -> String {
     let encoded = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, text);
@@ -240,6 +243,10 @@ pub(crate) fn clipboard_sequence(text: &str) -> String {
 impl App {
     /// Runs a command.
     pub(crate) fn command(&mut self, name: &str, arguments: &str) {
+        #[cfg(debug_assertions)]
+        if name == "panic" {
+            return self.panic(arguments);
+        }
         let Some(command) = find(name) else {
             let near: Vec<String> = nearest(name)
                 .into_iter()
@@ -327,6 +334,17 @@ impl App {
             "doctor" => self.doctor(),
             "exit" => self.leaving = Some(Leave::Asked),
             _ => {}
+        }
+    }
+
+    /// Falls by a fault of our own, so that what happens then can be tried. Not in what people use.
+    #[cfg(debug_assertions)]
+    #[allow(clippy::panic, reason = "that is what it is for")]
+    fn panic(&mut self, arguments: &str) {
+        if arguments == "job" {
+            self.jobs.blocking(|| panic!("a job was asked to fall"));
+        } else {
+            panic!("it was asked to fall");
         }
     }
 
@@ -476,33 +494,63 @@ impl App {
     }
 
     fn cost(&mut self) {
-        let theme = self.theme();
-        let Some(result) = self.last_result.clone() else {
-            self.remark("nothing was used yet");
+        let Some(session) = &self.session else {
             return;
         };
+        let totals = session.totals();
+        if totals.models.is_empty() {
+            self.remark("nothing was used yet");
+            return;
+        }
+        let theme = self.theme();
         let mut lines = vec![Line::styled(
-            format!("This session: ${:.4}", result.total_cost_usd),
+            format!("This session: ${:.4}", totals.cost_usd()),
             theme.heading,
         )];
+        let mut facts = vec![
+            format!(
+                "waited for the model {}",
+                milliseconds(totals.api_duration_ms)
+            ),
+            format!("for tools {}", milliseconds(totals.tool_duration_ms)),
+            format!("lines +{} −{}", totals.lines_added, totals.lines_removed),
+        ];
+        if let Some(share) = totals.cached_share() {
+            facts.push(format!("{:.0}% of the input from the cache", share * 100.0));
+        }
+        lines.push(Line::styled(facts.join(" · "), theme.muted));
         let look = Look {
             theme: &theme,
             columns: self.width(),
         };
-        let rows: Vec<Vec<String>> = result
-            .model_usage
-            .iter()
-            .map(|(model, usage)| {
-                vec![
-                    model.clone(),
+        let price = |dollars: f64| format!("${dollars:.4}");
+        let mut rows: Vec<Vec<String>> = Vec::new();
+        for (model, usage) in &totals.models {
+            rows.push(vec![
+                model.clone(),
+                tokens(usage.input_tokens),
+                tokens(usage.output_tokens),
+                tokens(usage.cache_read_input_tokens),
+                tokens(usage.cache_creation_input_tokens),
+                if totals.unpriced_models.contains(model) {
+                    "unknown".to_owned()
+                } else {
+                    price(usage.cost_usd)
+                },
+            ]);
+        }
+        if totals.parts.len() > 1 {
+            for (part, usage) in &totals.parts {
+                rows.push(vec![
+                    format!("· {}", part.name()),
                     tokens(usage.input_tokens),
                     tokens(usage.output_tokens),
                     tokens(usage.cache_read_input_tokens),
                     tokens(usage.cache_creation_input_tokens),
-                    format!("${:.4}", usage.cost_usd),
-                ]
-            })
-            .collect();
+                    price(usage.cost_usd),
+                ]);
+            }
+        }
         let columns = [
             "model",
             "input",
@@ -513,6 +561,12 @@ impl App {
         ]
         .map(str::to_owned);
         lines.extend(cell::plain_table(&columns, &rows, look));
+        for (why, times) in &totals.cache_breaks {
+            lines.push(Line::styled(
+                format!("{times} × without the cache: {why}"),
+                theme.muted,
+            ));
+        }
         self.answer(lines);
     }
 

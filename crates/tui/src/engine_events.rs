@@ -2,7 +2,7 @@
 
 use crate::app::{Agent, App, Retry};
 use crate::cell::Cell;
-use crate::dialog::{Dialog, PermissionDialog};
+use crate::dialog::Waiting;
 use lathe_protocol::event::{
     Event, NoticeLevel, TaskNotice, TaskStatus, TerminalReason, TurnResult,
 };
@@ -86,15 +86,23 @@ impl App {
                     .title
                     .clone()
                     .unwrap_or_else(|| request.tool_name.clone());
-                self.questions.push_back(request);
+                self.questions.push_back(Waiting::Permission(request));
                 self.next_question();
                 self.notify(&format!("Lathe asks: {title}"));
             }
-            Event::PermissionResolved { request_id, .. } => {
-                self.questions
-                    .retain(|request| request.request_id != request_id);
-                if let Some(Dialog::Permission(dialog)) = &self.dialog
-                    && dialog.request.request_id == request_id
+            Event::ElicitationRequested(request) => {
+                let server = request.mcp_server_name.clone();
+                self.questions.push_back(Waiting::Elicitation(request));
+                self.next_question();
+                self.notify(&format!("{server} asks something"));
+            }
+            Event::PermissionResolved { request_id, .. }
+            | Event::ElicitationResolved { request_id, .. } => {
+                self.questions.retain(|waiting| *waiting.id() != request_id);
+                if self
+                    .dialog
+                    .as_ref()
+                    .is_some_and(|dialog| dialog.request_id() == Some(&request_id))
                 {
                     self.dialog = None;
                 }
@@ -151,9 +159,7 @@ impl App {
                     self.turn_began = None;
                 }
             }
-            Event::Hook(_)
-            | Event::ElicitationRequested(_)
-            | Event::ElicitationResolved { .. } => {}
+            Event::Hook(_) => {}
             Event::Task(notice) => self.task_notice(notice),
             Event::Notice { level, text } => {
                 self.compacting = false;
@@ -204,16 +210,26 @@ impl App {
         }
     }
 
-    /// Shows the next permission question, if nothing else is shown.
+    /// Shows the next question, if none is shown; after the last one, what it had pushed aside.
     pub(crate) fn next_question(&mut self) {
-        if matches!(self.dialog, Some(Dialog::Permission(_))) {
+        if self
+            .dialog
+            .as_ref()
+            .is_some_and(|dialog| dialog.request_id().is_some())
+        {
             return;
         }
-        if let Some(request) = self.questions.pop_front() {
-            // A question goes before whatever the person was looking at.
-            let mut dialog = PermissionDialog::new(request, self.conversation.cwd());
-            dialog.armed = self.editor.is_empty();
-            self.dialog = Some(Dialog::Permission(Box::new(dialog)));
+        let Some(waiting) = self.questions.pop_front() else {
+            if self.dialog.is_none() {
+                self.dialog = self.dialog_below.take();
+            }
+            return;
+        };
+        // A question goes before whatever the person was looking at.
+        let mut dialog = waiting.dialog(self.conversation.cwd());
+        dialog.arm(self.editor.is_empty() && self.dialog.is_none());
+        if let Some(below) = self.dialog.replace(dialog) {
+            self.dialog_below = Some(below);
         }
     }
 

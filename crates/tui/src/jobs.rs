@@ -3,6 +3,7 @@
 use crate::completion::{self, FileIndex};
 use crate::history::History;
 use crate::keymap::Keymap;
+use futures::FutureExt as _;
 use lathe_engine::{OpenError, Opened, SessionChoice, SessionOptions};
 use lathe_protocol::record::{MessageRecord, Record};
 use lathe_session::SessionInfo;
@@ -10,6 +11,7 @@ use lathe_settings::trust::Bring;
 use lathe_settings::trust_store::{self, TrustStore};
 use lathe_settings::{Environment, LoadOptions, Places};
 use serde_json::Value;
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use tokio::sync::mpsc;
 
@@ -56,6 +58,8 @@ pub(crate) enum Found {
     Rewound(Result<String, String>),
     Said(Result<String, String>),
     Lines(Vec<crate::style::Line>),
+    /// The job failed by a fault of our own.
+    Fell,
 }
 
 /// Starts jobs and takes what they find.
@@ -87,7 +91,8 @@ impl Jobs {
     pub(crate) fn blocking(&self, work: impl FnOnce() -> Option<Found> + Send + 'static) {
         let sender = self.sender();
         tokio::task::spawn_blocking(move || {
-            if let Some(found) = work() {
+            let found = std::panic::catch_unwind(AssertUnwindSafe(work));
+            if let Some(found) = found.unwrap_or(Some(Found::Fell)) {
                 let _ = sender.send(found);
             }
         });
@@ -97,7 +102,8 @@ impl Jobs {
     pub(crate) fn task(&self, work: impl Future<Output = Option<Found>> + Send + 'static) {
         let sender = self.sender();
         tokio::spawn(async move {
-            if let Some(found) = work.await {
+            let found = AssertUnwindSafe(work).catch_unwind().await;
+            if let Some(found) = found.unwrap_or(Some(Found::Fell)) {
                 let _ = sender.send(found);
             }
         });

@@ -63,6 +63,9 @@ use lathe_settings::Environment;
 use std::io::IsTerminal as _;
 use std::panic::AssertUnwindSafe;
 
+/// How long a session may take to end after the app fell.
+const LAST_WORDS: std::time::Duration = std::time::Duration::from_secs(10);
+
 /// How the terminal session ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
@@ -120,8 +123,7 @@ pub async fn run(
     app.pick_session = terminal_options.pick_session;
     let outcome = AssertUnwindSafe(app.run(inputs)).catch_unwind().await;
     let Ok(leave) = outcome else {
-        terminal::restore();
-        return Ended::Failed(panic_guard::message());
+        return fallen(&mut app).await;
     };
     leave_screen(&mut app);
     app.suggestion.drop_it();
@@ -136,6 +138,31 @@ pub async fn run(
         Leave::Usage => Ended::Usage(app.failure.unwrap_or_default()),
         Leave::Failed => Ended::Failed(app.failure.unwrap_or_default()),
     }
+}
+
+/// The app fell by a fault of its own: the terminal is put back, what was said is kept.
+async fn fallen(app: &mut App) -> Ended {
+    terminal::restore();
+    let message = panic_guard::message();
+    // The state may be anything now: what still works is done, what doesn't is left.
+    let tidied = std::panic::catch_unwind(AssertUnwindSafe(|| {
+        let _ = terminal::write(&app.screen.clear());
+        app.save_draft();
+    }));
+    if tidied.is_err() {
+        tracing::error!("the screen could not be tidied after a panic");
+    }
+    app.suggestion.drop_it();
+    if let Some(session) = app.session.take() {
+        session.send(Op::Interrupt { drop_queued: true });
+        if tokio::time::timeout(LAST_WORDS, session.finish())
+            .await
+            .is_err()
+        {
+            tracing::error!("the session did not end after a panic");
+        }
+    }
+    Ended::Failed(message)
 }
 
 /// Takes the live area away, puts the terminal back and says how to go on.

@@ -1,6 +1,7 @@
 //! Other programs: the person's editor, and whatever holds the clipboard's images.
 
 use crate::app::App;
+use crate::dialog::Dialog;
 use crate::editor::Editor;
 use crate::terminal;
 use std::io::{Read as _, Write as _};
@@ -9,12 +10,64 @@ use std::process::{Command, Stdio};
 impl App {
     /// Opens the prompt in `$VISUAL` or `$EDITOR`.
     pub(crate) fn external_editor(&mut self) {
+        let text = Editor::expand(self.editor.text(), self.editor.attachments());
+        if let Some(text) = self.edit_outside(&text) {
+            self.editor.set_text(text.trim_end());
+        }
+        self.edited();
+    }
+
+    /// Opens the plan that is to be approved in the person's editor.
+    pub(crate) fn edit_plan(&mut self) {
+        let Some(Dialog::Plan(dialog)) = &self.dialog else {
+            return;
+        };
+        let plan = dialog.plan().to_owned();
+        if let Some(text) = self.edit_outside(&plan)
+            && let Some(Dialog::Plan(dialog)) = &mut self.dialog
+        {
+            dialog.set_plan(text);
+        }
+    }
+
+    /// Opens a page in the person's browser. Where there is none, its address can still be followed.
+    pub(crate) fn open_page(&mut self, url: &str) {
+        let shown = crate::text::reveal(url);
+        if !(url.starts_with("https://") || url.starts_with("http://")) {
+            self.warn(format!("{shown} is no web page and was not opened."));
+            return;
+        }
+        let opener = if cfg!(target_os = "macos") {
+            "open"
+        } else {
+            "xdg-open"
+        };
+        let opened = Command::new(opener)
+            .arg(url)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        match opened {
+            Ok(mut child) => {
+                self.remark(format!("opening {shown}"));
+                // Waited for so that no dead process is left.
+                self.jobs.blocking(move || {
+                    let _ = child.wait();
+                    None
+                });
+            }
+            Err(_) => self.remark(format!("open this page: {shown}")),
+        }
+    }
+
+    /// Lets the person edit a text in their editor. `None` when that didn't work; it is said.
+    fn edit_outside(&mut self, text: &str) -> Option<String> {
         let environment = &self.places.environment;
         let editor = environment
             .first_variable(&["VISUAL", "EDITOR"])
             .unwrap_or("vi")
             .to_owned();
-        let text = Editor::expand(self.editor.text(), self.editor.attachments());
         let file = tempfile::Builder::new()
             .prefix("lathe-prompt-")
             .suffix(".md")
@@ -24,12 +77,10 @@ impl App {
                 Ok(file) => file,
                 Err(error) => {
                     self.warn(format!("no file for the editor can be made: {error}"));
-                    return;
+                    return None;
                 }
             };
-        let Some(reader) = self.reader.clone() else {
-            return;
-        };
+        let reader = self.reader.clone()?;
         reader.pause();
         let clear = self.screen.clear();
         let _ = terminal::write(&clear);
@@ -47,25 +98,28 @@ impl App {
             .status();
         let _ = terminal::enter();
         reader.go_on();
-        let mut edited = String::new();
+        self.changed_now();
         match status {
             Ok(status) if status.success() => {
+                let mut edited = String::new();
                 // The editor may have put another file in its place.
-                let read = std::fs::read_to_string(file.path())
-                    .or_else(|_| file.read_to_string(&mut edited).map(|_| edited.clone()));
-                if let Ok(text) = read {
-                    self.editor.set_text(text.trim_end());
-                }
+                std::fs::read_to_string(file.path())
+                    .or_else(|_| file.read_to_string(&mut edited).map(|_| edited.clone()))
+                    .ok()
             }
-            Ok(status) => self.warn(format!(
-                "{editor} ended with {status}; the prompt is as it was."
-            )),
-            Err(error) => self.warn(format!(
-                "{editor} can't be started: {error}. Set EDITOR to your editor."
-            )),
+            Ok(status) => {
+                self.warn(format!(
+                    "{editor} ended with {status}; the text is as it was."
+                ));
+                None
+            }
+            Err(error) => {
+                self.warn(format!(
+                    "{editor} can't be started: {error}. Set EDITOR to your editor."
+                ));
+                None
+            }
         }
-        self.edited();
-        self.changed_now();
     }
 
     /// Attaches the clipboard's image, if a program that can read it is there.

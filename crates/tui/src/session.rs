@@ -162,6 +162,15 @@ impl App {
                 });
             }
             Found::Lines(lines) => self.answer(lines),
+            Found::Fell => {
+                let what = crate::panic_guard::message();
+                if self.opening {
+                    self.failure = Some(what);
+                    self.leaving = Some(Leave::Failed);
+                } else {
+                    self.warn(what);
+                }
+            }
         }
     }
 

@@ -33,6 +33,12 @@ impl Suggestion {
         }
     }
 
+    /// Suggests something at once.
+    #[cfg(test)]
+    pub(crate) fn suggest(&mut self, text: &str) {
+        self.text = Some(text.to_owned());
+    }
+
     fn begin(&mut self) -> (u64, CancellationToken) {
         self.drop_it();
         let cancel = CancellationToken::new();

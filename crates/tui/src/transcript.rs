@@ -147,9 +147,9 @@ impl App {
                     view.lines.extend(wrap(&line, columns, 0));
                 }
             }
-            if let Some(crate::dialog::Dialog::Permission(dialog)) = &self.dialog {
+            if let Some(lines) = self.dialog.as_ref().and_then(|dialog| dialog.in_full(look)) {
                 view.lines.push(Line::empty());
-                view.lines.extend(dialog.in_full(look));
+                view.lines.extend(lines);
             }
             view.texts = view
                 .lines

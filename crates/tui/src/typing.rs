@@ -348,7 +348,11 @@ impl App {
             return;
         }
         if self.busy() && !self.interrupting {
-            if matches!(self.dialog, Some(Dialog::Permission(_))) {
+            if self
+                .dialog
+                .as_ref()
+                .is_some_and(|dialog| dialog.request_id().is_some())
+            {
                 self.dialog = None;
             }
             self.interrupt();
@@ -433,16 +437,24 @@ impl App {
             self.leave_or_hint("press ctrl+d again to leave");
             return;
         }
-        if key == Key::ctrl('o') && matches!(self.dialog, Some(Dialog::Permission(_))) {
+        let asked = self
+            .dialog
+            .as_ref()
+            .is_some_and(|dialog| dialog.request_id().is_some());
+        if key == Key::ctrl('o') && asked {
             self.open_transcript();
             return;
         }
-        if let Some(Dialog::Permission(dialog)) = &mut self.dialog
-            && !dialog.armed
+        if key == Key::ctrl('g') && matches!(self.dialog, Some(Dialog::Plan(_))) {
+            self.edit_plan();
+            return;
+        }
+        if let Some(dialog) = &mut self.dialog
+            && !dialog.armed()
         {
             // Meant for the prompt, not for a question that has just come up.
             match key.code {
-                Code::Enter | Code::Up | Code::Down | Code::Tab | Code::Esc => dialog.armed = true,
+                Code::Enter | Code::Up | Code::Down | Code::Tab | Code::Esc => dialog.arm(true),
                 _ => {
                     crate::dialog::form::edit(&mut self.editor, &self.keymap, key);
                     self.text_changed();

@@ -188,7 +188,11 @@ impl App {
         };
         let what = if self.interrupting {
             "Stopping".to_owned()
-        } else if matches!(self.dialog, Some(crate::dialog::Dialog::Permission(_))) {
+        } else if self
+            .dialog
+            .as_ref()
+            .is_some_and(|dialog| dialog.request_id().is_some())
+        {
             "Waiting for your answer".to_owned()
         } else if self.compacting {
             "Summarising the conversation".to_owned()
@@ -223,7 +227,11 @@ impl App {
     fn bottom(&self, look: Look<'_>, most: usize) -> (Vec<Line>, Cursor) {
         if let Some(dialog) = &self.dialog {
             let (mut out, cursor) = dialog.view(look, most.saturating_sub(1));
-            if matches!(dialog, crate::dialog::Dialog::Permission(dialog) if !dialog.armed) {
+            if !dialog.armed() {
+                out.push(Line::styled(
+                    "you are typing · ↓ or enter goes to the answers",
+                    look.theme.warning,
+                ));
                 let offset = out.len();
                 let mut rows = Vec::new();
                 let cursor = self.prompt(look, most / 2, &mut rows);

@@ -4,13 +4,14 @@
 use crate::app::{App, Queued, Retry};
 use crate::cell::{self, Call, CallState, Cell, Fold};
 use crate::completion::{Completion, Offer, Place, Wanted};
-use crate::dialog::{Dialog, Form, Item, PermissionDialog, Picker, Purpose};
+use crate::dialog::{Dialog, Form, Item, PermissionDialog, Picker, Purpose, Waiting};
 use crate::key::keys;
 use crate::markdown::Look;
 use crate::style::Line;
 use crate::theme::Theme;
 use lathe_engine::SessionOptions;
 use lathe_protocol::display::{Display, TodoItem, TodoStatus};
+use lathe_protocol::elicitation::{ElicitationKind, ElicitationRequest};
 use lathe_protocol::event::NoticeLevel;
 use lathe_protocol::ids::RecordId;
 use lathe_protocol::op::Prompt;
@@ -335,13 +336,6 @@ fn the_dialogs() {
             Path::new("/work/project"),
         ))));
     });
-    frame("permission-plan", 24, |app| {
-        let input = json!({"plan": "# Plan\n\n1. Read the parser\n2. Fix it\n3. Test it"});
-        app.dialog = Some(Dialog::Permission(Box::new(PermissionDialog::new(
-            request("ExitPlanMode", input, Vec::new()),
-            Path::new("/work/project"),
-        ))));
-    });
     frame("picker", 14, |app| {
         let items = (0..30)
             .map(|n| {
@@ -538,4 +532,116 @@ fn the_cells() {
         &Cell::Remark("── the conversation was summarised ──".into()),
         Fold::Folded,
     );
+}
+
+/// A question that came by itself, after some keys.
+fn ask(app: &mut App, waiting: Waiting, pressed: &str) {
+    let mut dialog = waiting.dialog(Path::new("/work/project"));
+    for key in keys(pressed) {
+        dialog.key(key);
+    }
+    app.dialog = Some(dialog);
+}
+
+#[test]
+fn the_plan() {
+    let plan = "# Plan\n\n1. Read the **parser**\n2. Fix it\n3. Test it";
+    let asked = |plan: &str| {
+        Waiting::Permission(request(
+            "ExitPlanMode",
+            json!({"plan": plan, "planFilePath": "/work/plans/a.md"}),
+            Vec::new(),
+        ))
+    };
+    frame("plan", 24, |app| ask(app, asked(plan), ""));
+    frame("plan-feedback", 24, |app| {
+        ask(app, asked(plan), "nleave the parser as it is, it is fine");
+    });
+    let long: String = (1..60).map(|n| format!("{n}. step number {n}\n")).collect();
+    frame("plan-long", 20, |app| ask(app, asked(&long), ""));
+    frame("plan-typing", 24, |app| {
+        app.editor.set_text("half a prompt");
+        ask(app, asked(plan), "");
+        if let Some(dialog) = &mut app.dialog {
+            dialog.arm(false);
+        }
+    });
+}
+
+#[test]
+fn the_questions() {
+    let store = json!({"question": "Which store should the settings be kept in?", "header": "Store", "options": [
+        {"label": "SQLite", "description": "one file, no server, fine for one writer at a time", "preview": "```sql\nPRAGMA journal_mode = wal;\n```"},
+        {"label": "Postgres", "description": "a server; many writers"},
+    ]});
+    let checks = json!({"question": "Which checks run before a commit?", "header": "Checks", "multiSelect": true, "options": [
+        {"label": "Tests", "description": "two minutes"}, {"label": "Lints", "description": ""}, {"label": "Types", "description": "slow"},
+    ]});
+    let asked = |questions: Value| {
+        Waiting::Permission(request(
+            "AskUserQuestion",
+            json!({"questions": questions}),
+            Vec::new(),
+        ))
+    };
+    frame("question", 24, |app| ask(app, asked(json!([store])), ""));
+    frame("question-own", 24, |app| {
+        ask(app, asked(json!([store])), "3a file of our own");
+    });
+    frame("questions", 24, |app| {
+        ask(app, asked(json!([store, checks])), "2 ");
+    });
+    frame("questions-review", 24, |app| {
+        ask(app, asked(json!([store, checks])), "2<right>");
+    });
+}
+
+#[test]
+fn what_servers_ask() {
+    let asked = |kind| {
+        Waiting::Elicitation(Arc::new(ElicitationRequest {
+            request_id: "r1".into(),
+            mcp_server_name: "tickets".to_owned(),
+            message: "A few words about the ticket before it is made.".to_owned(),
+            kind,
+        }))
+    };
+    let form = ElicitationKind::Form {
+        requested_schema: json!({"type": "object", "required": ["title"], "properties": {
+            "title": {"type": "string", "title": "Title", "description": "one line", "minLength": 5},
+            "weight": {"type": "integer", "title": "Weight", "minimum": 1, "default": 3},
+            "urgent": {"type": "boolean", "title": "Urgent?"},
+            "team": {"type": "string", "oneOf": [{"const": "c", "title": "Core"}, {"const": "d", "title": "Docs"}], "default": "d"},
+            "labels": {"type": "array", "title": "Labels", "items": {"type": "string", "enum": ["bug", "idea"]}},
+        }}),
+    };
+    frame("elicitation-form", 30, |app| {
+        ask(app, asked(form.clone()), "fix<down><down> <down><down> ");
+    });
+    frame("elicitation-problems", 30, |app| {
+        ask(
+            app,
+            asked(form.clone()),
+            "fix<down><down><down><down><down>\n",
+        );
+    });
+    frame("elicitation-small", 14, |app| {
+        ask(app, asked(form.clone()), "<down><down>");
+    });
+    frame("elicitation-page", 24, |app| {
+        let url = "https://tickets.example/oauth?state=123&redirect=somewhere-far-away".to_owned();
+        let kind = ElicitationKind::Url {
+            url,
+            elicitation_id: None,
+        };
+        ask(app, asked(kind), "");
+    });
+}
+
+#[test]
+fn the_suggestion() {
+    frame("suggestion", 24, |app| {
+        app.suggestion
+            .suggest("now run the tests and tell me which of them are slow");
+    });
 }

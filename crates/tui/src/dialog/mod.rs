@@ -3,17 +3,28 @@
 //! One at a time. Every dialog is a small state machine: it takes keys and gives lines; what its answer
 //! means is decided by the app ([`Outcome`]).
 
+pub(crate) mod elicitation;
 pub(crate) mod form;
 pub(crate) mod permission;
 pub(crate) mod picker;
+pub(crate) mod plan;
+pub(crate) mod question;
 
 use crate::key::Key;
 use crate::markdown::Look;
 use crate::screen::Cursor;
 use crate::style::Line;
+pub(crate) use elicitation::ElicitationDialog;
 pub(crate) use form::Form;
+use lathe_protocol::elicitation::{ElicitationReply, ElicitationRequest};
+use lathe_protocol::ids::RequestId;
+use lathe_protocol::permission::PermissionRequest;
 pub(crate) use permission::PermissionDialog;
 pub(crate) use picker::{Item, Picker};
+pub(crate) use plan::PlanDialog;
+pub(crate) use question::QuestionDialog;
+use std::path::Path;
+use std::sync::Arc;
 
 /// What a choice is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +61,43 @@ pub(crate) enum Outcome {
     Other { value: String, key: char },
     /// A permission question was answered.
     Answered(permission::Answer),
+    /// A question of an MCP server was answered.
+    Elicited(ElicitationReply),
+}
+
+/// Something that waits for the person.
+#[derive(Debug, Clone)]
+pub(crate) enum Waiting {
+    Permission(Arc<PermissionRequest>),
+    Elicitation(Arc<ElicitationRequest>),
+}
+
+impl Waiting {
+    pub(crate) fn id(&self) -> &RequestId {
+        match self {
+            Self::Permission(request) => &request.request_id,
+            Self::Elicitation(request) => &request.request_id,
+        }
+    }
+
+    /// The dialog in which it is answered.
+    pub(crate) fn dialog(self, cwd: &Path) -> Dialog {
+        let request = match self {
+            Self::Permission(request) => request,
+            Self::Elicitation(request) => {
+                return Dialog::Elicitation(Box::new(ElicitationDialog::new(request)));
+            }
+        };
+        let fitting = match request.tool_name.as_str() {
+            lathe_tools::ask_user_question::NAME => QuestionDialog::new(request.clone())
+                .map(|dialog| Dialog::Questions(Box::new(dialog))),
+            lathe_tools::plan_mode::EXIT => {
+                PlanDialog::new(request.clone()).map(|dialog| Dialog::Plan(Box::new(dialog)))
+            }
+            _ => None,
+        };
+        fitting.unwrap_or_else(|| Dialog::Permission(Box::new(PermissionDialog::new(request, cwd))))
+    }
 }
 
 /// A dialog.
@@ -57,14 +105,63 @@ pub(crate) enum Dialog {
     Picker(Picker),
     Form(Form),
     Permission(Box<PermissionDialog>),
+    Questions(Box<QuestionDialog>),
+    Plan(Box<PlanDialog>),
+    Elicitation(Box<ElicitationDialog>),
 }
 
 impl Dialog {
+    /// Which question it is, if it came by itself.
+    pub(crate) fn request_id(&self) -> Option<&RequestId> {
+        match self {
+            Self::Permission(dialog) => Some(&dialog.request.request_id),
+            Self::Questions(dialog) => Some(&dialog.request.request_id),
+            Self::Plan(dialog) => Some(&dialog.request.request_id),
+            Self::Elicitation(dialog) => Some(&dialog.request.request_id),
+            Self::Picker(_) | Self::Form(_) => None,
+        }
+    }
+
+    /// Whether keys are meant for it. A person who was typing when a question came up goes on typing
+    /// until they turn to it.
+    pub(crate) fn armed(&self) -> bool {
+        match self {
+            Self::Permission(dialog) => dialog.armed,
+            Self::Questions(dialog) => dialog.armed,
+            Self::Plan(dialog) => dialog.armed,
+            Self::Elicitation(dialog) => dialog.armed,
+            Self::Picker(_) | Self::Form(_) => true,
+        }
+    }
+
+    pub(crate) fn arm(&mut self, armed: bool) {
+        match self {
+            Self::Permission(dialog) => dialog.armed = armed,
+            Self::Questions(dialog) => dialog.armed = armed,
+            Self::Plan(dialog) => dialog.armed = armed,
+            Self::Elicitation(dialog) => dialog.armed = armed,
+            Self::Picker(_) | Self::Form(_) => {}
+        }
+    }
+
+    /// Everything that the question is about, however long; `None` where the dialog shows it all.
+    pub(crate) fn in_full(&self, look: Look<'_>) -> Option<Vec<Line>> {
+        match self {
+            Self::Permission(dialog) => Some(dialog.in_full(look)),
+            Self::Questions(dialog) => Some(dialog.in_full(look)),
+            Self::Plan(dialog) => Some(dialog.in_full(look)),
+            Self::Elicitation(_) | Self::Picker(_) | Self::Form(_) => None,
+        }
+    }
+
     pub(crate) fn key(&mut self, key: Key) -> Outcome {
         match self {
             Self::Picker(picker) => picker.key(key),
             Self::Form(form) => form.key(key),
             Self::Permission(dialog) => dialog.key(key),
+            Self::Questions(dialog) => dialog.key(key),
+            Self::Plan(dialog) => dialog.key(key),
+            Self::Elicitation(dialog) => dialog.key(key),
         }
     }
 
@@ -73,6 +170,9 @@ impl Dialog {
             Self::Picker(picker) => picker.paste(text),
             Self::Form(form) => form.paste(text),
             Self::Permission(dialog) => dialog.paste(text),
+            Self::Questions(dialog) => dialog.paste(text),
+            Self::Plan(dialog) => dialog.paste(text),
+            Self::Elicitation(dialog) => dialog.paste(text),
         }
     }
 
@@ -82,6 +182,9 @@ impl Dialog {
             Self::Picker(picker) => picker.view(look, rows),
             Self::Form(form) => form.view(look),
             Self::Permission(dialog) => dialog.view(look, rows),
+            Self::Questions(dialog) => dialog.view(look, rows),
+            Self::Plan(dialog) => dialog.view(look, rows),
+            Self::Elicitation(dialog) => dialog.view(look, rows),
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::editor::Editor;
 use crate::highlight::Highlighter;
 use crate::key::{Code, Key};
 use crate::keymap::Keymap;
-use crate::markdown::{self, Look};
+use crate::markdown::Look;
 use crate::screen::Cursor;
 use crate::style::{Line, Style};
 use crate::text::{clean, reveal, truncate_line, wrap};
@@ -87,6 +87,10 @@ impl PermissionDialog {
                     destination: saved,
                     ..
                 } if !rules.is_empty() => {
+                    // Further rules are wider ways to say the same; nobody chose them.
+                    if !rule.text().is_empty() {
+                        continue;
+                    }
                     rule.set_text(&rules.iter().map(format_rule).collect::<Vec<_>>().join(", "));
                     destination = DESTINATIONS
                         .iter()
@@ -338,7 +342,6 @@ impl PermissionDialog {
             "Edit" | "MultiEdit" => format!("Change {}?", self.path("file_path")),
             "NotebookEdit" => format!("Change {}?", self.path("notebook_path")),
             "Read" => format!("Read {}?", self.path("file_path")),
-            "ExitPlanMode" => "Go ahead with this plan?".to_owned(),
             name => format!("Use {}?", clean(name)),
         };
         let mut out = wrap(&Line::styled(question, theme.heading), look.columns, 0);
@@ -388,9 +391,6 @@ impl PermissionDialog {
                 .into_iter()
                 .map(|line| truncate_line(&line, look.columns))
                 .collect();
-        }
-        if let Some(plan) = input.get("plan").and_then(Value::as_str) {
-            return markdown::render(plan, look);
         }
         let text = serde_json::to_string_pretty(input).unwrap_or_default();
         if input.as_object().is_some_and(serde_json::Map::is_empty) || input.is_null() {
@@ -513,10 +513,6 @@ impl PermissionDialog {
             ));
         }
         if !self.armed {
-            out.push(Line::styled(
-                "you are typing · ↓ or enter goes to the answers",
-                theme.warning,
-            ));
             return (out, cursor);
         }
         let hint = match (self.editing, self.choice()) {
@@ -556,12 +552,21 @@ impl PermissionDialog {
 }
 
 fn deny(words: &str, interrupt: bool) -> Outcome {
+    if words.is_empty() {
+        let message = "The user doesn't want this. Stop and wait for what they say next.";
+        deny_with(message, interrupt)
+    } else {
+        deny_with(
+            format!("The user refused this and said: {words}"),
+            interrupt,
+        )
+    }
+}
+
+/// A refusal with these words for the model.
+pub(super) fn deny_with(message: impl Into<String>, interrupt: bool) -> Outcome {
     let reply = PermissionReply::Deny {
-        message: if words.is_empty() {
-            "The user doesn't want this. Stop and wait for what they say next.".to_owned()
-        } else {
-            format!("The user refused this and said: {words}")
-        },
+        message: message.into(),
         interrupt,
         extra: lathe_protocol::Extra::new(),
     };

@@ -37,6 +37,8 @@ fn cost_shows_what_was_used() {
     let terminal = stage.open_sized(100, 40);
     terminal.say("hello");
     terminal.wait_for("● ok");
+    // What the answer used is known when the turn is over.
+    terminal.wait_gone("esc to interrupt");
     terminal.say("/cost ");
     terminal.wait_for("This session: $");
     terminal.wait_for("cache read");

@@ -54,3 +54,53 @@ fn a_path_is_not_a_command() {
     terminal.say("/tmp/x is odd");
     terminal.wait_for("● I see");
 }
+
+#[test]
+fn a_fault_of_its_own_gives_the_terminal_back_and_loses_nothing() {
+    let stage = Stage::replies([Reply::text("the answer"), Reply::text("and on it goes")]);
+    let mut terminal = stage.open();
+    terminal.send("\x1b[?1u");
+    terminal.wait_for_bytes("\x1b[>1u");
+    terminal.say("the question");
+    terminal.wait_for("● the answer");
+    terminal.wait_gone("esc to interrupt");
+    terminal.say("/panic");
+    assert_eq!(terminal.ended().code(), Some(1));
+    let all = terminal.everything();
+    assert!(
+        all.contains("lathe failed by a fault of its own: it was asked to fall"),
+        "{all}"
+    );
+    assert!(all.contains("Go on with: lathe --resume "), "{all}");
+    assert!(
+        !all.contains("? for keys"),
+        "the live area is left behind:\n{all}"
+    );
+    let raw = terminal.raw();
+    for sequence in ["\x1b[<u", "\x1b[?2004l", "\x1b[?1004l", "\x1b[?25h"] {
+        assert!(raw.contains(sequence), "{sequence:?} is missing");
+    }
+    assert!(!terminal.with_screen(|screen| screen.bracketed_paste() || screen.hide_cursor()));
+    let session = all
+        .split("--resume ")
+        .nth(1)
+        .and_then(|rest| rest.split_whitespace().next())
+        .unwrap();
+    let terminal = stage.open_with(&["--resume", session], 80, 24);
+    terminal.wait("the conversation", |screen| {
+        screen.contains("❯ the question") && screen.contains("● the answer")
+    });
+    terminal.say("go on");
+    terminal.wait_for("● and on it goes");
+}
+
+#[test]
+fn a_fault_in_the_background_is_said_and_the_rest_goes_on() {
+    let stage = Stage::replies([Reply::text("still here")]);
+    let terminal = stage.open();
+    terminal.wait_for("claude");
+    terminal.say("/panic job");
+    terminal.wait_for("a job was asked to fall");
+    terminal.say("hello");
+    terminal.wait_for("● still here");
+}
