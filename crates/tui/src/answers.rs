@@ -22,14 +22,16 @@ impl App {
         };
         match (dialog, outcome) {
             (dialog, Outcome::Answered(answer)) => {
+                // First the comment: it is to reach the model with the result of the call, however soon
+                // that is there.
+                if let Some(comment) = answer.comment {
+                    self.submit_content(&comment, comment.clone().into());
+                }
                 if let Some(request_id) = dialog.request_id().cloned() {
                     self.send(Op::PermissionReply {
                         request_id,
                         reply: answer.reply,
                     });
-                }
-                if let Some(comment) = answer.comment {
-                    self.submit_content(&comment, comment.clone().into());
                 }
             }
             (Dialog::Elicitation(dialog), Outcome::Elicited(reply)) => {

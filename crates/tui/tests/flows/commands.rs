@@ -188,6 +188,7 @@ fn copy_puts_the_answer_into_the_clipboard() {
     let terminal = stage.open();
     terminal.say("go");
     terminal.wait_for("● copy me");
+    terminal.wait_gone("esc to interrupt");
     terminal.say("/copy ");
     // "copy me" in base64.
     terminal.wait_for_bytes("\x1b]52;c;Y29weSBtZQ==");
