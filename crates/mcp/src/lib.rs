@@ -9,19 +9,32 @@
 #![forbid(unsafe_code)]
 
 pub mod auth;
+mod client;
 pub mod config;
+mod connect;
+mod connection;
+mod eras;
 mod error;
 pub mod handlers;
+mod headers;
+pub mod limits;
+mod lists;
+pub mod log;
 pub mod manager;
+mod net;
+pub mod probe;
 pub mod server;
 pub mod status;
+pub mod text;
+mod transport;
 
 pub use error::McpError;
 pub use handlers::{
     Elicitation, ElicitationAnswer, ElicitationKind, Handlers, Nobody, Offers, Root,
 };
 pub use manager::{
-    CallOptions, InProcess, Manager, MessageChannel, Options, Progress, ServerItem, ServersSet,
+    Backoff, CallOptions, InProcess, Manager, MessageChannel, Options, Progress, ServerItem,
+    ServersSet,
 };
 pub use server::{
     OAuthConfig, Program, ProtocolChoice, Remote, ServerConfig, Timeouts, TransportConfig,

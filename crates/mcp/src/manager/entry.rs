@@ -1,25 +1,577 @@
-//! One server of the manager.
+//! One server of the manager: what is known of it, and who keeps it connected.
+//!
+//! A task per server (the *keeper*, [`keep`]) makes the connection, reads the lists, and makes it
+//! again when it is lost: a local program once, a remote server with growing pauses. Everybody else
+//! sends it orders ([`Order`]) and reads what it left in [`Entry::live`].
 
-use crate::server::ServerConfig;
-use crate::status::{ServerStatus, State};
+use super::Inner;
+use crate::auth::{Authoriser, CredentialStore};
+use crate::client::{Dirty, Shared};
+use crate::connect::{self, Recipe};
+use crate::connection::{CallError, Connection};
+use crate::error::McpError;
+use crate::headers;
+use crate::limits::LIST_ITEMS;
+use crate::lists::{self, List, Listed};
+use crate::log::ServerLog;
+use crate::server::{ServerConfig, TransportConfig};
+use crate::status::{Change, ServerDescription, ServerStatus, State};
 use parking_lot::Mutex;
+use serde_json::Value;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, oneshot};
 
+/// How often one connection or call may lead to an authorisation.
+pub(super) const AUTHORISATIONS: usize = 2;
+
+/// What is asked of a keeper.
+pub(crate) enum Order {
+    /// Make a new connection, whatever there is.
+    Connect(oneshot::Sender<()>),
+    /// End the connection and stay without.
+    Disable(oneshot::Sender<()>),
+    /// This connection turned out to be broken.
+    Lost(Arc<Connection>, String),
+    /// An authorisation is missing; wait for a person.
+    NeedsAuth,
+    /// End.
+    Close(oneshot::Sender<()>),
+}
+
+/// One server.
 pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) config: ServerConfig,
-    pub(crate) state: Mutex<State>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) authoriser: Option<Arc<Authoriser>>,
+    pub(crate) orders: mpsc::UnboundedSender<Order>,
+    pub(crate) live: Mutex<Live>,
+}
+
+/// What is known of a server at the moment.
+pub(crate) struct Live {
+    pub(crate) state: State,
+    pub(crate) connection: Option<Arc<Connection>>,
+    pub(crate) description: Option<Arc<ServerDescription>>,
+    pub(crate) tools: Arc<Vec<Value>>,
+    pub(crate) resources: Arc<Vec<Value>>,
+    pub(crate) templates: Arc<Vec<Value>>,
+    pub(crate) prompts: Arc<Vec<Value>>,
+    remarks: [Vec<String>; 4],
 }
 
 impl Entry {
+    /// A server, and where its keeper gets orders.
+    pub(crate) fn new(
+        name: &str,
+        config: ServerConfig,
+        inner: &Inner,
+    ) -> (Self, mpsc::UnboundedReceiver<Order>) {
+        let options = &inner.options;
+        let shared = Shared::new(
+            name,
+            inner.handlers.clone(),
+            inner.changes.clone(),
+            ServerLog::new(&options.home, name),
+            &options.client_version,
+        );
+        let authoriser = config.transport.remote().and_then(|remote| {
+            let own = |(header, _): &(String, String)| header.eq_ignore_ascii_case("authorization");
+            if remote.headers.iter().any(own) {
+                // Somebody has chosen how to be known there.
+                return None;
+            }
+            let url = remote
+                .url
+                .replacen("ws", "http", usize::from(remote.url.starts_with("ws")));
+            Some(Arc::new(Authoriser::new(
+                name,
+                headers::address(&url).ok()?,
+                remote.oauth.clone(),
+                options.environment.clone(),
+                CredentialStore::new(&options.home),
+                options.browser.clone(),
+            )))
+        });
+        let (orders, receiver) = mpsc::unbounded_channel();
+        let state = if config.disabled {
+            State::Disabled
+        } else {
+            State::Pending
+        };
+        let entry = Self {
+            name: name.to_owned(),
+            config,
+            shared: Arc::new(shared),
+            authoriser,
+            orders,
+            live: Mutex::new(Live {
+                state,
+                connection: None,
+                description: None,
+                tools: Arc::default(),
+                resources: Arc::default(),
+                templates: Arc::default(),
+                prompts: Arc::default(),
+                remarks: Default::default(),
+            }),
+        };
+        (entry, receiver)
+    }
+
     pub(crate) fn status(&self) -> ServerStatus {
+        let live = self.live.lock();
         ServerStatus {
             name: self.name.clone(),
             transport: self.config.transport.kind(),
-            state: self.state.lock().clone(),
-            description: None,
-            tools: Arc::default(),
-            remarks: Vec::new(),
+            state: live.state.clone(),
+            description: live.description.clone(),
+            tools: live.tools.clone(),
+            remarks: live.remarks.concat(),
+        }
+    }
+
+    /// Why the server can't be asked.
+    pub(crate) fn not_connected(&self) -> McpError {
+        let server = self.name.clone();
+        let why = match &self.live.lock().state {
+            State::NeedsAuth => return McpError::NeedsAuth(server),
+            State::Failed { reason } => format!("{reason}; `/mcp` or `lathe mcp list` shows more"),
+            State::Disabled => "it is switched off".to_owned(),
+            State::Pending | State::Connected => "it is being connected".to_owned(),
+        };
+        McpError::NotConnected { server, why }
+    }
+
+    fn is_local(&self) -> bool {
+        matches!(
+            self.config.transport,
+            TransportConfig::Stdio(_) | TransportConfig::Sdk { .. }
+        )
+    }
+
+    fn set_state(&self, inner: &Inner, state: State) {
+        {
+            let mut live = self.live.lock();
+            if state != State::Connected {
+                live.connection = None;
+                // What isn't connected can't be called.
+                live.tools = Arc::default();
+                live.resources = Arc::default();
+                live.templates = Arc::default();
+                live.prompts = Arc::default();
+            }
+            if live.state == state {
+                return;
+            }
+            live.state = state.clone();
+        }
+        self.shared.tell(Change::State {
+            server: self.name.clone(),
+            state,
+        });
+        inner.pulse.send_modify(|count| *count += 1);
+    }
+
+    fn notice(&self, text: String) {
+        self.shared.tell(Change::Notice {
+            server: self.name.clone(),
+            text,
+        });
+    }
+
+    /// Makes a connection, with as many authorisations as are allowed on the way.
+    async fn connect(&self, inner: &Inner) -> Result<Arc<Connection>, CallError> {
+        let mut authorisations = 0;
+        loop {
+            match self.connect_once(inner).await {
+                Err(CallError::Auth(challenge)) if authorisations < AUTHORISATIONS => {
+                    authorisations += 1;
+                    let Some(authoriser) = &self.authoriser else {
+                        return Err(CallError::Failed(
+                            "the server refuses the Authorization header of the configuration"
+                                .to_owned(),
+                        ));
+                    };
+                    match authoriser.authorise(&challenge).await {
+                        Ok(()) => {}
+                        Err(McpError::NeedsAuth(_)) => return Err(CallError::Auth(challenge)),
+                        Err(error) => return Err(CallError::Failed(error.to_string())),
+                    }
+                }
+                Err(CallError::Auth(_)) if authorisations > 0 => {
+                    return Err(CallError::Failed(
+                        "the server still refuses us after signing in".to_owned(),
+                    ));
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn connect_once(&self, inner: &Inner) -> Result<Arc<Connection>, CallError> {
+        let slots = if self.is_local() {
+            &inner.local_starts
+        } else {
+            &inner.remote_starts
+        };
+        // Closed slots mean that everything ends.
+        let _slot = slots.acquire().await.map_err(|_| CallError::Cancelled)?;
+        let limit = self
+            .config
+            .start_timeout
+            .unwrap_or(inner.options.timeouts.start);
+        let recipe = Recipe {
+            config: &self.config,
+            options: &inner.options,
+            shared: &self.shared,
+            authoriser: self.authoriser.as_ref(),
+        };
+        let start = async {
+            let connection = Arc::new(connect::open(&recipe).await?);
+            match self.read_lists(&connection, ALL).await {
+                Ok(()) => Ok(connection),
+                Err(error) => {
+                    connection.close().await;
+                    Err(error)
+                }
+            }
+        };
+        match tokio::time::timeout(limit, start).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(CallError::Failed(match self.shared.log.last_words() {
+                Some(words) => format!(
+                    "it wasn't ready within {} s (MCP_TIMEOUT); it said: {words}",
+                    limit.as_secs()
+                ),
+                None => format!("it wasn't ready within {} s (MCP_TIMEOUT)", limit.as_secs()),
+            })),
+        }
+    }
+
+    /// Reads lists and keeps them. A list that a server refuses is empty, and that is remarked.
+    async fn read_lists(
+        &self,
+        connection: &Arc<Connection>,
+        which: Dirty,
+    ) -> Result<(), CallError> {
+        let one = async |wanted: bool, capability: &str, list: List| {
+            if !wanted || !connection.offers(capability) {
+                return Ok(None);
+            }
+            match lists::read(connection, list).await {
+                Ok(listed) => Ok(Some(listed)),
+                // Templates are optional even where resources are offered.
+                Err(CallError::Rpc(_)) if list == List::Templates => Ok(Some(Listed::default())),
+                Err(CallError::Rpc(error)) => Ok(Some(Listed {
+                    items: Vec::new(),
+                    remarks: vec![format!(
+                        "{list:?}: {}",
+                        crate::text::line(&error.message, 200)
+                    )],
+                })),
+                Err(error) => Err(error),
+            }
+        };
+        let (tools, resources, templates, prompts) = futures::future::try_join4(
+            one(which.tools, "tools", List::Tools),
+            one(which.resources, "resources", List::Resources),
+            one(which.resources, "resources", List::Templates),
+            one(which.prompts, "prompts", List::Prompts),
+        )
+        .await?;
+        let mut live = self.live.lock();
+        let live = &mut *live;
+        let kept = [
+            (tools, &mut live.tools),
+            (resources, &mut live.resources),
+            (templates, &mut live.templates),
+            (prompts, &mut live.prompts),
+        ];
+        for ((listed, place), remarks) in kept.into_iter().zip(&mut live.remarks) {
+            if let Some(listed) = listed {
+                debug_assert!(listed.items.len() <= LIST_ITEMS);
+                *place = Arc::new(listed.items);
+                *remarks = listed.remarks;
+            }
+        }
+        Ok(())
+    }
+
+    /// The lists changed: they are read again, and whoever listens is told.
+    async fn refresh(&self, connection: &Arc<Connection>, dirty: Dirty) {
+        if let Err(error) = self.read_lists(connection, dirty).await {
+            let reason = error.reason(&self.name);
+            self.shared
+                .log
+                .note(&format!("a changed list can't be read: {reason}"));
+            return;
+        }
+        let server = || self.name.clone();
+        if dirty.tools {
+            self.shared.tell(Change::Tools { server: server() });
+        }
+        if dirty.resources {
+            self.shared.tell(Change::Resources { server: server() });
+        }
+        if dirty.prompts {
+            self.shared.tell(Change::Prompts { server: server() });
         }
     }
 }
+
+const ALL: Dirty = Dirty {
+    tools: true,
+    resources: true,
+    prompts: true,
+};
+
+/// What the keeper does next.
+enum Next {
+    /// Connect at once, for the first time or on somebody's word.
+    Connect(Vec<oneshot::Sender<()>>),
+    /// The connection was lost: seek it again.
+    Seek(String),
+    /// Wait for orders.
+    Idle,
+    End(oneshot::Sender<()>),
+}
+
+/// Keeps a server connected until it is told to end.
+pub(crate) async fn keep(
+    entry: Arc<Entry>,
+    inner: Arc<Inner>,
+    mut orders: mpsc::UnboundedReceiver<Order>,
+) {
+    let mut restarted = false;
+    let mut next = if entry.config.disabled {
+        Next::Idle
+    } else {
+        Next::Connect(Vec::new())
+    };
+    loop {
+        next = match next {
+            Next::Connect(told) => {
+                restarted = false;
+                let next = make(&entry, &inner, &mut orders).await;
+                for one in told {
+                    let _ = one.send(());
+                }
+                next
+            }
+            Next::Seek(reason) if entry.is_local() => {
+                let sdk = matches!(entry.config.transport, TransportConfig::Sdk { .. });
+                if restarted || sdk {
+                    let state = State::Failed {
+                        reason: reason.clone(),
+                    };
+                    entry.set_state(&inner, state);
+                    entry.notice(format!(
+                        "The MCP server {} has ended ({reason}). `/mcp` starts it again.",
+                        entry.name
+                    ));
+                    Next::Idle
+                } else {
+                    restarted = true;
+                    entry
+                        .shared
+                        .log
+                        .note(&format!("{reason}; it is started again"));
+                    make(&entry, &inner, &mut orders).await
+                }
+            }
+            Next::Seek(reason) => seek(&entry, &inner, &mut orders, reason).await,
+            Next::Idle => idle(&entry, &inner, &mut orders).await,
+            Next::End(told) => {
+                let _ = told.send(());
+                return;
+            }
+        };
+    }
+}
+
+/// Makes a connection and keeps it while it lasts.
+async fn make(
+    entry: &Arc<Entry>,
+    inner: &Arc<Inner>,
+    orders: &mut mpsc::UnboundedReceiver<Order>,
+) -> Next {
+    entry.set_state(inner, State::Pending);
+    let mut told = Vec::new();
+    let outcome = {
+        let connecting = entry.connect(inner);
+        tokio::pin!(connecting);
+        loop {
+            tokio::select! {
+                outcome = &mut connecting => break outcome,
+                order = orders.recv() => match order {
+                    // It is under way already.
+                    Some(Order::Connect(one)) => told.push(one),
+                    Some(Order::Lost(..)) => {}
+                    Some(Order::NeedsAuth) => {}
+                    Some(Order::Disable(one)) => {
+                        entry.set_state(inner, State::Disabled);
+                        let _ = one.send(());
+                        return Next::Idle;
+                    }
+                    Some(Order::Close(one)) => return Next::End(one),
+                    None => return Next::End(oneshot::channel().0),
+                },
+            }
+        }
+    };
+    let next = match outcome {
+        Ok(connection) => {
+            {
+                let mut live = entry.live.lock();
+                live.connection = Some(connection.clone());
+                live.description = Some(connection.description.clone());
+            }
+            connection.listen();
+            entry.set_state(inner, State::Connected);
+            None
+        }
+        Err(CallError::Auth(_)) => {
+            entry.set_state(inner, State::NeedsAuth);
+            Some(Next::Idle)
+        }
+        Err(error) => {
+            let reason = error.reason(&entry.name);
+            entry.shared.log.note(&format!("not connected: {reason}"));
+            entry.set_state(inner, State::Failed { reason });
+            Some(Next::Idle)
+        }
+    };
+    for one in told {
+        let _ = one.send(());
+    }
+    next.unwrap_or(Next::Idle)
+}
+
+/// Seeks a remote server again, with growing pauses.
+async fn seek(
+    entry: &Arc<Entry>,
+    inner: &Arc<Inner>,
+    orders: &mut mpsc::UnboundedReceiver<Order>,
+    mut reason: String,
+) -> Next {
+    entry.set_state(inner, State::Pending);
+    let backoff = inner.options.backoff;
+    let began = Instant::now();
+    let mut pause = backoff.first;
+    for _ in 0..backoff.tries {
+        if began.elapsed() + pause > backoff.give_up {
+            break;
+        }
+        let waited = tokio::time::sleep(pause);
+        tokio::pin!(waited);
+        loop {
+            tokio::select! {
+                () = &mut waited => break,
+                order = orders.recv() => match order {
+                    Some(Order::Connect(one)) => return Next::Connect(vec![one]),
+                    Some(Order::Lost(..) | Order::NeedsAuth) => {}
+                    Some(Order::Disable(one)) => {
+                        entry.set_state(inner, State::Disabled);
+                        let _ = one.send(());
+                        return Next::Idle;
+                    }
+                    Some(Order::Close(one)) => return Next::End(one),
+                    None => return Next::End(oneshot::channel().0),
+                },
+            }
+        }
+        let next = make(entry, inner, orders).await;
+        let state = entry.live.lock().state.clone();
+        match state {
+            State::Failed { reason: again } => {
+                reason = again;
+                // Others see that it is still sought.
+                entry.set_state(inner, State::Pending);
+            }
+            _ => return next,
+        }
+        if let Next::End(told) = next {
+            return Next::End(told);
+        }
+        pause = (pause * 2).min(backoff.longest);
+    }
+    entry.set_state(
+        inner,
+        State::Failed {
+            reason: reason.clone(),
+        },
+    );
+    entry.notice(format!(
+        "The MCP server {} can't be reached any more ({reason}). `/mcp` tries again.",
+        entry.name
+    ));
+    Next::Idle
+}
+
+/// Waits for orders, for changed lists, and for the end of the connection.
+async fn idle(
+    entry: &Arc<Entry>,
+    inner: &Arc<Inner>,
+    orders: &mut mpsc::UnboundedReceiver<Order>,
+) -> Next {
+    loop {
+        let connection = entry.live.lock().connection.clone();
+        let happened = async {
+            match &connection {
+                None => std::future::pending().await,
+                Some(connection) => tokio::select! {
+                    reason = connection.ended() => Err(reason),
+                    dirty = entry.shared.marked() => Ok(dirty),
+                },
+            }
+        };
+        tokio::select! {
+            happened = happened => match (happened, &connection) {
+                (Ok(dirty), Some(connection)) => entry.refresh(connection, dirty).await,
+                (Ok(_), None) => {}
+                (Err(reason), _) => return Next::Seek(reason),
+            },
+            order = orders.recv() => match order {
+                Some(Order::Connect(one)) => {
+                    close(connection).await;
+                    return Next::Connect(vec![one]);
+                }
+                Some(Order::Disable(one)) => {
+                    entry.set_state(inner, State::Disabled);
+                    close(connection).await;
+                    let _ = one.send(());
+                }
+                Some(Order::NeedsAuth) => {
+                    entry.set_state(inner, State::NeedsAuth);
+                    close(connection).await;
+                }
+                Some(Order::Lost(lost, reason)) => {
+                    if connection.as_ref().is_some_and(|now| Arc::ptr_eq(now, &lost)) {
+                        entry.set_state(inner, State::Pending);
+                        close(connection).await;
+                        return Next::Seek(reason);
+                    }
+                }
+                Some(Order::Close(one)) => {
+                    close(connection).await;
+                    return Next::End(one);
+                }
+                None => {
+                    close(connection).await;
+                    return Next::End(oneshot::channel().0);
+                }
+            },
+        }
+    }
+}
+
+async fn close(connection: Option<Arc<Connection>>) {
+    if let Some(connection) = connection {
+        connection.close().await;
+    }
+}
+
+/// How long a call waits for a server that is being connected, beyond its own limit to start.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);

@@ -4,22 +4,31 @@
 //! background and nobody waits for a slow one unless they ask to ([`Manager::settled`]). Every list
 //! (tools, resources, templates, prompts) is read when a server connects and again when it says that
 //! the list changed, so that reading one here never waits.
+//!
+//! A call that meets a server which is just being connected waits for it; one that is refused leads
+//! to an authorisation and is repeated; one whose connection broke is repeated only when the server
+//! can't have seen it, because it may have happened.
 
 mod entry;
 mod options;
+mod requests;
 
 use crate::error::McpError;
 use crate::handlers::Handlers;
+use crate::limits::{LOCAL_STARTS, REMOTE_STARTS};
 use crate::server::ServerConfig;
 use crate::status::{Change, ServerStatus, State};
-use entry::Entry;
+use entry::{Entry, Live, Order};
 use indexmap::IndexMap;
-pub use options::{CallOptions, InProcess, MessageChannel, Options, Progress, ServerItem};
+pub use options::{Backoff, CallOptions, InProcess, MessageChannel, Options, Progress, ServerItem};
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::broadcast;
+use tokio::sync::{Semaphore, broadcast, oneshot, watch};
+
+/// How many changes are kept for a reader that is slow.
+const CHANGES: usize = 1024;
 
 /// What [`Manager::set_servers`] did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -36,111 +45,166 @@ pub struct Manager {
     inner: Arc<Inner>,
 }
 
-struct Inner {
-    options: Options,
-    handlers: Arc<dyn Handlers>,
+pub(crate) struct Inner {
+    pub(crate) options: Options,
+    pub(crate) handlers: Arc<dyn Handlers>,
+    pub(crate) changes: broadcast::Sender<Change>,
+    /// Beats whenever a server stands elsewhere.
+    pub(crate) pulse: watch::Sender<u64>,
+    pub(crate) local_starts: Semaphore,
+    pub(crate) remote_starts: Semaphore,
     servers: Mutex<IndexMap<String, Arc<Entry>>>,
-    changes: broadcast::Sender<Change>,
+}
+
+impl std::fmt::Debug for Manager {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Manager")
+            .field(
+                "servers",
+                &self.inner.servers.lock().keys().collect::<Vec<_>>(),
+            )
+            .finish_non_exhaustive()
+    }
 }
 
 impl Manager {
     /// No servers yet.
     #[must_use]
     pub fn new(options: Options, handlers: Arc<dyn Handlers>) -> Self {
-        let (changes, _) = broadcast::channel(1024);
         Self {
             inner: Arc::new(Inner {
                 options,
                 handlers,
+                changes: broadcast::channel(CHANGES).0,
+                pulse: watch::channel(0).0,
+                local_starts: Semaphore::new(LOCAL_STARTS),
+                remote_starts: Semaphore::new(REMOTE_STARTS),
                 servers: Mutex::default(),
-                changes,
             }),
         }
     }
 
     /// Says which servers there should be. New ones and those with another configuration are
-    /// connected in the background, those that are gone are ended, the others are left alone.
+    /// connected in the background, those that are gone are ended in the background, the others are
+    /// left alone. Must be called within a tokio runtime.
     pub fn set_servers(&self, servers: IndexMap<String, ServerConfig>) -> ServersSet {
         let mut all = self.inner.servers.lock();
         let mut set = ServersSet::default();
         let mut next = IndexMap::new();
         for (name, config) in servers {
-            let entry = match all.shift_remove(&name) {
+            let before = all.shift_remove(&name);
+            let entry = match before {
                 Some(entry) if entry.config == config => entry,
-                _ => {
+                before => {
                     set.added.push(name.clone());
-                    let state = if config.disabled {
-                        State::Disabled
-                    } else {
-                        State::Pending
-                    };
-                    Arc::new(Entry {
-                        name: name.clone(),
-                        config,
-                        state: Mutex::new(state),
-                    })
+                    self.start(&name, config, before)
                 }
             };
             next.insert(name, entry);
         }
-        set.removed = all
-            .keys()
-            .filter(|name| !next.contains_key(*name))
-            .cloned()
-            .collect();
-        *all = next;
+        for (name, entry) in std::mem::replace(&mut *all, next) {
+            set.removed.push(name);
+            tokio::spawn(async move { end(&entry).await });
+        }
+        drop(all);
+        self.inner.pulse.send_modify(|count| *count += 1);
         set
+    }
+
+    /// Starts the keeper of a server; one that it replaces is ended first.
+    fn start(&self, name: &str, config: ServerConfig, before: Option<Arc<Entry>>) -> Arc<Entry> {
+        let (entry, orders) = Entry::new(name, config, &self.inner);
+        let entry = Arc::new(entry);
+        let (kept, inner) = (entry.clone(), self.inner.clone());
+        tokio::spawn(async move {
+            if let Some(before) = before {
+                end(&before).await;
+            }
+            entry::keep(kept, inner, orders).await;
+        });
+        entry
+    }
+
+    fn entries(&self) -> Vec<Arc<Entry>> {
+        self.inner.servers.lock().values().cloned().collect()
+    }
+
+    fn entry(&self, name: &str) -> Result<Arc<Entry>, McpError> {
+        let found = self.inner.servers.lock().get(name).cloned();
+        found.ok_or_else(|| McpError::Unknown(name.to_owned()))
     }
 
     /// All servers, in the order of the configuration.
     #[must_use]
     pub fn status(&self) -> Vec<ServerStatus> {
-        let servers = self.inner.servers.lock();
-        servers.values().map(|entry| entry.status()).collect()
+        self.entries().iter().map(|entry| entry.status()).collect()
     }
 
     /// One server.
     #[must_use]
     pub fn server(&self, name: &str) -> Option<ServerStatus> {
-        let servers = self.inner.servers.lock();
-        servers.get(name).map(|entry| entry.status())
+        Some(self.entry(name).ok()?.status())
     }
 
     /// The configuration of a server.
     #[must_use]
     pub fn config(&self, name: &str) -> Option<ServerConfig> {
-        let servers = self.inner.servers.lock();
-        servers.get(name).map(|entry| entry.config.clone())
+        Some(self.entry(name).ok()?.config.clone())
     }
 
-    /// The tools of all connected servers (entries of `tools/list`).
+    fn items(&self, list: impl Fn(&Live) -> &Arc<Vec<Value>>) -> Vec<ServerItem> {
+        let mut items = Vec::new();
+        for entry in self.entries() {
+            let all = list(&entry.live.lock()).clone();
+            items.extend(all.iter().map(|item| ServerItem {
+                server: entry.name.clone(),
+                item: item.clone(),
+            }));
+        }
+        items
+    }
+
+    /// The tools of all connected servers (entries of `tools/list`, made safe and cut to size).
     #[must_use]
     pub fn tools(&self) -> Vec<ServerItem> {
-        Vec::new()
+        self.items(|live| &live.tools)
     }
 
     /// The resources of all connected servers (entries of `resources/list`).
     #[must_use]
     pub fn resources(&self) -> Vec<ServerItem> {
-        Vec::new()
+        self.items(|live| &live.resources)
     }
 
     /// The resource templates of all connected servers (entries of `resources/templates/list`).
     #[must_use]
     pub fn resource_templates(&self) -> Vec<ServerItem> {
-        Vec::new()
+        self.items(|live| &live.templates)
     }
 
     /// The prompts of all connected servers (entries of `prompts/list`).
     #[must_use]
     pub fn prompts(&self) -> Vec<ServerItem> {
-        Vec::new()
+        self.items(|live| &live.prompts)
     }
 
     /// Waits until no server is pending, at most this long. Says whether that is so.
     pub async fn settled(&self, at_most: Duration) -> bool {
-        let _ = at_most;
-        true
+        let mut pulse = self.inner.pulse.subscribe();
+        let settled = async {
+            loop {
+                pulse.mark_unchanged();
+                let pending = self
+                    .entries()
+                    .iter()
+                    .any(|entry| entry.live.lock().state == State::Pending);
+                if !pending || pulse.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(at_most, settled).await.is_ok()
     }
 
     /// What happens from now on. A reader that falls behind loses the oldest.
@@ -149,85 +213,18 @@ impl Manager {
         self.inner.changes.subscribe()
     }
 
-    /// Calls a tool and gives the server's `CallToolResult`.
-    ///
-    /// # Errors
-    /// If the server can't be asked or answers with an error of the protocol; a tool that failed is
-    /// a result with `isError`.
-    pub async fn call_tool(
-        &self,
-        server: &str,
-        tool: &str,
-        arguments: Value,
-        options: CallOptions,
-    ) -> Result<Value, McpError> {
-        let _ = (tool, arguments, options);
-        Err(self.missing(server))
-    }
-
-    /// Reads a resource and gives the server's `ReadResourceResult`.
-    ///
-    /// # Errors
-    /// If the server can't be asked or answers with an error.
-    pub async fn read_resource(&self, server: &str, uri: &str) -> Result<Value, McpError> {
-        let _ = uri;
-        Err(self.missing(server))
-    }
-
-    /// Fills in a prompt and gives the server's `GetPromptResult`.
-    ///
-    /// # Errors
-    /// If the server can't be asked or answers with an error.
-    pub async fn get_prompt(
-        &self,
-        server: &str,
-        name: &str,
-        arguments: Value,
-    ) -> Result<Value, McpError> {
-        let _ = (name, arguments);
-        Err(self.missing(server))
-    }
-
-    /// Asks for completions: `reference` is `{"type": "ref/prompt", "name": …}` or
-    /// `{"type": "ref/resource", "uri": …}`. Gives the server's `CompleteResult`.
-    ///
-    /// # Errors
-    /// If the server can't be asked or answers with an error.
-    pub async fn complete(
-        &self,
-        server: &str,
-        reference: Value,
-        argument: &str,
-        value: &str,
-    ) -> Result<Value, McpError> {
-        let _ = (reference, argument, value);
-        Err(self.missing(server))
-    }
-
-    /// Wants to be told when a resource changes ([`Change::ResourceUpdated`]).
-    ///
-    /// # Errors
-    /// If the server can't be asked or doesn't offer it.
-    pub async fn subscribe(&self, server: &str, uri: &str) -> Result<(), McpError> {
-        let _ = uri;
-        Err(self.missing(server))
-    }
-
-    /// Doesn't want to be told any more.
-    ///
-    /// # Errors
-    /// If the server can't be asked.
-    pub async fn unsubscribe(&self, server: &str, uri: &str) -> Result<(), McpError> {
-        let _ = uri;
-        Err(self.missing(server))
-    }
-
     /// Ends a server's connection, if it has one, and makes a new one. Returns when it is settled.
     ///
     /// # Errors
     /// With the reason why it isn't connected now.
     pub async fn reconnect(&self, server: &str) -> Result<(), McpError> {
-        Err(self.missing(server))
+        let entry = self.entry(server)?;
+        order(&entry, Order::Connect).await;
+        let state = entry.live.lock().state.clone();
+        match state {
+            State::Connected => Ok(()),
+            _ => Err(entry.not_connected()),
+        }
     }
 
     /// Switches a server on (its connection is made in the background) or off.
@@ -235,28 +232,66 @@ impl Manager {
     /// # Errors
     /// If there is no such server.
     pub async fn set_enabled(&self, server: &str, enabled: bool) -> Result<(), McpError> {
-        let _ = enabled;
-        Err(self.missing(server))
+        let entry = self.entry(server)?;
+        let disabled = entry.live.lock().state == State::Disabled;
+        if enabled && disabled {
+            // Pending at once, so that whoever waits for it to settle does wait.
+            entry.live.lock().state = State::Pending;
+            let _ = entry.orders.send(Order::Connect(oneshot::channel().0));
+        } else if !enabled && !disabled {
+            order(&entry, Order::Disable).await;
+        }
+        Ok(())
     }
 
-    /// Tells servers that the folders worked in are others now.
-    pub async fn roots_changed(&self) {
-        let _ = &self.inner.handlers;
+    /// Signs in to a server anew (with the browser of the options) and connects. The tokens that
+    /// there were are forgotten.
+    ///
+    /// # Errors
+    /// If the server knows no authorisation of ours, or it didn't work out.
+    pub async fn log_in(&self, server: &str) -> Result<(), McpError> {
+        let entry = self.entry(server)?;
+        let authoriser = entry.authoriser.as_ref().ok_or_else(|| {
+            McpError::Auth(format!(
+                "{server} needs no signing in: it is a local server or has an Authorization header of its own"
+            ))
+        })?;
+        authoriser.drop_tokens().await;
+        self.reconnect(server).await
+    }
+
+    /// Gives a server's tokens back and forgets them. Says whether there were any.
+    ///
+    /// # Errors
+    /// If there is no such server or the credentials can't be read.
+    pub async fn log_out(&self, server: &str) -> Result<bool, McpError> {
+        let entry = self.entry(server)?;
+        let Some(authoriser) = &entry.authoriser else {
+            return Ok(false);
+        };
+        let any = authoriser.log_out().await?;
+        if any {
+            let _ = entry.orders.send(Order::NeedsAuth);
+        }
+        Ok(any)
     }
 
     /// Ends all connections and local servers. Nothing of them is left afterwards.
     pub async fn shutdown(&self) {
-        let _ = &self.inner.options;
-        self.inner.servers.lock().clear();
+        let all = std::mem::take(&mut *self.inner.servers.lock());
+        futures::future::join_all(all.values().map(|entry| end(entry))).await;
     }
+}
 
-    fn missing(&self, server: &str) -> McpError {
-        match self.server(server) {
-            None => McpError::Unknown(server.to_owned()),
-            Some(status) => McpError::NotConnected {
-                server: server.to_owned(),
-                why: status.state.word().to_owned(),
-            },
-        }
+/// Gives an order and waits until it is carried out.
+async fn order(entry: &Entry, make: impl FnOnce(oneshot::Sender<()>) -> Order) {
+    let (told, done) = oneshot::channel();
+    if entry.orders.send(make(told)).is_ok() {
+        // A keeper that ended before has nothing left to do.
+        let _ = done.await;
     }
+}
+
+async fn end(entry: &Entry) {
+    order(entry, Order::Close).await;
 }

@@ -27,6 +27,32 @@ pub struct Options {
     /// Who opens authorisation pages; with `None` a server that wants one is reported as
     /// [`crate::State::NeedsAuth`] and nobody waits.
     pub browser: Option<Arc<dyn Browser>>,
+    /// How a lost remote server is sought again.
+    pub backoff: Backoff,
+}
+
+/// How a lost remote server is sought again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backoff {
+    /// How long before the first try; doubled after each.
+    pub first: Duration,
+    /// The longest wait.
+    pub longest: Duration,
+    /// How many tries.
+    pub tries: u32,
+    /// When to give up, whatever the number of tries.
+    pub give_up: Duration,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self {
+            first: Duration::from_secs(1),
+            longest: Duration::from_secs(30),
+            tries: 5,
+            give_up: Duration::from_secs(600),
+        }
+    }
 }
 
 impl Options {
@@ -40,6 +66,7 @@ impl Options {
             environment,
             in_process: None,
             browser: None,
+            backoff: Backoff::default(),
         }
     }
 }
@@ -87,8 +114,8 @@ pub struct Progress {
 /// How a call is made.
 #[derive(Debug, Clone, Default)]
 pub struct CallOptions {
-    /// Where progress is told.
-    pub progress: Option<mpsc::UnboundedSender<Progress>>,
+    /// Where progress is told; what finds no room there is left out.
+    pub progress: Option<mpsc::Sender<Progress>>,
     /// Gives the call up; so does dropping the future.
     pub cancel: CancellationToken,
     /// A limit of its own instead of the configured one.

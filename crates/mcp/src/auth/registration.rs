@@ -1,0 +1,170 @@
+//! Who we are for an authorisation server: a client that somebody registered by hand, a document
+//! that describes us (its address is our id), or a registration on the spot (RFC 7591).
+
+use super::discovery::{Discovered, ServerMetadata};
+use crate::limits::AUTH_BYTES;
+use crate::net;
+use crate::server::OAuthConfig;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+/// A client as an authorisation server knows it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Client {
+    pub(super) id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) secret: Option<String>,
+    /// How it proves who it is at the token endpoint.
+    pub(super) method: Method,
+    /// Whether it came from a registration that we may repeat.
+    #[serde(default)]
+    pub(super) registered: bool,
+    /// The callback that it was registered with.
+    #[serde(default)]
+    pub(super) redirect_uri: String,
+}
+
+/// How a client proves who it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Method {
+    None,
+    ClientSecretBasic,
+    ClientSecretPost,
+    PrivateKeyJwt,
+}
+
+impl Method {
+    fn word(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::ClientSecretBasic => "client_secret_basic",
+            Self::ClientSecretPost => "client_secret_post",
+            Self::PrivateKeyJwt => "private_key_jwt",
+        }
+    }
+
+    /// The way that a client with a secret takes: what the server prefers of what we know.
+    pub(super) fn with_secret(server: &ServerMetadata) -> Self {
+        let Some(methods) = &server.token_endpoint_auth_methods_supported else {
+            return Self::ClientSecretBasic;
+        };
+        let has = |method: Self| methods.iter().any(|known| known == method.word());
+        if has(Self::ClientSecretBasic) {
+            Self::ClientSecretBasic
+        } else if has(Self::ClientSecretPost) {
+            Self::ClientSecretPost
+        } else if has(Self::None) {
+            Self::None
+        } else {
+            Self::ClientSecretBasic
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Registered {
+    client_id: String,
+    #[serde(default)]
+    client_secret: Option<String>,
+    #[serde(default)]
+    token_endpoint_auth_method: Option<String>,
+}
+
+/// What identifies us without a registration: a client made by hand, or our document.
+pub(super) fn known(
+    config: &OAuthConfig,
+    secret: Option<&str>,
+    document: Option<&str>,
+    server: &ServerMetadata,
+    redirect_uri: &str,
+) -> Option<Client> {
+    let client = |id: &str, secret: Option<&str>, method| Client {
+        id: id.to_owned(),
+        secret: secret.map(str::to_owned),
+        method,
+        registered: false,
+        redirect_uri: redirect_uri.to_owned(),
+    };
+    if let Some(id) = &config.client_id {
+        let method = if config.client_key.is_some() {
+            Method::PrivateKeyJwt
+        } else if secret.is_some() {
+            Method::with_secret(server)
+        } else {
+            Method::None
+        };
+        return Some(client(id, secret, method));
+    }
+    match document {
+        Some(document) if server.client_id_metadata_document_supported => {
+            Some(client(document, None, Method::None))
+        }
+        _ => None,
+    }
+}
+
+/// Registers us on the spot.
+///
+/// # Errors
+/// In words, with the way out where the server takes no registrations.
+pub(super) async fn register(
+    http: &reqwest::Client,
+    found: &Discovered,
+    redirect_uri: &str,
+    scopes: &[String],
+) -> Result<Client, String> {
+    let Some(endpoint) = &found.server.registration_endpoint else {
+        return Err(format!(
+            "{} takes no registrations; register a client there by hand and give it with --client-id",
+            found.issuer
+        ));
+    };
+    let methods = found.server.token_endpoint_auth_methods_supported.as_ref();
+    let method = match methods {
+        // Most servers take a public client, and it has nothing to lose.
+        None => Method::None,
+        Some(methods) if methods.iter().any(|known| known == Method::None.word()) => Method::None,
+        Some(_) => Method::with_secret(&found.server),
+    };
+    let mut request = json!({
+        "client_name": "Lathe",
+        "redirect_uris": [redirect_uri],
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "token_endpoint_auth_method": method.word(),
+        "application_type": "native",
+    });
+    if !scopes.is_empty() {
+        request["scope"] = scopes.join(" ").into();
+    }
+    let failed = |reason: String| format!("{} didn't register us: {reason}", found.issuer);
+    let response = http
+        .post(endpoint)
+        .json(&request)
+        .send()
+        .await
+        .map_err(|error| failed(net::innermost(&error)))?;
+    let status = response.status();
+    let body = net::body(response, AUTH_BYTES).await.map_err(failed)?;
+    if !status.is_success() {
+        return Err(failed(super::tokens::reason(status, &body)));
+    }
+    let registered: Registered = serde_json::from_slice(&body)
+        .map_err(|error| failed(format!("its answer is no registration ({error})")))?;
+    let secret = registered.client_secret.filter(|secret| !secret.is_empty());
+    let method = match (&secret, registered.token_endpoint_auth_method.as_deref()) {
+        (None, _) => Method::None,
+        (Some(_), Some("client_secret_basic")) => Method::ClientSecretBasic,
+        (Some(_), Some("client_secret_post")) => Method::ClientSecretPost,
+        (Some(_), Some("none")) => Method::None,
+        (Some(_), _) => Method::with_secret(&found.server),
+    };
+    Ok(Client {
+        id: registered.client_id,
+        secret,
+        method,
+        registered: true,
+        redirect_uri: redirect_uri.to_owned(),
+    })
+}

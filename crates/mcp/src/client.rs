@@ -1,0 +1,382 @@
+//! Our side of a conversation with a server: what it asks of us and what it tells unasked.
+//!
+//! Requests of the older protocol and input rounds of the newer one end in the same three functions
+//! ([`Shared::roots`], [`Shared::sample`], [`Shared::elicit`]). Notifications only leave a mark here
+//! (lists are read again by the keeper, once, however often a server says that they changed) or go to
+//! whoever listens.
+
+// Roots, sampling and logging are deprecated in the newest protocol; older servers still need them.
+#![expect(deprecated, reason = "older servers use them")]
+
+use crate::handlers::{
+    Elicitation, ElicitationAnswer, ElicitationKind, Handlers, Offers, form_defaults,
+};
+use crate::limits::TEXT_CHARS;
+use crate::log::ServerLog;
+use crate::manager::Progress;
+use crate::status::Change;
+use crate::text;
+use parking_lot::Mutex;
+use rmcp::ClientHandler;
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult,
+    CustomNotification, CustomRequest, CustomResult, ElicitRequestParams, ElicitResult, ErrorCode,
+    ErrorData, Implementation, InputRequest, ListRootsResult, LoggingMessageNotificationParam,
+    ProgressNotificationParam, ProgressToken, ProtocolVersion, ResourceUpdatedNotificationParam,
+};
+use rmcp::service::{NotificationContext, RequestContext, RoleClient};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::sync::Arc;
+use tokio::sync::{Notify, broadcast, mpsc};
+
+/// Which lists a server said have changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Dirty {
+    pub(crate) tools: bool,
+    pub(crate) resources: bool,
+    pub(crate) prompts: bool,
+}
+
+/// What a connection shares with those who use it.
+pub(crate) struct Shared {
+    pub(crate) server: String,
+    pub(crate) handlers: Arc<dyn Handlers>,
+    pub(crate) changes: broadcast::Sender<Change>,
+    pub(crate) log: ServerLog,
+    client_version: String,
+    progress: Mutex<HashMap<ProgressToken, mpsc::Sender<Progress>>>,
+    dirty: Mutex<Dirty>,
+    marked: Notify,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        server: &str,
+        handlers: Arc<dyn Handlers>,
+        changes: broadcast::Sender<Change>,
+        log: ServerLog,
+        client_version: &str,
+    ) -> Self {
+        Self {
+            server: server.to_owned(),
+            handlers,
+            changes,
+            log,
+            client_version: client_version.to_owned(),
+            progress: Mutex::default(),
+            dirty: Mutex::default(),
+            marked: Notify::new(),
+        }
+    }
+
+    pub(crate) fn tell(&self, change: Change) {
+        // Nobody listens: that is their choice.
+        let _ = self.changes.send(change);
+    }
+
+    pub(crate) fn mark(&self, mark: impl FnOnce(&mut Dirty)) {
+        mark(&mut self.dirty.lock());
+        self.marked.notify_one();
+    }
+
+    /// Waits until lists have changed, and takes the marks.
+    pub(crate) async fn marked(&self) -> Dirty {
+        loop {
+            let dirty = std::mem::take(&mut *self.dirty.lock());
+            if dirty != Dirty::default() {
+                return dirty;
+            }
+            self.marked.notified().await;
+        }
+    }
+
+    pub(crate) fn follow(&self, token: ProgressToken, progress: mpsc::Sender<Progress>) {
+        self.progress.lock().insert(token, progress);
+    }
+
+    pub(crate) fn unfollow(&self, token: &ProgressToken) {
+        self.progress.lock().remove(token);
+    }
+
+    fn notification(&self, method: &str, params: Value) {
+        self.tell(Change::Notification {
+            server: self.server.clone(),
+            method: text::line(method, 200),
+            params,
+        });
+    }
+
+    fn roots(&self) -> Value {
+        let roots = self.handlers.roots();
+        let roots: Vec<Value> = roots
+            .into_iter()
+            .map(|root| match root.name {
+                Some(name) => json!({"uri": root.uri, "name": name}),
+                None => json!({"uri": root.uri}),
+            })
+            .collect();
+        json!({ "roots": roots })
+    }
+
+    async fn sample(&self, params: Value) -> Result<Value, ErrorData> {
+        if !self.handlers.offers().sampling {
+            return Err(ErrorData::new(
+                ErrorCode::METHOD_NOT_FOUND,
+                "sampling isn't offered here",
+                None,
+            ));
+        }
+        self.handlers
+            .sample(&self.server, params)
+            .await
+            .map_err(|reason| ErrorData::new(ErrorCode(-1), reason, None))
+    }
+
+    async fn elicit(&self, params: Value) -> Value {
+        let word = |name: &str| params.get(name).and_then(Value::as_str);
+        let kind = match word("url") {
+            Some(url) if word("mode") == Some("url") => ElicitationKind::Url {
+                url: url.to_owned(),
+                elicitation_id: word("elicitationId").map(str::to_owned),
+            },
+            _ => ElicitationKind::Form {
+                schema: params.get("requestedSchema").cloned().unwrap_or_default(),
+            },
+        };
+        let schema = match &kind {
+            ElicitationKind::Form { schema } => Some(schema.clone()),
+            ElicitationKind::Url { .. } => None,
+        };
+        let question = Elicitation {
+            message: text::cut(word("message").unwrap_or_default(), TEXT_CHARS),
+            kind,
+            params,
+        };
+        let answer = self.handlers.elicit(&self.server, question).await;
+        match (answer, schema) {
+            (ElicitationAnswer::Accept(given), Some(schema)) => {
+                // What the person left alone has the value that the form showed.
+                let mut content = form_defaults(&schema);
+                if let (Some(content), Value::Object(given)) = (content.as_object_mut(), given) {
+                    content.extend(given);
+                }
+                json!({"action": "accept", "content": content})
+            }
+            (answer, _) => json!({"action": answer.action()}),
+        }
+    }
+
+    /// Answers a request that came as an input round.
+    pub(crate) async fn input(&self, request: &InputRequest) -> Result<Value, ErrorData> {
+        let request = serde_json::to_value(request)
+            .map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+        let params = request.get("params").cloned().unwrap_or_default();
+        let method = request.get("method").and_then(Value::as_str);
+        self.answer(method.unwrap_or_default(), params).await
+    }
+
+    async fn answer(&self, method: &str, params: Value) -> Result<Value, ErrorData> {
+        match method {
+            "roots/list" => Ok(self.roots()),
+            "sampling/createMessage" => self.sample(params).await,
+            "elicitation/create" => Ok(self.elicit(params).await),
+            other => Err(ErrorData::new(
+                ErrorCode::METHOD_NOT_FOUND,
+                text::line(other, 200),
+                None,
+            )),
+        }
+    }
+
+    /// Answers a typed request, unless the server takes it back.
+    async fn answer_as<T: serde::de::DeserializeOwned>(
+        &self,
+        method: &str,
+        params: impl serde::Serialize,
+        context: RequestContext<RoleClient>,
+    ) -> Result<T, ErrorData> {
+        let internal =
+            |error: serde_json::Error| ErrorData::internal_error(error.to_string(), None);
+        let params = serde_json::to_value(params).map_err(internal)?;
+        let answer = tokio::select! {
+            answer = self.answer(method, params) => answer?,
+            () = context.ct.cancelled() => {
+                return Err(ErrorData::internal_error("taken back", None));
+            }
+        };
+        serde_json::from_value(answer).map_err(internal)
+    }
+
+    fn capabilities(&self) -> ClientCapabilities {
+        let Offers {
+            roots,
+            sampling,
+            elicitation_form,
+            elicitation_url,
+        } = self.handlers.offers();
+        let mut offered = serde_json::Map::new();
+        if roots {
+            offered.insert("roots".to_owned(), json!({"listChanged": true}));
+        }
+        if sampling {
+            offered.insert("sampling".to_owned(), json!({}));
+        }
+        if elicitation_form || elicitation_url {
+            let mut modes = serde_json::Map::new();
+            if elicitation_form {
+                modes.insert("form".to_owned(), json!({}));
+            }
+            if elicitation_url {
+                modes.insert("url".to_owned(), json!({}));
+            }
+            offered.insert("elicitation".to_owned(), Value::Object(modes));
+        }
+        serde_json::from_value(Value::Object(offered)).unwrap_or_default()
+    }
+}
+
+/// The SDK's handler.
+#[derive(Clone)]
+pub(crate) struct Client {
+    pub(crate) shared: Arc<Shared>,
+    /// The version that a handshake names.
+    pub(crate) version: ProtocolVersion,
+}
+
+impl ClientHandler for Client {
+    fn get_info(&self) -> ClientConfig {
+        let mut implementation = Implementation::new("lathe", self.shared.client_version.clone());
+        implementation.title = Some("Lathe".to_owned());
+        ClientConfig::new(self.shared.capabilities(), implementation)
+            .with_protocol_version(self.version.clone())
+    }
+
+    async fn create_message(
+        &self,
+        params: CreateMessageRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        self.shared
+            .answer_as("sampling/createMessage", params, context)
+            .await
+    }
+
+    async fn list_roots(
+        &self,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ListRootsResult, ErrorData> {
+        self.shared
+            .answer_as("roots/list", Value::Null, context)
+            .await
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        self.shared
+            .answer_as("elicitation/create", request, context)
+            .await
+    }
+
+    /// A request that doesn't fit the SDK's types, and those that it doesn't know.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleClient>,
+    ) -> Result<CustomResult, ErrorData> {
+        let params = request.params.unwrap_or_default();
+        let answer: Value = self
+            .shared
+            .answer_as(&request.method, params, context)
+            .await?;
+        Ok(CustomResult::new(answer))
+    }
+
+    async fn on_progress(
+        &self,
+        params: ProgressNotificationParam,
+        _context: NotificationContext<RoleClient>,
+    ) {
+        let shared = &self.shared;
+        shared.notification("notifications/progress", Value::Null);
+        let follower = shared.progress.lock().get(&params.progress_token).cloned();
+        if let Some(follower) = follower {
+            let _ = follower.try_send(Progress {
+                progress: params.progress,
+                total: params.total,
+                message: params
+                    .message
+                    .map(|message| text::line(&message, TEXT_CHARS)),
+            });
+        }
+    }
+
+    async fn on_logging_message(
+        &self,
+        params: LoggingMessageNotificationParam,
+        _context: NotificationContext<RoleClient>,
+    ) {
+        let shared = &self.shared;
+        shared.notification("notifications/message", Value::Null);
+        let said = match params.data {
+            Value::String(said) => said,
+            other => other.to_string(),
+        };
+        let level = serde_json::to_value(params.level).unwrap_or_default();
+        let level = level.as_str().unwrap_or("info").to_owned();
+        let said = text::cut(&said, TEXT_CHARS);
+        shared.log.note(&format!("[{level}] {said}"));
+        shared.tell(Change::Log {
+            server: shared.server.clone(),
+            level,
+            logger: params.logger.map(|logger| text::line(&logger, 200)),
+            text: said,
+        });
+    }
+
+    async fn on_resource_updated(
+        &self,
+        params: ResourceUpdatedNotificationParam,
+        _context: NotificationContext<RoleClient>,
+    ) {
+        let shared = &self.shared;
+        shared.notification(
+            "notifications/resources/updated",
+            json!({"uri": params.uri}),
+        );
+        shared.tell(Change::ResourceUpdated {
+            server: shared.server.clone(),
+            uri: params.uri,
+        });
+    }
+
+    async fn on_resource_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        let shared = &self.shared;
+        shared.notification("notifications/resources/list_changed", Value::Null);
+        shared.mark(|dirty| dirty.resources = true);
+    }
+
+    async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        let shared = &self.shared;
+        shared.notification("notifications/tools/list_changed", Value::Null);
+        shared.mark(|dirty| dirty.tools = true);
+    }
+
+    async fn on_prompt_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        let shared = &self.shared;
+        shared.notification("notifications/prompts/list_changed", Value::Null);
+        shared.mark(|dirty| dirty.prompts = true);
+    }
+
+    async fn on_custom_notification(
+        &self,
+        notification: CustomNotification,
+        _context: NotificationContext<RoleClient>,
+    ) {
+        let params = notification.params.unwrap_or_default();
+        self.shared.notification(&notification.method, params);
+    }
+}

@@ -1,0 +1,239 @@
+//! Making a connection: the transport, and the handshake of the right era.
+//!
+//! Where the configuration leaves it open, the newer protocol is tried first and the older one after
+//! it, on a fresh transport if the first try broke it; what a server turned out to speak is remembered
+//! ([`crate::eras`]). A failure is told with what the server itself said last, because that is usually
+//! the reason.
+
+use crate::auth::{Access, Authoriser};
+use crate::client::{Client, Shared};
+use crate::connection::{CallError, Connection, sort_transport};
+use crate::eras;
+use crate::headers;
+use crate::limits::{FAREWELL, MESSAGE_BYTES};
+use crate::manager::Options;
+use crate::net;
+use crate::server::{ProtocolChoice, ServerConfig, TransportConfig};
+use crate::text;
+use crate::transport::http::HttpClient;
+use crate::transport::websocket::Refused;
+use crate::transport::{Ending, Link, sdk, sse, stdio, websocket};
+use rmcp::model::ProtocolVersion;
+use rmcp::service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use std::sync::Arc;
+use url::Url;
+
+/// What a connection is made from.
+pub(crate) struct Recipe<'a> {
+    pub(crate) config: &'a ServerConfig,
+    pub(crate) options: &'a Options,
+    pub(crate) shared: &'a Arc<Shared>,
+    pub(crate) authoriser: Option<&'a Arc<Authoriser>>,
+}
+
+/// Makes a connection.
+pub(crate) async fn open(recipe: &Recipe<'_>) -> Result<Connection, CallError> {
+    let home = &recipe.options.home;
+    let auto = recipe.config.protocol == ProtocolChoice::Auto;
+    let probes = !matches!(
+        recipe.config.transport,
+        // These two are older than the newer protocol.
+        TransportConfig::Sse(_) | TransportConfig::Sdk { .. }
+    );
+    let handshake = !probes || eras::needs_handshake(home, recipe.config);
+    let first = attempt(recipe, auto && handshake).await;
+    let connection = match first {
+        // A program that can't stand being asked in the newer way, or a server that has moved on.
+        Err(CallError::Lost { .. } | CallError::Rpc(_) | CallError::Protocol(_))
+            if auto && probes =>
+        {
+            attempt(recipe, !handshake).await?
+        }
+        opened => opened?,
+    };
+    if auto && probes {
+        eras::remember(home, recipe.config, !connection.modern);
+    }
+    Ok(connection)
+}
+
+fn lifecycle(
+    choice: &ProtocolChoice,
+    handshake: bool,
+) -> Result<(ClientLifecycleMode, ProtocolVersion), CallError> {
+    let latest = ProtocolVersion::LATEST_WITH_INITIALIZE;
+    match choice {
+        ProtocolChoice::Auto if handshake => Ok((ClientLifecycleMode::Initialize, latest)),
+        ProtocolChoice::Auto => {
+            let mode = ClientLifecycleMode::Auto {
+                preferred_versions: vec![ProtocolVersion::LATEST],
+                legacy_version: Some(latest.clone()),
+            };
+            Ok((mode, latest))
+        }
+        ProtocolChoice::Only(version) => {
+            let version = ProtocolVersion::KNOWN_VERSIONS
+                .iter()
+                .find(|known| known.as_str() == version)
+                .ok_or_else(|| {
+                    let known: Vec<_> = ProtocolVersion::KNOWN_VERSIONS
+                        .iter()
+                        .map(ProtocolVersion::as_str)
+                        .collect();
+                    CallError::Failed(format!(
+                        "the protocol version {version} isn't known; known are {}",
+                        known.join(", ")
+                    ))
+                })?
+                .clone();
+            let mode = if version.has_initialize() {
+                ClientLifecycleMode::Initialize
+            } else {
+                ClientLifecycleMode::Discover {
+                    preferred_versions: vec![version.clone()],
+                }
+            };
+            Ok((mode, version))
+        }
+    }
+}
+
+async fn attempt(recipe: &Recipe<'_>, handshake: bool) -> Result<Connection, CallError> {
+    let (mode, version) = lifecycle(&recipe.config.protocol, handshake)?;
+    let client = Client {
+        shared: recipe.shared.clone(),
+        version,
+    };
+    let ending = Ending::default();
+    let (served, lingers) = match &recipe.config.transport {
+        TransportConfig::Http(remote) => {
+            let url = headers::address(&remote.url).map_err(CallError::Failed)?;
+            let fixed = headers::of(remote, &recipe.options.environment)
+                .await
+                .map_err(CallError::Failed)?;
+            let http = net::client(&recipe.options.environment, &url).map_err(CallError::Failed)?;
+            let access = Access(recipe.authoriser.cloned());
+            let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
+            config.max_sse_event_size = MESSAGE_BYTES;
+            let transport = StreamableHttpClientTransport::with_client(
+                HttpClient::new(http, fixed, access),
+                config,
+            );
+            (client.serve_with_lifecycle(transport, mode).await, false)
+        }
+        _ => {
+            let link = link(recipe, &ending).await?;
+            (client.serve_with_lifecycle(link, mode).await, true)
+        }
+    };
+    match served {
+        Ok(running) => Connection::new(running, recipe.shared.clone(), ending, lingers),
+        Err(error) => {
+            if lingers {
+                // The reason is often in how the program ended, and in its last words.
+                let _ = tokio::time::timeout(FAREWELL * 2, ending.gone()).await;
+            }
+            Err(not_connected(&error, &ending, recipe))
+        }
+    }
+}
+
+/// Connections that are made of two channels.
+async fn link(recipe: &Recipe<'_>, ending: &Ending) -> Result<Link, CallError> {
+    let log = &recipe.shared.log;
+    let environment = &recipe.options.environment;
+    let access = Access(recipe.authoriser.cloned());
+    let refused = |refused: Refused| match refused {
+        Refused::Unauthorised(challenge) => CallError::Auth(challenge),
+        Refused::Failed(reason) => CallError::Failed(reason),
+    };
+    match &recipe.config.transport {
+        TransportConfig::Stdio(program) => stdio::connect(program, environment, log, ending)
+            .map_err(|error| CallError::Failed(error.to_string())),
+        TransportConfig::Sdk { name } => {
+            let host = recipe.options.in_process.as_ref().ok_or_else(|| {
+                CallError::Failed("no SDK host is there to reach this server through".to_owned())
+            })?;
+            let channel = host.open(name).map_err(CallError::Failed)?;
+            Ok(sdk::connect(channel, log.clone(), ending))
+        }
+        TransportConfig::Sse(remote) | TransportConfig::Http(remote) => {
+            let url = headers::address(&remote.url).map_err(CallError::Failed)?;
+            let fixed = headers::of(remote, environment)
+                .await
+                .map_err(CallError::Failed)?;
+            let http = net::client(environment, &url).map_err(CallError::Failed)?;
+            sse::connect(http, &url, fixed, access, log, ending)
+                .await
+                .map_err(refused)
+        }
+        TransportConfig::WebSocket(remote) => {
+            let url = Url::parse(&remote.url)
+                .ok()
+                .filter(|url| matches!(url.scheme(), "ws" | "wss"))
+                .ok_or_else(|| {
+                    CallError::Failed(format!("{:?} is no ws:// or wss:// address", remote.url))
+                })?;
+            let fixed = headers::of(remote, environment)
+                .await
+                .map_err(CallError::Failed)?;
+            websocket::connect(&url, &fixed, &access, log, ending)
+                .await
+                .map_err(refused)
+        }
+    }
+}
+
+/// Why the handshake failed.
+fn not_connected(error: &ClientInitializeError, ending: &Ending, recipe: &Recipe<'_>) -> CallError {
+    if let Some(challenge) = error.auth_challenge() {
+        return CallError::Auth(challenge.to_owned());
+    }
+    let error = match error {
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => fallback.as_ref(),
+        error => error,
+    };
+    match error {
+        ClientInitializeError::JsonRpcError(error) => CallError::Rpc(error.clone()),
+        ClientInitializeError::TransportError { error, .. } => {
+            let mut sorted = sort_transport(error.error.as_ref());
+            if let (CallError::Lost { reason, .. }, Some(ended)) = (&mut sorted, ending.reason()) {
+                *reason = with_last_words(ended, recipe);
+            }
+            sorted
+        }
+        ClientInitializeError::ConnectionClosed(_) => {
+            let reason = ending
+                .reason()
+                .unwrap_or_else(|| "it closed the connection before it was ready".to_owned());
+            CallError::Lost {
+                reason: with_last_words(reason, recipe),
+                unsent: false,
+            }
+        }
+        ClientInitializeError::NoCompatibleProtocolVersion {
+            server_supported, ..
+        } => {
+            let known: Vec<_> = server_supported
+                .iter()
+                .map(ProtocolVersion::as_str)
+                .collect();
+            CallError::Failed(format!(
+                "no version of the protocol is spoken by both sides (it speaks {})",
+                text::line(&known.join(", "), 200)
+            ))
+        }
+        other => CallError::Protocol(text::line(&other.to_string(), 300)),
+    }
+}
+
+fn with_last_words(reason: String, recipe: &Recipe<'_>) -> String {
+    match recipe.shared.log.last_words() {
+        Some(words) if matches!(recipe.config.transport, TransportConfig::Stdio(_)) => {
+            format!("{reason}; it said: {words}")
+        }
+        _ => reason,
+    }
+}

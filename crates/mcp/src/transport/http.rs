@@ -1,0 +1,298 @@
+//! Streamable HTTP: the requests behind the SDK's transport.
+//!
+//! The SDK keeps sessions, streams and their resumption; here a request is made: with the
+//! configured headers, with a token where there is one (a refused token is refreshed once), with
+//! bounded answers, and with a 401 or 403 told apart from other failures, because it begins an
+//! authorisation.
+
+use super::stream::events;
+use crate::auth::Access;
+use crate::limits::{AUTH_BYTES, MESSAGE_BYTES};
+use crate::net;
+use crate::text;
+use futures::stream::BoxStream;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorData, ServerJsonRpcMessage};
+use rmcp::transport::streamable_http_client::{
+    AuthRequiredError, InsufficientScopeError, SseError, StreamableHttpClient, StreamableHttpError,
+    StreamableHttpPostResponse,
+};
+use sse_stream::Sse;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+const BOTH: &str = "application/json, text/event-stream";
+const SESSION: &str = "mcp-session-id";
+
+/// Why a request failed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{text}")]
+pub(crate) struct HttpError {
+    text: String,
+    /// No connection was made, so the server can't have seen the request.
+    pub(crate) unsent: bool,
+}
+
+impl HttpError {
+    fn said(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            unsent: false,
+        }
+    }
+}
+
+impl From<reqwest::Error> for HttpError {
+    fn from(error: reqwest::Error) -> Self {
+        Self {
+            text: net::innermost(&error),
+            unsent: error.is_connect(),
+        }
+    }
+}
+
+type Failure = StreamableHttpError<HttpError>;
+
+/// Makes the requests of one connection. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct HttpClient {
+    client: reqwest::Client,
+    headers: Arc<HeaderMap>,
+    access: Access,
+}
+
+impl HttpClient {
+    pub(crate) fn new(client: reqwest::Client, headers: HeaderMap, access: Access) -> Self {
+        Self {
+            client,
+            headers: Arc::new(headers),
+            access,
+        }
+    }
+
+    /// Makes a request, with a token if there is one; a refused token is refreshed once.
+    async fn exchange(
+        &self,
+        make: impl Fn() -> RequestBuilder + Send,
+    ) -> Result<Response, Failure> {
+        let token = self.access.bearer().await;
+        let send = |token: Option<&str>| {
+            let mut request = make().headers((*self.headers).clone());
+            if let Some(token) = token {
+                request = request.bearer_auth(token);
+            }
+            request.send()
+        };
+        let failed = |error: reqwest::Error| StreamableHttpError::Client(HttpError::from(error));
+        let response = send(token.as_deref()).await.map_err(failed)?;
+        if response.status() == StatusCode::UNAUTHORIZED
+            && let Some(token) = token
+            && let Some(fresh) = self.access.refused(&token).await
+        {
+            return send(Some(&fresh)).await.map_err(failed);
+        }
+        Ok(response)
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        uri: &str,
+        headers: &HashMap<HeaderName, HeaderValue>,
+    ) -> RequestBuilder {
+        let mut request = self.client.request(method, uri);
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        request
+    }
+}
+
+/// A 401, and a 403 with a challenge, want an authorisation.
+fn refusal(response: &Response) -> Option<Failure> {
+    let challenge = || {
+        let values = response.headers().get_all(WWW_AUTHENTICATE);
+        let texts: Vec<_> = values
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .collect();
+        texts.join(", ")
+    };
+    match response.status() {
+        StatusCode::UNAUTHORIZED => Some(StreamableHttpError::AuthRequired(
+            AuthRequiredError::new(challenge()),
+        )),
+        StatusCode::FORBIDDEN if response.headers().contains_key(WWW_AUTHENTICATE) => {
+            let challenge = challenge();
+            let scope = crate::auth::Challenge::parse(&challenge).scope;
+            Some(StreamableHttpError::InsufficientScope(
+                InsufficientScopeError::new(challenge, scope),
+            ))
+        }
+        _ => None,
+    }
+}
+
+fn media(response: &Response) -> &str {
+    response
+        .headers()
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
+}
+
+/// What a failed answer says, shortened.
+fn unusable(status: StatusCode, body: &[u8]) -> Failure {
+    let shown = text::line(&String::from_utf8_lossy(&body[..body.len().min(4096)]), 200);
+    StreamableHttpError::Client(HttpError::said(if shown.is_empty() {
+        format!("HTTP {status}")
+    } else {
+        format!("HTTP {status}: {shown}")
+    }))
+}
+
+/// An older server answers the newer protocol's first request with any HTTP error; that must reach
+/// the lifecycle as the answer to its request, or it can't fall back.
+fn refused_discovery(
+    message: &ClientJsonRpcMessage,
+    status: StatusCode,
+    body: &[u8],
+) -> Option<ServerJsonRpcMessage> {
+    let ClientJsonRpcMessage::Request(request) = message else {
+        return None;
+    };
+    if !matches!(request.request, ClientRequest::DiscoverRequest(_)) || !status.is_client_error() {
+        return None;
+    }
+    let error = match serde_json::from_slice::<ServerJsonRpcMessage>(body) {
+        Ok(ServerJsonRpcMessage::Error(error)) => error.error,
+        _ => ErrorData::invalid_request(format!("server/discover: HTTP {status}"), None),
+    };
+    Some(ServerJsonRpcMessage::error(error, Some(request.id.clone())))
+}
+
+impl StreamableHttpClient for HttpClient {
+    type Error = HttpError;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
+        let body = serde_json::to_vec(&message)?;
+        let response = self
+            .exchange(|| {
+                let mut request = self
+                    .request(Method::POST, &uri, &custom_headers)
+                    .header(ACCEPT, BOTH)
+                    .header(CONTENT_TYPE, "application/json")
+                    .body(body.clone());
+                if let Some(session) = &session_id {
+                    request = request.header(SESSION, session.as_ref());
+                }
+                request
+            })
+            .await?;
+        if let Some(refusal) = refusal(&response) {
+            return Err(refusal);
+        }
+        let status = response.status();
+        let awaits_answer = matches!(message, ClientJsonRpcMessage::Request(_));
+        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        if status == StatusCode::NOT_FOUND && session_id.is_some() {
+            return Err(StreamableHttpError::SessionExpired);
+        }
+        let session = response
+            .headers()
+            .get(SESSION)
+            .and_then(|value| value.to_str().ok())
+            .map(str::to_owned);
+        if !status.is_success() {
+            let body = net::body(response, AUTH_BYTES).await.unwrap_or_default();
+            if session_id.is_none()
+                && let Some(answer) = refused_discovery(&message, status, &body)
+            {
+                return Ok(StreamableHttpPostResponse::Json(answer, None));
+            }
+            return match serde_json::from_slice(&body) {
+                Ok(answer @ ServerJsonRpcMessage::Error(_)) => {
+                    Ok(StreamableHttpPostResponse::Json(answer, session))
+                }
+                _ => Err(unusable(status, &body)),
+            };
+        }
+        if media(&response).starts_with("text/event-stream") {
+            let events = events(response, MESSAGE_BYTES);
+            return Ok(StreamableHttpPostResponse::Sse(events, session));
+        }
+        let is_json = media(&response).starts_with("application/json");
+        let body = net::body(response, MESSAGE_BYTES)
+            .await
+            .map_err(|error| StreamableHttpError::Client(HttpError::said(error)))?;
+        match serde_json::from_slice(&body) {
+            Ok(answer) if is_json => Ok(StreamableHttpPostResponse::Json(answer, session)),
+            // Nobody waits for an answer: whatever it is, the message was taken.
+            _ if !awaits_answer => Ok(StreamableHttpPostResponse::Accepted),
+            _ => Err(unusable(status, &body)),
+        }
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session_id: Arc<str>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), Failure> {
+        self.exchange(|| {
+            self.request(Method::DELETE, &uri, &custom_headers)
+                .header(SESSION, session_id.as_ref())
+        })
+        .await?;
+        Ok(())
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failure> {
+        let response = self
+            .exchange(|| {
+                let mut request = self
+                    .request(Method::GET, &uri, &custom_headers)
+                    .header(ACCEPT, "text/event-stream");
+                if let Some(session) = &session_id {
+                    request = request.header(SESSION, session.as_ref());
+                }
+                if let Some(id) = &last_event_id {
+                    request = request.header("last-event-id", id);
+                }
+                request
+            })
+            .await?;
+        if let Some(refusal) = refusal(&response) {
+            return Err(refusal);
+        }
+        let status = response.status();
+        // Not every server has a stream of its own, and not every one says so in the right way.
+        if status == StatusCode::METHOD_NOT_ALLOWED
+            || (status.is_success() && !media(&response).starts_with("text/event-stream"))
+        {
+            return Err(StreamableHttpError::ServerDoesNotSupportSse);
+        }
+        if !status.is_success() {
+            return Err(unusable(status, b""));
+        }
+        Ok(events(response, MESSAGE_BYTES))
+    }
+}

@@ -1,0 +1,167 @@
+//! The ways to a server, all with the same two ends.
+//!
+//! Streamable HTTP is the SDK's own transport over our [`http::HttpClient`]. Everything else is made
+//! of two channels ([`Link`]): messages as JSON text go out through one, parsed messages come in
+//! through the other, and tasks behind them move bytes (a program's pipes, a WebSocket, an event
+//! stream, an SDK host). The tasks end when the link is dropped; what they leave behind is the reason
+//! why the connection ended ([`Ending`]).
+
+pub(crate) mod http;
+pub(crate) mod sdk;
+pub(crate) mod sse;
+pub(crate) mod stdio;
+pub(crate) mod stream;
+pub(crate) mod websocket;
+
+use crate::limits::TEXT_CHARS;
+use crate::log::ServerLog;
+use crate::text;
+use parking_lot::Mutex;
+use rmcp::RoleClient;
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::Transport;
+use std::sync::Arc;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+/// How many messages may wait in either direction before the other side has to.
+const QUEUE: usize = 64;
+
+/// Why a connection ended, and whether it has. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ending {
+    reason: Arc<Mutex<Option<String>>>,
+    /// Everything behind the connection is gone (a program has ended, a socket is closed).
+    gone: CancellationToken,
+}
+
+impl Ending {
+    /// Says why it ended; the first reason counts.
+    pub(crate) fn because(&self, reason: impl Into<String>) {
+        self.reason.lock().get_or_insert_with(|| reason.into());
+    }
+
+    pub(crate) fn reason(&self) -> Option<String> {
+        self.reason.lock().clone()
+    }
+
+    pub(crate) fn is_gone(&self) {
+        self.gone.cancel();
+    }
+
+    pub(crate) async fn gone(&self) {
+        self.gone.cancelled().await;
+    }
+}
+
+/// A message on its way out, and who wants to know that it went.
+pub(crate) struct Outgoing {
+    pub(crate) text: String,
+    pub(crate) sent: oneshot::Sender<Result<(), String>>,
+}
+
+/// Our end of a connection made of channels.
+pub(crate) struct Link {
+    outgoing: Option<mpsc::Sender<Outgoing>>,
+    incoming: mpsc::Receiver<ServerJsonRpcMessage>,
+}
+
+/// The far end: where the tasks that move bytes take and give messages.
+pub(crate) struct FarEnd {
+    pub(crate) outgoing: mpsc::Receiver<Outgoing>,
+    pub(crate) incoming: Incoming,
+    pub(crate) ending: Ending,
+}
+
+/// Where what came from a server is handed in.
+#[derive(Clone)]
+pub(crate) struct Incoming {
+    messages: mpsc::Sender<ServerJsonRpcMessage>,
+    log: ServerLog,
+}
+
+impl Incoming {
+    /// Hands in what should be one message. What isn't one is noise: it goes to the log, because many
+    /// programs greet on their standard output. `false` when nobody listens any more.
+    pub(crate) async fn text(&self, bytes: &[u8]) -> bool {
+        if bytes.iter().all(u8::is_ascii_whitespace) {
+            return true;
+        }
+        match serde_json::from_slice::<ServerJsonRpcMessage>(bytes) {
+            Ok(message) => self.messages.send(message).await.is_ok(),
+            Err(error) => {
+                let shown = &bytes[..bytes.len().min(TEXT_CHARS)];
+                let shown = text::line(&String::from_utf8_lossy(shown), 200);
+                self.log.note(&format!("not a message ({error}): {shown}"));
+                true
+            }
+        }
+    }
+
+    pub(crate) async fn value(&self, value: serde_json::Value) -> bool {
+        match serde_json::from_value::<ServerJsonRpcMessage>(value) {
+            Ok(message) => self.messages.send(message).await.is_ok(),
+            Err(error) => {
+                self.log.note(&format!("not a message ({error})"));
+                true
+            }
+        }
+    }
+}
+
+/// Makes both ends of a connection.
+pub(crate) fn link(log: ServerLog, ending: Ending) -> (Link, FarEnd) {
+    let (out_sender, out_receiver) = mpsc::channel(QUEUE);
+    let (in_sender, in_receiver) = mpsc::channel(QUEUE);
+    let link = Link {
+        outgoing: Some(out_sender),
+        incoming: in_receiver,
+    };
+    let far = FarEnd {
+        outgoing: out_receiver,
+        incoming: Incoming {
+            messages: in_sender,
+            log,
+        },
+        ending,
+    };
+    (link, far)
+}
+
+/// Why a message couldn't be sent.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct SendError(pub(crate) String);
+
+impl Transport<RoleClient> for Link {
+    type Error = SendError;
+
+    fn send(
+        &mut self,
+        item: ClientJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let outgoing = self.outgoing.clone();
+        async move {
+            let text =
+                serde_json::to_string(&item).map_err(|error| SendError(error.to_string()))?;
+            let (sent, told) = oneshot::channel();
+            let closed = || SendError("the connection is closed".to_owned());
+            outgoing
+                .ok_or_else(closed)?
+                .send(Outgoing { text, sent })
+                .await
+                .map_err(|_| closed())?;
+            told.await.map_err(|_| closed())?.map_err(SendError)
+        }
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        self.incoming.recv().await
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.outgoing = None;
+        self.incoming.close();
+        Ok(())
+    }
+}
