@@ -152,7 +152,7 @@ impl CallEnvironment {
     }
 
     fn find(&self, name: &str, input: &Value) -> Stage {
-        let Some(tool) = self.registry.find(name) else {
+        let Some(tool) = self.registry.find_or_late(name) else {
             let known: Vec<&str> = self.registry.names().collect();
             return Stage::Refused(boxed_failure(format!(
                 "There is no tool {name}. Tools: {}.",

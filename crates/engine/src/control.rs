@@ -10,7 +10,6 @@ use lathe_protocol::permission::{Behavior, PermissionMode, RuleSource};
 use lathe_protocol::record::{Fact, Record};
 use lathe_session::SessionError;
 use lathe_session::checkpoint::{RewindMode, RewindReport};
-use lathe_tools::DynTool;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -196,20 +195,6 @@ impl SessionHandle {
         choices.thinking = choices.thinking.map(|thinking| thinking.showing(display));
     }
 
-    /// Replaces every tool that belongs to MCP servers, and what a face is told of the servers.
-    /// Takes effect with the next step.
-    pub fn set_mcp(&self, tools: Vec<Arc<dyn DynTool>>, servers: Vec<Value>) {
-        let mut registry = self.shared.registry.write();
-        registry.retain(|tool| !tool.name().starts_with("mcp__"));
-        for tool in tools {
-            let name = tool.name().to_owned();
-            if !registry.add_dyn(tool) {
-                tracing::warn!(name, "an MCP tool has a name that is taken");
-            }
-        }
-        *self.shared.mcp_servers.write() = servers;
-    }
-
     /// What a face is told at the start of a turn.
     #[must_use]
     pub fn init(&self) -> SessionInit {
@@ -290,6 +275,8 @@ impl SessionHandle {
         file.seek(SeekFrom::Start(size.saturating_sub(limit)))
             .map_err(failed)?;
         let mut bytes = Vec::new();
+            drop(roots);
+            self.shared.mcp.roots_changed();
         file.take(limit).read_to_end(&mut bytes).map_err(failed)?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
         Ok((text, size, size > limit))

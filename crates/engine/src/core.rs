@@ -67,7 +67,7 @@ pub(crate) struct Shared {
     pub(crate) loader: crate::live::SettingsLoader,
     /// MCP servers and their state, as a face sees them.
     pub(crate) mcp_servers: RwLock<Vec<serde_json::Value>>,
-    /// The MCP servers themselves.
+    /// The MCP servers themselves; a conversation inside this one has none of its own.
     pub(crate) mcp: Arc<crate::mcp::Mcp>,
     /// The part of what a face is told at the start of a turn that doesn't change.
     pub(crate) init: SessionInit,
@@ -142,6 +142,13 @@ pub(crate) struct Core {
     pub(crate) model: String,
     pub(crate) last_usage: Option<Usage>,
     pub(crate) parent_tool_use_id: Option<ToolUseId>,
+            slash_commands: self
+                .init
+                .slash_commands
+                .iter()
+                .cloned()
+                .chain(self.mcp.prompts().into_iter().map(|prompt| prompt.command))
+                .collect(),
     pub(crate) fixed: Fixed,
     pub(crate) tools_encoded: Option<(ToolRegistry, Bytes)>,
     pub(crate) context: ContextState,

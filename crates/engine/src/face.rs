@@ -46,6 +46,7 @@ impl SessionHandle {
             | PermissionUpdate::RemoveDirectories { .. } => {
                 let roots = self.shared.permissions.snapshot().roots.clone();
                 *self.shared.tools.roots.write() = roots;
+                self.shared.mcp.roots_changed();
             }
             _ => {}
         }

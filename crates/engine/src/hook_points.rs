@@ -96,7 +96,7 @@ pub(crate) struct StartVerdict {
 
 impl HookPoints {
     /// Runs the hooks of an event. `None` when there are none, which costs next to nothing.
-    async fn fire(
+    pub(crate) async fn fire(
         &self,
         event: HookEvent,
         matched: Option<&str>,

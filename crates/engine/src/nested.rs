@@ -99,7 +99,7 @@ impl Nested {
                 lathe_settings::LoadOptions::default(),
             ),
             mcp_servers: RwLock::default(),
-            mcp: parent.mcp.clone(),
+            mcp: Arc::default(),
             init: parent.init.clone(),
             tool_aliases: parent.tool_aliases.clone(),
             totals: Mutex::default(),

@@ -63,7 +63,7 @@ pub async fn open(environment: Environment, options: SessionOptions) -> Result<O
     let Prepared {
         mut core,
         events,
-        remarks,
+        mut remarks,
         start,
     } = prepared;
     let Start {
@@ -74,7 +74,22 @@ pub async fn open(environment: Environment, options: SessionOptions) -> Result<O
         load_options,
         settings,
         own_writes,
+        mcp,
+        environment,
     } = start;
+    // First, so that servers start while everything else is got ready.
+    let shared = core.shared.clone();
+    remarks.extend(shared.mcp.start(
+        &shared,
+        &crate::mcp::Start {
+            options: &mcp,
+            places: &places,
+            settings: &settings,
+            load_options: &load_options,
+            environment: &environment,
+            max_budget_usd: core.fixed.limits.max_budget_usd,
+        },
+    ));
     hooks.instructions_loaded(loaded_files).await;
     start_hooks(&mut core, &hooks, source).await;
     if source == "startup" && core.shared.permissions.snapshot().trusted {
@@ -113,6 +128,8 @@ struct Start {
     load_options: LoadOptions,
     settings: Resolved,
     own_writes: OwnWrites,
+    mcp: crate::mcp::McpOptions,
+    environment: Environment,
 }
 
 /// Puts a session together: everything but what runs.
@@ -378,6 +395,8 @@ pub(crate) async fn prepare(
         load_options,
         settings,
         own_writes,
+        mcp: options.mcp,
+        environment,
     };
     Ok(Prepared {
         core,

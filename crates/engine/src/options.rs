@@ -32,6 +32,8 @@ pub struct SessionOptions {
     pub allowed_tools: Vec<String>,
     /// Rules of the command line that deny.
     pub disallowed_tools: Vec<String>,
+    /// MCP servers.
+    pub mcp: crate::mcp::McpOptions,
     /// The permission mode; `None` leaves it to settings.
     pub permission_mode: Option<PermissionMode>,
     /// Whether bypassPermissions may be entered later.
@@ -112,6 +114,7 @@ impl Default for SessionOptions {
             allow_bypass: false,
             answerer: Answerer::Nobody,
             max_turns: None,
+            mcp: crate::mcp::McpOptions::default(),
             max_budget_usd: None,
             max_session_tokens: None,
             thinking: None,

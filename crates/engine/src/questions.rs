@@ -63,6 +63,11 @@ impl Questions {
         }
     }
 
+    /// Who answers.
+    pub(crate) fn answerer(&self) -> Answerer {
+        self.answerer
+    }
+
     /// Sets who answers in auto mode.
     pub(crate) fn set_classifier(&self, classifier: Arc<Classifier>) {
         let _ = self.classifier.set(classifier);

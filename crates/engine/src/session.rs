@@ -431,3 +431,4 @@ async fn run_turn(core: Arc<Mutex<Core>>, prompt: Prompt, turn: Arc<Turn>) {
         })));
     }
 }
+        self.shared.mcp.shut_down().await;

@@ -36,6 +36,7 @@ struct State {
     loaded: BTreeSet<String>,
     generation: u64,
     told: BTreeSet<String>,
+    forgotten: u64,
 }
 
 impl DeferredTools {
@@ -64,9 +65,9 @@ impl DeferredTools {
         let searchable = all.iter().any(|tool| tool.name == NAME);
         state.waiting.clear();
         if defer && searchable {
-            let (now, later): (Vec<_>, Vec<_>) = all
-                .into_iter()
-                .partition(|tool| !is_deferrable(&tool.name) || state.loaded.contains(&tool.name));
+            let (now, later): (Vec<_>, Vec<_>) = all.into_iter().partition(|tool| {
+                tool.always_load || !is_deferrable(&tool.name) || state.loaded.contains(&tool.name)
+            });
             all = now;
             state.waiting = later;
         }
@@ -91,7 +92,20 @@ impl DeferredTools {
 
     /// The conversation was compacted: what was told is gone.
     pub(crate) fn forget_told(&self) {
-        self.state.lock().told.clear();
+        let mut state = self.state.lock();
+        state.told.clear();
+        state.forgotten += 1;
+    }
+
+    /// How often what was told was forgotten.
+    pub(crate) fn times_forgotten(&self) -> u64 {
+        self.state.lock().forgotten
+    }
+
+    /// Whether a tool waits to be looked for.
+    pub(crate) fn waits(&self, name: &str) -> bool {
+        let state = self.state.lock();
+        state.waiting.iter().any(|tool| tool.name == name)
     }
 
     /// Loads what a query finds.
@@ -128,10 +142,17 @@ fn ranked(tools: &[ToolDefinition], query: &str, most: usize) -> Vec<ToolDefinit
         .collect();
     let score = |tool: &ToolDefinition| -> usize {
         let (name, description) = (tool.name.to_lowercase(), tool.description.to_lowercase());
+        let hint = tool
+            .search_hint
+            .as_deref()
+            .unwrap_or_default()
+            .to_lowercase();
         words
             .iter()
             .map(|word| {
-                3 * usize::from(name.contains(word)) + usize::from(description.contains(word))
+                3 * usize::from(name.contains(word))
+                    + 2 * usize::from(hint.contains(word))
+                    + usize::from(description.contains(word))
             })
             .sum()
     };
@@ -244,6 +265,8 @@ mod tests {
             name: name.to_owned(),
             description: description.to_owned(),
             input_schema: json!({"type": "object"}),
+            search_hint: None,
+            always_load: false,
         }
     }
 
@@ -275,6 +298,19 @@ mod tests {
             ]
         );
         assert!(deferred.untold().is_empty());
+    }
+
+    #[test]
+    fn a_servers_own_hints_count() {
+        let deferred = DeferredTools::default();
+        let mut tools = all();
+        tools[2].always_load = true;
+        tools[4].search_hint = Some("rows of a ledger".to_owned());
+        assert_eq!(
+            names(&deferred.choose(tools, true)),
+            ["Read", NAME, "mcp__mail__send"]
+        );
+        assert_eq!(names(&deferred.search("ledger", 5)), ["mcp__db__query"]);
     }
 
     #[test]

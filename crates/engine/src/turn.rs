@@ -61,6 +61,8 @@ impl Core {
         self.model.clone_from(&self.shared.choices.read().model);
         self.conversation.set_model(&self.model);
 
+        let shared = self.shared.clone();
+        shared.mcp.begin_turn(&shared, &turn.cancel).await;
         let mut state = LoopState::default();
         let done = match self.accept(prompt, turn).await {
             Ok(()) => self.run_loop(turn, &mut state, &mut report).await,
@@ -214,6 +216,13 @@ impl Core {
         if let Some(title) = verdict.session_title {
             self.append_fact(Fact::AiTitle {
                 ai_title: title,
+            self.attach_resources(&text, &turn.cancel).await;
+            if let Err(message) = self.expand_mcp_prompt(&text).await {
+                return Err(Done::Ended {
+                    reason: TerminalReason::InternalError,
+                    message,
+                });
+            }
                 session_id: self.shared.session_id,
             });
         }
@@ -460,6 +469,10 @@ impl Core {
                 let record = self.records.api_error(self.tip, &words, kind);
                 self.append(record);
                 text = words;
+                self.attach_resources(&text, &turn.cancel).await;
+                if let Err(problem) = self.expand_mcp_prompt(&text).await {
+                    self.shared.events.notice(NoticeLevel::Warning, problem);
+                }
             }
             TerminalReason::AbortedStreaming | TerminalReason::AbortedTools => {
                 let marker = if reason == TerminalReason::AbortedTools {

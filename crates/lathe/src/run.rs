@@ -9,7 +9,6 @@ use lathe_engine::{Answerer, OpenError, SessionChoice, SessionOptions};
 use lathe_headless::exit::Exit;
 use lathe_headless::print::{self, Format, PrintOptions, Signal};
 use lathe_headless::sdk::SdkOptions;
-use lathe_headless::sdk::servers::read_configs;
 use lathe_model::{Thinking, ThinkingDisplay};
 use lathe_protocol::frame::{FrameOptions, SessionStateFrames};
 use lathe_protocol::ids::{RecordId, SessionId};
@@ -93,19 +92,6 @@ pub(crate) async fn run(mut environment: Environment, arguments: SessionArgument
         }
     };
     not_yet(&arguments);
-    match read_configs(&arguments.mcp_config, &environment) {
-        Ok(servers) => {
-            for name in servers.keys() {
-                complain(&format!(
-                    "--mcp-config: the server {name} can't be connected by this version; its tools are not there"
-                ));
-            }
-        }
-        Err(error) => {
-            complain(&error);
-            return Exit::Usage;
-        }
-    }
     let signals = listen();
     print_one(environment, options, &arguments, prompt, signals).await
 }
@@ -169,20 +155,12 @@ async fn drive(
     if asked.is_some() {
         options.answerer = Answerer::Face;
     }
-    let mcp_servers = match read_configs(&arguments.mcp_config, &environment) {
-        Ok(servers) => servers,
-        Err(error) => {
-            complain(&error);
-            return Exit::Usage;
-        }
-    };
     not_yet(arguments);
     let sdk = SdkOptions {
         frames: frame_options(&environment, arguments),
         prompt: arguments.prompt.clone().filter(|prompt| !prompt.is_empty()),
         checkpointing: is_on(&environment, "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"),
         mirror: arguments.session_mirror,
-        mcp_servers,
         permission_tool: asked.filter(|tool| *tool != "stdio").map(str::to_owned),
         signals: listen(),
         session: options,
@@ -341,6 +319,11 @@ fn session_options(arguments: &SessionArguments) -> Result<SessionOptions, Strin
         tools: tool_list(arguments.tools.as_deref()),
         allowed_tools: arguments.allowed_tools.clone(),
         disallowed_tools: arguments.disallowed_tools.clone(),
+        mcp: lathe_engine::McpOptions {
+            configs: arguments.mcp_config.clone(),
+            strict: arguments.strict_mcp_config,
+            ..lathe_engine::McpOptions::default()
+        },
         permission_mode,
         allow_bypass: arguments.allow_dangerously_skip_permissions,
         answerer: Answerer::Nobody,

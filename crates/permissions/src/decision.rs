@@ -148,6 +148,11 @@ fn mcp(
         None,
         RuleSource::LocalSettings,
     )];
+    if let Some(all) = suggest::whole_server(call.tool_name, tool) {
+        question
+            .suggestions
+            .push(suggest::allow_rule(&all, None, RuleSource::LocalSettings));
+    }
     let mut findings = with_whole_rules(call, context, question);
     findings.changes = !read_only;
     findings.decide(context.mode)

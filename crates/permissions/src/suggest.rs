@@ -23,6 +23,15 @@ pub(crate) fn allow_rule(
     }
 }
 
+/// The rule for all tools of the server whose tool has this name: `mcp__server` of `mcp__server__tool`.
+pub(crate) fn whole_server(name: &str, tool: &str) -> Option<String> {
+    let rest = name.strip_prefix("mcp__")?;
+    // The tool's own name has as many characters in the whole name; its letters may differ.
+    let server = rest.len().checked_sub(tool.chars().count() + 2)?;
+    let (server, tail) = rest.split_at_checked(server)?;
+    (!server.is_empty() && tail.starts_with("__")).then(|| format!("mcp__{server}"))
+}
+
 /// For a write: edits in general, and the folders that lie outside the roots.
 pub(crate) fn writing(path: &ResolvedPath, context: &PermissionContext) -> Vec<PermissionUpdate> {
     let directories = folders_outside(path, context);
@@ -139,4 +148,23 @@ fn absolute_pattern(path: &Path) -> Option<String> {
         text.push(character);
     }
     Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_server_is_told_from_the_tools_name() {
+        for (name, tool, server) in [
+            ("mcp__files__read", "read", Some("mcp__files")),
+            ("mcp__a__b__c", "b__c", Some("mcp__a")),
+            ("mcp__a__b_c", "b.c", Some("mcp__a")),
+            ("mcp__a__b_", "bä", Some("mcp__a")),
+            ("ReadMcpResource", "resources/read", None),
+            ("mcp____x", "x", None),
+        ] {
+            assert_eq!(whole_server(name, tool).as_deref(), server, "{name}");
+        }
+    }
 }

@@ -25,6 +25,8 @@ pub mod glob;
 pub mod grep;
 pub mod host;
 pub mod input;
+pub mod mcp_resources;
+pub mod mcp_result;
 pub mod mcp_tool;
 pub mod monitor;
 pub mod multi_edit;

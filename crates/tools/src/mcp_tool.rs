@@ -1,28 +1,84 @@
 //! A tool of an MCP server, as one tool among the others.
 //!
-//! Whoever holds the connection (a host's in-process server, a client of our own) stands behind the
-//! small trait [`McpCaller`]; this module knows names, schemas, permission subjects and what becomes
-//! of a result, and nothing of transports.
+//! Whoever holds the connections stands behind the small trait [`McpCaller`]; this module knows names,
+//! schemas, permission subjects and progress, and nothing of transports. What becomes of an answer is in
+//! [`crate::mcp_result`].
 
 use crate::context::{CallContext, ToolContext};
+use crate::mcp_result::{self, Place, clean};
 use crate::tool::{CallTraits, DynTool, InterruptBehavior, PreparedCall, ToolError, ToolOutput};
 use futures::future::BoxFuture;
-use lathe_protocol::content::{Content, ContentBlock};
 use lathe_protocol::display::Display;
 use lathe_protocol::permission::Subject;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 
-/// Calls tools of MCP servers.
+/// How long a tool's name may be; the API takes no longer one.
+pub const LONGEST_NAME: usize = 128;
+/// How many characters of a description the model reads.
+const LONGEST_DESCRIPTION: usize = 2_048;
+
+/// Asks MCP servers.
 pub trait McpCaller: Send + Sync {
     /// Calls a tool and gives the server's `CallToolResult`. Dropping the future gives the call up.
-    fn call<'a>(
+    fn call<'a>(&'a self, call: McpCall<'a>) -> BoxFuture<'a, Result<Value, String>>;
+
+    /// Reads a resource and gives the server's `ReadResourceResult`.
+    fn read_resource<'a>(
         &'a self,
         server: &'a str,
-        tool: &'a str,
-        arguments: Value,
-        tool_use_id: &'a str,
+        uri: &'a str,
+        cancel: CancellationToken,
     ) -> BoxFuture<'a, Result<Value, String>>;
+
+    /// The resources that servers list: the server, and an entry of `resources/list` or of
+    /// `resources/templates/list`.
+    fn resources(&self) -> Vec<(String, Value)>;
+}
+
+/// One call of a server's tool.
+pub struct McpCall<'a> {
+    /// The server.
+    pub server: &'a str,
+    /// The tool, by the server's own name.
+    pub tool: &'a str,
+    /// Its arguments.
+    pub arguments: Value,
+    /// The model's name for the call.
+    pub tool_use_id: &'a str,
+    /// Gives the call up.
+    pub cancel: CancellationToken,
+    /// Told how far it is.
+    pub progress: Box<dyn Fn(McpProgress) + Send + Sync + 'a>,
+}
+
+/// How far a call has come.
+#[derive(Debug, Clone, PartialEq)]
+pub struct McpProgress {
+    /// How much is done.
+    pub progress: f64,
+    /// Of how much, if that is known.
+    pub total: Option<f64>,
+    /// What is being done.
+    pub message: Option<String>,
+}
+
+impl McpProgress {
+    /// In a line for a person.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let count = match self.total {
+            Some(total) if total > 0.0 => {
+                format!("{:.0} %", (self.progress / total * 100.0).clamp(0.0, 100.0))
+            }
+            _ => format!("{}", self.progress),
+        };
+        match &self.message {
+            Some(message) => format!("{} ({count})", clean(message)),
+            None => count,
+        }
+    }
 }
 
 /// What a server says of one of its tools.
@@ -36,6 +92,10 @@ pub struct McpToolInfo {
     pub input_schema: Value,
     /// The server's own hints (`readOnlyHint`, `destructiveHint`, `openWorldHint`, `title`).
     pub annotations: Map<String, Value>,
+    /// Words by which a search should find it.
+    pub search_hint: Option<String>,
+    /// Whether the model should have it without looking for it.
+    pub always_load: bool,
 }
 
 impl McpToolInfo {
@@ -44,13 +104,14 @@ impl McpToolInfo {
     pub fn parse(value: &Value) -> Option<Self> {
         let name = value.get("name")?.as_str()?.to_owned();
         let schema = value.get("inputSchema").filter(|schema| schema.is_object());
+        let meta = |key: &str| value.get("_meta")?.get(key);
         Some(Self {
             name,
             description: value
                 .get("description")
                 .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned(),
+                .map(shortened)
+                .unwrap_or_default(),
             input_schema: schema
                 .cloned()
                 .unwrap_or_else(|| json!({"type": "object", "properties": {}})),
@@ -59,6 +120,10 @@ impl McpToolInfo {
                 .and_then(Value::as_object)
                 .cloned()
                 .unwrap_or_default(),
+            search_hint: meta("anthropic/searchHint")
+                .and_then(Value::as_str)
+                .map(shortened),
+            always_load: meta("anthropic/alwaysLoad") == Some(&Value::Bool(true)),
         })
     }
 
@@ -69,20 +134,17 @@ impl McpToolInfo {
             .unwrap_or(otherwise)
     }
 
-    /// As hosts are told of it (`mcp_status`).
+    /// Whether the server says that it only reads.
     #[must_use]
-    pub fn status(&self) -> Value {
-        let mut hints = Map::new();
-        for (hint, field) in [
-            ("readOnlyHint", "readOnly"),
-            ("destructiveHint", "destructive"),
-            ("openWorldHint", "openWorld"),
-        ] {
-            if let Some(value) = self.annotations.get(hint) {
-                hints.insert(field.to_owned(), value.clone());
-            }
-        }
-        json!({"name": self.name, "description": self.description, "annotations": hints})
+    pub fn read_only(&self) -> bool {
+        self.hint("readOnlyHint", false)
+    }
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_DESCRIPTION) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
     }
 }
 
@@ -90,10 +152,18 @@ impl McpToolInfo {
 /// an underscore.
 #[must_use]
 pub fn tool_name(server: &str, tool: &str) -> String {
-    format!("mcp__{}__{}", clean(server), clean(tool))
+    format!("{}{}", prefix(server), cleaned(tool))
 }
 
-fn clean(name: &str) -> String {
+/// What the names of a server's tools begin with.
+#[must_use]
+pub fn prefix(server: &str) -> String {
+    format!("mcp__{}__", cleaned(server))
+}
+
+/// A name with an underscore for everything that the API doesn't take.
+#[must_use]
+pub fn cleaned(name: &str) -> String {
     name.chars()
         .map(|character| match character {
             'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '-' => character,
@@ -140,8 +210,17 @@ impl DynTool for McpTool {
         &self.info.input_schema
     }
 
+    /// The answer bounds itself.
     fn result_limit(&self) -> Option<usize> {
-        Some(100_000)
+        None
+    }
+
+    fn search_hint(&self) -> Option<&str> {
+        self.info.search_hint.as_deref()
+    }
+
+    fn always_load(&self) -> bool {
+        self.info.always_load
     }
 
     /// The server checks its arguments itself and says what is wrong; here they only must be an object.
@@ -175,7 +254,7 @@ impl PreparedCall for Prepared {
     }
 
     fn traits(&self) -> CallTraits {
-        let read_only = self.tool.info.hint("readOnlyHint", false);
+        let read_only = self.tool.info.read_only();
         CallTraits {
             read_only,
             concurrency_safe: read_only,
@@ -190,12 +269,12 @@ impl PreparedCall for Prepared {
         Subject::Mcp {
             server: self.tool.server.clone(),
             tool: self.tool.info.name.clone(),
-            read_only: self.tool.info.hint("readOnlyHint", false),
+            read_only: self.tool.info.read_only(),
         }
     }
 
     fn activity(&self) -> String {
-        format!("{} ({})", self.tool.info.name, self.tool.server)
+        clean(&format!("{} ({})", self.tool.info.name, self.tool.server))
     }
 
     fn validate<'a>(&'a self, _context: &'a ToolContext) -> BoxFuture<'a, Result<(), ToolError>> {
@@ -208,89 +287,53 @@ impl PreparedCall for Prepared {
     ) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
             let tool = self.tool;
-            let calling = tool.caller.call(
-                &tool.server,
-                &tool.info.name,
-                self.input,
-                context.tool_use_id.as_str(),
-            );
+            let shown = context.progress.clone();
+            let calling = tool.caller.call(McpCall {
+                server: &tool.server,
+                tool: &tool.info.name,
+                arguments: self.input,
+                tool_use_id: context.tool_use_id.as_str(),
+                cancel: context.cancel.clone(),
+                progress: Box::new(move |progress| {
+                    shown.show(Display::Text {
+                        text: progress.text(),
+                    });
+                }),
+            });
             let result = tokio::select! {
                 biased;
+                result = calling => result,
                 () = context.cancel.cancelled() => {
                     return Err(ToolError::Cancelled(format!("{} was stopped.", tool.name)));
                 }
-                result = calling => result,
             };
             match result {
-                Ok(result) => Ok(output(&result)),
-                Err(error) => Err(ToolError::failed(format!("{} failed: {error}", tool.name))),
+                Ok(result) => answered(result, &context, mcp_result::of_call).await,
+                Err(error) => Err(ToolError::failed(format!(
+                    "{} failed: {}",
+                    tool.name,
+                    clean(&error)
+                ))),
             }
         })
     }
 }
 
-/// What becomes of a `CallToolResult`: text and images as blocks, everything else as text that says
-/// what it was.
-#[must_use]
-pub fn output(result: &Value) -> ToolOutput {
-    let items = result.get("content").and_then(Value::as_array);
-    let mut blocks: Vec<ContentBlock> = items.into_iter().flatten().filter_map(block).collect();
-    if blocks.is_empty()
-        && let Some(structured) = result.get("structuredContent")
-    {
-        blocks.push(ContentBlock::text(structured.to_string()));
-    }
-    if blocks.is_empty() {
-        blocks.push(ContentBlock::text("(The tool gave no content.)"));
-    }
-    let is_error = result
-        .get("isError")
-        .and_then(Value::as_bool)
-        .unwrap_or(false);
-    let content = Content::Blocks(blocks);
-    let text = content.text();
-    let structured = if is_error {
-        Value::from(format!("Error: {text}"))
-    } else {
-        serde_json::to_value(&content).unwrap_or_default()
-    };
-    ToolOutput {
-        display: Display::Text { text },
-        content,
-        structured,
-        is_error,
-    }
-}
-
-fn block(item: &Value) -> Option<ContentBlock> {
-    let text = |name: &str| item.get(name).and_then(Value::as_str);
-    match text("type")? {
-        "text" => Some(ContentBlock::text(text("text")?)),
-        "image" => match text("mimeType")? {
-            kind @ ("image/png" | "image/jpeg" | "image/gif" | "image/webp") => {
-                Some(ContentBlock::image(kind, text("data")?))
-            }
-            other => Some(ContentBlock::text(format!(
-                "[An image of the type {other}, which the model can't see.]"
-            ))),
-        },
-        "resource" => {
-            let resource = item.get("resource")?;
-            let uri = resource.get("uri").and_then(Value::as_str).unwrap_or("?");
-            Some(match resource.get("text").and_then(Value::as_str) {
-                Some(text) => ContentBlock::text(format!("[Resource {uri}]\n{text}")),
-                None => ContentBlock::text(format!("[The binary resource {uri}]")),
-            })
-        }
-        "resource_link" => Some(ContentBlock::text(format!(
-            "[Link to a resource: {} {}]",
-            text("name").unwrap_or_default(),
-            text("uri").unwrap_or_default()
-        ))),
-        other => Some(ContentBlock::text(format!(
-            "[Content of the kind {other}, which can't be shown.]"
-        ))),
-    }
+/// Makes an output of an answer, off the threads that others wait for: there may be pictures in it.
+pub(crate) async fn answered(
+    result: Value,
+    context: &CallContext,
+    make: fn(&Value, &Place) -> ToolOutput,
+) -> Result<ToolOutput, ToolError> {
+    let limit = (context.session.environment)("MAX_MCP_OUTPUT_TOKENS");
+    let place = Place::new(
+        &context.session.results_folder,
+        context.tool_use_id.as_str(),
+        limit.as_deref(),
+    );
+    tokio::task::spawn_blocking(move || make(&result, &place))
+        .await
+        .map_err(|error| ToolError::failed(format!("The answer can't be read: {error}.")))
 }
 
 #[cfg(test)]
@@ -301,40 +344,37 @@ mod tests {
     fn names_hold_only_what_the_api_takes() {
         assert_eq!(tool_name("my server", "get.x"), "mcp__my_server__get_x");
         assert_eq!(tool_name("a-b", "c_d"), "mcp__a-b__c_d");
-    }
-
-    #[test]
-    fn results_become_blocks_and_failures_say_so() {
-        let result = output(&json!({"content": [
-            {"type": "text", "text": "hello"},
-            {"type": "image", "mimeType": "image/png", "data": "AA=="},
-            {"type": "resource", "resource": {"uri": "x://y", "text": "inner"}},
-            {"type": "audio", "data": "AA==", "mimeType": "audio/wav"},
-        ]}));
-        let Content::Blocks(blocks) = &result.content else {
-            panic!("not blocks");
-        };
-        assert_eq!(blocks.len(), 4);
-        assert_eq!(blocks[1].kind(), "image");
-        assert!(result.content.text().contains("inner"));
-        assert!(result.structured.is_array() && !result.is_error);
-
-        let failed = output(&json!({"content": [{"type": "text", "text": "no"}], "isError": true}));
-        assert!(failed.is_error);
-        assert_eq!(failed.structured, "Error: no");
-        assert!(output(&json!({})).content.text().contains("no content"));
+        assert_eq!(tool_name("plugin:p:s", "t"), "mcp__plugin_p_s__t");
     }
 
     #[test]
     fn hints_are_read_and_the_default_is_careful() {
         let careful = McpToolInfo::parse(&json!({"name": "t"})).unwrap();
-        assert!(!careful.hint("readOnlyHint", false) && careful.hint("destructiveHint", true));
+        assert!(!careful.read_only() && careful.hint("destructiveHint", true));
         assert_eq!(careful.input_schema["type"], "object");
-        let reads = McpToolInfo::parse(
-            &json!({"name": "t", "annotations": {"readOnlyHint": true, "title": "T"}}),
-        )
+        let reads = McpToolInfo::parse(&json!({"name": "t",
+            "annotations": {"readOnlyHint": true, "title": "T"},
+            "_meta": {"anthropic/searchHint": "weather", "anthropic/alwaysLoad": true}}))
         .unwrap();
-        assert_eq!(reads.status()["annotations"], json!({"readOnly": true}));
+        assert!(reads.read_only() && reads.always_load);
+        assert_eq!(reads.search_hint.as_deref(), Some("weather"));
         assert!(McpToolInfo::parse(&json!({"description": "x"})).is_none());
+        let long =
+            McpToolInfo::parse(&json!({"name": "t", "description": "ä".repeat(60_000)})).unwrap();
+        assert_eq!(long.description.chars().count(), 2_049);
+    }
+
+    #[test]
+    fn progress_is_a_line() {
+        let progress = |total, message: Option<&str>| McpProgress {
+            progress: 5.0,
+            total,
+            message: message.map(str::to_owned),
+        };
+        assert_eq!(progress(Some(20.0), None).text(), "25 %");
+        assert_eq!(
+            progress(None, Some("reading\u{1b}[31m")).text(),
+            "reading (5)"
+        );
     }
 }

@@ -14,6 +14,7 @@ use crate::tool::{DynTool, Erased, Tool};
 use crate::write::Write;
 use serde::Serialize;
 use serde_json::Value;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// What the model is told of a tool.
@@ -25,12 +26,26 @@ pub struct ToolDefinition {
     pub description: String,
     /// The schema of its input.
     pub input_schema: Value,
+    /// Words by which a search for tools should find it; the model isn't told.
+    #[serde(skip)]
+    pub search_hint: Option<String>,
+    /// Whether it is always there, however many tools there are; the model isn't told.
+    #[serde(skip)]
+    pub always_load: bool,
 }
 
 /// A list of tools, sorted by name: the same tools always serialise to the same bytes.
 #[derive(Clone, Default)]
 pub struct ToolRegistry {
     tools: Vec<Arc<dyn DynTool>>,
+    late: Option<Arc<dyn LateTools>>,
+}
+
+/// Finds tools that the model wasn't told of when it was asked, such as those of a server that is still being
+/// connected.
+pub trait LateTools: Send + Sync {
+    /// The tool of that name.
+    fn find(&self, name: &str) -> Option<Arc<dyn DynTool>>;
 }
 
 /// The built-in tools.
@@ -75,17 +90,57 @@ impl ToolRegistry {
         true
     }
 
+    /// Takes out the tools that a condition holds for and puts others in, as far as their names are free.
+    /// Gives the names that were taken. Costs a sort, also for thousands of tools.
+    pub fn replace(
+        &mut self,
+        goes: impl Fn(&dyn DynTool) -> bool,
+        come: Vec<Arc<dyn DynTool>>,
+    ) -> Vec<String> {
+        self.tools.retain(|tool| !goes(tool.as_ref()));
+        let mut known: HashSet<String> = HashSet::with_capacity(self.tools.len() + come.len());
+        for tool in &self.tools {
+            known.insert(tool.name().to_owned());
+            known.extend(tool.aliases());
+        }
+        let mut taken = Vec::new();
+        for tool in come {
+            if known.insert(tool.name().to_owned()) {
+                self.tools.push(tool);
+            } else {
+                taken.push(tool.name().to_owned());
+            }
+        }
+        self.tools
+            .sort_by(|one, other| one.name().cmp(other.name()));
+        taken
+    }
+
     /// The tool of that name or alias.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&Arc<dyn DynTool>> {
         self.tools
-            .iter()
-            .find(|tool| tool.name() == name)
+            .binary_search_by(|tool| tool.name().cmp(name))
+            .ok()
+            .and_then(|index| self.tools.get(index))
             .or_else(|| {
                 self.tools
                     .iter()
                     .find(|tool| tool.aliases().iter().any(|alias| alias == name))
             })
+    }
+
+    /// Says who finds tools that are not in the list.
+    pub fn set_late(&mut self, late: Arc<dyn LateTools>) {
+        self.late = Some(late);
+    }
+
+    /// The tool of that name or alias, in the list or late.
+    #[must_use]
+    pub fn find_or_late(&self, name: &str) -> Option<Arc<dyn DynTool>> {
+        self.find(name)
+            .cloned()
+            .or_else(|| self.late.as_ref()?.find(name))
     }
 
     /// Keeps the tools that a condition holds for.
@@ -118,6 +173,8 @@ impl ToolRegistry {
                 name: tool.name().to_owned(),
                 description: tool.description().trim_end().to_owned(),
                 input_schema: tool.input_schema().clone(),
+                search_hint: tool.search_hint().map(str::to_owned),
+                always_load: tool.always_load(),
             })
             .collect()
     }

@@ -205,6 +205,14 @@ pub trait DynTool: Send + Sync {
     fn input_schema(&self) -> &Value;
     /// The text limit of a result.
     fn result_limit(&self) -> Option<usize>;
+    /// Words by which a search for tools should find it, beside its name and description.
+    fn search_hint(&self) -> Option<&str> {
+        None
+    }
+    /// Whether the model is always told of it, however many tools there are.
+    fn always_load(&self) -> bool {
+        false
+    }
     /// Checks the input against the schema and gets a call ready.
     ///
     /// # Errors

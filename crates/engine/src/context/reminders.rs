@@ -49,6 +49,7 @@ impl Core {
     pub(crate) async fn remind(&mut self) {
         let mut texts = Vec::new();
         texts.extend(self.context.reminders.git_state().await);
+        texts.extend(self.mcp_news());
         texts.extend(self.waiting_tools());
         texts.extend(self.stale_todos());
         texts.extend(self.budget_left());

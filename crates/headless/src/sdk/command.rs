@@ -47,6 +47,10 @@ pub fn parse(prompt: &Prompt) -> Option<Command> {
     if !is_name {
         return None;
     }
+    // Prompts of MCP servers are expanded by the session.
+    if name.starts_with("mcp__") {
+        return None;
+    }
     Some(match name {
         "clear" => Command::Clear,
         "compact" => Command::Compact(Some(words.to_owned()).filter(|words| !words.is_empty())),
@@ -69,6 +73,7 @@ mod tests {
         );
         assert_eq!(read("/what is"), Some(Command::Unknown("what".into())));
         for text in [
+            "/mcp__server__prompt x",
             "/usr/bin is full",
             "hello /clear",
             "/",

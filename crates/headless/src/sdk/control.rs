@@ -1,7 +1,6 @@
 //! The host's requests about a session, and their answers.
 
 use super::initialize::{commands, models};
-use super::servers::Servers;
 use lathe_engine::SessionHandle;
 use lathe_model::ThinkingDisplay;
 use lathe_protocol::ids::RecordId;
@@ -76,8 +75,6 @@ pub fn is_quick(subtype: &str) -> bool {
 pub struct Desk {
     /// The session.
     pub session: Arc<SessionHandle>,
-    /// Its MCP servers.
-    pub servers: Servers,
     /// Whether `rewind_files` may be used.
     pub checkpointing: bool,
 }
@@ -157,48 +154,34 @@ impl Desk {
                 Ok(json!({"seeded": known}))
             }
             "mcp_status" => {
-                self.servers.settled().await;
-                Ok(json!({"mcpServers": self.servers.status()}))
+                let mcp = session.mcp();
+                mcp.settled().await;
+                Ok(json!({"mcpServers": mcp.frames()}))
             }
             "mcp_reconnect" => {
-                let name = request.needed("serverName")?;
-                let outcome = self.servers.connect(name).await;
-                self.servers.offer(session);
-                outcome.map(|()| json!({}))
+                session.mcp().reconnect(request.needed("serverName")?).await?;
+                Ok(json!({}))
             }
             "mcp_toggle" => {
                 let name = request.needed("serverName")?;
-                if self.servers.toggle(name, request.flag("enabled"))? {
-                    // What fails is shown by mcp_status; the switch itself was thrown.
-                    let _ = self.servers.connect(name).await;
-                }
-                self.servers.offer(session);
+                // What fails then is shown by mcp_status; the switch itself was thrown.
+                session.mcp().set_enabled(name, request.flag("enabled")).await?;
                 Ok(json!({}))
             }
             "mcp_set_servers" => {
-                let (added, removed) = self.servers.replace(request.object("servers")?);
-                for name in self.servers.pending() {
-                    let _ = self.servers.connect(&name).await;
-                }
-                self.servers.offer(session);
-                let errors: Map<String, Value> = added
-                    .iter()
-                    .filter_map(|name| Some((name.clone(), self.servers.failure(name)?.into())))
-                    .collect();
+                let wanted = request.object("servers")?;
+                let (added, removed, errors) = session.mcp().set_servers(wanted).await;
                 Ok(json!({"added": added, "removed": removed, "errors": errors}))
             }
             "mcp_call" => {
                 let arguments = fields.get("arguments").cloned();
-                self.servers
-                    .call_by_name(
-                        request.needed("tool")?,
-                        arguments.unwrap_or_else(|| json!({})),
-                    )
-                    .await
+                let arguments = arguments.unwrap_or_else(|| json!({}));
+                session.mcp().call(request.needed("tool")?, arguments).await
             }
             "mcp_read_resource" => {
                 let uri = request.needed("uri")?;
-                self.servers
+                session
+                    .mcp()
                     .read_resource(request.needed("serverName")?, uri)
                     .await
             }
@@ -275,7 +258,7 @@ impl Desk {
             "reload_skills" => Ok(json!({"skills": []})),
             "reload_plugins" => Ok(json!({
                 "commands": commands(), "agents": [], "plugins": [],
-                "mcpServers": self.servers.status(), "error_count": 0,
+                "mcpServers": session.mcp().frames(), "error_count": 0,
             })),
             "reload_output_styles" => Ok(json!({"available_output_styles": ["default"]})),
             "list_permission_rules" => Ok(self.permission_rules()),
@@ -403,7 +386,7 @@ impl Desk {
             "percentage": percentage, "model": usage.model,
             "isAutoCompactEnabled": usage.auto_compact,
             "autoCompactThreshold": usage.compact_at,
-            "memoryFiles": files, "mcpTools": self.servers.tool_sizes(), "agents": [],
+            "memoryFiles": files, "mcpTools": self.session.mcp().tool_sizes(), "agents": [],
             "gridRows": [], "apiUsage": null,
         })
     }

@@ -18,6 +18,7 @@ use crate::exit::Exit;
 use crate::print::{Signal, failed_start, local_result};
 use indexmap::IndexMap;
 use lathe_engine::{EventStream, OpenError, SessionChoice, SessionHandle};
+use lathe_protocol::elicitation::{ElicitationReply, ElicitationRequest};
 use lathe_protocol::event::{Event, NoticeLevel, SessionInit, SessionState, TaskNotice};
 use lathe_protocol::frame::{
     HostFrame, UserFrame, control_error, control_success, frames_of, result_frame,
@@ -42,7 +43,7 @@ pub(super) struct Face<E> {
     open: Option<Open>,
     initialize: Option<Arc<Initialize>>,
     servers: Servers,
-    /// Permission questions that are with the host.
+    /// Questions that are with the host: for permission, and of MCP servers.
     questions: HashMap<RequestId, AbortHandle>,
     /// What waits for something before it, oldest first.
     held: VecDeque<Held>,
@@ -53,9 +54,6 @@ pub(super) struct Face<E> {
     running: bool,
     /// A compaction that a prompt asked for runs; what it could not do.
     compacting: Option<Option<String>>,
-    /// Rounds of connecting that go on.
-    connecting: usize,
-    connected: (mpsc::UnboundedSender<()>, mpsc::UnboundedReceiver<()>),
     /// Background tasks that run.
     tasks: IndexMap<String, Value>,
     last_failed: bool,
@@ -81,10 +79,9 @@ impl<E: Write> Face<E> {
         host: Host,
         errors: E,
     ) -> Self {
-        let servers = Servers::new(host.clone(), &environment);
-        for (name, config) in &options.mcp_servers {
-            servers.declare(name, config);
-        }
+        let servers = Servers::new(host.clone());
+        options.session.mcp.in_process = Some(Arc::new(servers.clone()));
+        options.session.mcp.face_answers = true;
         if options.mirror {
             options.session.observer = Some(mirror::observer(host.clone()));
         }
@@ -102,8 +99,6 @@ impl<E: Write> Face<E> {
             passed_on: HashSet::new(),
             running: false,
             compacting: None,
-            connecting: 0,
-            connected: mpsc::unbounded_channel(),
             tasks: IndexMap::new(),
             last_failed: false,
             input_open: true,
@@ -154,12 +149,6 @@ impl<E: Write> Face<E> {
                         open.session.send(Op::Interrupt { drop_queued: true });
                     }
                 }
-                Some(()) = self.connected.1.recv() => {
-                    self.connecting = self.connecting.saturating_sub(1);
-                    if let Some(open) = &self.open {
-                        self.servers.offer(&open.session);
-                    }
-                }
                 line = lines.recv(), if self.input_open => match line {
                     Some(line) => {
                         if let Err(exit) = self.line(line).await {
@@ -187,7 +176,7 @@ impl<E: Write> Face<E> {
 
     /// The host has said everything: what was accepted is finished, then the session ends.
     fn end(&mut self) {
-        let waits = !self.held.is_empty() || !self.later.is_empty() || self.connecting > 0;
+        let waits = !self.held.is_empty() || !self.later.is_empty();
         if let Some(open) = &self.open
             && !self.stopping
             && !waits
@@ -203,7 +192,7 @@ impl<E: Write> Face<E> {
 
     /// Passes on what has nothing to wait for any more.
     async fn release(&mut self) -> Result<(), Exit> {
-        while self.connecting == 0 {
+        loop {
             match self.held.front() {
                 Some(Held::Prompt(_)) => {}
                 Some(Held::Command(_)) if self.is_idle() => {}
@@ -216,8 +205,7 @@ impl<E: Write> Face<E> {
                 None => {}
             }
         }
-        if self.connecting == 0
-            && self.held.is_empty()
+        if self.held.is_empty()
             && self.is_idle()
             && let Some(prompt) = self.later.pop_front()
         {
@@ -279,6 +267,8 @@ impl<E: Write> Face<E> {
 
     async fn prompt(&mut self, prompt: Prompt, later: bool) -> Result<(), Exit> {
         self.session().await?;
+        // A host that begins with a prompt gets no first answer.
+        self.servers.host_listens();
         if later {
             self.later.push_back(prompt);
         } else if let Some(command) = command::parse(&prompt) {
@@ -313,29 +303,10 @@ impl<E: Write> Face<E> {
                     session: session.clone(),
                     events: opened.events,
                 });
-                self.servers.offer(&session);
-                self.connect();
                 Ok(session)
             }
             Err(error) => Err(self.cannot_open(&error)),
         }
-    }
-
-    /// Connects the MCP servers that wait for it. The host answers over the same line, so this runs
-    /// beside the loop.
-    fn connect(&mut self) {
-        let pending = self.servers.pending();
-        if pending.is_empty() {
-            return;
-        }
-        self.connecting += 1;
-        let (servers, done) = (self.servers.clone(), self.connected.0.clone());
-        tokio::spawn(async move {
-            let all = pending.iter().map(|name| servers.connect(name));
-            // A server that fails is shown as failed; the session goes on.
-            futures::future::join_all(all).await;
-            let _ = done.send(());
-        });
     }
 
     /// A host that waits for an answer gets one: a result that says why there is none.
@@ -376,7 +347,6 @@ impl<E: Write> Face<E> {
         }
         let desk = Desk {
             session,
-            servers: self.servers.clone(),
             checkpointing: self.options.checkpointing,
         };
         let host = self.host.clone();
@@ -455,15 +425,15 @@ impl<E: Write> Face<E> {
                 let first = self.open.is_none();
                 if first {
                     self.options.frames.forward_subagent_text = initialize.forwards_subagent_text();
-                    for name in initialize.mcp_servers() {
-                        self.servers.declare(name, &json!({"type": "sdk"}));
-                    }
+                    let hosted = initialize.mcp_servers().map(str::to_owned);
+                    self.options.session.mcp.hosted.extend(hosted);
                     self.initialize = Some(Arc::new(initialize));
                 }
                 let session = self.session().await?;
                 let initialize = self.initialize.clone().unwrap_or_default();
                 self.host
                     .send(control_success(id, initialize.response(&session)));
+                self.servers.host_listens();
             }
             Err(error) => self.host.send(control_error(id, &error)),
         }
@@ -477,7 +447,6 @@ impl<E: Write> Face<E> {
             Event::PermissionRequested(request) => {
                 let asking = ask(
                     self.host.clone(),
-                    self.servers.clone(),
                     self.options.permission_tool.clone(),
                     open.session.clone(),
                     request.clone(),
@@ -486,7 +455,14 @@ impl<E: Write> Face<E> {
                 self.questions
                     .insert(request.request_id.clone(), task.abort_handle());
             }
-            Event::PermissionResolved { request_id, .. } => {
+            Event::ElicitationRequested(request) => {
+                let (host, session) = (self.host.clone(), open.session.clone());
+                let task = tokio::spawn(elicit(host, session, request.clone()));
+                self.questions
+                    .insert(request.request_id.clone(), task.abort_handle());
+            }
+            Event::PermissionResolved { request_id, .. }
+            | Event::ElicitationResolved { request_id, .. } => {
                 // Dropping the question withdraws it, if the host has not answered.
                 if let Some(task) = self.questions.remove(request_id) {
                     task.abort();
@@ -618,14 +594,14 @@ impl<E: Write> Face<E> {
     /// Sends the frames of an event.
     fn show(&self, event: &Event) {
         let Some(open) = &self.open else { return };
-        if let Event::TurnStarted(init) = event
-            && init.slash_commands.is_empty()
-        {
+        if let Event::TurnStarted(init) = event {
             let mut init = SessionInit::clone(init);
-            let names = command::COMMANDS
-                .iter()
-                .map(|(name, ..)| (*name).to_owned());
-            init.slash_commands = names.collect();
+            let own = command::COMMANDS.iter().map(|(name, ..)| *name);
+            for (place, name) in own.enumerate() {
+                if !init.slash_commands.iter().any(|known| known == name) {
+                    init.slash_commands.insert(place, name.to_owned());
+                }
+            }
             let event = Event::TurnStarted(Arc::new(init));
             for frame in frames_of(&event, open.session.session_id(), self.options.frames) {
                 self.host.send(frame);
@@ -668,13 +644,12 @@ fn respond(host: &Host, id: &RequestId, answer: Result<Value, String>) {
 /// Takes a permission question to whoever answers, and the answer to the session.
 async fn ask(
     host: Host,
-    servers: Servers,
     tool: Option<String>,
     session: Arc<SessionHandle>,
     request: Arc<PermissionRequest>,
 ) {
     let answer = match &tool {
-        Some(tool) => ask_tool(&servers, tool, &request).await,
+        Some(tool) => ask_tool(&session, tool, &request).await,
         None => ask_host(&host, &request).await,
     };
     let reply = match answer {
@@ -700,9 +675,24 @@ async fn ask_host(host: &Host, request: &PermissionRequest) -> Result<Value, Str
     host.ask(request.request_id.clone(), question).await
 }
 
+/// Takes a question of an MCP server to the host. One that doesn't know such questions declines.
+async fn elicit(host: Host, session: Arc<SessionHandle>, request: Arc<ElicitationRequest>) {
+    let mut question = serde_json::to_value(&*request).unwrap_or_default();
+    question["subtype"] = "elicitation".into();
+    let answer = host.ask(request.request_id.clone(), question).await;
+    let reply = answer
+        .ok()
+        .and_then(|answer| serde_json::from_value::<ElicitationReply>(answer).ok())
+        .unwrap_or(ElicitationReply::Decline);
+    session.send(Op::ElicitationReply {
+        request_id: request.request_id.clone(),
+        reply,
+    });
+}
+
 /// Asks an MCP tool; its answer is JSON in a text.
 async fn ask_tool(
-    servers: &Servers,
+    session: &SessionHandle,
     tool: &str,
     request: &PermissionRequest,
 ) -> Result<Value, String> {
@@ -710,8 +700,10 @@ async fn ask_tool(
         "tool_name": request.tool_name, "input": request.input,
         "tool_use_id": request.tool_use_id,
     });
-    let result = servers.call_by_name(tool, arguments).await?;
-    let text = lathe_tools::mcp_tool::output(&result).content.text();
+    let mcp = session.mcp();
+    mcp.settled().await;
+    let result = mcp.call(tool, arguments).await?;
+    let text = lathe_tools::mcp_result::text_of(&result);
     serde_json::from_str(&text).map_err(|error| format!("{tool} gave no JSON: {error}"))
 }
 

@@ -20,11 +20,9 @@ use crate::exit::Exit;
 use crate::print::Signal;
 use face::Face;
 use host::Host;
-use indexmap::IndexMap;
 use lathe_engine::SessionOptions;
 use lathe_protocol::frame::FrameOptions;
 use lathe_settings::Environment;
-use serde_json::Value;
 use std::io::{Read, Write};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -44,8 +42,6 @@ pub struct SdkOptions {
     pub checkpointing: bool,
     /// Whether records are sent to the host as they are written.
     pub mirror: bool,
-    /// MCP servers of the command line.
-    pub mcp_servers: IndexMap<String, Value>,
     /// The MCP tool that answers permission questions, instead of the host itself.
     pub permission_tool: Option<String>,
     /// Told when a signal comes.

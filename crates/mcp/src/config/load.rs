@@ -436,8 +436,22 @@ fn standing(one: &Found, request: Request<'_>, choices: &FolderChoices) -> Stand
     Standing::Ready(config)
 }
 
+/// Why the policies of settings refuse a server that nobody declared in a file; `None` when they don't.
+#[must_use]
+pub fn refusal(
+    name: &str,
+    config: &ServerConfig,
+    settings: &lathe_settings::Settings,
+) -> Option<String> {
+    policy::refusal(
+        &policy_subject(name, config),
+        settings.allowed_mcp_servers.as_deref(),
+        settings.denied_mcp_servers.as_deref().unwrap_or_default(),
+    )
+}
+
 /// What a policy looks at.
-pub(super) fn policy_subject<'a>(name: &'a str, config: &'a ServerConfig) -> policy::Subject<'a> {
+fn policy_subject<'a>(name: &'a str, config: &'a ServerConfig) -> policy::Subject<'a> {
     let command = match &config.transport {
         TransportConfig::Stdio(program) => Some(
             std::iter::once(program.command.as_str())

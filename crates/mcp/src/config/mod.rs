@@ -21,4 +21,6 @@ pub mod policy;
 
 pub use choices::Choices;
 pub use entry::{ConfigError, Place};
-pub use load::{Declared, PluginServers, Request, Scope, Servers, Standing, load, read_flags};
+pub use load::{
+    Declared, PluginServers, Request, Scope, Servers, Standing, load, read_flags, refusal,
+};

@@ -1,0 +1,154 @@
+//! Whoever stands behind the tools of MCP servers: asks the manager, and waits for a server that is still
+//! being connected when the model calls it already.
+
+use futures::future::BoxFuture;
+use lathe_hooks::HookTools;
+use lathe_mcp::{CallOptions, Manager, McpError, State};
+use lathe_tools::mcp_result;
+use lathe_tools::mcp_tool::{McpCall, McpCaller, McpProgress, cleaned};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// Asks the servers of a manager.
+pub(super) struct Caller {
+    manager: Manager,
+}
+
+impl Caller {
+    pub(super) fn new(manager: Manager) -> Self {
+        Self { manager }
+    }
+
+    /// Waits until a server isn't being connected any more. The manager bounds how long that takes.
+    async fn ready(&self, server: &str) {
+        let mut changes = self.manager.changes();
+        loop {
+            let pending = self
+                .manager
+                .server(server)
+                .is_some_and(|status| status.state == State::Pending);
+            if !pending || matches!(changes.recv().await, Err(RecvError::Closed)) {
+                return;
+            }
+        }
+    }
+
+    /// The server's own name of a tool that the model named.
+    fn own_name(&self, server: &str, tool: &str) -> String {
+        let Some(status) = self.manager.server(server) else {
+            return tool.to_owned();
+        };
+        let names = || {
+            status
+                .tools
+                .iter()
+                .filter_map(|entry| entry.get("name")?.as_str())
+        };
+        names()
+            .find(|name| *name == tool)
+            .or_else(|| names().find(|name| cleaned(name) == tool))
+            .unwrap_or(tool)
+            .to_owned()
+    }
+
+    pub(super) async fn call_tool(
+        &self,
+        server: &str,
+        tool: &str,
+        arguments: Value,
+        options: CallOptions,
+    ) -> Result<Value, McpError> {
+        self.ready(server).await;
+        let tool = self.own_name(server, tool);
+        self.manager
+            .call_tool(server, &tool, arguments, options)
+            .await
+    }
+}
+
+impl McpCaller for Caller {
+    fn call<'a>(&'a self, call: McpCall<'a>) -> BoxFuture<'a, Result<Value, String>> {
+        Box::pin(async move {
+            let (sender, mut progress) = mpsc::channel(16);
+            let options = CallOptions {
+                progress: Some(sender),
+                cancel: call.cancel,
+                timeout: None,
+                meta: (!call.tool_use_id.is_empty())
+                    .then(|| json!({"claudecode/toolUseId": call.tool_use_id})),
+            };
+            let calling = self.call_tool(call.server, call.tool, call.arguments, options);
+            tokio::pin!(calling);
+            loop {
+                tokio::select! {
+                    biased;
+                    result = &mut calling => return result.map_err(|error| error.to_string()),
+                    Some(step) = progress.recv() => (call.progress)(McpProgress {
+                        progress: step.progress,
+                        total: step.total,
+                        message: step.message,
+                    }),
+                }
+            }
+        })
+    }
+
+    fn read_resource<'a>(
+        &'a self,
+        server: &'a str,
+        uri: &'a str,
+        cancel: CancellationToken,
+    ) -> BoxFuture<'a, Result<Value, String>> {
+        Box::pin(async move {
+            self.ready(server).await;
+            tokio::select! {
+                biased;
+                result = self.manager.read_resource(server, uri) => {
+                    result.map_err(|error| error.to_string())
+                }
+                () = cancel.cancelled() => Err("stopped".to_owned()),
+            }
+        })
+    }
+
+    fn resources(&self) -> Vec<(String, Value)> {
+        let mut all: Vec<(String, Value)> = Vec::new();
+        for item in self
+            .manager
+            .resources()
+            .into_iter()
+            .chain(self.manager.resource_templates())
+        {
+            all.push((item.server, item.item));
+        }
+        all
+    }
+}
+
+/// Calls tools for hooks.
+pub(super) struct ToolsOfHooks(pub(super) Arc<Caller>);
+
+impl HookTools for ToolsOfHooks {
+    fn call<'a>(
+        &'a self,
+        server: &'a str,
+        tool: &'a str,
+        input: Value,
+    ) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(async move {
+            let result = self
+                .0
+                .call_tool(server, tool, input, CallOptions::default())
+                .await
+                .map_err(|error| error.to_string())?;
+            let text = mcp_result::text_of(&result);
+            if result.get("isError") == Some(&Value::Bool(true)) {
+                return Err(text);
+            }
+            Ok(text)
+        })
+    }
+}

@@ -1,0 +1,440 @@
+//! What a face can do with the MCP servers of a session, also while a turn runs.
+
+use super::offer::Which;
+use super::prompts::McpPrompt;
+use super::resources::McpResource;
+use super::{Running, fit_hosted};
+use crate::core::Shared;
+use crate::session::SessionHandle;
+use indexmap::IndexMap;
+use lathe_mcp::config::{self, Choices, Place, Scope, entry};
+use lathe_mcp::{CallOptions, ServerStatus, State};
+use lathe_tools::mcp_tool::{McpCaller as _, tool_name};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+pub use super::prompts::McpPrompt as Prompt;
+pub use super::resources::McpResource as Resource;
+
+/// A server as a face shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct McpServer {
+    /// Its name.
+    pub name: String,
+    /// Where it is declared: `local`, `project`, `user`, `plugin`, `dynamic` or `managed`.
+    pub scope: &'static str,
+    /// `stdio`, `http`, `sse`, `ws` or `sdk`.
+    pub transport: &'static str,
+    /// Where its connection stands.
+    pub state: State,
+    /// Why it isn't connected, and what to do.
+    pub error: Option<String>,
+    /// Whether the project brings it and a person has to say yes or no.
+    pub needs_approval: bool,
+    /// The entry as it is written, for a person who has to decide.
+    pub entry: Value,
+    /// What it said of itself.
+    pub info: Value,
+    /// Its tools: name and description.
+    pub tools: Vec<(String, String)>,
+    /// What was left out or cut.
+    pub remarks: Vec<String>,
+}
+
+/// A hold on the MCP servers of a session. Cheap to clone.
+#[derive(Clone)]
+pub struct McpControl {
+    shared: Arc<Shared>,
+}
+
+impl SessionHandle {
+    /// The session's MCP servers.
+    #[must_use]
+    pub fn mcp(&self) -> McpControl {
+        McpControl {
+            shared: self.shared.clone(),
+        }
+    }
+}
+
+impl McpControl {
+    fn running(&self) -> Result<&Running, String> {
+        self.shared
+            .mcp
+            .running()
+            .ok_or_else(|| "this session has no MCP servers".to_owned())
+    }
+
+    /// All servers with where they stand, also those that wait for a person's word.
+    #[must_use]
+    pub fn servers(&self) -> Vec<McpServer> {
+        let Ok(running) = self.running() else {
+            return Vec::new();
+        };
+        let known = running.state.lock();
+        let mut servers: Vec<McpServer> = running
+            .manager
+            .status()
+            .into_iter()
+            .map(|status| {
+                let (scope, entry) = match known.dynamic.get(&status.name) {
+                    Some((entry, _)) => (Scope::Dynamic, entry.clone()),
+                    None => known
+                        .declared
+                        .find(&status.name)
+                        .map_or((Scope::Dynamic, Value::Null), |declared| {
+                            (declared.scope, declared.entry.clone())
+                        }),
+                };
+                server(status, scope, entry)
+            })
+            .collect();
+        for (declared, why) in known.waiting() {
+            let broken = matches!(declared.standing, config::Standing::Broken(_));
+            servers.push(McpServer {
+                name: declared.name.clone(),
+                scope: declared.scope.name(),
+                transport: declared.transport(),
+                state: if broken {
+                    State::Failed {
+                        reason: why.clone(),
+                    }
+                } else {
+                    State::Disabled
+                },
+                error: Some(why),
+                needs_approval: matches!(declared.standing, config::Standing::NeedsApproval),
+                entry: declared.entry.clone(),
+                info: Value::Null,
+                tools: Vec::new(),
+                remarks: Vec::new(),
+            });
+        }
+        servers
+    }
+
+    /// All servers, as SDK hosts are told of them (`mcp_status`).
+    #[must_use]
+    pub fn frames(&self) -> Vec<Value> {
+        let Ok(running) = self.running() else {
+            return Vec::new();
+        };
+        let statuses = running.manager.status();
+        self.servers()
+            .into_iter()
+            .map(|server| {
+                let mut frame = statuses
+                    .iter()
+                    .find(|status| status.name == server.name)
+                    .map_or_else(
+                        || json!({"name": server.name, "status": server.state.word()}),
+                        ServerStatus::to_frame,
+                    );
+                if let Some(error) = &server.error {
+                    frame["error"] = error.as_str().into();
+                }
+                frame["scope"] = server.scope.into();
+                if server.transport != "sdk" && !server.entry.is_null() {
+                    // What the host itself gave, it gets back; other people's secrets are hidden.
+                    frame["config"] = if server.scope == Scope::Dynamic.name() {
+                        server.entry.clone()
+                    } else {
+                        without_secrets(&server.entry)
+                    };
+                }
+                frame
+            })
+            .collect()
+    }
+
+    /// The tools with their sizes in tokens, as `get_context_usage` shows them.
+    #[must_use]
+    pub fn tool_sizes(&self) -> Vec<Value> {
+        let Ok(running) = self.running() else {
+            return Vec::new();
+        };
+        let mut all = Vec::new();
+        for item in running.manager.tools() {
+            let name = item
+                .item
+                .get("name")
+                .and_then(Value::as_str)
+                .unwrap_or_default();
+            let name = tool_name(&item.server, name);
+            let bytes = item.item.to_string().len();
+            let loaded = !self.shared.deferred.waits(&name);
+            all.push(json!({
+                "name": name, "serverName": item.server, "tokens": bytes / 4, "isLoaded": loaded,
+            }));
+        }
+        all
+    }
+
+    /// The prompts of connected servers, as commands.
+    #[must_use]
+    pub fn prompts(&self) -> Vec<McpPrompt> {
+        self.shared.mcp.prompts()
+    }
+
+    /// The resources of connected servers, for completion after `@`.
+    #[must_use]
+    pub fn resources(&self) -> Vec<McpResource> {
+        self.shared.mcp.resources()
+    }
+
+    /// Waits until no server is being connected.
+    pub async fn settled(&self) {
+        if let Ok(running) = self.running() {
+            // The manager bounds how long a server may take to start.
+            let longest = std::time::Duration::from_secs(600);
+            running.manager.settled(longest).await;
+        }
+    }
+
+    /// Connects a server anew, and offers its tools from the next request on.
+    ///
+    /// # Errors
+    /// With the reason why it isn't connected now.
+    pub async fn reconnect(&self, name: &str) -> Result<(), String> {
+        let running = self.running()?;
+        self.must_be_known(running, name)?;
+        let outcome = running.manager.reconnect(name).await;
+        running.offer_tools(&self.shared, Which::All);
+        running.show(&self.shared);
+        outcome.map_err(|error| error.to_string())
+    }
+
+    /// Switches a server off or on for this session. On means connected, when this returns.
+    ///
+    /// # Errors
+    /// When there is no such server.
+    pub async fn set_enabled(&self, name: &str, enabled: bool) -> Result<(), String> {
+        let running = self.running()?;
+        self.must_be_known(running, name)?;
+        running
+            .manager
+            .set_enabled(name, enabled)
+            .await
+            .map_err(|error| error.to_string())?;
+        if enabled {
+            let longest = std::time::Duration::from_secs(600);
+            running.manager.settled(longest).await;
+        }
+        running.offer_tools(&self.shared, Which::All);
+        running.show(&self.shared);
+        Ok(())
+    }
+
+    /// A person's word on a server that the project brings: remembered, and started if it is a yes.
+    ///
+    /// # Errors
+    /// When there is no such server, or the word can't be kept.
+    pub fn decide(&self, name: &str, approve: bool) -> Result<(), String> {
+        let running = self.running()?;
+        let entry = {
+            let known = running.state.lock();
+            let server = known.declared.find(name);
+            server
+                .map(|server| server.entry.clone())
+                .ok_or_else(|| format!("Server not found: {name}"))?
+        };
+        Choices::new(&running.places)
+            .decide(name, &entry, approve)
+            .map_err(|error| error.to_string())?;
+        running.reload();
+        Ok(())
+    }
+
+    fn must_be_known(&self, running: &Running, name: &str) -> Result<(), String> {
+        if running.manager.server(name).is_some() {
+            return Ok(());
+        }
+        let known = running.state.lock();
+        match known
+            .declared
+            .find(name)
+            .and_then(config::Declared::why_not)
+        {
+            Some(why) => Err(format!("{name}: {why}")),
+            None => Err(format!("Server not found: {name}")),
+        }
+    }
+
+    /// Replaces the servers that a host or the command line declared. Gives the names that came and went,
+    /// and what is wrong with those that can't be used.
+    pub async fn set_servers(
+        &self,
+        wanted: &Map<String, Value>,
+    ) -> (Vec<String>, Vec<String>, IndexMap<String, String>) {
+        let mut errors = IndexMap::new();
+        let Ok(running) = self.running() else {
+            return (Vec::new(), Vec::new(), errors);
+        };
+        {
+            let mut known = running.state.lock();
+            let lookup = |name: &str| running.environment.variables.get(name).cloned();
+            let mut dynamic = IndexMap::new();
+            for (name, written) in wanted {
+                match entry::parse(name, written, &Place::flag("mcp_set_servers"), &lookup) {
+                    Ok(mut config) => {
+                        fit_hosted(&mut config);
+                        if let Some(why) = config::refusal(name, &config, &known.settings.settings)
+                        {
+                            errors.insert(name.clone(), why);
+                        }
+                        dynamic.insert(name.clone(), (written.clone(), config));
+                    }
+                    Err(error) => {
+                        errors.insert(name.clone(), error.to_string());
+                    }
+                }
+            }
+            known.dynamic = dynamic;
+            known.without_flags = true;
+        }
+        let set = running.connect();
+        self.settled().await;
+        running.offer_tools(&self.shared, Which::All);
+        running.show(&self.shared);
+        for name in &set.added {
+            if let Some(status) = running.manager.server(name)
+                && let Some(error) = server(status, Scope::Dynamic, Value::Null).error
+            {
+                errors.insert(name.clone(), error);
+            }
+        }
+        (set.added, set.removed, errors)
+    }
+
+    /// Calls a tool by the name that the model uses, and gives the server's `CallToolResult`.
+    ///
+    /// # Errors
+    /// When no connected server has it, or the call fails.
+    pub async fn call(&self, name: &str, arguments: Value) -> Result<Value, String> {
+        let running = self.running()?;
+        let found = running.manager.tools().into_iter().find_map(|item| {
+            let tool = item.item.get("name")?.as_str()?.to_owned();
+            (tool_name(&item.server, &tool) == name).then_some((item.server, tool))
+        });
+        let Some((server, tool)) = found else {
+            return Err(format!("no connected MCP server has the tool {name}"));
+        };
+        running
+            .manager
+            .call_tool(&server, &tool, arguments, CallOptions::default())
+            .await
+            .map_err(|error| error.to_string())
+    }
+
+    /// Reads a resource and gives the server's `ReadResourceResult`.
+    ///
+    /// # Errors
+    /// When there is no such server, or it has no such resource.
+    pub async fn read_resource(&self, server: &str, uri: &str) -> Result<Value, String> {
+        let running = self.running()?;
+        self.must_be_known(running, server)?;
+        running
+            .caller
+            .read_resource(server, uri, CancellationToken::new())
+            .await
+    }
+
+    /// Completions for an argument of a prompt, as its server gives them.
+    ///
+    /// # Errors
+    /// When the server doesn't complete.
+    pub async fn complete_prompt(
+        &self,
+        prompt: &McpPrompt,
+        argument: &str,
+        typed: &str,
+    ) -> Result<Vec<String>, String> {
+        let reference = json!({"type": "ref/prompt", "name": prompt.name});
+        let result = self
+            .running()?
+            .manager
+            .complete(&prompt.server, reference, argument, typed)
+            .await
+            .map_err(|error| error.to_string())?;
+        let values = result
+            .pointer("/completion/values")
+            .and_then(Value::as_array);
+        Ok(values
+            .into_iter()
+            .flatten()
+            .filter_map(|value| value.as_str().map(lathe_tools::mcp_result::clean))
+            .collect())
+    }
+}
+
+impl Running {
+    /// Reads the configuration again, and starts and ends what that changes.
+    pub(super) fn reload(&self) {
+        {
+            let mut known = self.state.lock();
+            let declared = config::load(config::Request {
+                places: &self.places,
+                settings: &known.settings,
+                options: &known.load_options,
+                environment: &self.environment,
+                flags: &known.options.configs,
+                strict: known.options.strict,
+                plugins: &known.options.plugins,
+            });
+            known.declared = declared;
+        }
+        self.connect();
+    }
+}
+
+fn server(status: ServerStatus, scope: Scope, entry: Value) -> McpServer {
+    let error = match &status.state {
+        State::Failed { reason } => Some(reason.clone()),
+        State::NeedsAuth => Some(format!(
+            "it needs you to sign in: run `lathe mcp login {}`",
+            status.name
+        )),
+        State::Pending | State::Connected | State::Disabled => None,
+    };
+    let text = |tool: &Value, key: &str| {
+        let words = tool.get(key).and_then(Value::as_str).unwrap_or_default();
+        lathe_tools::mcp_result::clean(words)
+    };
+    McpServer {
+        scope: scope.name(),
+        transport: status.transport,
+        error,
+        needs_approval: false,
+        entry,
+        info: status
+            .description
+            .as_ref()
+            .map(|said| said.info.clone())
+            .unwrap_or_default(),
+        tools: status
+            .tools
+            .iter()
+            .map(|tool| (text(tool, "name"), text(tool, "description")))
+            .collect(),
+        remarks: status.remarks,
+        state: status.state,
+        name: status.name,
+    }
+}
+
+/// An entry without the values of its environment and headers.
+fn without_secrets(entry: &Value) -> Value {
+    let mut shown = entry.clone();
+    for field in ["env", "headers"] {
+        if let Some(values) = shown.get_mut(field).and_then(Value::as_object_mut) {
+            for (_, value) in values.iter_mut() {
+                *value = "…".into();
+            }
+        }
+    }
+    if let Some(secret) = shown.pointer_mut("/oauth/clientSecret") {
+        *secret = "…".into();
+    }
+    shown
+}

@@ -1,0 +1,193 @@
+//! The tools through which the model sees what MCP servers offer to read. They are there only while a
+//! connected server has resources.
+
+use crate::context::{CallContext, ToolContext};
+use crate::mcp_result::{self, clean};
+use crate::mcp_tool::{McpCaller, answered};
+use crate::tool::{CallTraits, Tool, ToolError, ToolOutput};
+use lathe_protocol::display::Display;
+use lathe_protocol::permission::Subject;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// How many resources are listed at most.
+const MOST_LISTED: usize = 500;
+
+/// Lists what servers offer to read.
+pub struct ListMcpResources {
+    /// Knows the servers.
+    pub caller: Arc<dyn McpCaller>,
+}
+
+/// Whose resources.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct ListInput {
+    /// The server; all of them if absent.
+    #[serde(default)]
+    server: Option<String>,
+}
+
+impl Tool for ListMcpResources {
+    type Input = ListInput;
+
+    fn name(&self) -> &'static str {
+        "ListMcpResources"
+    }
+
+    fn aliases(&self) -> &'static [&'static str] {
+        &["ListMcpResourcesTool"]
+    }
+
+    fn description(&self) -> &str {
+        include_str!("list_mcp_resources.md")
+    }
+
+    fn traits(&self, _: &ListInput) -> CallTraits {
+        CallTraits::READS
+    }
+
+    fn subject(&self, _: &ListInput, _: &ToolContext) -> Subject {
+        Subject::Nothing
+    }
+
+    fn activity(&self, input: &ListInput) -> String {
+        match &input.server {
+            Some(server) => format!("Listing what {server} offers to read"),
+            None => "Listing what MCP servers offer to read".to_owned(),
+        }
+    }
+
+    async fn call(&self, input: ListInput, _: CallContext) -> Result<ToolOutput, ToolError> {
+        let all = self.caller.resources();
+        let entry = |(server, item): &(String, Value)| {
+            let text = |name: &str| item.get(name).and_then(Value::as_str).map(clean);
+            let mut entry = json!({"server": server});
+            for (name, field) in [
+                ("uri", "uri"),
+                ("uriTemplate", "uriTemplate"),
+                ("name", "name"),
+                ("description", "description"),
+                ("mimeType", "mimeType"),
+            ] {
+                if let Some(text) = text(name) {
+                    entry[field] = Value::from(text);
+                }
+            }
+            entry
+        };
+        let wanted: Vec<Value> = all
+            .iter()
+            .filter(|(server, _)| input.server.as_ref().is_none_or(|wanted| wanted == server))
+            .map(entry)
+            .collect();
+        if wanted.is_empty()
+            && let Some(server) = &input.server
+        {
+            let mut known: Vec<&str> = all.iter().map(|(server, _)| server.as_str()).collect();
+            known.dedup();
+            return Err(ToolError::failed(format!(
+                "{server} offers nothing to read. Servers that do: {}.",
+                if known.is_empty() {
+                    "none".to_owned()
+                } else {
+                    known.join(", ")
+                }
+            )));
+        }
+        let count = wanted.len();
+        let mut lines: Vec<String> = wanted
+            .iter()
+            .take(MOST_LISTED)
+            .map(Value::to_string)
+            .collect();
+        if count > MOST_LISTED {
+            lines.push(format!(
+                "[{} more; name the server to see less]",
+                count - MOST_LISTED
+            ));
+        }
+        Ok(ToolOutput::new(
+            lines.join("\n"),
+            Value::Array(wanted),
+            Display::Text {
+                text: format!("{count} resources"),
+            },
+        ))
+    }
+}
+
+/// Reads a resource of a server.
+pub struct ReadMcpResource {
+    /// Knows the servers.
+    pub caller: Arc<dyn McpCaller>,
+}
+
+/// Which resource.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct ReadInput {
+    /// The server.
+    server: String,
+    /// The resource's address, as the server gives it.
+    uri: String,
+}
+
+impl Tool for ReadMcpResource {
+    type Input = ReadInput;
+
+    fn name(&self) -> &'static str {
+        "ReadMcpResource"
+    }
+
+    fn aliases(&self) -> &'static [&'static str] {
+        &["ReadMcpResourceTool"]
+    }
+
+    fn description(&self) -> &str {
+        include_str!("read_mcp_resource.md")
+    }
+
+    fn traits(&self, _: &ReadInput) -> CallTraits {
+        CallTraits::READS
+    }
+
+    /// What is read is told to the server, so a person decides as with its tools.
+    fn subject(&self, input: &ReadInput, _: &ToolContext) -> Subject {
+        Subject::Mcp {
+            server: input.server.clone(),
+            tool: "resources/read".to_owned(),
+            read_only: true,
+        }
+    }
+
+    fn activity(&self, input: &ReadInput) -> String {
+        clean(&format!("Reading {} ({})", input.uri, input.server))
+    }
+
+    fn result_limit(&self) -> Option<usize> {
+        None
+    }
+
+    async fn call(&self, input: ReadInput, context: CallContext) -> Result<ToolOutput, ToolError> {
+        let reading = self
+            .caller
+            .read_resource(&input.server, &input.uri, context.cancel.clone());
+        let result = tokio::select! {
+            biased;
+            result = reading => result,
+            () = context.cancel.cancelled() => {
+                return Err(ToolError::Cancelled("Reading was stopped.".to_owned()));
+            }
+        };
+        match result {
+            Ok(result) => answered(result, &context, mcp_result::of_resource).await,
+            Err(error) => Err(ToolError::failed(format!(
+                "{} of {} can't be read: {}",
+                clean(&input.uri),
+                input.server,
+                clean(&error)
+            ))),
+        }
+    }
+}
