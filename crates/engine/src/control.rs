@@ -256,6 +256,8 @@ impl SessionHandle {
         let mut roots = self.shared.tools.roots.write();
         if !roots.iter().any(|root| root == folder) {
             roots.push(folder.to_owned());
+            drop(roots);
+            self.shared.mcp.roots_changed();
         }
     }
 
@@ -275,8 +277,6 @@ impl SessionHandle {
         file.seek(SeekFrom::Start(size.saturating_sub(limit)))
             .map_err(failed)?;
         let mut bytes = Vec::new();
-            drop(roots);
-            self.shared.mcp.roots_changed();
         file.take(limit).read_to_end(&mut bytes).map_err(failed)?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
         Ok((text, size, size > limit))

@@ -113,6 +113,13 @@ impl Shared {
             mcp_servers: self.mcp_servers.read().clone(),
             model: model.to_owned(),
             permission_mode: self.permissions.mode(),
+            slash_commands: self
+                .init
+                .slash_commands
+                .iter()
+                .cloned()
+                .chain(self.mcp.prompts().into_iter().map(|prompt| prompt.command))
+                .collect(),
             ..self.init.clone()
         }
     }
@@ -142,13 +149,6 @@ pub(crate) struct Core {
     pub(crate) model: String,
     pub(crate) last_usage: Option<Usage>,
     pub(crate) parent_tool_use_id: Option<ToolUseId>,
-            slash_commands: self
-                .init
-                .slash_commands
-                .iter()
-                .cloned()
-                .chain(self.mcp.prompts().into_iter().map(|prompt| prompt.command))
-                .collect(),
     pub(crate) fixed: Fixed,
     pub(crate) tools_encoded: Option<(ToolRegistry, Bytes)>,
     pub(crate) context: ContextState,

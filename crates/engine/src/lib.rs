@@ -53,9 +53,9 @@ mod undo;
 
 pub use change_text::{Change, ChangeTextError, change_text};
 pub use events::EventStream;
+pub use mcp::McpOptions;
 pub use open::{Opened, open};
 pub use options::{OpenError, SessionChoice, SessionOptions, TranscriptObserver};
 pub use preview::{Preview, PreviewPart, context_usage, preview};
-pub use mcp::McpOptions;
 pub use questions::Answerer;
 pub use session::{EndReason, SessionHandle};

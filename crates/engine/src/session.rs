@@ -383,6 +383,7 @@ impl Actor {
             let session_id = self.shared.session_id;
             core.append_fact(Fact::Cost { totals, session_id });
         }
+        self.shared.mcp.shut_down().await;
         self.shared.tools.shell.shut_down().await;
         let reason = self.shared.background.end_reason();
         self.shared.hooks.session_end(reason.name()).await;
@@ -431,4 +432,3 @@ async fn run_turn(core: Arc<Mutex<Core>>, prompt: Prompt, turn: Arc<Turn>) {
         })));
     }
 }
-        self.shared.mcp.shut_down().await;

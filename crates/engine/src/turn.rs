@@ -206,6 +206,13 @@ impl Core {
         }
         if attaches {
             self.attach_mentions(&text);
+            self.attach_resources(&text, &turn.cancel).await;
+            if let Err(message) = self.expand_mcp_prompt(&text).await {
+                return Err(Done::Ended {
+                    reason: TerminalReason::InternalError,
+                    message,
+                });
+            }
         }
         if !verdict.context.is_empty() {
             let record = self
@@ -216,13 +223,6 @@ impl Core {
         if let Some(title) = verdict.session_title {
             self.append_fact(Fact::AiTitle {
                 ai_title: title,
-            self.attach_resources(&text, &turn.cancel).await;
-            if let Err(message) = self.expand_mcp_prompt(&text).await {
-                return Err(Done::Ended {
-                    reason: TerminalReason::InternalError,
-                    message,
-                });
-            }
                 session_id: self.shared.session_id,
             });
         }
@@ -413,6 +413,10 @@ impl Core {
             }
             if attaches && verdict.block.is_none() {
                 self.attach_mentions(&text);
+                self.attach_resources(&text, &turn.cancel).await;
+                if let Err(problem) = self.expand_mcp_prompt(&text).await {
+                    self.shared.events.notice(NoticeLevel::Warning, problem);
+                }
             }
             if let Some(reason) = verdict.block {
                 self.shared.events.notice(
@@ -469,10 +473,6 @@ impl Core {
                 let record = self.records.api_error(self.tip, &words, kind);
                 self.append(record);
                 text = words;
-                self.attach_resources(&text, &turn.cancel).await;
-                if let Err(problem) = self.expand_mcp_prompt(&text).await {
-                    self.shared.events.notice(NoticeLevel::Warning, problem);
-                }
             }
             TerminalReason::AbortedStreaming | TerminalReason::AbortedTools => {
                 let marker = if reason == TerminalReason::AbortedTools {
