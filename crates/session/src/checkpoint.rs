@@ -432,16 +432,9 @@ impl FileHistory {
         if old.len() > DIFF_LIMIT || new.len() > DIFF_LIMIT {
             return change;
         }
-        let diff = similar::TextDiff::from_lines(&old, &new);
-        for line in diff.iter_all_changes() {
-            match line.tag() {
-                similar::ChangeTag::Insert => change.insertions += 1,
-                similar::ChangeTag::Delete => change.deletions += 1,
-                similar::ChangeTag::Equal => {}
-            }
-        }
-        let name = path.display().to_string();
-        change.diff = diff.unified_diff().header(&name, &name).to_string();
+        let hunks = lathe_diff::hunks(&old, &new);
+        (change.insertions, change.deletions) = lathe_diff::counts(&hunks);
+        change.diff = lathe_diff::unified_of(path, &hunks);
         change
     }
 

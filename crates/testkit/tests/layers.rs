@@ -19,7 +19,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("words", &["protocol"]),
     (
         "ground",
-        &["settings", "model", "shell", "sandbox", "images", "schema"],
+        &[
+            "settings", "model", "shell", "sandbox", "images", "schema", "diff",
+        ],
     ),
     (
         "rules and connections",

@@ -5,7 +5,6 @@
 use crate::context::{CallContext, ToolContext};
 use crate::file_cache::Need;
 use crate::files::{self, FileError, Loaded, Stamp, hash_of};
-use crate::patch;
 use crate::text_file::{self, Encoding};
 use crate::tool::{CallTraits, InterruptBehavior, ToolError};
 use lathe_protocol::display::{Display, Hunk};
@@ -203,7 +202,7 @@ fn change_blocking<T>(
         need == Need::Whole || !present.exists || present.text.is_empty(),
     );
 
-    let hunks = patch::hunks(
+    let hunks = lathe_diff::hunks(
         &text_file::with_lf(&present.text),
         &text_file::with_lf(&wanted.text),
     );

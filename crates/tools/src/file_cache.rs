@@ -13,8 +13,8 @@
 //! A file is known by its real path, so reading through a symlink and editing behind it agree.
 
 use crate::files::{ContentHash, Stamp, hash_of};
+use crate::text_file;
 use crate::text_window::Bookmark;
-use crate::{patch, text_file};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -535,7 +535,7 @@ impl FileCache {
             .and_then(|bytes| text_file::decode(bytes).ok())
             .and_then(|(text, _)| kept_text(&text));
         let diff = match (&entry.text, &text) {
-            (Some(old), Some(new)) => Some(patch::unified(&path, old, new)),
+            (Some(old), Some(new)) => Some(lathe_diff::unified(&path, old, new)),
             _ => None,
         }
         .filter(|diff| diff.len() <= LONGEST_DIFF);

@@ -31,7 +31,6 @@ pub mod mcp_tool;
 pub mod monitor;
 pub mod multi_edit;
 pub mod notebook_edit;
-pub mod patch;
 pub mod plan_mode;
 pub mod read;
 pub mod registry;

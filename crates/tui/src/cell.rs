@@ -307,7 +307,7 @@ fn call_lines(call: &Call, look: Look<'_>, fold: Fold, cwd: &Path) -> Vec<Line> 
             below = terminal(output, None, look, fold, 5);
         }
         Display::Diff { path, hunks } => {
-            let (added, removed) = diff::counts(hunks);
+            let (added, removed) = lathe_diff::counts(hunks);
             head.push(format!(" +{added}"), theme.success);
             head.push(format!(" −{removed}"), theme.error);
             let limit = if fold == Fold::Folded { 24 } else { usize::MAX };

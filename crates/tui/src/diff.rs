@@ -4,62 +4,20 @@ use crate::highlight::Highlighter;
 use crate::style::{Line, Style};
 use crate::text::clean;
 use crate::theme::Theme;
+use lathe_diff::Fate;
 use lathe_protocol::display::Hunk;
-use similar::{ChangeTag, TextDiff};
 use std::path::Path;
 
-/// The hunks between two texts.
+/// The hunks between two texts, as they are shown: without line ends and remarks on them.
 pub(crate) fn hunks(old: &str, new: &str) -> Vec<Hunk> {
-    let diff = TextDiff::from_lines(old, new);
-    diff.grouped_ops(3)
-        .iter()
-        .map(|group| {
-            let mut lines = Vec::new();
-            let (mut old_lines, mut new_lines) = (0, 0);
-            for op in group {
-                for change in diff.iter_changes(op) {
-                    let mark = match change.tag() {
-                        ChangeTag::Equal => {
-                            old_lines += 1;
-                            new_lines += 1;
-                            ' '
-                        }
-                        ChangeTag::Delete => {
-                            old_lines += 1;
-                            '-'
-                        }
-                        ChangeTag::Insert => {
-                            new_lines += 1;
-                            '+'
-                        }
-                    };
-                    lines.push(format!(
-                        "{mark}{}",
-                        change.value().trim_end_matches(['\n', '\r'])
-                    ));
-                }
-            }
-            Hunk {
-                old_start: group.first().map_or(1, |op| op.old_range().start + 1),
-                old_lines,
-                new_start: group.first().map_or(1, |op| op.new_range().start + 1),
-                new_lines,
-                lines,
-            }
-        })
-        .collect()
-}
-
-/// How many lines were added and removed.
-pub(crate) fn counts(hunks: &[Hunk]) -> (usize, usize) {
-    let count = |mark| {
-        hunks
-            .iter()
-            .flat_map(|hunk| &hunk.lines)
-            .filter(|line| line.starts_with(mark))
-            .count()
-    };
-    (count('+'), count('-'))
+    let mut hunks = lathe_diff::hunks(old, new);
+    for hunk in &mut hunks {
+        hunk.lines.retain(|line| !line.starts_with('\\'));
+        for line in &mut hunk.lines {
+            line.truncate(line.trim_end_matches('\r').len());
+        }
+    }
+    hunks
 }
 
 /// The lines of a change. `limit` lines at most; the last line then says how many are left out.
@@ -161,23 +119,19 @@ fn changed_words(old: &str, new: &str) -> Option<Words> {
     if old.len() > 500 || new.len() > 500 {
         return None;
     }
-    let diff = TextDiff::from_unicode_words(old, new);
-    if diff.ratio() < 0.4 {
-        return None;
-    }
     let mut words = Words {
         old: Vec::new(),
         new: Vec::new(),
     };
-    for change in diff.iter_all_changes() {
-        let text = change.value().to_owned();
-        match change.tag() {
-            ChangeTag::Equal => {
+    for (fate, text) in lathe_diff::words(old, new)? {
+        let text = text.to_owned();
+        match fate {
+            Fate::Kept => {
                 words.old.push((text.clone(), false));
                 words.new.push((text, false));
             }
-            ChangeTag::Delete => words.old.push((text, true)),
-            ChangeTag::Insert => words.new.push((text, true)),
+            Fate::Removed => words.old.push((text, true)),
+            Fate::Added => words.new.push((text, true)),
         }
     }
     Some(words)
@@ -197,7 +151,7 @@ mod tests {
     fn the_changed_words_stand_out() {
         let theme = Theme::built_in("dark", false);
         let hunks = hunks("one\nlet x = 1;\nthree\n", "one\nlet x = 2;\nthree\nfour\n");
-        assert_eq!(counts(&hunks), (2, 1));
+        assert_eq!(lathe_diff::counts(&hunks), (2, 1));
         let lines = lines(Path::new("a.rs"), &hunks, &theme, 50);
         let text: Vec<String> = lines.iter().map(Line::text).collect();
         assert_eq!(

@@ -1,14 +1,22 @@
-//! The difference between two texts as hunks (what hosts and faces show) and as a unified diff
-//! (what the model reads).
+//! What is different between two texts: as hunks (what hosts and faces show), as a unified diff (what
+//! the model and a person read), and word by word within a line.
 //!
 //! Lines that both texts begin and end with are set aside first, so that a small change to a large
-//! file costs what it changes.
+//! file costs what it changes. The rest is compared as numbers, one for each different line: the
+//! comparing itself is then compiled once for everyone, which is why this is a crate of its own.
+//!
+//! Start with [`hunks`].
+#![forbid(unsafe_code)]
 
 use lathe_protocol::display::Hunk;
-use similar::{Algorithm, ChangeTag, DiffOp, TextDiff};
+use similar::DiffOp;
+use similar::algorithms::{Capture, Compact, Replace, myers};
+use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::ops::Range;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use unicode_segmentation::UnicodeSegmentation as _;
 
 /// Unchanged lines around a change.
 const CONTEXT: usize = 3;
@@ -16,6 +24,38 @@ const CONTEXT: usize = 3;
 const LONGEST_TIME: Duration = Duration::from_millis(500);
 /// Changed text beyond this is not shown line by line: the patch would be larger than anyone reads.
 const LARGEST_CHANGE: usize = 1024 * 1024;
+
+/// What became of a part of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It is in both.
+    Kept,
+    /// Only in the old one.
+    Removed,
+    /// Only in the new one.
+    Added,
+}
+
+/// The steps from one list of texts to another.
+fn steps<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<DiffOp> {
+    let mut numbers: HashMap<&'a str, usize> = HashMap::new();
+    let mut numbered = |texts: &[&'a str]| -> Vec<usize> {
+        texts
+            .iter()
+            .map(|text| {
+                let next = numbers.len();
+                *numbers.entry(text).or_insert(next)
+            })
+            .collect()
+    };
+    let (old, new) = (numbered(old), numbered(new));
+    let (old, new) = (old.as_slice(), new.as_slice());
+    let mut steps = Compact::new(Replace::new(Capture::new()), old, new);
+    let end = Instant::now() + LONGEST_TIME;
+    // Nothing here can fail: what is captured is only kept.
+    let Ok(()) = myers::diff_deadline(&mut steps, old, 0..old.len(), new, 0..new.len(), Some(end));
+    steps.into_inner().into_inner().into_ops()
+}
 
 /// The hunks between two texts; none when they are the same, or differ by more than 1 MiB.
 #[must_use]
@@ -47,17 +87,27 @@ pub fn hunks(old: &str, new: &str) -> Vec<Hunk> {
     if bytes(old_part) + bytes(new_part) > LARGEST_CHANGE {
         return Vec::new();
     }
-    let diff = TextDiff::configure()
-        .algorithm(Algorithm::Myers)
-        .timeout(LONGEST_TIME)
-        .diff_slices(old_part, new_part);
-    diff.grouped_ops(CONTEXT)
+    similar::group_diff_ops(steps(old_part, new_part), CONTEXT)
         .iter()
-        .map(|group| hunk(&diff, group, start))
+        .map(|group| hunk(old_part, new_part, group, start))
         .collect()
 }
 
-fn hunk(diff: &TextDiff<'_, '_, str>, group: &[DiffOp], offset: usize) -> Hunk {
+/// The parts that a step is about, each with what became of it.
+fn parts<'a>(old: &[&'a str], new: &[&'a str], step: &DiffOp) -> Vec<(Fate, &'a str)> {
+    let of = |fate: Fate, texts: &[&'a str], range: Range<usize>| {
+        let texts = texts.get(range).unwrap_or_default();
+        texts.iter().map(|text| (fate, *text)).collect::<Vec<_>>()
+    };
+    if matches!(step, DiffOp::Equal { .. }) {
+        return of(Fate::Kept, old, step.old_range());
+    }
+    let mut parts = of(Fate::Removed, old, step.old_range());
+    parts.extend(of(Fate::Added, new, step.new_range()));
+    parts
+}
+
+fn hunk(old: &[&str], new: &[&str], group: &[DiffOp], offset: usize) -> Hunk {
     let mut hunk = Hunk {
         old_start: 0,
         old_lines: 0,
@@ -69,15 +119,14 @@ fn hunk(diff: &TextDiff<'_, '_, str>, group: &[DiffOp], offset: usize) -> Hunk {
         hunk.old_start = offset + first.old_range().start + 1;
         hunk.new_start = offset + first.new_range().start + 1;
     }
-    for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
-        let mark = match change.tag() {
-            ChangeTag::Equal => ' ',
-            ChangeTag::Delete => '-',
-            ChangeTag::Insert => '+',
+    for (fate, line) in group.iter().flat_map(|step| parts(old, new, step)) {
+        let mark = match fate {
+            Fate::Kept => ' ',
+            Fate::Removed => '-',
+            Fate::Added => '+',
         };
-        hunk.old_lines += usize::from(change.tag() != ChangeTag::Insert);
-        hunk.new_lines += usize::from(change.tag() != ChangeTag::Delete);
-        let line = change.value();
+        hunk.old_lines += usize::from(fate != Fate::Added);
+        hunk.new_lines += usize::from(fate != Fate::Removed);
         let ends = line.ends_with('\n');
         let line = line.strip_suffix('\n').unwrap_or(line);
         hunk.lines.push(format!("{mark}{line}"));
@@ -95,10 +144,25 @@ fn hunk(diff: &TextDiff<'_, '_, str>, group: &[DiffOp], offset: usize) -> Hunk {
     hunk
 }
 
+/// How many lines hunks add and remove.
+#[must_use]
+pub fn counts(hunks: &[Hunk]) -> (usize, usize) {
+    let count = |mark| {
+        let lines = hunks.iter().flat_map(|hunk| &hunk.lines);
+        lines.filter(|line| line.starts_with(mark)).count()
+    };
+    (count('+'), count('-'))
+}
+
 /// The difference as a unified diff; empty when there is none.
 #[must_use]
 pub fn unified(path: &Path, old: &str, new: &str) -> String {
-    let hunks = hunks(old, new);
+    unified_of(path, &hunks(old, new))
+}
+
+/// Hunks as a unified diff; empty when there are none.
+#[must_use]
+pub fn unified_of(path: &Path, hunks: &[Hunk]) -> String {
     let mut text = String::new();
     if hunks.is_empty() {
         return text;
@@ -111,11 +175,25 @@ pub fn unified(path: &Path, old: &str, new: &str) -> String {
             "@@ -{},{} +{},{} @@",
             hunk.old_start, hunk.old_lines, hunk.new_start, hunk.new_lines
         );
-        for line in hunk.lines {
+        for line in &hunk.lines {
             let _ = writeln!(text, "{line}");
         }
     }
     text
+}
+
+/// What became of the words of two lines, in order; `None` when they have little in common.
+#[must_use]
+pub fn words<'a>(old: &'a str, new: &'a str) -> Option<Vec<(Fate, &'a str)>> {
+    let old: Vec<&str> = old.split_word_bounds().collect();
+    let new: Vec<&str> = new.split_word_bounds().collect();
+    let words: Vec<(Fate, &str)> = steps(&old, &new)
+        .iter()
+        .flat_map(|step| parts(&old, &new, step))
+        .collect();
+    let kept = words.iter().filter(|(fate, _)| *fate == Fate::Kept).count();
+    // Of ten words on both sides together, at least four are in both.
+    (kept * 2 * 10 >= (old.len() + new.len()) * 4).then_some(words)
 }
 
 #[cfg(test)]
@@ -178,5 +256,30 @@ mod tests {
         let hunks = hunks(&old, &new);
         assert_eq!(hunks.len(), 1);
         assert_eq!(hunks[0].old_start, 149_998);
+    }
+
+    #[test]
+    fn words_are_told_apart_within_a_line() {
+        assert_eq!(
+            words("let x = 1;", "let x = 2;").unwrap(),
+            [
+                (Fate::Kept, "let"),
+                (Fate::Kept, " "),
+                (Fate::Kept, "x"),
+                (Fate::Kept, " "),
+                (Fate::Kept, "="),
+                (Fate::Kept, " "),
+                (Fate::Removed, "1"),
+                (Fate::Added, "2"),
+                (Fate::Kept, ";"),
+            ]
+        );
+        assert_eq!(words("abc def", "something/else_here"), None);
+        assert_eq!(words("", ""), Some(Vec::new()));
+    }
+
+    #[test]
+    fn counts_are_those_of_the_marks() {
+        assert_eq!(counts(&hunks("a\nb\n", "a\nc\nd\n")), (2, 1));
     }
 }
