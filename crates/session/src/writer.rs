@@ -21,16 +21,17 @@
 //! - **No persistence.** [`TranscriptWriter::disabled`] has the same methods and writes nothing.
 
 mod file;
+mod queue;
 
 use crate::error::SessionError;
 use file::TranscriptFile;
 use lathe_protocol::record::Record;
+use queue::{Receiver, Sender, Silence};
 use std::fmt;
 use std::io;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
@@ -116,7 +117,7 @@ enum Command {
 #[derive(Clone)]
 pub struct TranscriptWriter {
     path: Arc<Path>,
-    sender: Option<Sender<Command>>,
+    sender: Option<Arc<Sender>>,
 }
 
 impl fmt::Debug for TranscriptWriter {
@@ -162,7 +163,7 @@ impl TranscriptWriter {
         file: TranscriptFile,
         options: WriterOptions,
     ) -> Result<Self, SessionError> {
-        let (sender, receiver) = channel();
+        let (sender, receiver) = queue::channel();
         let worker = Worker {
             path: path.to_owned(),
             file,
@@ -175,11 +176,11 @@ impl TranscriptWriter {
         };
         std::thread::Builder::new()
             .name("transcript".to_owned())
-            .spawn(move || worker.run(&receiver))
+            .spawn(move || worker.run(receiver))
             .map_err(SessionError::io("start the writer of", path))?;
         Ok(Self {
             path: path.into(),
-            sender: Some(sender),
+            sender: Some(Arc::new(sender)),
         })
     }
 
@@ -278,43 +279,41 @@ struct Worker {
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 
 impl Worker {
-    fn run(mut self, commands: &Receiver<Command>) {
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "when the thread ends, so must its end of the queue"
+    )]
+    fn run(mut self, commands: Receiver) {
         let mut due: Option<Instant> = None;
         loop {
-            let next = match due {
-                None => commands.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some(due) => commands.recv_timeout(due.saturating_duration_since(Instant::now())),
-            };
-            match next {
-                Ok(Command::Append(record)) => self.take(record),
-                Ok(Command::AppendSynced(record, reply)) => {
-                    let lost = self.lost_in_all;
-                    self.take(record);
-                    let result = if self.lost_in_all > lost {
-                        Err(self.records_lost())
-                    } else {
-                        self.write(true)
-                    };
-                    // Whoever asked may have gone away; the record is written all the same.
-                    let _ = reply.send(result);
+            // While writing fails, each record is taken as it comes: memory for them is limited.
+            match commands.receive(due, !self.failing) {
+                Ok(received) => {
+                    for command in received {
+                        match command {
+                            Command::Close(reply) => {
+                                let result = self.finish();
+                                // The lock must be gone before the answer is: the next writer may be
+                                // waiting.
+                                drop(self);
+                                drop(commands);
+                                let _ = reply.send(result);
+                                return;
+                            }
+                            other => self.obey(other),
+                        }
+                    }
                 }
-                Ok(Command::Flush(reply)) => drop(reply.send(self.write(false))),
-                Ok(Command::Sync(reply)) => drop(reply.send(self.write(true))),
-                Ok(Command::Close(reply)) => {
-                    let result = self.finish();
-                    // The lock must be gone before the answer is: the next writer may be waiting.
-                    drop(self);
-                    let _ = reply.send(result);
-                    return;
-                }
-                Err(RecvTimeoutError::Timeout) => {
-                    // Reported by `write` itself.
-                    let _ = self.write(false);
-                }
-                Err(RecvTimeoutError::Disconnected) => {
+                Err(Silence::Due) => {}
+                Err(Silence::Abandoned) => {
                     let _ = self.finish();
                     return;
                 }
+            }
+            let now = Instant::now();
+            if due.is_some_and(|due| due <= now) {
+                // Reported by `write` itself.
+                let _ = self.write(false);
             }
             let wait = if self.failing {
                 RETRY_EVERY
@@ -323,9 +322,28 @@ impl Worker {
             };
             due = match due {
                 _ if self.waiting.is_empty() => None,
-                Some(due) if due > Instant::now() => Some(due),
-                _ => Some(Instant::now() + wait),
+                Some(due) if due > now => Some(due),
+                _ => Some(now + wait),
             };
+        }
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Append(record) => self.take(record),
+            Command::AppendSynced(record, reply) => {
+                let lost = self.lost_in_all;
+                self.take(record);
+                let result = if self.lost_in_all > lost {
+                    Err(self.records_lost())
+                } else {
+                    self.write(true)
+                };
+                // Whoever asked may have gone away; the record is written all the same.
+                let _ = reply.send(result);
+            }
+            Command::Flush(reply) => drop(reply.send(self.write(false))),
+            Command::Sync(reply) | Command::Close(reply) => drop(reply.send(self.write(true))),
         }
     }
 

@@ -24,6 +24,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// How much of a file is looked at to tell what it is.
+const START: usize = 8192;
 /// Lines shown unless asked otherwise.
 const DEFAULT_LINES: usize = 2000;
 /// The largest file that is read without saying which part.
@@ -224,9 +226,9 @@ impl Request {
             .map_err(refused)?;
         let metadata = file.metadata().map_err(refused)?;
         look(&metadata)?;
-        let mut start = Vec::new();
+        let mut start = Vec::with_capacity(START);
         (&mut file)
-            .take(8192)
+            .take(START as u64)
             .read_to_end(&mut start)
             .map_err(refused)?;
         file.rewind().map_err(refused)?;
