@@ -6,7 +6,7 @@
 
 use lathe_protocol::event::{Event, NoticeLevel};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::sync::{Notify, mpsc};
 
 /// How many events may wait before the model stream is held back.
@@ -16,6 +16,8 @@ const HIGH_WATER: usize = 1024;
 struct Pending {
     count: AtomicUsize,
     drained: Notify,
+    /// Whether the face has no use for the answer as it comes in.
+    wholes_only: AtomicBool,
 }
 
 /// Where the engine puts its events. Cheap to clone.
@@ -63,6 +65,11 @@ impl EventSink {
         });
     }
 
+    /// Whether the face wants an answer as it comes in, piece by piece.
+    pub fn wants_pieces(&self) -> bool {
+        !self.pending.wholes_only.load(Ordering::Relaxed)
+    }
+
     /// Waits until the face has caught up.
     pub async fn room(&self) {
         while self.pending.count.load(Ordering::Relaxed) > HIGH_WATER && !self.sender.is_closed() {
@@ -79,6 +86,11 @@ impl EventSink {
 }
 
 impl EventStream {
+    /// The face has no use for [`Event::Stream`]; the engine saves the trouble.
+    pub fn only_wholes(&self) {
+        self.pending.wholes_only.store(true, Ordering::Relaxed);
+    }
+
     /// The next event; `None` when the session is over.
     pub async fn next(&mut self) -> Option<Event> {
         let event = self.receiver.recv().await?;

@@ -5,7 +5,9 @@
 //! Order is kept: nothing overtakes a call that must wait. Results are handed out in the order of the
 //! calls. On any cancellation every call still gets a result.
 
-use crate::call::{CallEnvironment, CallResult, IncomingCall, Stage, cancelled};
+use crate::call::{CallEnvironment, CallResult, Stage, cancelled};
+use lathe_model::ToolInput;
+use lathe_protocol::content::ToolUseBlock;
 use lathe_protocol::ids::{RecordId, ToolUseId};
 use lathe_tools::InterruptBehavior;
 use serde_json::Value;
@@ -76,7 +78,13 @@ impl Executor {
     }
 
     /// Takes a call in and starts what can start.
-    pub(crate) fn submit(&mut self, call: IncomingCall, record: RecordId) {
+    pub(crate) fn submit(
+        &mut self,
+        block: &ToolUseBlock,
+        input: Option<&ToolInput>,
+        record: RecordId,
+    ) {
+        let call = self.environment.prepare(block, input);
         let state = match call.stage {
             Stage::Ready(ready) => State::Queued(ready),
             Stage::Refused(result) => State::Done(result),

@@ -234,7 +234,8 @@ impl Core {
         if matches!(event.event, StreamEvent::Ping) {
             return Ok(());
         }
-        if let Ok(raw) = String::from_utf8(event.raw.to_vec())
+        if self.shared.events.wants_pieces()
+            && let Ok(raw) = String::from_utf8(event.raw.to_vec())
             && let Ok(raw) = RawValue::from_string(raw)
         {
             self.shared.events.send(Event::Stream {
@@ -273,10 +274,8 @@ impl Core {
             if let Some(name) = self.shared.tool_aliases.get(&meant.name) {
                 meant.name.clone_from(name);
             }
-            let incoming = self
-                .call_environment(turn)
-                .prepare(&meant, completed.tool_input.as_ref());
-            attempt.executor.submit(incoming, uuid);
+            let input = completed.tool_input.as_ref();
+            attempt.executor.submit(&meant, input, uuid);
             turn.set_calls(attempt.executor.cancel_tokens());
             // A call that was refused at once has its result already.
             self.deliver(turn, attempt).await;

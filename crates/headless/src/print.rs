@@ -61,6 +61,9 @@ pub async fn run(
         mut signals,
     } = options;
     let mut lines = Lines::new(output);
+    if !matches!(format, Format::StreamJson(options) if options.partial_messages) {
+        events.only_wholes();
+    }
     let session_id = session.session_id();
     session.send(Op::Prompt(prompt));
     let mut result: Option<Arc<TurnResult>> = None;

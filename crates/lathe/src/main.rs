@@ -97,18 +97,29 @@ fn enter(arguments: Arguments) -> Exit {
                 complain(&error);
                 return Exit::Usage;
             }
-            in_runtime(run::run(environment, arguments.session))
+            if run::writes_beside(&arguments.session) {
+                in_one_thread(run::run(environment, arguments.session))
+            } else {
+                in_runtime(run::run(environment, arguments.session))
+            }
         }
     }
 }
 
 /// Runs a future on a small runtime: most work is waiting.
 fn in_runtime(work: impl Future<Output = Exit>) -> Exit {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build();
-    match runtime {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    in_this(runtime.worker_threads(2), work)
+}
+
+/// Runs a future on this thread alone. What waits for a disk or a process has threads of its own, and
+/// handing the rest from thread to thread would take longer than doing it.
+fn in_one_thread(work: impl Future<Output = Exit>) -> Exit {
+    in_this(&mut tokio::runtime::Builder::new_current_thread(), work)
+}
+
+fn in_this(runtime: &mut tokio::runtime::Builder, work: impl Future<Output = Exit>) -> Exit {
+    match runtime.enable_all().build() {
         Ok(runtime) => {
             let exit = runtime.block_on(work);
             // Abandoned blocking work must not hold up the exit.

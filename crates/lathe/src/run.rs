@@ -55,6 +55,16 @@ async fn interactive(environment: Environment, mut arguments: SessionArguments) 
     }
 }
 
+/// Whether nothing that is printed along the way can hold up the session: it is printed at the end, or by
+/// a thread of its own.
+pub(crate) fn writes_beside(arguments: &SessionArguments) -> bool {
+    match arguments.output_format {
+        OutputFormat::StreamJson => arguments.input_format == InputFormat::StreamJson,
+        OutputFormat::Json => true,
+        OutputFormat::Text => arguments.print && !arguments.verbose,
+    }
+}
+
 /// Runs what the flags ask for.
 pub(crate) async fn run(mut environment: Environment, arguments: SessionArguments) -> Exit {
     if let Err(error) = enter_folder(&mut environment, &arguments) {

@@ -299,6 +299,9 @@ impl<E: Write> Face<E> {
                         self.complain(&problem);
                     }
                 }
+                if !self.options.frames.partial_messages {
+                    opened.events.only_wholes();
+                }
                 self.open = Some(Open {
                     session: session.clone(),
                     events: opened.events,
