@@ -10,6 +10,8 @@
     reason = "a program for the maintainer: it prints, and stops where something is wrong"
 )]
 
+mod sdk;
+
 use lathe_scripted::{BlockingServer, Reply, Scenario, Validation};
 use lathe_testkit::TestHome;
 use serde_json::json;
@@ -175,6 +177,32 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
+/// The least of several rounds: what is above it is what else the machine did.
+fn best(mut round: impl FnMut() -> Duration) -> Duration {
+    (0..ROUNDS).map(|_| round()).min().unwrap_or_default()
+}
+
+/// What a turn takes: the medians of runs of fifty, the least of several runs.
+struct Turns {
+    own: Duration,
+    gap: Duration,
+}
+
+fn turns(call: impl Fn(usize) -> Reply + Copy + Send + Sync + 'static) -> Turns {
+    let runs: Vec<Run> = (0..ROUNDS).map(|_| run(50, call)).collect();
+    let least = |times: fn(&Run) -> &Vec<Duration>| {
+        let medians = runs.iter().map(|run| median(times(run).clone()));
+        medians.min().unwrap_or_default()
+    };
+    Turns {
+        own: least(|run| &run.own),
+        gap: least(|run| &run.gaps),
+    }
+}
+
+/// How often a measurement is repeated.
+const ROUNDS: usize = 5;
+
 fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
@@ -239,29 +267,26 @@ fn main() {
             json!({"file_path": "small.txt", "offset": offset, "limit": 3}),
         )
     };
-    let floor = bare(50, 14_000);
-    let reads = run(50, read);
+    let floor = best(|| bare(50, 14_000));
+    let reads = turns(read);
     row(
         "a Read turn: our own time",
-        &format!("{:.2} ms", milliseconds(median(reads.own))),
+        &format!("{:.2} ms", milliseconds(reads.own)),
         &format!(
             "≤ 0.5 ms (by the clock {:.2}, bare exchange {:.2})",
-            milliseconds(median(reads.gaps)),
+            milliseconds(reads.gap),
             milliseconds(floor)
         ),
     );
     let bash = |index: usize| Reply::tool_use("Bash", json!({"command": format!("true {index}")}));
-    let commands = run(50, bash);
-    let shell = timed(&["-c", "true"], std::path::Path::new("/bin/bash"));
+    let commands = turns(bash);
+    let shell = best(|| timed(&["-c", "true"], std::path::Path::new("/bin/bash")));
     row(
         "a Bash `true` turn by the clock, less a bare exchange",
-        &format!(
-            "{:.2} ms",
-            milliseconds(median(commands.gaps).saturating_sub(floor))
-        ),
+        &format!("{:.2} ms", milliseconds(commands.gap.saturating_sub(floor))),
         &format!(
             "≤ 3 ms (our own time {:.2}, bash -c true {:.2})",
-            milliseconds(median(commands.own)),
+            milliseconds(commands.own),
             milliseconds(shell)
         ),
     );
@@ -292,6 +317,7 @@ fn main() {
         &format!("{:.0} MB", megabytes(peak)),
         "≤ 150 MB",
     );
+    sdk::rows();
 }
 
 #[allow(clippy::cast_precision_loss, reason = "shown with one decimal")]
