@@ -82,6 +82,7 @@ fn enter(arguments: Arguments) -> Exit {
         Some(Command::Permissions(permissions)) => {
             commands::permissions::run(environment, permissions.command)
         }
+        Some(Command::Plugin(plugin)) => in_runtime(commands::plugin::run(environment, plugin)),
         Some(Command::Debug(debug)) => in_runtime(commands::debug::run(environment, debug.command)),
         Some(Command::Look(look)) => match look {
             LookCommand::Context(look) => in_runtime(commands::context::context(environment, look)),

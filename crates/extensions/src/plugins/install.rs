@@ -268,6 +268,18 @@ impl PluginManager {
         Ok(Some((prepared, installed)))
     }
 
+    /// What of the installed version runs by itself; `None` when that can't be read.
+    #[must_use]
+    pub fn runs_now(&self, id: &PluginId, installed: &Installed) -> Option<String> {
+        let around = Surroundings {
+            data: Some(self.store().data_folder(id)),
+            options: self.options_of(id),
+            confirmed: true,
+        };
+        let plugin = Plugin::read(&installed.install_path, id, &around).ok()?;
+        Some(running_parts(&plugin))
+    }
+
     /// Forgets a plugin for a scope. Its files go when nobody else has it; its data too, unless it is
     /// kept.
     ///
@@ -405,6 +417,20 @@ impl PluginManager {
             }
         }
     }
+}
+
+/// What runs by itself, whole, with the plugin's folder (which changes with every version) under its
+/// name: equal for two versions that run the same commands.
+#[must_use]
+pub fn running_parts(plugin: &Plugin) -> String {
+    let contribution = &plugin.contribution;
+    let parts = serde_json::json!([
+        contribution.hooks,
+        contribution.mcp_servers,
+        contribution.lsp_servers,
+    ]);
+    let root = contribution.root.to_string_lossy();
+    parts.to_string().replace(&*root, "${PLUGIN_ROOT}")
 }
 
 /// The key that switches a plugin on or off.

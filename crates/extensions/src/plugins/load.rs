@@ -155,6 +155,18 @@ impl LoadedPlugins {
             .find_map(|plugin| plugin.contribution.settings.as_ref()?.get(key)?.as_str())
     }
 
+    /// What a plugin presets for a setting that names one of its own parts: the first that is there,
+    /// by its plain name or by its name with the plugin's in front.
+    #[must_use]
+    pub fn preset_part(&self, key: &str, is_there: impl Fn(&str) -> bool) -> Option<String> {
+        self.plugins.iter().find_map(|plugin| {
+            let name = plugin.contribution.settings.as_ref()?.get(key)?.as_str()?;
+            [format!("{}:{name}", plugin.id.name), name.to_owned()]
+                .into_iter()
+                .find(|name| is_there(name))
+        })
+    }
+
     /// The plugins as SDK hosts are told of them.
     #[must_use]
     pub fn frames(&self) -> Vec<Value> {

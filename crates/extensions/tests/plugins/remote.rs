@@ -8,10 +8,13 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 
+/// Status and body, by path.
+type Pages = Arc<Mutex<BTreeMap<String, (String, Vec<u8>)>>>;
+
 /// A web server on this machine that answers from a table.
 struct Web {
     address: String,
-    pages: Arc<Mutex<BTreeMap<String, (String, Vec<u8>)>>>,
+    pages: Pages,
     seen: Arc<Mutex<Vec<String>>>,
 }
 
@@ -19,7 +22,7 @@ impl Web {
     fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
-        let pages: Arc<Mutex<BTreeMap<String, (String, Vec<u8>)>>> = Arc::default();
+        let pages: Pages = Arc::default();
         let seen: Arc<Mutex<Vec<String>>> = Arc::default();
         let (table, log) = (pages.clone(), seen.clone());
         std::thread::spawn(move || {

@@ -19,6 +19,9 @@ pub(crate) enum Command {
     Hooks(HooksArguments),
     /// List, add and remove permission rules, and explain decisions.
     Permissions(PermissionsArguments),
+    /// Install, list and switch plugins, and manage the marketplaces that they come from.
+    #[command(visible_alias = "plugins")]
+    Plugin(crate::commands::plugin::PluginArguments),
     /// Look inside: what would be sent to the model.
     Debug(DebugArguments),
     #[command(flatten)]

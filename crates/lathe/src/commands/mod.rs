@@ -7,6 +7,7 @@ pub(crate) mod debug;
 pub(crate) mod hooks;
 pub(crate) mod memory;
 pub(crate) mod permissions;
+pub(crate) mod plugin;
 pub(crate) mod sessions;
 pub(crate) mod suggest;
 
