@@ -4,9 +4,19 @@ import asyncio
 import base64
 import os
 import re
+import struct
+import zlib
 
 from support import *
 from support import main
+
+
+def pixel():
+    """A picture of one white pixel."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    header = struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"\0\xff\xff\xff")) + chunk(b"IEND", b"")
 
 
 @behaviour
@@ -110,7 +120,7 @@ async def outputs_of_file_tools_have_the_shapes_that_hosts_read(case):
 
 @behaviour
 async def an_image_in_a_prompt_reaches_the_model(case):
-    png = base64.b64encode(bytes.fromhex("89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c6360f8cfc0f01f0005050200cb5e36b20000000049454e44ae426082")).decode()
+    png = base64.b64encode(pixel()).decode()
     script = Script("a dot")
 
     async def prompts():
@@ -256,7 +266,7 @@ async def crash(_):
 
 @tool("picture", "Gives an image", {}, annotations=ToolAnnotations(readOnlyHint=True))
 async def picture(_):
-    png = base64.b64encode(bytes.fromhex("89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c6360f8cfc0f01f0005050200cb5e36b20000000049454e44ae426082")).decode()
+    png = base64.b64encode(pixel()).decode()
     return {"content": [{"type": "image", "data": png, "mimeType": "image/png"}]}
 
 
@@ -286,7 +296,7 @@ async def failures_and_images_of_host_tools_keep_their_kind(case):
     blocks = [block for _, block in results_of_tools(messages)]
     assert blocks[0].is_error and "out of order" in str(blocks[0].content)
     assert blocks[1].is_error and "boom" in str(blocks[1].content)
-    assert blocks[2].content[0]["type"] == "image"
+    assert blocks[2].content[0]["type"] == "image", blocks[2].content
 
 
 @behaviour

@@ -10,6 +10,10 @@ from support import *
 from support import main
 
 
+def long_behaviour(function):
+    return behaviour(function, limit=200)
+
+
 @behaviour
 async def a_session_is_listed_read_renamed_tagged_and_deleted_by_the_helpers(case):
     one, two = Script(call("Bash", command="echo hi"), "first"), Script("second")
@@ -199,22 +203,22 @@ async def a_store_gets_every_record_and_a_session_goes_on_from_it(case):
     assert "remember green" in json.dumps(two.sent(0)["body"]["messages"])
 
 
-@behaviour
-async def a_hundred_turns_in_one_process(case):
+@long_behaviour
+async def five_hundred_turns_in_one_process_need_little_more_memory_than_fifty(case):
     async with ClaudeSDKClient(case.options()) as client:
         sizes = []
-        for number in range(110):
+        info = await client.get_server_info()
+        for number in range(1, 501):
             messages = await turn(client, Script(f"answer {number}"))
             assert result(messages).result == f"answer {number}"
-            if number in (40, 109):
-                info = await client.get_server_info()
+            if number in (50, 500):
                 with open(f"/proc/{info['pid']}/statm") as file:
                     sizes.append(int(file.read().split()[1]))
-    assert sizes[1] < sizes[0] * 1.5, sizes
+    assert sizes[1] <= sizes[0] * 1.5, sizes
 
 
 @behaviour
-async def many_clients_at_once(case):
+async def ten_clients_at_once(case):
     async def one(number):
         own = Case()
         script = Script(call("Bash", command=f"echo {number}"), "{{last_tool_result}}")

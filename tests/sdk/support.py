@@ -21,7 +21,8 @@ LIMIT = 50
 behaviours = []
 
 
-def behaviour(function):
+def behaviour(function, limit=LIMIT):
+    function.limit = limit
     behaviours.append(function)
     return function
 
@@ -118,7 +119,7 @@ def systems(messages, subtype):
 async def _run(function, gate):
     async with gate:
         try:
-            await asyncio.wait_for(function(Case()), LIMIT)
+            await asyncio.wait_for(function(Case()), function.limit)
             print(f"ok {function.__name__}", flush=True)
             return True
         except BaseException:

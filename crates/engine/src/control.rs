@@ -46,6 +46,8 @@ pub struct ContextUsage {
     pub auto_compact: bool,
     /// The instruction files: path, whose they are, tokens.
     pub instruction_files: Vec<(PathBuf, String, u64)>,
+    /// What the provider counted for the last answer.
+    pub api_usage: Option<lathe_protocol::usage::Usage>,
 }
 
 /// A part of the window.

@@ -14,6 +14,9 @@ const FIXED: [&str; 4] = [
     include_str!("../prompts/safety.md"),
 ];
 
+/// Where the part of a host's own system prompt ends that never changes.
+const BOUNDARY: &str = "__SYSTEM_PROMPT_DYNAMIC_BOUNDARY__";
+
 /// What the system prompt is made of.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PromptParts {
@@ -63,7 +66,19 @@ impl PromptParts {
         let mut blocks = Vec::new();
         match &self.replacement {
             Some(text) if text.trim().is_empty() => {}
-            Some(text) => blocks.push((text.clone(), false)),
+            // A host may say where the part ends that never changes.
+            Some(text) => match text.split_once(BOUNDARY) {
+                Some((fixed, varying)) => {
+                    let parts = [(fixed, true), (varying, false)];
+                    blocks.extend(
+                        parts
+                            .map(|(part, marked)| (part.trim().to_owned(), marked))
+                            .into_iter()
+                            .filter(|(part, _)| !part.is_empty()),
+                    );
+                }
+                None => blocks.push((text.clone(), false)),
+            },
             None => {
                 let fixed: Vec<&str> = FIXED.iter().map(|part| part.trim_end()).collect();
                 blocks.push((fixed.join("\n\n"), true));
@@ -265,6 +280,12 @@ mod tests {
             ..PromptParts::default()
         };
         assert_eq!(parts.blocks(), [("More.".to_owned(), true)]);
+        let two = PromptParts {
+            replacement: Some(format!("Fixed.\n\n{BOUNDARY}\n\nVaries.")),
+            ..PromptParts::default()
+        };
+        let wanted = [("Fixed.".to_owned(), true), ("Varies.".to_owned(), true)];
+        assert_eq!(two.blocks(), wanted);
         let none = PromptParts {
             replacement: Some(String::new()),
             ..PromptParts::default()

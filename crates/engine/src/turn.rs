@@ -110,6 +110,11 @@ impl Core {
                 structured,
             } = step;
             *self.shared.totals.lock() = self.ledger.totals().clone();
+            self.shared
+                .context_usage
+                .lock()
+                .api_usage
+                .clone_from(&self.last_usage);
             if structured.is_some() {
                 report.structured = structured;
             }

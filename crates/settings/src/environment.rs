@@ -167,6 +167,7 @@ variables! {
     #[harmless] "ENABLE_TOOL_SEARCH" => "engine", "", "`false` offers every tool from the start instead of letting the model search for them.";
     #[harmless] "LATHE_PRINT_BACKGROUND_WAIT_MS" | "CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS" => "headless", "600000", "How long print mode waits for background work at the end; 0 is without limit.";
     #[harmless] "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS" => "headless", "", "`1` adds session-state frames to the output.";
+    #[harmless] "LATHE_TOOL_USE_SUMMARIES" | "CLAUDE_CODE_EMIT_TOOL_USE_SUMMARIES" => "headless", "", "`1` tells hosts in a few words what the calls of each step did, by the small model.";
     "CLAUDE_CODE_SDK_READS_SESSION_STATE" => "headless", "", "Set by SDK hosts that read session-state frames.";
     "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING" => "headless", "", "Set by SDK hosts that want file checkpoints.";
     "CLAUDE_CODE_ENTRYPOINT" => "headless", "", "Set by SDK hosts: who started Lathe.";
@@ -184,6 +185,6 @@ variables! {
     "LATHE_HOOK_EVENT" => "set for hooks", "", "The name of the event.";
     "LATHE" | "CLAUDECODE" => "set for commands", "", "`1` in every command that Lathe runs.";
     #[harmless] "LATHE_SCREEN_READER" => "tui", "", "`1` gives plain lines instead of a drawn screen, for screen readers.";
-    #[harmless] "LATHE_PROMPT_SUGGESTIONS" => "tui", "by settings", "`0` or `1`: whether the next prompt is suggested, whatever settings say.";
+    #[harmless] "LATHE_PROMPT_SUGGESTIONS" | "CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION" => "tui, headless", "by settings", "`0` or `1`: whether the next prompt is suggested, whatever settings say.";
     #[harmless] "LATHE_TERMINAL_REWRAPS" => "tui", "by the terminal", "`0` or `1`: whether the terminal rewraps its lines when its width changes.";
 }

@@ -173,6 +173,16 @@ fn python_sessions_and_stress() {
 }
 
 #[test]
+fn python_corners_of_the_protocol() {
+    at_least(15, &python("protocol.py"));
+}
+
+#[test]
+fn typescript_options() {
+    at_least(15, &node("options.mjs"));
+}
+
+#[test]
 fn typescript_behaviours() {
     at_least(29, &node("behaviours.mjs"));
 }

@@ -221,6 +221,65 @@ fn what_a_host_asks_about_a_session_is_answered() {
 }
 
 #[test]
+fn a_host_is_told_of_files_policies_and_pictures() {
+    let server = server([]);
+    let home = TestHome::with_server(&server);
+    home.write("src/clock.rs", "");
+    home.write("target/clock.o", "");
+    home.write(".gitignore", "target\n");
+    home.write("dot.bin", [0_u8, 255, 1]);
+    let policy = r#"{"allowManagedPermissionRulesOnly":true,"allowManagedHooksOnly":true,"permissions":{"deny":["Bash(rm:*)"]},"hooks":{"Stop":[{"hooks":[{"type":"command","command":"true"}]}]}}"#;
+    let own = r#"{"permissions":{"allow":["Bash(ls:*)"]},"hooks":{"Stop":[{"hooks":[{"type":"command","command":"false"}]}]}}"#;
+    let mut host = StreamJson::start(&home, ["--managed-settings", policy, "--settings", own]);
+    let mut ask = |request: Value| success(&host.control(&request)).clone();
+    let found = ask(json!({"subtype": "file_suggestions", "query": "clock"}));
+    assert_eq!(
+        found["suggestions"],
+        json!([{"path": "src/clock.rs", "displayText": "src/clock.rs", "isDirectory": false}])
+    );
+    let rules = ask(json!({"subtype": "list_permission_rules"}))["state"].clone();
+    assert_eq!(rules["managedOnly"], true, "{rules}");
+    let row = |text: &str| {
+        let all = rules["rules"].as_array().unwrap();
+        all.iter()
+            .find(|rule| rule["rule"] == text)
+            .unwrap()
+            .clone()
+    };
+    assert_eq!(row("Bash(rm:*)")["editability"], "readonly");
+    assert_eq!(row("Bash(ls:*)")["notInEffect"], true);
+    let hooks = ask(json!({"subtype": "get_hooks_listing"}));
+    assert_eq!(
+        hooks["policy"],
+        json!({
+            "disabledByPolicy": false, "managedOnly": true, "pluginOnly": false,
+            "allDisabled": false, "policyHookCount": 1,
+        })
+    );
+    let stop = |source: &str| {
+        let all = hooks["hooks"].as_array().unwrap();
+        all.iter()
+            .find(|hook| hook["source"] == source)
+            .unwrap()
+            .clone()
+    };
+    assert_eq!(stop("flagSettings")["disabled"], true, "{hooks}");
+    assert_eq!(stop("policySettings")["disabled"], Value::Null);
+    assert_eq!(hooks["events"][0]["hookCount"], 2);
+    assert!(hooks["eventCatalog"].as_array().unwrap().len() > 20);
+    let file = ask(json!({"subtype": "read_file", "path": "dot.bin", "encoding": "base64"}));
+    assert_eq!(file["contents"], "AP8B");
+    assert!(host.close().status.success());
+
+    let mut host = StreamJson::start(&home, ["--settings", r#"{"disableAllHooks":true}"#]);
+    let hooks = success(&host.control(&json!({"subtype": "get_hooks_listing"}))).clone();
+    assert_eq!(hooks["policy"]["allDisabled"], true);
+    let rules = success(&host.control(&json!({"subtype": "list_permission_rules"}))).clone();
+    assert_eq!(rules["state"]["managedOnly"], false);
+    assert!(host.close().status.success());
+}
+
+#[test]
 fn a_start_that_fails_is_a_result_and_a_bad_flag_is_named() {
     let server = server([]);
     let home = TestHome::with_server(&server);

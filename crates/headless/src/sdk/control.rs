@@ -1,6 +1,8 @@
 //! The host's requests about a session, and their answers.
 
 use super::initialize::{commands, models};
+use super::{files, listing};
+use base64::Engine as _;
 use lathe_engine::SessionHandle;
 use lathe_model::ThinkingDisplay;
 use lathe_protocol::ids::RecordId;
@@ -44,7 +46,7 @@ const QUICK: [&str; 21] = [
 ];
 
 /// The requests that may take a moment.
-const SLOW: [&str; 11] = [
+const SLOW: [&str; 12] = [
     "mcp_status",
     "mcp_read_resource",
     "rewind_files",
@@ -56,6 +58,7 @@ const SLOW: [&str; 11] = [
     "mcp_set_servers",
     "mcp_call",
     "get_session_cost",
+    "file_suggestions",
 ];
 
 /// Whether we know a request.
@@ -143,6 +146,7 @@ impl Desk {
                     session,
                     request.needed("path")?,
                     limit.unwrap_or(READ_LIMIT),
+                    request.text("encoding") == Some("base64"),
                 )
             }
             "seed_read_state" => {
@@ -184,6 +188,15 @@ impl Desk {
                     .mcp()
                     .read_resource(request.needed("serverName")?, uri)
                     .await
+            }
+            "file_suggestions" => {
+                let query = request.needed("query")?.to_owned();
+                let (folder, settings) = (session.working_folder(), session.settings());
+                let found = tokio::task::spawn_blocking(move || {
+                    files::suggestions(&folder, &query, &settings)
+                });
+                let found = found.await.map_err(|error| error.to_string())?;
+                Ok(json!({"suggestions": found}))
             }
             "get_session_cost" => {
                 let cost: f64 = session
@@ -261,8 +274,8 @@ impl Desk {
                 "mcpServers": session.mcp().frames(), "error_count": 0,
             })),
             "reload_output_styles" => Ok(json!({"available_output_styles": ["default"]})),
-            "list_permission_rules" => Ok(self.permission_rules()),
-            "get_hooks_listing" => Ok(self.hooks_listing()),
+            "list_permission_rules" => Ok(listing::permission_rules(session)),
+            "get_hooks_listing" => Ok(listing::hooks(session)),
             "get_usage" => Ok(self.usage()),
             "get_task_output" => {
                 let (output, total, truncated) =
@@ -278,59 +291,6 @@ impl Desk {
             }
             other => Err(format!("Unknown control request: {other}")),
         }
-    }
-
-    fn permission_rules(&self) -> Value {
-        let rules: Vec<Value> = self
-            .session
-            .rules()
-            .into_iter()
-            .map(|(rule, behavior, source)| {
-                json!({"rule": rule, "behavior": behavior, "source": source})
-            })
-            .collect();
-        let cwd = self.session.working_folder();
-        let folders: Vec<Value> = self
-            .session
-            .roots()
-            .iter()
-            .map(|path| json!({"path": path, "source": "session"}))
-            .collect();
-        json!({"state": {
-            "rules": rules, "workspaceDirectories": folders, "originalCwd": cwd,
-            "managedOnly": false,
-        }})
-    }
-
-    fn hooks_listing(&self) -> Value {
-        let mut counts: indexmap::IndexMap<String, usize> = indexmap::IndexMap::new();
-        let mut hooks = Vec::new();
-        for hook in self.session.hooks().list() {
-            let event = hook.event.to_string();
-            *counts.entry(event.clone()).or_default() += 1;
-            let source = hook.source.to_string();
-            hooks.push(json!({
-                "event": event, "matcher": hook.matcher.unwrap_or_default(),
-                "source": source, "sourceLabel": source,
-                "type": serde_json::to_value(hook.kind).unwrap_or_default(),
-                "displayText": hook.hook, "commandText": hook.hook, "contentLabel": "Command",
-                "condition": hook.condition, "timeout": hook.timeout,
-                "disabled": hook.off.is_some(),
-            }));
-        }
-        let events: Vec<Value> = counts
-            .into_iter()
-            .map(|(name, count)| {
-                json!({"name": name, "summary": name, "supportsMatcher": true, "hookCount": count})
-            })
-            .collect();
-        json!({
-            "events": events, "hooks": hooks, "eventCatalog": [],
-            "policy": {
-                "disabledByPolicy": false, "managedOnly": false, "pluginOnly": false,
-                "allDisabled": false, "policyHookCount": 0,
-            },
-        })
     }
 
     fn usage(&self) -> Value {
@@ -363,7 +323,21 @@ impl Desk {
                     ("Memory files", kind) => ("green", kind),
                     (_, kind) => ("blue", kind),
                 };
-                json!({"name": part.name, "tokens": part.tokens, "color": color, "kind": kind})
+                let id = match part.name {
+                    "System prompt" => "system_prompt",
+                    "System tools" => "system_tools",
+                    "MCP tools" => "mcp_tools",
+                    "Memory files" => "memory_files",
+                    "Messages" => "messages",
+                    "Skills" => "skills",
+                    "Custom agents" => "custom_agents",
+                    "Free space" => "free_space",
+                    _ => "autocompact_buffer",
+                };
+                json!({
+                    "id": id, "name": part.name, "tokens": part.tokens, "color": color,
+                    "kind": kind,
+                })
             })
             .collect();
         #[allow(
@@ -387,7 +361,7 @@ impl Desk {
             "isAutoCompactEnabled": usage.auto_compact,
             "autoCompactThreshold": usage.compact_at,
             "memoryFiles": files, "mcpTools": self.session.mcp().tool_sizes(), "agents": [],
-            "gridRows": [], "apiUsage": null,
+            "gridRows": [], "apiUsage": usage.api_usage,
         })
     }
 }
@@ -439,7 +413,12 @@ async fn rewind(session: &SessionHandle, to: RecordId, dry_run: bool) -> Result<
     }))
 }
 
-fn read_file(session: &SessionHandle, path: &str, limit: u64) -> Result<Value, String> {
+fn read_file(
+    session: &SessionHandle,
+    path: &str,
+    limit: u64,
+    as_base64: bool,
+) -> Result<Value, String> {
     use std::io::Read as _;
     let path = session.resolve_path(path);
     if !session.may_read(&path) {
@@ -453,8 +432,13 @@ fn read_file(session: &SessionHandle, path: &str, limit: u64) -> Result<Value, S
     let size = file.metadata().map_err(failed)?.len();
     let mut bytes = Vec::new();
     file.take(limit).read_to_end(&mut bytes).map_err(failed)?;
+    let contents = if as_base64 {
+        base64::engine::general_purpose::STANDARD.encode(&bytes)
+    } else {
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
     let mut answer = json!({
-        "contents": String::from_utf8_lossy(&bytes), "absPath": path.display().to_string(),
+        "contents": contents, "absPath": path.display().to_string(),
     });
     if size > limit
         && let Some(fields) = answer.as_object_mut()

@@ -9,6 +9,7 @@
 use super::SdkOptions;
 use super::command::{self, Command};
 use super::control::{self, Desk};
+use super::helpers::Helpers;
 use super::host::Host;
 use super::initialize::Initialize;
 use super::input::{self, Line};
@@ -17,7 +18,7 @@ use super::servers::Servers;
 use crate::exit::Exit;
 use crate::print::{Signal, failed_start, local_result};
 use indexmap::IndexMap;
-use lathe_engine::{EventStream, OpenError, SessionChoice, SessionHandle};
+use lathe_engine::{EndReason, EventStream, OpenError, SessionChoice, SessionHandle};
 use lathe_protocol::elicitation::{ElicitationReply, ElicitationRequest};
 use lathe_protocol::event::{Event, NoticeLevel, SessionInit, SessionState, TaskNotice};
 use lathe_protocol::frame::{
@@ -56,6 +57,8 @@ pub(super) struct Face<E> {
     compacting: Option<Option<String>>,
     /// Background tasks that run.
     tasks: IndexMap<String, Value>,
+    /// Small questions that the host wants answered.
+    helpers: Helpers,
     last_failed: bool,
     input_open: bool,
     stopping: bool,
@@ -85,7 +88,9 @@ impl<E: Write> Face<E> {
         if options.mirror {
             options.session.observer = Some(mirror::observer(host.clone()));
         }
+        let helpers = Helpers::new(&environment);
         Self {
+            helpers,
             environment,
             options,
             host,
@@ -428,6 +433,9 @@ impl<E: Write> Face<E> {
                 let first = self.open.is_none();
                 if first {
                     self.options.frames.forward_subagent_text = initialize.forwards_subagent_text();
+                    if initialize.wants_suggestions() {
+                        self.helpers.suggest(&self.environment);
+                    }
                     let hosted = initialize.mcp_servers().map(str::to_owned);
                     self.options.session.mcp.hosted.extend(hosted);
                     self.initialize = Some(Arc::new(initialize));
@@ -494,6 +502,9 @@ impl<E: Write> Face<E> {
             _ => {}
         }
         self.show(event);
+        if let Some(open) = &self.open {
+            self.helpers.look(event, &open.session, &self.host);
+        }
         if matches!(event, Event::StateChanged(SessionState::Running)) && self.compacting.is_some()
         {
             let init = self.open.as_ref().map(|open| open.session.init());
@@ -558,6 +569,7 @@ impl<E: Write> Face<E> {
         };
         let old_id = old.session.session_id();
         let (model, mode) = (old.session.model(), old.session.permission_mode());
+        old.session.ends_by(EndReason::Clear);
         old.session.send(Op::Shutdown);
         while let Some(event) = old.events.next().await {
             if matches!(event, Event::SessionEnded) {

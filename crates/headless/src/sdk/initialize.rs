@@ -8,6 +8,7 @@ use lathe_protocol::hook::HookEvent;
 use lathe_settings::schema::OnFailure;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What the host says at the start. Fields that this version has no use for are kept out of the way.
@@ -38,6 +39,15 @@ pub struct Initialize {
     /// A title for the session.
     #[serde(default)]
     title: Option<String>,
+    /// Whether what varies of the system prompt is told in the conversation.
+    #[serde(default)]
+    exclude_dynamic_sections: Option<bool>,
+    /// Names under which the model may call tools.
+    #[serde(default)]
+    tool_aliases: Option<BTreeMap<String, String>>,
+    /// Whether the host shows what the person may say next.
+    #[serde(default)]
+    prompt_suggestions: Option<bool>,
 }
 
 /// One group of hook functions.
@@ -81,6 +91,12 @@ impl Initialize {
         self.per_task_stop_affordance.unwrap_or(false)
     }
 
+    /// Whether the host shows what the person may say next.
+    #[must_use]
+    pub fn wants_suggestions(&self) -> bool {
+        self.prompt_suggestions.unwrap_or(false)
+    }
+
     /// The MCP servers that live in the host.
     pub fn mcp_servers(&self) -> impl Iterator<Item = &str> {
         self.sdk_mcp_servers.iter().flatten().map(String::as_str)
@@ -103,6 +119,10 @@ impl Initialize {
         }
         if let Some(schema) = &self.json_schema {
             options.json_schema = Some(schema.clone());
+        }
+        options.varying_apart |= self.exclude_dynamic_sections.unwrap_or(false);
+        if let Some(aliases) = &self.tool_aliases {
+            options.tool_aliases.clone_from(aliases);
         }
     }
 

@@ -10,9 +10,12 @@
 pub mod command;
 pub mod control;
 mod face;
+mod files;
+mod helpers;
 pub mod host;
 pub mod initialize;
 pub mod input;
+mod listing;
 mod mirror;
 pub mod servers;
 
@@ -60,7 +63,7 @@ pub async fn run(
         return Exit::Failure;
     };
     let mut face = Face::new(environment, options, host.clone(), errors);
-    let exit = face.run(input::lines(input)).await;
+    let exit = Box::pin(face.run(input::lines(input))).await;
     drop(face);
     host.close();
     host.finish();

@@ -73,12 +73,28 @@ fn a_model_that_never_comes_to_an_end_is_stopped_after_three_continuations() {
     // The small limit, the large limit, three continuations.
     assert_eq!(run.requests().len(), 5);
     let result = output.result();
-    // What there is of the answer is given, and that it was cut is said.
+    // An answer without its end is an error that names the limit; what there is of it was shown.
     assert_eq!(result["stop_reason"], "max_tokens", "{output:#?}");
+    assert_eq!(result["terminal_reason"], "api_error", "{output:#?}");
     assert_eq!(
-        output.code() == Some(1),
-        result["is_error"] == true,
-        "{output:#?}"
+        (result["subtype"].as_str(), result["is_error"].as_bool()),
+        (Some("success"), Some(true))
+    );
+    let told = result["result"].as_str().unwrap();
+    assert!(
+        told.starts_with("API Error: ") && told.contains("output limit") && told.contains("64000"),
+        "{told}"
+    );
+    assert_eq!(output.code(), Some(1), "{output:#?}");
+    let frames = output.frames();
+    let answers = frames_of(&frames, "assistant");
+    assert_eq!(answers.last().unwrap()["error"], "max_output_tokens");
+    assert!(
+        answers
+            .iter()
+            .filter(|frame| frame.to_string().contains("more and more"))
+            .count()
+            >= 4
     );
     run.server.finish();
 }
@@ -168,6 +184,13 @@ fn an_image_that_is_refused_is_dropped_and_noted() {
         "the image is gone: {last}"
     );
     assert!(last.contains("tool_result"), "its result is not: {last}");
+
+    // The decision is in the transcript: after a resume it isn't sent and refused once more.
+    run.succeeds(&["--continue"], "all right now");
+    let requests = run.requests();
+    assert_eq!(requests.len(), 4);
+    let resumed = conversation(&requests[3]);
+    assert!(resumed.contains("An image stood here") && !resumed.contains("base64"));
 }
 
 /// A picture of one white pixel.

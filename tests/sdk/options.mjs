@@ -1,0 +1,143 @@
+// Options that only the TypeScript SDK has, or sends in its own way. Usage: node options.mjs <node_modules> [behaviour …]
+
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { Script, call, init, result, run, sdk, toolResults } from "./support.mjs";
+
+const behaviours = {
+  async what_varies_may_be_told_in_the_conversation(test) {
+    const script = new Script("ok");
+    await test.ask(script, { systemPrompt: { type: "preset", preset: "claude_code", excludeDynamicSections: true } });
+    const { system, messages } = script.sent(0).body;
+    assert.ok(!JSON.stringify(system).includes(test.cwd));
+    assert.ok(JSON.stringify(messages).includes(`Working folder: ${test.cwd}`));
+  },
+
+  async a_prompt_of_its_own_may_say_what_never_changes(test) {
+    const script = new Script("ok");
+    await test.ask(script, { systemPrompt: ["Fixed words.", sdk.SYSTEM_PROMPT_DYNAMIC_BOUNDARY, "Today's words."] });
+    const system = script.sent(0).body.system;
+    assert.deepEqual(system.map((block) => block.text), ["Fixed words.", "Today's words."]);
+    assert.ok(system[0].cache_control);
+  },
+
+  async a_tool_answers_to_a_name_that_the_host_gives_it(test) {
+    const messages = await test.ask(new Script(call("Shell", { command: "echo it is me" }), "done"), { toolAliases: { Shell: "Bash" }, allowedTools: ["Bash"] });
+    assert.match(JSON.stringify(toolResults(messages)[0]), /it is me/);
+  },
+
+  async what_may_be_said_next_is_suggested_after_the_second_turn(test) {
+    const run = test.open({ promptSuggestions: true });
+    const first = await run.turn(new Script("a", "not after the first"));
+    assert.ok(result(first));
+    await run.turn(new Script("b", "Run the tests"));
+    const suggestion = await run.until((message) => message.type === "prompt_suggestion");
+    assert.equal(suggestion.suggestion, "Run the tests");
+    await run.end();
+  },
+
+  async without_anyone_to_ask_what_would_ask_is_denied(test) {
+    let asked = 0;
+    const messages = await test.ask(new Script(call("Write", { file_path: test.path("a"), content: "1" }), "done"), {
+      permissionPrompts: "none", canUseTool: async (name, input) => { asked += 1; return { behavior: "allow", updatedInput: input }; },
+    });
+    assert.equal(asked, 0);
+    assert.equal(result(messages).permission_denials.length, 1);
+  },
+
+  async a_policy_of_the_parent_goes_before_everything(test) {
+    const messages = await test.ask(new Script(call("Bash", { command: "mkdir one" }), "done"), {
+      managedSettings: { permissions: { deny: ["Bash(mkdir:*)"] } }, allowedTools: ["Bash"],
+    });
+    assert.ok(!existsSync(test.path("one")));
+    assert.equal(result(messages).permission_denials.length, 1);
+  },
+
+  async settings_may_come_from_another_folder(test) {
+    const other = test.path("elsewhere");
+    mkdirSync(`${other}/.claude`, { recursive: true });
+    writeFileSync(`${other}/.claude/settings.json`, JSON.stringify({ permissions: { deny: ["Bash(mkdir:*)"] } }));
+    const messages = await test.ask(new Script(call("Bash", { command: "mkdir one" }), "done"), {
+      projectConfigRoot: other, settingSources: ["project"], allowedTools: ["Bash"],
+    });
+    assert.equal(result(messages).permission_denials.length, 1);
+  },
+
+  async further_folders_may_be_worked_in(test) {
+    const other = test.path("../" + randomUUID());
+    mkdirSync(other);
+    const script = new Script(call("Write", { file_path: `${other}/a`, content: "1" }), "done");
+    await test.ask(script, { additionalDirectories: [other], permissionMode: "acceptEdits" });
+    assert.equal(readFileSync(`${other}/a`, "utf8"), "1");
+  },
+
+  async a_session_has_the_id_and_the_title_that_it_is_given(test) {
+    const sessionId = randomUUID();
+    const messages = await test.ask(new Script("ok"), { sessionId, title: "About clocks" });
+    assert.equal(result(messages).session_id, sessionId);
+    assert.equal((await sdk.getSessionInfo(sessionId, { dir: test.cwd })).customTitle, "About clocks");
+  },
+
+  async a_session_is_taken_up_at_a_record(test) {
+    const run = test.open();
+    const first = await run.turn(`one ${new Script("first")}`);
+    await run.turn(`two-marker ${new Script("second")}`);
+    await run.end();
+    const at = first.filter((message) => message.type === "assistant").at(-1).uuid;
+    const script = new Script("third");
+    await test.ask(script, { resume: result(first).session_id, resumeSessionAt: at, forkSession: true });
+    const sent = JSON.stringify(script.sent(0).body.messages);
+    assert.ok(sent.includes("first") && !sent.includes("two-marker"));
+  },
+
+  async thinking_and_effort_reach_the_request(test) {
+    const [off, budget] = [new Script("a"), new Script("b")];
+    await test.ask(off, { model: "claude-sonnet-4-6", thinking: { type: "disabled" }, effort: "high" });
+    assert.equal(off.sent(0).body.output_config.effort, "high");
+    assert.ok(["disabled", undefined].includes(off.sent(0).body.thinking?.type));
+    await test.ask(budget, { model: "claude-sonnet-4-5", thinking: { type: "enabled", budgetTokens: 3000 } });
+    assert.equal(budget.sent(0).body.thinking.budget_tokens, 3000);
+  },
+
+  async a_log_goes_to_a_file_and_nothing_to_standard_error(test) {
+    await test.ask(new Script("ok"), { debugFile: test.path("log.txt") });
+    assert.ok(existsSync(test.path("log.txt")));
+    assert.equal(test.errors, "");
+  },
+
+  async the_agents_words_for_the_protocol_are_all_there(test) {
+    const messages = await test.ask(new Script("ok"));
+    const first = init(messages);
+    for (const field of ["cwd", "session_id", "uuid", "tools", "mcp_servers", "model", "permissionMode", "slash_commands", "apiKeySource", "claude_code_version", "output_style", "agents", "skills", "plugins"])
+      assert.ok(first[field] !== undefined, field);
+    assert.ok(first.capabilities.includes("interrupt_receipt_v1"));
+    const end = result(messages);
+    for (const field of ["subtype", "duration_ms", "duration_api_ms", "is_error", "num_turns", "session_id", "stop_reason", "total_cost_usd", "usage", "modelUsage", "permission_denials", "uuid", "terminal_reason", "result"])
+      assert.ok(end[field] !== undefined, field);
+    for (const field of ["server_tool_use", "service_tier", "cache_creation"]) assert.ok(field in end.usage, field);
+    const [usage] = Object.values(end.modelUsage);
+    for (const field of ["inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "webSearchRequests", "costUSD", "contextWindow", "maxOutputTokens"])
+      assert.ok(field in usage, field);
+  },
+
+  async the_window_is_told_by_part_with_stable_ids(test) {
+    const run = test.open({ systemPrompt: { type: "preset", preset: "claude_code" } });
+    await run.turn(new Script("ok"));
+    const usage = await run.query.getContextUsage();
+    const ids = usage.categories.map((category) => category.id);
+    for (const id of ["system_prompt", "system_tools", "messages", "free_space"]) assert.ok(ids.includes(id), id);
+    assert.ok(usage.apiUsage.output_tokens > 0);
+    await run.end();
+  },
+
+  async a_hook_that_must_not_fail_blocks(test) {
+    const script = new Script(call("Bash", { command: "echo hi" }), "done");
+    const messages = await test.ask(script, {
+      hooks: { PreToolUse: [{ onFailure: "block", hooks: [async () => { throw new Error("broken"); }] }] },
+    });
+    assert.equal(toolResults(messages)[0].message.content[0].is_error, true);
+  },
+};
+
+await run(behaviours);
