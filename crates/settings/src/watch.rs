@@ -115,7 +115,12 @@ impl SettingsWatcher {
             changes,
         }));
         let weak: Weak<Mutex<Shared>> = Arc::downgrade(&shared);
-        let debouncer = new_debouncer(QUIET, None, move |_: DebounceEventResult| {
+        let debouncer = new_debouncer(QUIET, None, move |events: DebounceEventResult| {
+            // That something was opened or read says nothing, and our own looking would bring the next
+            // look about.
+            if events.is_ok_and(|events| events.iter().all(|event| event.kind.is_access())) {
+                return;
+            }
             // Which files the events name doesn't matter: links, renames and folders that appear
             // make that unreliable. Looking at the few files there are is cheap.
             if let Some(shared) = weak.upgrade() {
