@@ -230,6 +230,7 @@ impl Core {
         self.context.prefix.expect("the conversation was compacted");
         self.shared.tools.file_cache.forget_answers();
         self.shared.deferred.forget_told();
+        self.shared.extensions.forget_told();
         self.shared.notes.start_again();
         self.refresh_instructions();
         if self.shared.permissions.snapshot().trusted {

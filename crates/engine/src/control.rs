@@ -28,7 +28,9 @@ pub struct ContextUsage {
     pub mcp_tools: u64,
     /// Tokens of instruction files and kept memory.
     pub memory: u64,
-    /// Tokens of the conversation.
+    /// Tokens of the list of skills.
+    pub skills: u64,
+    /// Tokens of the conversation, without the list of skills.
     pub messages: u64,
     /// Whether the provider has counted what was sent; otherwise everything is a guess.
     pub counted: bool,
@@ -65,7 +67,7 @@ impl ContextUsage {
     /// Tokens that the next request has.
     #[must_use]
     pub fn used(&self) -> u64 {
-        self.system + self.tools + self.mcp_tools + self.memory + self.messages
+        self.system + self.tools + self.mcp_tools + self.memory + self.skills + self.messages
     }
 
     /// Tokens that compaction keeps free; none where it is off.
@@ -93,6 +95,7 @@ impl ContextUsage {
             part("System tools", self.tools, "used"),
             part("MCP tools", self.mcp_tools, "used"),
             part("Memory files", self.memory, "used"),
+            part("Skills", self.skills, "used"),
             part("Messages", self.messages, "used"),
             part("Free space", self.free(), "free"),
             part("Autocompact buffer", self.reserve(), "reserve"),

@@ -73,6 +73,8 @@ pub(crate) struct Shared {
     pub(crate) init: SessionInit,
     /// Names under which the model may call tools.
     pub(crate) tool_aliases: std::collections::BTreeMap<String, String>,
+    /// Agents, skills, commands and output styles.
+    pub(crate) extensions: Arc<crate::skills::Extensions>,
     /// What the session used, as of the last step.
     pub(crate) totals: Mutex<crate::ledger::Totals>,
     /// How hard the model should try, if someone said so.
@@ -113,13 +115,9 @@ impl Shared {
             mcp_servers: self.mcp_servers.read().clone(),
             model: model.to_owned(),
             permission_mode: self.permissions.mode(),
-            slash_commands: self
-                .init
-                .slash_commands
-                .iter()
-                .cloned()
-                .chain(self.mcp.prompts().into_iter().map(|prompt| prompt.command))
-                .collect(),
+            slash_commands: self.command_names(),
+            skills: self.extensions.skill_names(),
+            output_style: self.extensions.style_name(),
             ..self.init.clone()
         }
     }
@@ -348,7 +346,7 @@ impl Core {
             thinking,
             betas: self.fixed.betas.clone(),
             stop_sequences: Vec::new(),
-            extra: self.fixed.extra.clone(),
+            extra: self.request_extra(),
         }
     }
 
@@ -377,6 +375,8 @@ impl Core {
         usage.tools = share(sizes.tools - mcp_tools);
         usage.messages =
             total - (usage.memory + usage.system + usage.mcp_tools + usage.tools).min(total);
+        usage.skills = self.shared.extensions.told_tokens().min(usage.messages);
+        usage.messages -= usage.skills;
         usage.counted = self.context.meter.is_counted();
         usage.auto_compact = self.fixed.limits.auto_compact;
     }

@@ -101,6 +101,7 @@ impl Nested {
             mcp_servers: RwLock::default(),
             mcp: Arc::default(),
             init: parent.init.clone(),
+            extensions: parent.extensions.for_inner(),
             tool_aliases: parent.tool_aliases.clone(),
             totals: Mutex::default(),
             effort: None,

@@ -97,6 +97,7 @@ pub async fn open(environment: Environment, options: SessionOptions) -> Result<O
         core.context.reminders.ask_git(folder);
     }
     live::watch_background(&core.shared);
+    crate::skills::watch(&core.shared);
     live::watch_settings(
         &core.shared,
         places,
@@ -147,6 +148,7 @@ pub(crate) async fn prepare(
     let trust = trust_store.headless_trust(&places.project, options.setting_sources.as_deref());
     let (settings, load_options) = load_settings(&places, &options, &trust, &mut remarks)?;
     let own_writes = OwnWrites::default();
+    let extensions = load_extensions(&places, &trust, &options);
     let environment = with_settings(&places.environment, &settings);
     let catalog = catalog(&environment, &settings, &mut remarks);
     let (provider, key_source) = provider(&environment, &settings, &places)?;
@@ -232,7 +234,15 @@ pub(crate) async fn prepare(
     );
     let cache = cache_markers(&environment);
     let loaded_files = serde_json::to_value(instructions.files()).unwrap_or_default();
+    let extensions = extensions
+        .await
+        .map_err(|error| OpenError::Usage(error.to_string()))?;
+    let style = extensions.choose_style(settings.settings.output_style.as_deref(), &mut remarks);
+    remarks.extend(extensions.remarks());
+    let extensions = Arc::new(extensions);
     let prompt = PromptParts {
+        style: style.prompt,
+        style_alone: !style.keep_coding_instructions,
         replacement: options.system_prompt.clone(),
         appended: options.append_system_prompt.clone(),
         surroundings: Surroundings {
@@ -331,11 +341,13 @@ pub(crate) async fn prepare(
         totals: Mutex::default(),
         effort: options.effort.clone(),
         context_usage: Mutex::default(),
+        extensions,
         notes: Arc::default(),
         background: Arc::default(),
         deferred,
         extra_usage: Mutex::default(),
     });
+    crate::skills::tool::bind(&shared);
     shared.questions.set_classifier(Arc::new(Classifier::new(
         Arc::new(SessionClassifierModel {
             shared: Arc::downgrade(&shared),
@@ -404,6 +416,29 @@ pub(crate) async fn prepare(
         remarks,
         start,
     })
+}
+
+/// Starts to read what users added as files, on a thread beside the rest of the opening.
+fn load_extensions(
+    places: &Places,
+    trust: &Trust,
+    options: &SessionOptions,
+) -> tokio::task::JoinHandle<crate::skills::Extensions> {
+    let added = options
+        .add_dirs
+        .iter()
+        .map(|folder| places.environment.resolve(&folder.to_string_lossy()))
+        .collect();
+    let mut chosen = crate::skills::ExtensionOptions::new(
+        places,
+        trust,
+        options.setting_sources.as_deref(),
+        added,
+        options.plugins.clone(),
+    );
+    chosen.agents.clone_from(&options.agents);
+    chosen.only_skills.clone_from(&options.skills);
+    tokio::task::spawn_blocking(move || crate::skills::Extensions::load(chosen))
 }
 
 /// What the system prompt says about kept memory.
@@ -496,6 +531,7 @@ fn restore(
         core.conversation.push(record);
         if let Record::Message(message) = &**record {
             core.context.meter.replay(message);
+            core.shared.extensions.replay(message);
             if let Some(RecordMessage::Assistant(message)) = &message.message {
                 for call in message.content.iter().filter_map(ContentBlock::as_tool_use) {
                     core.note_used_tool(&call.name);

@@ -244,6 +244,7 @@ pub(crate) fn output_config(
 
 pub(crate) fn offered(options: &SessionOptions) -> Result<ToolRegistry, OpenError> {
     let mut registry = lathe_tools::registry::builtin();
+    crate::skills::tool::offer(&mut registry);
     if let Some(names) = &options.tools {
         for name in names {
             if registry.find(name).is_none() {

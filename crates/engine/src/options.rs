@@ -82,6 +82,12 @@ pub struct SessionOptions {
     pub observer: Option<TranscriptObserver>,
     /// Whether this follows a session that was cleared.
     pub after_clear: bool,
+    /// Agents by name, as `--agents` and SDK hosts give them, weakest first.
+    pub agents: Vec<serde_json::Value>,
+    /// The only skills that count; `None` is all.
+    pub skills: Option<Vec<String>>,
+    /// What enabled plugins bring.
+    pub plugins: Vec<lathe_extensions::PluginContribution>,
     /// Whether a person sits there: then work beside the turns is on unless settings say otherwise, and
     /// leaving never waits for it.
     pub interactive: bool,
@@ -135,6 +141,9 @@ impl Default for SessionOptions {
             task_budget: None,
             observer: None,
             after_clear: false,
+            agents: Vec::new(),
+            skills: None,
+            plugins: Vec::new(),
             interactive: false,
         }
     }

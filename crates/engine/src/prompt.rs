@@ -17,6 +17,9 @@ const FIXED: [&str; 4] = [
 /// Where the part of a host's own system prompt ends that never changes.
 const BOUNDARY: &str = "__SYSTEM_PROMPT_DYNAMIC_BOUNDARY__";
 
+/// Which of them is about writing code.
+const WORK: usize = 1;
+
 /// What the system prompt is made of.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PromptParts {
@@ -34,6 +37,10 @@ pub struct PromptParts {
     pub language: Option<String>,
     /// What commits and pull requests say at their end; empty means nothing.
     pub attribution: String,
+    /// What the output style says; empty for the default one.
+    pub style: String,
+    /// Whether the output style takes the place of what is said about writing code.
+    pub style_alone: bool,
     /// Whether what varies is told in the conversation instead, so that many people share the prompt.
     pub varying_apart: bool,
     /// Whether cached parts live for an hour instead of five minutes.
@@ -80,7 +87,12 @@ impl PromptParts {
                 None => blocks.push((text.clone(), false)),
             },
             None => {
-                let fixed: Vec<&str> = FIXED.iter().map(|part| part.trim_end()).collect();
+                let fixed: Vec<&str> = FIXED
+                    .iter()
+                    .enumerate()
+                    .filter(|(index, _)| *index != WORK || !self.style_alone)
+                    .map(|(_, part)| part.trim_end())
+                    .collect();
                 blocks.push((fixed.join("\n\n"), true));
                 if !self.varying_apart {
                     blocks.push((self.varying(), false));
@@ -118,6 +130,10 @@ impl PromptParts {
             "- Platform: {}, shell: {}\n- Today: {}\n- Model: {}",
             at.platform, at.shell, at.date, at.model
         ));
+        if !self.style.is_empty() {
+            text.push_str("\n\nHow to talk in this session:\n");
+            text.push_str(self.style.trim());
+        }
         if let Some(language) = &self.language {
             text.push_str(&format!("\n\nAnswer in {language}."));
         }

@@ -390,6 +390,7 @@ impl Core {
         }
         added.extend(result.added_context);
         added.extend(self.touched_instructions(&result.touched));
+        self.shared.extensions.touched(&result.touched);
         if name == structured_output::NAME && self.fixed.limits.structured_output {
             let valid = if result.is_error {
                 StructuredOutcome::Invalid

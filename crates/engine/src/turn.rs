@@ -89,7 +89,9 @@ impl Core {
                 return done;
             }
             self.take_changes().await;
+            self.announce_skills();
             self.remind().await;
+            self.follow_choices();
             self.bound_newest_results();
             self.make_room(turn).await;
             let mut request = self.request(state.output_cap);
@@ -210,7 +212,8 @@ impl Core {
             });
         }
         if attaches {
-            self.attach_mentions(&text);
+            let expanded = self.expand_command(&text, turn).await;
+            self.attach_mentions(expanded.as_deref().unwrap_or(&text));
             self.attach_resources(&text, &turn.cancel).await;
             if let Err(message) = self.expand_mcp_prompt(&text).await {
                 return Err(Done::Ended {
@@ -417,7 +420,8 @@ impl Core {
                 }
             }
             if attaches && verdict.block.is_none() {
-                self.attach_mentions(&text);
+                let expanded = self.expand_command(&text, turn).await;
+                self.attach_mentions(expanded.as_deref().unwrap_or(&text));
                 self.attach_resources(&text, &turn.cancel).await;
                 if let Err(problem) = self.expand_mcp_prompt(&text).await {
                     self.shared.events.notice(NoticeLevel::Warning, problem);
@@ -508,6 +512,7 @@ impl Core {
         if is_error {
             self.shared.hooks.stop_failure(reason, &text, &errors).await;
         }
+        self.shared.end_skills();
         if !is_error {
             self.update_notes();
             self.update_documents(turn.prompt);

@@ -65,11 +65,6 @@ impl<'a> Fields<'a> {
         self.find(name).is_some()
     }
 
-    /// The line of a key.
-    pub(crate) fn line(&self, name: &str) -> Option<usize> {
-        self.find(name)?.line
-    }
-
     /// Reports a problem of a key.
     pub(crate) fn report(&mut self, name: &str, message: impl Into<String>, fix: Option<&str>) {
         let field = self.find(name);

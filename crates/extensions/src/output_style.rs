@@ -34,6 +34,19 @@ pub struct OutputStyle {
     pub path: Option<PathBuf>,
 }
 
+impl Default for OutputStyle {
+    fn default() -> Self {
+        Self {
+            name: DEFAULT.to_owned(),
+            description: "Does the work and says what matters, briefly".to_owned(),
+            prompt: String::new(),
+            keep_coding_instructions: true,
+            source: ExtensionSource::Builtin,
+            path: None,
+        }
+    }
+}
+
 /// All output styles, by name.
 #[derive(Debug, Clone, Default)]
 pub struct OutputStyles {
@@ -47,17 +60,9 @@ impl OutputStyles {
     #[must_use]
     pub fn load(sources: &Sources) -> Self {
         let mut styles = Self::default();
-        styles.styles.insert(
-            DEFAULT.to_owned(),
-            OutputStyle {
-                name: DEFAULT.to_owned(),
-                description: "Does the work and says what matters, briefly".to_owned(),
-                prompt: String::new(),
-                keep_coding_instructions: true,
-                source: ExtensionSource::Builtin,
-                path: None,
-            },
-        );
+        styles
+            .styles
+            .insert(DEFAULT.to_owned(), OutputStyle::default());
         for (name, text) in BUILTIN {
             let file = PathBuf::from(format!("built-in:{name}"));
             styles.add_text(&file, text, &ExtensionSource::Builtin, "");

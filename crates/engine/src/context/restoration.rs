@@ -40,6 +40,7 @@ impl Core {
             );
         }
         pieces.extend(self.touched_texts());
+        pieces.extend(self.shared.extensions.restored());
         for piece in &pieces {
             left = left.saturating_sub(estimate::text(piece));
         }

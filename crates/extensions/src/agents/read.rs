@@ -82,7 +82,7 @@ pub(crate) fn of_text(
     if !fields.has("name") {
         return None;
     }
-    let definition = definition(&mut fields, body, standing);
+    let definition = definition(&mut fields, &body, standing);
     problems.append(&mut found);
     definition
 }
@@ -120,12 +120,12 @@ pub(crate) fn of_json(
         }
         None => String::new(),
     };
-    definition(&mut fields, prompt, &standing)
+    definition(&mut fields, &prompt, &standing)
 }
 
 fn definition(
     fields: &mut Fields<'_>,
-    prompt: String,
+    prompt: &str,
     standing: &Standing,
 ) -> Option<AgentDefinition> {
     let name = fields.text("name")?;

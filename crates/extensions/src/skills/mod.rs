@@ -266,34 +266,22 @@ impl SkillCatalog {
         catalog
     }
 
+    /// Whether there are folders between a touched file and the project that were not looked into.
+    #[must_use]
+    pub fn is_new_place(&self, file: &Path, sources: &Sources) -> bool {
+        between(file, sources).any(|folder| !self.looked_into.contains(folder))
+    }
+
     /// Skills of folders between a touched file and the project, that were not looked into yet. Gives
     /// the names of those that are new.
     pub fn discover(&mut self, file: &Path, sources: &Sources) -> Vec<String> {
-        let Some(project) = sources
-            .projects()
-            .iter()
-            .filter(|project| file.starts_with(project))
-            .max_by_key(|project| project.components().count())
-            .cloned()
-        else {
-            return Vec::new();
-        };
         let mut found = Vec::new();
-        let folders: Vec<PathBuf> = file
-            .ancestors()
-            .skip(1)
-            .take_while(|folder| folder.starts_with(&project) && **folder != *project)
-            .map(Path::to_path_buf)
-            .collect();
-        for folder in folders {
-            if !self.looked_into.insert(folder.clone()) {
+        for folder in between(file, sources) {
+            if !self.looked_into.insert(folder.to_path_buf()) {
                 continue;
             }
-            let prefix = folder
-                .file_name()
-                .map(|name| name.to_string_lossy().into_owned())
-                .unwrap_or_default();
-            for place in sources.project_folders(&folder, Kind::Skills) {
+            let prefix = file_name(folder);
+            for place in sources.project_folders(folder, Kind::Skills) {
                 found.extend(self.load_skills(&place, &prefix));
             }
         }
@@ -478,6 +466,18 @@ impl SkillCatalog {
     pub fn is_empty(&self) -> bool {
         self.skills.is_empty()
     }
+}
+
+/// The folders between a file and the project that it lies in, innermost first.
+fn between<'a>(file: &'a Path, sources: &'a Sources) -> impl Iterator<Item = &'a Path> {
+    let project = sources
+        .projects()
+        .iter()
+        .filter(|project| file.starts_with(project))
+        .max_by_key(|project| project.components().count());
+    file.ancestors().skip(1).take_while(move |folder| {
+        project.is_some_and(|project| folder.starts_with(project) && *folder != project)
+    })
 }
 
 fn file_name(path: &Path) -> String {

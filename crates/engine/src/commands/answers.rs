@@ -1,0 +1,314 @@
+//! What each command that answers itself says or does.
+
+use crate::session::SessionHandle;
+use lathe_protocol::permission::PermissionMode;
+use lathe_protocol::record::{Fact, Record};
+use lathe_session::export::ExportFormat;
+use serde_json::{Map, Value};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+/// What came with this version.
+const CHANGES: &str = include_str!("../../../../CHANGELOG.md");
+/// Lines of a difference that are shown.
+const MOST_LINES: usize = 400;
+
+/// What someone without a terminal is told, with the way that there is instead.
+pub(super) fn needs_terminal(name: &str) -> String {
+    let instead = match name {
+        "resume" => " Start with --resume or --continue instead.",
+        "fork" => " Start with --resume and --fork-session instead.",
+        "login" | "logout" => {
+            " The key comes from ANTHROPIC_API_KEY or apiKeyHelper in settings.json."
+        }
+        "statusline" => " Set statusLine in settings.json instead.",
+        "theme" | "vim" => " Set it with `lathe config set` instead.",
+        _ => "",
+    };
+    format!("/{name} needs a terminal.{instead}")
+}
+
+impl SessionHandle {
+    pub(super) async fn answer(&self, name: &str, arguments: &str) -> Result<String, String> {
+        Ok(match name {
+            "help" => return self.help_text(arguments),
+            "context" => self.context_text(),
+            "cost" => self.cost_text(),
+            "stats" => self.stats_text(),
+            "config" => return self.config_text(arguments),
+            "model" => self.model_text(arguments),
+            "fallback" => self.fallback_text(),
+            "effort" => return self.effort_text(arguments),
+            "permissions" => self.permissions_text(),
+            "mode" => return self.mode_text(arguments),
+            "plan" => return self.mode_text("plan"),
+            "sandbox" => self.setting_text("sandbox", "The sandbox follows its defaults."),
+            "hooks" => self.hooks_text(),
+            "mcp" => self.servers_text(),
+            "agents" => self.agents_text(),
+            "skills" => self.skills_text(),
+            "plugin" => self.plugins_text(),
+            "tools" => self.tool_names().join(", "),
+            "memory" => self.memory_text(),
+            "output-style" => return self.style_text(arguments),
+            "rename" => return self.rename_text(arguments),
+            "tag" => return self.tag_text(arguments),
+            "diff" => return self.diff_text().await,
+            "export" => return self.export_text(arguments).await,
+            "add-dir" => return self.add_folder_text(arguments),
+            "cd" => return self.change_folder_text(arguments),
+            "tasks" => self.tasks_text(),
+            "todos" => self.todos_text(),
+            "status" => self.status_text(),
+            "doctor" => self.doctor_text(),
+            "version" => format!("lathe {}", env!("CARGO_PKG_VERSION")),
+            "release-notes" => release_notes(),
+            "reload-skills" => {
+                self.reload_extensions(None);
+                format!("Read again. {}", counted(self.skills().len(), "skill"))
+            }
+            other => return Err(needs_terminal(other)),
+        })
+    }
+
+    fn model_text(&self, arguments: &str) -> String {
+        if arguments.is_empty() {
+            let known: Vec<String> = self
+                .models()
+                .into_iter()
+                .map(|(name, words)| format!("  {name}: {words}"))
+                .collect();
+            return format!("The model is {}.\n{}", self.model(), known.join("\n"));
+        }
+        let name = Some(arguments).filter(|name| *name != "default");
+        format!("The model is now {}.", self.set_model(name))
+    }
+
+    fn fallback_text(&self) -> String {
+        self.setting_text("fallbackModel", "No model takes over when the first is overloaded (fallbackModel in settings.json, or --fallback-model).")
+    }
+
+    fn effort_text(&self, arguments: &str) -> Result<String, String> {
+        let tokens = match arguments {
+            "" => {
+                return Ok(match self.effort() {
+                    Some(effort) => format!("The effort is {effort}."),
+                    None => "The effort is the model's own. /effort <tokens> bounds its thinking, /effort off switches it off.".to_owned(),
+                });
+            }
+            "off" => Some(0),
+            "default" => None,
+            number => Some(number.replace(['_', ','], "").parse::<u32>().map_err(|_| {
+                format!("/effort: {number:?} is no number of tokens; also: off, default")
+            })?),
+        };
+        self.set_max_thinking_tokens(tokens);
+        Ok(match tokens {
+            None => "Thinking is as the session began.".to_owned(),
+            Some(0) => "Thinking is off.".to_owned(),
+            Some(tokens) => format!("Thinking may take {tokens} tokens."),
+        })
+    }
+
+    fn mode_text(&self, arguments: &str) -> Result<String, String> {
+        if arguments.is_empty() {
+            let modes: Vec<&str> = PermissionMode::ALL.iter().map(|mode| mode.name()).collect();
+            return Ok(format!(
+                "The permission mode is {}. Modes: {}.",
+                self.permission_mode().name(),
+                modes.join(", ")
+            ));
+        }
+        let mode: PermissionMode = arguments.parse().map_err(|error| format!("{error}"))?;
+        self.set_permission_mode(mode)
+            .map_err(|error| error.to_string())?;
+        Ok(format!("The permission mode is now {}.", mode.name()))
+    }
+
+    fn config_text(&self, arguments: &str) -> Result<String, String> {
+        let settings = self.settings();
+        let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
+        if arguments.is_empty() {
+            return Ok(pretty(&settings));
+        }
+        if let Some((key, value)) = arguments.split_once('=') {
+            let value = value.trim();
+            let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
+            let mut changes = Map::new();
+            changes.insert(key.trim().to_owned(), value);
+            self.change_flag_settings(&changes)?;
+            return Ok(format!(
+                "{} is set for this session. `lathe config set` keeps it.",
+                key.trim()
+            ));
+        }
+        let pointer = format!("/{}", arguments.replace('.', "/"));
+        settings
+            .pointer(&pointer)
+            .map(pretty)
+            .ok_or_else(|| format!("{arguments} is not set."))
+    }
+
+    /// A setting, or what holds without it.
+    fn setting_text(&self, key: &str, otherwise: &str) -> String {
+        match self.settings().get(key) {
+            Some(value) => format!(
+                "{key}: {}",
+                serde_json::to_string_pretty(value).unwrap_or_default()
+            ),
+            None => otherwise.to_owned(),
+        }
+    }
+
+    fn style_text(&self, arguments: &str) -> Result<String, String> {
+        if !arguments.is_empty() {
+            let name = self.set_output_style(arguments)?;
+            return Ok(format!(
+                "The output style is {name} from the next turn on. outputStyle in settings.json keeps it."
+            ));
+        }
+        let (styles, chosen) = self.output_styles();
+        let lines: Vec<String> = styles
+            .iter()
+            .map(|style| {
+                let mark = if style.name == chosen { "*" } else { " " };
+                format!("{mark} {}: {}", style.name, style.description)
+            })
+            .collect();
+        Ok(lines.join("\n"))
+    }
+
+    fn rename_text(&self, arguments: &str) -> Result<String, String> {
+        if arguments.is_empty() {
+            return Err("/rename: which title?".to_owned());
+        }
+        self.rename(arguments);
+        Ok(format!("The session is called {arguments:?} now."))
+    }
+
+    fn tag_text(&self, arguments: &str) -> Result<String, String> {
+        let is_tag = !arguments.is_empty() && !arguments.contains(char::is_whitespace);
+        if !is_tag {
+            return Err("/tag: which tag? One word.".to_owned());
+        }
+        self.shared.transcript.append(Record::Fact(Fact::Tag {
+            tag: arguments.to_owned(),
+            session_id: self.shared.session_id,
+        }));
+        Ok(format!("The session has the tag {arguments:?} now."))
+    }
+
+    async fn diff_text(&self) -> Result<String, String> {
+        let folder = self.working_folder();
+        let status = git(&folder, &["status", "--short"]).await?;
+        if status.trim().is_empty() {
+            return Ok("Nothing has changed.".to_owned());
+        }
+        // A repository without a commit has nothing to compare with.
+        let difference = git(&folder, &["diff", "HEAD"]).await.unwrap_or_default();
+        let lines: Vec<&str> = difference.lines().collect();
+        let shown = lines[..lines.len().min(MOST_LINES)].join("\n");
+        let rest = match lines.len().saturating_sub(MOST_LINES) {
+            0 => String::new(),
+            more => format!("\n({more} more lines)"),
+        };
+        Ok(format!("{status}\n{shown}{rest}"))
+    }
+
+    async fn export_text(&self, arguments: &str) -> Result<String, String> {
+        let transcript = self.transcript().to_owned();
+        let name = if arguments.is_empty() {
+            let id = self.shared.session_id.to_string();
+            format!("conversation-{}.md", id.chars().take(8).collect::<String>())
+        } else {
+            arguments.to_owned()
+        };
+        let target = self.resolve_path(&name);
+        let format = match target.extension().and_then(|extension| extension.to_str()) {
+            Some("json") => ExportFormat::Json,
+            Some("txt") => ExportFormat::Text,
+            _ => ExportFormat::Markdown,
+        };
+        self.shared
+            .transcript
+            .flush()
+            .await
+            .map_err(|error| error.to_string())?;
+        let written = tokio::task::spawn_blocking(move || {
+            let info = lathe_session::store::info(&transcript)
+                .ok_or_else(|| "Nothing was said yet.".to_owned())?;
+            let loaded = lathe_session::load(&transcript).map_err(|error| error.to_string())?;
+            let text = lathe_session::export::export(&info, &loaded, format);
+            std::fs::write(&target, text)
+                .map_err(|error| format!("{} can't be written: {error}", target.display()))?;
+            Ok::<PathBuf, String>(target)
+        });
+        let target = written.await.map_err(|error| error.to_string())??;
+        Ok(format!("Written to {}.", target.display()))
+    }
+
+    fn add_folder_text(&self, arguments: &str) -> Result<String, String> {
+        let folder = self.folder_of("add-dir", arguments)?;
+        self.add_root(&folder);
+        Ok(format!("Work in {} is allowed now.", folder.display()))
+    }
+
+    fn change_folder_text(&self, arguments: &str) -> Result<String, String> {
+        let folder = self.folder_of("cd", arguments)?;
+        if !self.roots().iter().any(|root| folder.starts_with(root)) {
+            return Err(format!(
+                "{} is outside the folders of this session; /add-dir allows it.",
+                folder.display()
+            ));
+        }
+        (*self.shared.tools.working_folder.write()).clone_from(&folder);
+        Ok(format!("The working folder is {} now.", folder.display()))
+    }
+
+    fn folder_of(&self, command: &str, arguments: &str) -> Result<PathBuf, String> {
+        if arguments.is_empty() {
+            return Err(format!("/{command}: which folder?"));
+        }
+        let folder = self.resolve_path(arguments);
+        let folder = std::fs::canonicalize(&folder)
+            .map_err(|error| format!("{}: {error}", folder.display()))?;
+        if folder.is_dir() {
+            Ok(folder)
+        } else {
+            Err(format!("{} is not a folder.", folder.display()))
+        }
+    }
+}
+
+async fn git(folder: &Path, arguments: &[&str]) -> Result<String, String> {
+    let output = tokio::process::Command::new("git")
+        .args(["--no-pager", "-c", "core.quotepath=false"])
+        .args(arguments)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .map_err(|error| format!("git can't be run: {error}"))?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+    }
+}
+
+/// The newest part of the list of changes.
+fn release_notes() -> String {
+    let mut sections = CHANGES.split("\n## ").skip(1);
+    let newest = sections.next().unwrap_or_default().trim();
+    format!("lathe {}\n\n{newest}", env!("CARGO_PKG_VERSION"))
+}
+
+/// `1 skill`, `2 skills`.
+pub(super) fn counted(count: usize, what: &str) -> String {
+    if count == 1 {
+        format!("1 {what}.")
+    } else {
+        format!("{count} {what}s.")
+    }
+}

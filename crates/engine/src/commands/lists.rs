@@ -1,0 +1,315 @@
+//! Answers that list something.
+
+use super::answers::counted;
+use crate::session::SessionHandle;
+use lathe_extensions::{CommandKind, SkillForm};
+use lathe_protocol::display::TodoStatus;
+use serde_json::Value;
+use std::fmt::Write as _;
+
+impl SessionHandle {
+    pub(super) fn help_text(&self, arguments: &str) -> Result<String, String> {
+        let registry = self.commands();
+        let wanted = arguments.trim_start_matches('/');
+        if !wanted.is_empty() {
+            let command = registry
+                .find(wanted)
+                .ok_or_else(|| registry.unknown(wanted))?;
+            let mut text = format!(
+                "/{} {}\n{}",
+                command.name,
+                command.argument_hint.as_deref().unwrap_or_default(),
+                command.description
+            );
+            if !command.aliases.is_empty() {
+                let _ = write!(text, "\nAlso: /{}", command.aliases.join(", /"));
+            }
+            let _ = write!(text, "\nFrom: {}", command.source);
+            return Ok(text);
+        }
+        let mut text = String::new();
+        for (title, kinds) in [
+            ("Commands", &[CommandKind::Local, CommandKind::Dialog][..]),
+            ("Commands for the model", &[CommandKind::Prompt][..]),
+        ] {
+            let _ = writeln!(text, "{title}");
+            for command in registry
+                .listed()
+                .filter(|command| kinds.contains(&command.kind))
+            {
+                let note = if command.headless {
+                    ""
+                } else {
+                    " (in a terminal)"
+                };
+                let description: String = command.description.chars().take(100).collect();
+                let _ = writeln!(text, "  /{:<18} {description}{note}", command.name);
+            }
+        }
+        Ok(text.trim_end().to_owned())
+    }
+
+    pub(super) fn context_text(&self) -> String {
+        let usage = self.context_usage();
+        let window = usage.window.max(1);
+        let mut text = format!(
+            "{}: {} of {} tokens ({} %)",
+            usage.model,
+            usage.used(),
+            usage.window,
+            usage.used() * 100 / window
+        );
+        for part in usage.parts() {
+            let _ = write!(
+                text,
+                "\n  {:<20} {:>9}  {:>3} %",
+                part.name,
+                part.tokens,
+                part.tokens * 100 / window
+            );
+        }
+        for (path, scope, tokens) in &usage.instruction_files {
+            let _ = write!(text, "\n  {scope}: {} ({tokens} tokens)", path.display());
+        }
+        text
+    }
+
+    pub(super) fn cost_text(&self) -> String {
+        let totals = self.totals();
+        let mut text = format!("Total cost: ${:.4}", totals.cost_usd());
+        for (model, usage) in &totals.models {
+            let _ = write!(
+                text,
+                "\n  {model}: {} input, {} output, {} cache read, {} cache written (${:.4})",
+                usage.input_tokens,
+                usage.output_tokens,
+                usage.cache_read_input_tokens,
+                usage.cache_creation_input_tokens,
+                usage.cost_usd
+            );
+        }
+        text
+    }
+
+    pub(super) fn stats_text(&self) -> String {
+        let totals = serde_json::to_value(self.totals()).unwrap_or_default();
+        let mut text = self.cost_text();
+        for (name, value) in totals.as_object().into_iter().flatten() {
+            if let Value::Number(number) = value {
+                let _ = write!(text, "\n  {name}: {number}");
+            }
+        }
+        text
+    }
+
+    pub(super) fn permissions_text(&self) -> String {
+        let mut text = format!("Mode: {}", self.permission_mode().name());
+        for (rule, behavior, source) in self.rules() {
+            let word = |value: Result<Value, serde_json::Error>| {
+                value
+                    .ok()
+                    .and_then(|value| value.as_str().map(str::to_owned))
+                    .unwrap_or_default()
+            };
+            let behavior = word(serde_json::to_value(behavior));
+            let source = word(serde_json::to_value(source));
+            let _ = write!(text, "\n  {behavior:<6} {rule}  ({source})");
+        }
+        for root in self.roots() {
+            let _ = write!(text, "\n  folder {}", root.display());
+        }
+        text
+    }
+
+    pub(super) fn hooks_text(&self) -> String {
+        let hooks = self.hooks().list();
+        if hooks.is_empty() {
+            return "No hooks are set up.".to_owned();
+        }
+        let lines: Vec<String> = hooks
+            .iter()
+            .map(|hook| {
+                let entry = serde_json::to_value(hook).unwrap_or_default();
+                let words = |key: &str| {
+                    entry
+                        .get(key)
+                        .and_then(Value::as_str)
+                        .unwrap_or_default()
+                        .to_owned()
+                };
+                format!(
+                    "{} {} {}",
+                    words("event"),
+                    words("matcher"),
+                    entry
+                        .as_object()
+                        .into_iter()
+                        .flatten()
+                        .filter(|(key, _)| !matches!(key.as_str(), "event" | "matcher"))
+                        .map(|(key, value)| format!("{key}={value}"))
+                        .collect::<Vec<_>>()
+                        .join(" ")
+                )
+            })
+            .collect();
+        lines.join("\n")
+    }
+
+    pub(super) fn servers_text(&self) -> String {
+        let servers = self.init().mcp_servers;
+        if servers.is_empty() {
+            return "There are no MCP servers.".to_owned();
+        }
+        let lines: Vec<String> = servers
+            .iter()
+            .map(|server| {
+                let words = |key: &str| server.get(key).and_then(Value::as_str).unwrap_or_default();
+                format!("{}: {}", words("name"), words("status"))
+            })
+            .collect();
+        lines.join("\n")
+    }
+
+    pub(super) fn agents_text(&self) -> String {
+        let agents = self.agent_definitions();
+        let lines: Vec<String> = agents
+            .iter()
+            .map(|agent| format!("{} ({}): {}", agent.name, agent.source, agent.description))
+            .collect();
+        lines.join("\n")
+    }
+
+    pub(super) fn skills_text(&self) -> String {
+        let skills = self.skills();
+        let mut text = String::new();
+        for (title, form) in [
+            ("Skills", SkillForm::Skill),
+            ("Custom commands", SkillForm::Command),
+        ] {
+            let of_form: Vec<String> = skills
+                .iter()
+                .filter(|skill| skill.form == form)
+                .map(|skill| format!("  {} ({}): {}", skill.name, skill.source, skill.description))
+                .collect();
+            if !of_form.is_empty() {
+                let _ = writeln!(text, "{title}\n{}", of_form.join("\n"));
+            }
+        }
+        for problem in self.extension_problems() {
+            let _ = writeln!(text, "! {problem}");
+        }
+        text.trim_end().to_owned()
+    }
+
+    pub(super) fn plugins_text(&self) -> String {
+        let plugins = self.plugins();
+        if plugins.is_empty() {
+            return "No plugins are on. `lathe plugin` installs them.".to_owned();
+        }
+        let lines: Vec<String> = plugins
+            .iter()
+            .map(|plugin| {
+                format!(
+                    "{} {} ({})",
+                    plugin.name,
+                    plugin.version.as_deref().unwrap_or_default(),
+                    plugin.root.display()
+                )
+            })
+            .collect();
+        lines.join("\n")
+    }
+
+    pub(super) fn memory_text(&self) -> String {
+        let usage = self.context_usage();
+        if usage.instruction_files.is_empty() {
+            return "No instruction files are loaded. /init writes an AGENTS.md.".to_owned();
+        }
+        let lines: Vec<String> = usage
+            .instruction_files
+            .iter()
+            .map(|(path, scope, tokens)| format!("{scope}: {} ({tokens} tokens)", path.display()))
+            .collect();
+        lines.join("\n")
+    }
+
+    pub(super) fn tasks_text(&self) -> String {
+        let commands = self.shared.tools.shell.background().list();
+        if commands.is_empty() {
+            return "Nothing runs in the background.".to_owned();
+        }
+        let lines: Vec<String> = commands
+            .iter()
+            .map(|command| {
+                format!(
+                    "{} {:?} {}",
+                    command.id.as_str(),
+                    command.status,
+                    command.command
+                )
+            })
+            .collect();
+        lines.join("\n")
+    }
+
+    pub(super) fn todos_text(&self) -> String {
+        let todos = self.shared.tools.todos.lock();
+        if todos.is_empty() {
+            return "The task list is empty.".to_owned();
+        }
+        let lines: Vec<String> = todos
+            .iter()
+            .map(|item| {
+                let mark = match item.status {
+                    TodoStatus::Completed => "x",
+                    TodoStatus::InProgress => ">",
+                    TodoStatus::Pending => " ",
+                };
+                format!("[{mark}] {}", item.content)
+            })
+            .collect();
+        lines.join("\n")
+    }
+
+    pub(super) fn status_text(&self) -> String {
+        let (_, style) = self.output_styles();
+        let mut text = format!("lathe {}", env!("CARGO_PKG_VERSION"));
+        let facts = [
+            ("session", self.session_id().to_string()),
+            ("transcript", self.transcript().display().to_string()),
+            ("folder", self.working_folder().display().to_string()),
+            ("model", self.model()),
+            ("mode", self.permission_mode().name().to_owned()),
+            ("output style", style),
+            ("key from", self.key_source().to_owned()),
+            ("tools", self.tool_names().len().to_string()),
+            ("skills", self.skills().len().to_string()),
+            ("agents", self.agent_definitions().len().to_string()),
+        ];
+        for (name, value) in facts {
+            let _ = write!(text, "\n  {name:<13} {value}");
+        }
+        for layer in self.settings_layers() {
+            if let Some(path) = layer.get("path").and_then(Value::as_str) {
+                let _ = write!(text, "\n  {:<13} {path}", "settings");
+            }
+        }
+        text
+    }
+
+    pub(super) fn doctor_text(&self) -> String {
+        let mut text = self.status_text();
+        let mut problems: Vec<String> = self
+            .extension_problems()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        problems.extend(self.hooks().problems());
+        let _ = write!(text, "\n\n{}", counted(problems.len(), "problem"));
+        for problem in problems {
+            let _ = write!(text, "\n! {problem}");
+        }
+        text.push_str("\n`lathe doctor` checks the whole installation.");
+        text
+    }
+}

@@ -1,0 +1,154 @@
+//! Commands that answer themselves, for every face.
+//!
+//! A face asks [`SessionHandle::run_command`] what a text is. What becomes words for the model is sent as
+//! a prompt like any other (the engine fills skills and custom commands in itself); what answers itself
+//! is answered here, in plain words, from what a session knows. A terminal may show more of the same
+//! with views of its own; it finds all commands in [`SessionHandle::commands`].
+
+mod answers;
+mod lists;
+
+use crate::core::Shared;
+use crate::session::SessionHandle;
+use lathe_extensions::commands::{Invocation, parse};
+use lathe_extensions::{
+    AgentCatalog, Command, CommandKind, CommandRegistry, ExtensionSource, OutputStyles,
+    PluginContribution, Problem, SkillCatalog,
+};
+use std::sync::Arc;
+
+/// What a text is to a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CommandOutcome {
+    /// Words for the model, as they are or after the engine filled them in: send it as a prompt.
+    Prompt,
+    /// It is answered.
+    Answer(String),
+    /// It could not be done, or not here; why.
+    Refused(String),
+    /// The face should begin a new conversation.
+    Clear,
+    /// The face should have the conversation compacted, with these instructions.
+    Compact(Option<String>),
+}
+
+impl Shared {
+    fn commands(&self) -> CommandRegistry {
+        let prompts: Vec<Command> = self.mcp.prompts().iter().map(of_server).collect();
+        CommandRegistry::new(&self.extensions.skills(), &prompts)
+    }
+
+    /// The names of commands that work without a terminal.
+    pub(crate) fn command_names(&self) -> Vec<String> {
+        self.commands()
+            .listed()
+            .filter(|command| command.headless)
+            .map(|command| command.name.clone())
+            .collect()
+    }
+}
+
+/// A server's prompt as a command.
+fn of_server(prompt: &crate::mcp::control::Prompt) -> Command {
+    Command {
+        name: prompt.command.clone(),
+        aliases: Vec::new(),
+        description: prompt.description.clone(),
+        argument_hint: Some(prompt.hint()).filter(|hint| !hint.is_empty()),
+        kind: CommandKind::Prompt,
+        hidden: false,
+        while_busy: false,
+        headless: true,
+        source: ExtensionSource::Mcp(prompt.server.clone()),
+        path: None,
+    }
+}
+
+impl SessionHandle {
+    /// All commands of the session: built-in ones, skills, custom ones, plugins' and servers'.
+    #[must_use]
+    pub fn commands(&self) -> CommandRegistry {
+        self.shared.commands()
+    }
+
+    /// The skills and custom commands.
+    #[must_use]
+    pub fn skills(&self) -> Arc<SkillCatalog> {
+        self.shared.extensions.skills()
+    }
+
+    /// The agents that work can be given to.
+    #[must_use]
+    pub fn agent_definitions(&self) -> Arc<AgentCatalog> {
+        self.shared.extensions.agents()
+    }
+
+    /// The output styles, and the name of the one that counts.
+    #[must_use]
+    pub fn output_styles(&self) -> (Arc<OutputStyles>, String) {
+        let extensions = &self.shared.extensions;
+        (extensions.styles(), extensions.style_name())
+    }
+
+    /// Chooses an output style for this session; it counts from the next turn on. Gives its name.
+    ///
+    /// # Errors
+    /// In words, when there is none of that name.
+    pub fn set_output_style(&self, name: &str) -> Result<String, String> {
+        self.shared.extensions.change_style(name)
+    }
+
+    /// What plugins bring.
+    #[must_use]
+    pub fn plugins(&self) -> Vec<PluginContribution> {
+        self.shared.extensions.plugins()
+    }
+
+    /// What is wrong with files of agents, skills, commands and output styles.
+    #[must_use]
+    pub fn extension_problems(&self) -> Vec<Problem> {
+        self.shared.extensions.problems()
+    }
+
+    /// Reads agents, skills, commands and output styles again; with `plugins`, those plugins count from
+    /// now on.
+    pub fn reload_extensions(&self, plugins: Option<Vec<PluginContribution>>) {
+        match plugins {
+            Some(plugins) => self.shared.extensions.set_plugins(plugins),
+            None => self.shared.extensions.reload(),
+        }
+    }
+
+    /// Takes a text for what it is, and answers it if it is a command that answers itself. Commands that
+    /// need a terminal say so.
+    pub async fn run_command(&self, text: &str) -> CommandOutcome {
+        let Some(Invocation { name, arguments }) = parse(text) else {
+            return CommandOutcome::Prompt;
+        };
+        let registry = self.commands();
+        let Some(command) = registry.find(name) else {
+            // A server that is still being connected may bring it; the turn waits for that.
+            if name.starts_with("mcp__") {
+                return CommandOutcome::Prompt;
+            }
+            return CommandOutcome::Refused(registry.unknown(name));
+        };
+        let (name, kind) = (command.name.clone(), command.kind);
+        if kind == CommandKind::Prompt {
+            return CommandOutcome::Prompt;
+        }
+        if !command.headless {
+            return CommandOutcome::Refused(answers::needs_terminal(&name));
+        }
+        match name.as_str() {
+            "clear" => CommandOutcome::Clear,
+            "compact" => CommandOutcome::Compact(
+                Some(arguments.to_owned()).filter(|words| !words.is_empty()),
+            ),
+            _ => match self.answer(&name, arguments).await {
+                Ok(answer) => CommandOutcome::Answer(answer),
+                Err(error) => CommandOutcome::Refused(error),
+            },
+        }
+    }
+}

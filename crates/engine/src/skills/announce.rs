@@ -1,0 +1,127 @@
+//! What the model is told of skills, always at the end of the conversation.
+
+use super::Extensions;
+use crate::core::Core;
+use crate::records::reminder;
+use lathe_extensions::Skill;
+use lathe_extensions::skills::listing;
+use lathe_model::estimate;
+use lathe_protocol::record::MessageRecord;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Where a record of an announcement keeps the names, for a conversation that is taken up again.
+const NAMES: &str = "skillNames";
+
+const FIRST: &str = "Skills that you can use with the Skill tool. Use one when it fits what is asked, before you begin:";
+const LATER: &str = "Skills that can be used now, too:";
+
+/// What is to be told, and what was told then.
+struct Announcement {
+    text: String,
+    names: BTreeMap<String, String>,
+}
+
+impl Extensions {
+    /// What the model hasn't been told yet. Conditional skills wait until they are awake.
+    fn announcement(&self, window: u64) -> Option<Announcement> {
+        let skills = self.skills();
+        let mut state = self.state.lock();
+        let listed: Vec<&Skill> = skills
+            .iter()
+            .filter(|skill| skill.model_invocable)
+            .filter(|skill| !skill.is_conditional() || state.awake.contains(&skill.name))
+            .collect();
+        let new: Vec<&Skill> = listed
+            .iter()
+            .copied()
+            .filter(|skill| state.told.get(&skill.name) != Some(&skill.summary()))
+            .collect();
+        let gone: Vec<String> = state
+            .told
+            .keys()
+            .filter(|name| !listed.iter().any(|skill| skill.name == **name))
+            .cloned()
+            .collect();
+        if new.is_empty() && gone.is_empty() {
+            return None;
+        }
+        let first = state.told.is_empty();
+        let used = usize::try_from(state.told_tokens * 4).unwrap_or(usize::MAX);
+        let all = listing::budget(window);
+        // What wakes up late still gets a line each.
+        let budget = all.saturating_sub(used).max(all / 10);
+        let mut text = String::new();
+        if !new.is_empty() {
+            let head = if first { FIRST } else { LATER };
+            text = format!("{head}\n{}", listing::listing(&new, budget));
+        }
+        if !gone.is_empty() {
+            let separator = if text.is_empty() { "" } else { "\n\n" };
+            text.push_str(&format!(
+                "{separator}Skills that are no longer there: {}.",
+                gone.join(", ")
+            ));
+        }
+        for name in &gone {
+            state.told.remove(name);
+        }
+        let names: BTreeMap<String, String> = new
+            .iter()
+            .map(|skill| (skill.name.clone(), skill.summary()))
+            .collect();
+        state.told.extend(
+            names
+                .iter()
+                .map(|(name, what)| (name.clone(), what.clone())),
+        );
+        state.told_tokens += estimate::text(&text);
+        Some(Announcement { text, names })
+    }
+
+    /// Takes over what an earlier run of the session told and used.
+    pub(crate) fn replay(&self, record: &MessageRecord) {
+        if let Some(Value::Array(names)) = record.extra.get(NAMES) {
+            let skills = self.skills();
+            let mut state = self.state.lock();
+            for name in names.iter().filter_map(Value::as_str) {
+                let summary = skills.get(name).map(Skill::summary).unwrap_or_default();
+                if skills.get(name).is_some_and(Skill::is_conditional) {
+                    state.awake.insert(name.to_owned());
+                }
+                state.told.insert(name.to_owned(), summary);
+            }
+            if let Some(message) = &record.message {
+                state.told_tokens += estimate::text(&message.text());
+            }
+        }
+        self.replay_use(record);
+        if record.is_compact_boundary() {
+            self.forget_told();
+        }
+    }
+}
+
+impl Core {
+    /// Puts what is new about skills at the end of the conversation.
+    pub(crate) fn announce_skills(&mut self) {
+        if self
+            .shared
+            .registry
+            .read()
+            .find(super::tool::NAME)
+            .is_none()
+            || self.shared.permissions.is_blanket_denied(super::tool::NAME)
+        {
+            return;
+        }
+        let window = self.windows().window;
+        let Some(announcement) = self.shared.extensions.announcement(window) else {
+            return;
+        };
+        let mut record = self.records.meta(self.tip, reminder(&announcement.text));
+        let names: Vec<Value> = announcement.names.into_keys().map(Value::from).collect();
+        record.extra.insert(NAMES.into(), names.into());
+        self.append(record);
+    }
+}

@@ -1,0 +1,338 @@
+//! What users add as files, at work in a session: which agents, skills, commands and output styles there
+//! are, what the model was told of them, and what the ones in use change.
+//!
+//! - [`Extensions`] holds the catalogs. They are read beside the rest of the opening and again when a
+//!   file changes ([`watch`]).
+//! - [`announce`] tells the model of skills, always at the end of the conversation: at first all of them
+//!   within a share of the window, later what came, went or woke up.
+//! - [`using`] turns a skill into words: arguments filled in, commands run under the permission rules. A
+//!   person's `/name` and the model's `Skill` call ([`tool`]) both come through it.
+//!
+//! The rules, hooks, model and effort of a skill hold until the turn in which it was used is over.
+
+mod announce;
+pub(crate) mod tool;
+pub(crate) mod using;
+mod watch;
+
+pub(crate) use watch::watch;
+
+use lathe_extensions::{
+    AgentCatalog, OutputStyle, OutputStyles, PluginContribution, Problem, Skill, SkillCatalog,
+    SkillForm, Sources, output_style,
+};
+use lathe_hooks::SourceHandle;
+use lathe_settings::schema::Effort;
+use lathe_settings::{Places, Source, Trust};
+use parking_lot::{Mutex, RwLock};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What a session is opened with, as far as it concerns extensions.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ExtensionOptions {
+    pub(crate) sources: Sources,
+    /// Agents of the command line and the host, weakest first.
+    pub(crate) agents: Vec<Value>,
+    /// The only skills that count; `None` is all.
+    pub(crate) only_skills: Option<Vec<String>>,
+}
+
+impl ExtensionOptions {
+    pub(crate) fn new(
+        places: &Places,
+        trust: &Trust,
+        setting_sources: Option<&[Source]>,
+        added_folders: Vec<PathBuf>,
+        plugins: Vec<PluginContribution>,
+    ) -> Self {
+        Self {
+            sources: Sources::new(places, trust, setting_sources)
+                .with_added_folders(added_folders)
+                .with_plugins(plugins),
+            ..Self::default()
+        }
+    }
+}
+
+/// The extensions of a conversation. The catalogs are the session's; what was told and used is its own.
+pub(crate) struct Extensions {
+    common: Arc<Common>,
+    state: Mutex<State>,
+}
+
+struct Common {
+    options: RwLock<ExtensionOptions>,
+    agents: RwLock<Arc<AgentCatalog>>,
+    skills: RwLock<Arc<SkillCatalog>>,
+    styles: RwLock<Arc<OutputStyles>>,
+    /// The output style that counts, and whether the prompt doesn't say so yet.
+    style: Mutex<(String, bool)>,
+}
+
+/// What was told and what is in use.
+#[derive(Default)]
+struct State {
+    /// What the model was told of each skill.
+    told: BTreeMap<String, String>,
+    /// Skills that a touched file woke.
+    awake: BTreeSet<String>,
+    /// Uses, oldest first; each skill once.
+    used: Vec<Use>,
+    /// Rules that hold until the turn is over.
+    rules: Vec<String>,
+    hooks: Vec<(String, SourceHandle)>,
+    model: Option<String>,
+    effort: Option<Effort>,
+    /// A skill that the person asked for and the model may therefore use.
+    asked_for: Option<String>,
+    /// Tokens of what was told.
+    told_tokens: u64,
+}
+
+/// A use of a skill.
+#[derive(Debug, Clone)]
+struct Use {
+    name: String,
+    text: String,
+}
+
+impl Extensions {
+    /// Reads everything. Takes a while with many files: meant for a thread of its own.
+    pub(crate) fn load(options: ExtensionOptions) -> Self {
+        let catalogs = Catalogs::load(&options);
+        Self {
+            common: Arc::new(Common {
+                options: RwLock::new(options),
+                agents: RwLock::new(Arc::new(catalogs.agents)),
+                skills: RwLock::new(Arc::new(catalogs.skills)),
+                styles: RwLock::new(Arc::new(catalogs.styles)),
+                style: Mutex::new((output_style::DEFAULT.to_owned(), false)),
+            }),
+            state: Mutex::default(),
+        }
+    }
+
+    /// The same catalogs for a conversation inside this one.
+    pub(crate) fn for_inner(&self) -> Arc<Self> {
+        Arc::new(Self {
+            common: self.common.clone(),
+            state: Mutex::default(),
+        })
+    }
+
+    /// Reads everything again.
+    pub(crate) fn reload(&self) {
+        let options = self.common.options.read().clone();
+        let catalogs = Catalogs::load(&options);
+        *self.common.agents.write() = Arc::new(catalogs.agents);
+        *self.common.skills.write() = Arc::new(catalogs.skills);
+        *self.common.styles.write() = Arc::new(catalogs.styles);
+    }
+
+    /// Takes other plugins and reads everything again.
+    pub(crate) fn set_plugins(&self, plugins: Vec<PluginContribution>) {
+        self.common.options.write().sources.plugins = plugins;
+        self.reload();
+    }
+
+    pub(crate) fn agents(&self) -> Arc<AgentCatalog> {
+        self.common.agents.read().clone()
+    }
+
+    pub(crate) fn skills(&self) -> Arc<SkillCatalog> {
+        self.common.skills.read().clone()
+    }
+
+    pub(crate) fn styles(&self) -> Arc<OutputStyles> {
+        self.common.styles.read().clone()
+    }
+
+    pub(crate) fn plugins(&self) -> Vec<PluginContribution> {
+        self.common.options.read().sources.plugins.clone()
+    }
+
+    /// What is wrong with files.
+    pub(crate) fn problems(&self) -> Vec<Problem> {
+        let mut problems = self.agents().problems.clone();
+        problems.extend(self.skills().problems.iter().cloned());
+        problems.extend(self.styles().problems.iter().cloned());
+        problems
+    }
+
+    /// The problems in a line or two, for when a session begins.
+    pub(crate) fn remarks(&self) -> Vec<String> {
+        const SHOWN: usize = 5;
+        let problems = self.problems();
+        let mut remarks: Vec<String> = problems
+            .iter()
+            .take(SHOWN)
+            .map(ToString::to_string)
+            .collect();
+        if problems.len() > SHOWN {
+            remarks.push(format!(
+                "{} more problems with agents, skills and commands; `lathe skills validate` and `lathe agents validate` name them",
+                problems.len() - SHOWN
+            ));
+        }
+        remarks
+    }
+
+    /// The names of the skills, as faces are told of them.
+    pub(crate) fn skill_names(&self) -> Vec<String> {
+        let skills = self.skills();
+        skills
+            .iter()
+            .filter(|skill| skill.form == SkillForm::Skill)
+            .map(|skill| skill.name.clone())
+            .collect()
+    }
+
+    /// The name of the output style that counts.
+    pub(crate) fn style_name(&self) -> String {
+        self.common.style.lock().0.clone()
+    }
+
+    /// Chooses the style that settings name. One that isn't there is the default, and that is said.
+    pub(crate) fn choose_style(
+        &self,
+        wanted: Option<&str>,
+        remarks: &mut Vec<String>,
+    ) -> OutputStyle {
+        let styles = self.styles();
+        let wanted = wanted.unwrap_or(output_style::DEFAULT);
+        let found = styles.get(wanted).or_else(|| {
+            remarks.push(format!(
+                "outputStyle: there is no style {wanted:?}; styles: {}",
+                styles.names().join(", ")
+            ));
+            styles.get(output_style::DEFAULT)
+        });
+        match found {
+            Some(style) => {
+                self.common.style.lock().0.clone_from(&style.name);
+                style.clone()
+            }
+            None => OutputStyle::default(),
+        }
+    }
+
+    /// Changes the style of a running session; it counts from the next turn on.
+    ///
+    /// # Errors
+    /// In words, when there is none of that name.
+    pub(crate) fn change_style(&self, name: &str) -> Result<String, String> {
+        let styles = self.styles();
+        let Some(style) = styles.get(name) else {
+            return Err(format!(
+                "There is no output style {name:?}. Styles: {}.",
+                styles.names().join(", ")
+            ));
+        };
+        *self.common.style.lock() = (style.name.clone(), true);
+        Ok(style.name.clone())
+    }
+
+    /// The style that was changed to since the prompt was written.
+    fn changed_style(&self) -> Option<OutputStyle> {
+        let mut style = self.common.style.lock();
+        if !std::mem::take(&mut style.1) {
+            return None;
+        }
+        self.styles().get(&style.0).cloned()
+    }
+
+    /// The folders that are watched.
+    fn watched(&self) -> Vec<PathBuf> {
+        use lathe_extensions::Kind;
+        let options = self.common.options.read();
+        [
+            Kind::Agents,
+            Kind::Skills,
+            Kind::Commands,
+            Kind::OutputStyles,
+        ]
+        .into_iter()
+        .flat_map(|kind| options.sources.folders(kind))
+        .map(|folder| folder.path)
+        .collect()
+    }
+
+    /// Files were touched: looks for skills beside them and wakes those that wait for them.
+    pub(crate) fn touched(&self, paths: &[PathBuf]) {
+        for path in paths {
+            self.look_beside(path);
+            let skills = self.skills();
+            let mut state = self.state.lock();
+            for skill in skills.iter().filter(|skill| skill.is_conditional()) {
+                if !state.awake.contains(&skill.name) && skill.covers(path) {
+                    state.awake.insert(skill.name.clone());
+                }
+            }
+        }
+    }
+
+    fn look_beside(&self, path: &Path) {
+        let options = self.common.options.read();
+        if !self.skills().is_new_place(path, &options.sources) {
+            return;
+        }
+        let mut skills = self.common.skills.write();
+        let catalog = Arc::make_mut(&mut *skills);
+        if !catalog.discover(path, &options.sources).is_empty() {
+            keep_only(catalog, options.only_skills.as_deref());
+        }
+    }
+
+    /// What is in use, for a compaction: the newest first, each within its share.
+    pub(crate) fn restored(&self) -> Vec<String> {
+        using::restored(&self.state.lock().used)
+    }
+
+    /// The conversation was compacted: what was told is gone.
+    pub(crate) fn forget_told(&self) {
+        let mut state = self.state.lock();
+        state.told.clear();
+        state.told_tokens = 0;
+    }
+
+    /// Tokens that the listing of skills takes.
+    pub(crate) fn told_tokens(&self) -> u64 {
+        self.state.lock().told_tokens
+    }
+
+    /// The model and effort that a skill in use wants.
+    pub(crate) fn choices(&self) -> (Option<String>, Option<Effort>) {
+        let state = self.state.lock();
+        (state.model.clone(), state.effort)
+    }
+}
+
+struct Catalogs {
+    agents: AgentCatalog,
+    skills: SkillCatalog,
+    styles: OutputStyles,
+}
+
+impl Catalogs {
+    fn load(options: &ExtensionOptions) -> Self {
+        let mut skills = SkillCatalog::load(&options.sources);
+        keep_only(&mut skills, options.only_skills.as_deref());
+        Self {
+            agents: AgentCatalog::load(&options.sources, &options.agents),
+            skills,
+            styles: OutputStyles::load(&options.sources),
+        }
+    }
+}
+
+/// A host names the skills that count; commands always do.
+fn keep_only(catalog: &mut SkillCatalog, only: Option<&[String]>) {
+    if let Some(names) = only {
+        catalog.retain(|skill: &Skill| {
+            skill.form == SkillForm::Command || names.contains(&skill.name)
+        });
+    }
+}

@@ -1,0 +1,220 @@
+//! The tool by which the model uses a skill.
+
+use super::using::Invoker;
+use crate::core::Shared;
+use lathe_extensions::{ExtensionSource, Skill};
+use lathe_protocol::display::Display;
+use lathe_protocol::permission::Subject;
+use lathe_tools::host::{AgentOrder, AgentReport, AgentStatus};
+use lathe_tools::{
+    CallContext, CallTraits, Tool, ToolContext, ToolError, ToolOutput, ToolRegistry,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use std::sync::{Arc, Weak};
+
+/// The tool's name.
+pub(crate) const NAME: &str = "Skill";
+
+/// Uses a skill.
+pub(crate) struct SkillTool {
+    shared: Weak<Shared>,
+}
+
+/// Adds the tool to a list. It does nothing until [`bind`] gives it its conversation.
+pub(crate) fn offer(registry: &mut ToolRegistry) {
+    registry.add(SkillTool {
+        shared: Weak::new(),
+    });
+}
+
+/// Gives the tool of a conversation, where it has one, that conversation.
+pub(crate) fn bind(shared: &Arc<Shared>) {
+    let mut registry = shared.registry.write();
+    if registry.find(NAME).is_none() {
+        return;
+    }
+    let tool = SkillTool {
+        shared: Arc::downgrade(shared),
+    };
+    registry.retain(|tool| tool.name() != NAME);
+    registry.add(tool);
+}
+
+/// Which skill, and what for.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct Input {
+    /// The skill's name, as it was listed.
+    skill: String,
+    /// What would be typed after `/name`.
+    #[serde(default)]
+    args: Option<String>,
+}
+
+impl SkillTool {
+    fn shared(&self) -> Result<Arc<Shared>, ToolError> {
+        self.shared
+            .upgrade()
+            .ok_or_else(|| ToolError::failed("There are no skills in this conversation."))
+    }
+
+    /// The skill, if the model may use it.
+    fn find(shared: &Shared, name: &str) -> Result<Skill, ToolError> {
+        let skills = shared.extensions.skills();
+        let name = name.trim().trim_start_matches('/');
+        let Some(skill) = skills.get(name) else {
+            let usable: Vec<&str> = skills
+                .iter()
+                .filter(|skill| skill.model_invocable)
+                .map(|skill| skill.name.as_str())
+                .collect();
+            let near = lathe_settings::nearest::nearest(name, usable.iter().copied());
+            return Err(ToolError::invalid(match near {
+                Some(near) => format!("There is no skill {name}. Did you mean {near}?"),
+                None if usable.len() <= 30 => {
+                    format!("There is no skill {name}. Skills: {}.", usable.join(", "))
+                }
+                None => format!("There is no skill {name}."),
+            }));
+        };
+        if !skill.model_invocable && !shared.extensions.is_asked_for(&skill.name) {
+            return Err(ToolError::invalid(format!(
+                "The skill {name} is only for people to use, as /{name}. Tell the person about it if it would help."
+            )));
+        }
+        Ok(skill.clone())
+    }
+}
+
+impl Tool for SkillTool {
+    type Input = Input;
+
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn aliases(&self) -> &'static [&'static str] {
+        &["SlashCommand"]
+    }
+
+    fn description(&self) -> &'static str {
+        include_str!("../../prompts/skill.md").trim_ascii_end()
+    }
+
+    fn field_aliases(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("name", "skill"),
+            ("command", "skill"),
+            ("arguments", "args"),
+        ]
+    }
+
+    fn traits(&self, _: &Input) -> CallTraits {
+        CallTraits {
+            concurrency_safe: false,
+            ..CallTraits::READS
+        }
+    }
+
+    fn subject(&self, input: &Input, _: &ToolContext) -> Subject {
+        let found = self
+            .shared()
+            .and_then(|shared| Ok((Self::find(&shared, &input.skill)?, shared)));
+        let (name, harmless) = match found {
+            // Words alone are harmless; what allows or hooks into something is a person's decision,
+            // unless the person asked for it a moment ago.
+            Ok((skill, shared)) => (
+                skill.name.clone(),
+                skill.source == ExtensionSource::Builtin
+                    || shared.extensions.is_asked_for(&skill.name)
+                    || (skill.allowed_tools.is_empty() && skill.hooks.is_empty()),
+            ),
+            Err(_) => (input.skill.clone(), false),
+        };
+        Subject::Named { name, harmless }
+    }
+
+    fn activity(&self, input: &Input) -> String {
+        format!("Using the skill {}", input.skill)
+    }
+
+    async fn validate(&self, input: &Input, _: &ToolContext) -> Result<(), ToolError> {
+        Self::find(&*self.shared()?, &input.skill).map(|_| ())
+    }
+
+    fn result_limit(&self) -> Option<usize> {
+        None
+    }
+
+    async fn call(&self, input: Input, context: CallContext) -> Result<ToolOutput, ToolError> {
+        let shared = self.shared()?;
+        let skill = Self::find(&shared, &input.skill)?;
+        let arguments = input.args.unwrap_or_default();
+        let text = shared
+            .skill_text(
+                &skill,
+                &arguments,
+                Invoker::Model,
+                context.turn,
+                &context.cancel,
+            )
+            .await
+            .map_err(ToolError::failed)?;
+        if skill.fork {
+            return in_agent(&skill, text, context).await;
+        }
+        let structured = json!({"success": true, "commandName": skill.name});
+        let display = Display::Text {
+            text: format!("The skill {} is in use.", skill.name),
+        };
+        Ok(ToolOutput::new(text, structured, display))
+    }
+}
+
+/// Runs a skill in an agent of its own and gives what it said.
+async fn in_agent(
+    skill: &Skill,
+    text: String,
+    context: CallContext,
+) -> Result<ToolOutput, ToolError> {
+    let host = context.session.needs_host(NAME)?;
+    let order = AgentOrder {
+        description: format!("Skill {}", skill.name),
+        prompt: text,
+        agent_type: skill.agent.clone(),
+        model: skill.model.clone(),
+        background: Some(false),
+        ..AgentOrder::default()
+    };
+    match host.run_agent(order, context).await? {
+        AgentReport::Finished(task) => {
+            let display = Display::Text {
+                text: task.result.clone(),
+            };
+            let structured = json!({
+                "success": task.status == AgentStatus::Completed, "commandName": skill.name,
+                "status": "forked", "agentId": task.id, "result": task.result,
+            });
+            let mut output = ToolOutput::new(
+                format!(
+                    "The skill {} ran in an agent. It says:\n{}",
+                    skill.name, task.result
+                ),
+                structured,
+                display,
+            );
+            output.is_error = task.status != AgentStatus::Completed;
+            Ok(output)
+        }
+        AgentReport::Started(task) => Ok(ToolOutput::new(
+            format!(
+                "The skill {} goes on in the background as {}; you are told when it ends.",
+                skill.name,
+                task.id.as_str()
+            ),
+            json!({"success": true, "commandName": skill.name, "status": "background", "agentId": task.id}),
+            Display::None,
+        )),
+    }
+}

@@ -1,0 +1,380 @@
+//! Using a skill: its words with everything filled in, and what holds while it is in use.
+
+use super::{Extensions, Use};
+use crate::call::{CallEnvironment, Stage};
+use crate::core::{Core, Shared, Turn};
+use crate::records::reminder;
+use lathe_extensions::commands::{self, Invocation};
+use lathe_extensions::expand::{Segment, expand};
+use lathe_extensions::{ExtensionSource, Skill};
+use lathe_hooks::HookSource;
+use lathe_model::estimate;
+use lathe_permissions::Rule;
+use lathe_protocol::content::{ContentBlock, ToolUseBlock};
+use lathe_protocol::event::NoticeLevel;
+use lathe_protocol::ids::{RecordId, ToolUseId};
+use lathe_protocol::permission::{Behavior, RuleSource};
+use lathe_protocol::record::{MessageRecord, RecordMessage};
+use serde_json::json;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// Where the record of a person's use keeps what was used.
+const USE: &str = "skillUse";
+/// Tokens of one skill that come back after a compaction, and of all of them.
+const TOKENS_PER_SKILL: u64 = 5_000;
+const TOKENS_IN_ALL: u64 = 25_000;
+
+/// Who uses a skill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Invoker {
+    /// A person, by `/name`.
+    Person,
+    /// The model, by the Skill tool.
+    Model,
+}
+
+impl Shared {
+    /// The words of a skill with everything filled in. What it allows, hooks into and chooses holds from
+    /// now on until the turn is over.
+    ///
+    /// # Errors
+    /// In words, when its file can't be read any more.
+    pub(crate) async fn skill_text(
+        self: &Arc<Self>,
+        skill: &Skill,
+        arguments: &str,
+        invoker: Invoker,
+        turn: RecordId,
+        cancel: &CancellationToken,
+    ) -> Result<String, String> {
+        let body = skill.body().map_err(|problem| problem.to_string())?;
+        // What comes with Lathe may be used by the model without a question, so its rules are for
+        // people who ask for it themselves.
+        if invoker == Invoker::Person || skill.source != ExtensionSource::Builtin {
+            self.allow_for(skill);
+        }
+        if !skill.hooks.is_empty() {
+            self.add_hooks_of(skill);
+        }
+        if !skill.fork {
+            let mut state = self.extensions.state.lock();
+            if let Some(model) = &skill.model {
+                state.model = Some(self.catalog.resolve(model).id);
+            }
+            state.effort = skill.effort.or(state.effort);
+        }
+        let session_id = self.session_id.to_string();
+        let segments = expand(&body, &skill.values(arguments, &session_id));
+        let mut text = String::new();
+        if let Some(folder) = &skill.folder {
+            text.push_str(&format!(
+                "Base directory for this skill: {}\n\n",
+                folder.display()
+            ));
+        }
+        for segment in segments {
+            match segment {
+                Segment::Text(words) => text.push_str(&words),
+                Segment::Shell { command, written } => {
+                    if skill.trusted && !matches!(skill.source, ExtensionSource::Mcp(_)) {
+                        text.push_str(&self.command_output(&command, turn, cancel).await);
+                    } else {
+                        text.push_str(&written);
+                    }
+                }
+            }
+        }
+        let text = text.trim_end().to_owned();
+        self.extensions.note_use(&skill.name, &text);
+        Ok(text)
+    }
+
+    /// The rules of a skill hold as allowed. Deny and ask rules stay stronger.
+    fn allow_for(&self, skill: &Skill) {
+        for text in &skill.allowed_tools {
+            let parsed = lathe_permissions::parse_rule_list(text);
+            for rule in parsed {
+                let added = rule.and_then(|rule| {
+                    let context = self.permissions.snapshot();
+                    let anchors = context.anchors(RuleSource::Command);
+                    Rule::new(rule, Behavior::Allow, RuleSource::Command, &anchors)
+                });
+                match added {
+                    Ok(rule) => {
+                        self.extensions.state.lock().rules.push(rule.text());
+                        self.permissions
+                            .update_context(|context| context.rules.add(rule));
+                    }
+                    Err(error) => self.events.notice(
+                        NoticeLevel::Warning,
+                        format!("{}: allowed-tools: {error}", skill.name),
+                    ),
+                }
+            }
+        }
+    }
+
+    fn add_hooks_of(&self, skill: &Skill) {
+        let mut state = self.extensions.state.lock();
+        if state.hooks.iter().any(|(name, _)| *name == skill.name) {
+            return;
+        }
+        let source = HookSource::Skill(skill.name.clone());
+        let (handle, problems) =
+            self.hooks
+                .registry
+                .add(&source, skill.folder.as_deref(), &skill.hooks);
+        state.hooks.push((skill.name.clone(), handle));
+        for problem in problems {
+            self.events.notice(NoticeLevel::Warning, problem);
+        }
+    }
+
+    /// What a command of a skill prints. It goes the way of every call: hooks, rules, a question where
+    /// someone can answer. What may not run is said in its place.
+    async fn command_output(
+        self: &Arc<Self>,
+        command: &str,
+        turn: RecordId,
+        cancel: &CancellationToken,
+    ) -> String {
+        let environment = Arc::new(CallEnvironment {
+            registry: self.registry.read().clone(),
+            tools: self.tools.clone(),
+            permissions: self.permissions.clone(),
+            hooks: self.hooks.clone(),
+            questions: self.questions.clone(),
+            events: self.events.clone(),
+            turn,
+            agent_id: self.hooks.agent.as_ref().map(|(id, _)| id.clone()),
+            backgrounds: self.backgrounds.clone(),
+            undo: self.undo.clone(),
+        });
+        let block = ToolUseBlock {
+            id: ToolUseId::from(format!("skill-{}", RecordId::random())),
+            name: "Bash".to_owned(),
+            input: json!({"command": command, "description": "Command of a skill"}),
+            extra: lathe_protocol::Extra::new(),
+        };
+        let incoming = environment.prepare(&block, None);
+        let result = match incoming.stage {
+            Stage::Ready(call) => environment.run(block.id, call, cancel.child_token()).await,
+            Stage::Refused(result) => *result,
+        };
+        let text = result.content.text();
+        if result.denial.is_some() {
+            format!("[`{command}` was not run: {}]", text.trim())
+        } else {
+            text.trim_end().to_owned()
+        }
+    }
+
+    /// The turn is over: what skills allowed, hooked into and chose ends with it.
+    pub(crate) fn end_skills(&self) {
+        let mut state = self.extensions.state.lock();
+        state.model = None;
+        state.effort = None;
+        state.asked_for = None;
+        let rules = std::mem::take(&mut state.rules);
+        if !rules.is_empty() {
+            self.permissions.update_context(|context| {
+                context.rules.retain(|rule| {
+                    rule.source != RuleSource::Command || !rules.contains(&rule.text())
+                });
+            });
+        }
+        for (_, handle) in std::mem::take(&mut state.hooks) {
+            self.hooks.registry.remove(handle);
+        }
+    }
+}
+
+impl Extensions {
+    fn note_use(&self, name: &str, text: &str) {
+        let mut state = self.state.lock();
+        state.used.retain(|used| used.name != name);
+        state.used.push(Use {
+            name: name.to_owned(),
+            text: text.to_owned(),
+        });
+    }
+
+    /// A person asked for a skill that runs in an agent; the model may start it.
+    fn ask_for(&self, name: &str) {
+        self.state.lock().asked_for = Some(name.to_owned());
+    }
+
+    pub(crate) fn is_asked_for(&self, name: &str) -> bool {
+        self.state.lock().asked_for.as_deref() == Some(name)
+    }
+
+    /// Takes over which skills an earlier run of the session used.
+    pub(super) fn replay_use(&self, record: &MessageRecord) {
+        if record.is_compact_boundary() {
+            self.state.lock().used.clear();
+        }
+        let mut uses: Vec<(String, String)> = Vec::new();
+        let words = |value: Option<&serde_json::Value>| {
+            value
+                .and_then(serde_json::Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        if let Some(used) = record.extra.get(USE) {
+            uses.push((words(used.get("name")), words(used.get("arguments"))));
+        }
+        if let Some(RecordMessage::Assistant(message)) = &record.message {
+            for call in message.content.iter().filter_map(ContentBlock::as_tool_use) {
+                if call.name == super::tool::NAME {
+                    uses.push((
+                        words(call.input.get("skill")),
+                        words(call.input.get("args")),
+                    ));
+                }
+            }
+        }
+        let skills = self.skills();
+        for (name, arguments) in uses {
+            if let Some(skill) = skills.get(&name).filter(|skill| !skill.fork)
+                && let Ok(body) = skill.body()
+            {
+                let segments = expand(&body, &skill.values(&arguments, ""));
+                self.note_use(&name, &lathe_extensions::expand::without_running(&segments));
+            }
+        }
+    }
+}
+
+/// What comes back after a compaction.
+pub(super) fn restored(used: &[Use]) -> Vec<String> {
+    let mut left = TOKENS_IN_ALL;
+    let mut texts = Vec::new();
+    for used in used.iter().rev() {
+        let most = TOKENS_PER_SKILL.min(left);
+        let tokens = estimate::text(&used.text);
+        let text = if tokens <= most {
+            used.text.clone()
+        } else {
+            let characters = usize::try_from(most * 3).unwrap_or(usize::MAX);
+            let cut: String = used.text.chars().take(characters).collect();
+            format!("{cut}\n[The rest was left out; use the skill again to see it.]")
+        };
+        left = left.saturating_sub(tokens.min(most));
+        texts.push(format!(
+            "The skill {} was used before; it said:\n{text}",
+            used.name
+        ));
+        if left == 0 {
+            break;
+        }
+    }
+    texts.reverse();
+    texts
+}
+
+impl Core {
+    /// A person's `/name`, as words for the model: they are put after the prompt. Gives them where the
+    /// prompt was a command.
+    pub(crate) async fn expand_command(&mut self, text: &str, turn: &Turn) -> Option<String> {
+        let Invocation { name, arguments } = commands::parse(text)?;
+        let skills = self.shared.extensions.skills();
+        if let Some(skill) = skills.get(name).filter(|skill| skill.user_invocable) {
+            return self.use_for_person(skill, arguments, turn).await;
+        }
+        None
+    }
+
+    async fn use_for_person(
+        &mut self,
+        skill: &Skill,
+        arguments: &str,
+        turn: &Turn,
+    ) -> Option<String> {
+        let name = &skill.name;
+        if skill.fork
+            && self
+                .shared
+                .registry
+                .read()
+                .find(super::tool::NAME)
+                .is_some()
+        {
+            self.shared.extensions.ask_for(name);
+            let text = format!(
+                "The person asks for the skill {name}, which runs in an agent of its own. Call the Skill tool with skill {name:?} and args {arguments:?}, and then tell what came of it."
+            );
+            let record = self.records.meta(self.tip, reminder(&text));
+            self.append(record);
+            return Some(arguments.to_owned());
+        }
+        let used = self
+            .shared
+            .skill_text(skill, arguments, Invoker::Person, turn.prompt, &turn.cancel)
+            .await;
+        match used {
+            Ok(words) => {
+                let text = format!("The person used /{name}. What it says:\n\n{words}");
+                let mut record = self.records.meta(self.tip, text);
+                record
+                    .extra
+                    .insert(USE.into(), json!({"name": name, "arguments": arguments}));
+                self.append(record);
+                Some(words)
+            }
+            Err(error) => {
+                self.shared
+                    .events
+                    .notice(NoticeLevel::Warning, format!("/{name}: {error}"));
+                None
+            }
+        }
+    }
+
+    /// Follows what was chosen since the last request: the model of a skill in use, another output style.
+    pub(crate) fn follow_choices(&mut self) {
+        if let (Some(model), _) = self.shared.extensions.choices()
+            && self.model != model
+        {
+            self.model.clone_from(&model);
+            self.conversation.set_model(&model);
+            self.context.prefix.expect("a skill chose another model");
+        }
+        if self.shared.hooks.agent.is_none()
+            && let Some(style) = self.shared.extensions.changed_style()
+        {
+            self.fixed.prompt.style = style.prompt;
+            self.fixed.prompt.style_alone = !style.keep_coding_instructions;
+            self.fixed.system = self.fixed.prompt.encode();
+            self.context
+                .prefix
+                .expect("another output style was chosen");
+        }
+    }
+
+    /// What a request says beside the conversation: a skill in use may say how hard to try.
+    pub(crate) fn request_extra(&self) -> serde_json::Map<String, serde_json::Value> {
+        let mut extra = self.fixed.extra.clone();
+        if let (_, Some(effort)) = self.shared.extensions.choices() {
+            let config = extra.entry("output_config").or_insert_with(|| json!({}));
+            if let Some(config) = config.as_object_mut() {
+                config.insert("effort".to_owned(), effort.name().into());
+            }
+        }
+        extra
+    }
+}
+
+impl Shared {
+    /// Files of agents, skills, commands or output styles changed.
+    pub(crate) fn extensions_changed(&self) {
+        let before = self.extensions.problems();
+        self.extensions.reload();
+        for problem in self.extensions.problems() {
+            if !before.contains(&problem) {
+                self.events
+                    .notice(NoticeLevel::Warning, problem.to_string());
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Notices when extensions change while the session runs.
+
+use crate::core::Shared;
+use notify::{RecommendedWatcher, RecursiveMode};
+use notify_debouncer_full::{DebounceEventResult, Debouncer, RecommendedCache, new_debouncer};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// How long it must be quiet before the files are read again.
+const QUIET: Duration = Duration::from_millis(200);
+
+/// Reads agents, skills, commands and output styles again when their files change, until the session
+/// ends. Watching is set up beside everything else; where the system can't, changes count after a restart.
+pub(crate) fn watch(shared: &Arc<Shared>) {
+    let shared = Arc::downgrade(shared);
+    tokio::spawn(async move {
+        let (sender, mut changes) = mpsc::unbounded_channel();
+        let Some(first) = folders(&shared) else {
+            return;
+        };
+        let starting = tokio::task::spawn_blocking(move || Watcher::start(&first, sender));
+        let Ok(Some(mut watcher)) = starting.await else {
+            return;
+        };
+        while changes.recv().await.is_some() {
+            // A burst is one change.
+            while changes.try_recv().is_ok() {}
+            let Some(alive) = shared.upgrade() else {
+                return;
+            };
+            let reading = tokio::task::spawn_blocking(move || {
+                alive.extensions_changed();
+            });
+            if reading.await.is_err() {
+                return;
+            }
+            let Some(now) = folders(&shared) else {
+                return;
+            };
+            let following = tokio::task::spawn_blocking(move || {
+                watcher.follow(&now);
+                watcher
+            });
+            let Ok(back) = following.await else {
+                return;
+            };
+            watcher = back;
+        }
+    });
+}
+
+fn folders(shared: &Weak<Shared>) -> Option<Vec<PathBuf>> {
+    Some(shared.upgrade()?.extensions.watched())
+}
+
+struct Watcher {
+    debouncer: Debouncer<RecommendedWatcher, RecommendedCache>,
+    watched: BTreeSet<PathBuf>,
+}
+
+impl Watcher {
+    fn start(folders: &[PathBuf], changes: mpsc::UnboundedSender<()>) -> Option<Self> {
+        let mut interesting: BTreeSet<PathBuf> = folders.iter().cloned().collect();
+        interesting.extend(
+            folders
+                .iter()
+                .filter_map(|folder| folder.parent())
+                .map(Path::to_path_buf),
+        );
+        let known: Vec<PathBuf> = folders.to_vec();
+        let debouncer = new_debouncer(QUIET, None, move |result: DebounceEventResult| {
+            let Ok(events) = result else {
+                return;
+            };
+            // In the folder above there is other traffic, such as transcripts.
+            let concerns = events.iter().flat_map(|event| &event.paths).any(|path| {
+                known
+                    .iter()
+                    .any(|folder| path.starts_with(folder) || folder.starts_with(path))
+            });
+            if concerns && !events.iter().all(|event| event.kind.is_access()) {
+                let _ = changes.send(());
+            }
+        });
+        match debouncer {
+            Ok(debouncer) => {
+                let mut watcher = Self {
+                    debouncer,
+                    watched: BTreeSet::new(),
+                };
+                watcher.follow(folders);
+                Some(watcher)
+            }
+            Err(error) => {
+                tracing::warn!(%error, "agents, skills and commands are not watched");
+                None
+            }
+        }
+    }
+
+    /// Watches folders that are there, and what is above the others for when they appear.
+    fn follow(&mut self, folders: &[PathBuf]) {
+        self.watched.retain(|folder| folder.is_dir());
+        for folder in folders {
+            let (folder, mode) = if folder.is_dir() {
+                (folder.as_path(), RecursiveMode::Recursive)
+            } else {
+                let Some(above) = folder
+                    .ancestors()
+                    .skip(1)
+                    .take(2)
+                    .find(|above| above.is_dir())
+                else {
+                    continue;
+                };
+                (above, RecursiveMode::NonRecursive)
+            };
+            if self.watched.contains(folder) {
+                continue;
+            }
+            match self.debouncer.watch(folder, mode) {
+                Ok(()) => {
+                    self.watched.insert(folder.to_path_buf());
+                }
+                Err(error) => tracing::debug!(%error, folder = %folder.display(), "not watched"),
+            }
+        }
+    }
+}
