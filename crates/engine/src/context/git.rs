@@ -4,7 +4,7 @@
 //! is there when a request is put together goes with it; otherwise it comes with a later one. A folder
 //! that nobody trusts is not asked about: a repository's own configuration can run programs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::process::Command;
@@ -13,6 +13,14 @@ use tokio::process::Command;
 const MOST_STATUS: usize = 2_000;
 /// How long git may take.
 const LIMIT: Duration = Duration::from_secs(5);
+
+/// The folder of the repository that a folder is in, found without asking git.
+pub(crate) fn repository_of(folder: &Path) -> Option<PathBuf> {
+    folder
+        .ancestors()
+        .find(|at| at.join(".git").exists())
+        .map(Path::to_owned)
+}
 
 /// The state of the repository that a folder is in, in words; `None` outside one.
 pub(crate) async fn state(folder: &Path) -> Option<String> {
@@ -23,15 +31,21 @@ pub(crate) async fn state(folder: &Path) -> Option<String> {
         )
     };
     let (status, commits) = tokio::time::timeout(LIMIT, both).await.ok()?;
-    Some(words(&status?, commits.as_deref().unwrap_or_default()))
+    let name = repository_of(folder)?.display().to_string();
+    Some(words(
+        &name,
+        &status?,
+        commits.as_deref().unwrap_or_default(),
+    ))
 }
 
-fn words(status: &str, commits: &str) -> String {
+fn words(name: &str, status: &str, commits: &str) -> String {
     let mut shown: String = status.trim_end().chars().take(MOST_STATUS).collect();
     if shown.len() < status.trim_end().len() {
         shown.push_str("\n[more; run git status]");
     }
-    let mut text = format!("git status when the session began:\n{shown}");
+    let mut text =
+        format!("git status of {name} at this moment; it won't be told again by itself:\n{shown}");
     if !commits.trim().is_empty() {
         text.push_str("\nLast commits:\n");
         text.push_str(commits.trim_end());
@@ -73,7 +87,7 @@ mod tests {
     #[test]
     fn a_long_status_is_cut() {
         let status = "?? file\n".repeat(1_000);
-        let text = words(&status, "abc First\n");
+        let text = words("/w", &status, "abc First\n");
         assert!(text.len() < MOST_STATUS + 200);
         assert!(text.contains("[more; run git status]") && text.ends_with("abc First"));
     }

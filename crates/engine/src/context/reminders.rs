@@ -23,11 +23,14 @@ pub(crate) struct Reminders {
     /// How many marks of the budget were passed.
     budget_marks: usize,
     git: Option<tokio::task::JoinHandle<Option<String>>>,
+    /// The repository that was asked about last.
+    repository: Option<PathBuf>,
 }
 
 impl Reminders {
     /// Asks git, beside everything else.
     pub(crate) fn ask_git(&mut self, folder: PathBuf) {
+        self.repository = git::repository_of(&folder);
         self.git = Some(tokio::spawn(async move { git::state(&folder).await }));
     }
 
@@ -48,6 +51,7 @@ impl Core {
     /// Puts what is due at the end of the conversation.
     pub(crate) async fn remind(&mut self) {
         let mut texts = Vec::new();
+        self.look_at_folder();
         texts.extend(self.context.reminders.git_state().await);
         texts.extend(self.mcp_news());
         texts.extend(self.waiting_tools());
@@ -56,6 +60,21 @@ impl Core {
         if !texts.is_empty() {
             let record = self.records.meta(self.tip, reminder(&texts.join("\n\n")));
             self.append(record);
+        }
+    }
+
+    /// Asks git again when the work has moved into another repository.
+    fn look_at_folder(&mut self) {
+        let folder = self.shared.tools.working_folder.read().clone();
+        let context = self.shared.permissions.snapshot();
+        let known = self.context.reminders.repository.is_some();
+        let inside = context.roots.iter().any(|root| folder.starts_with(root));
+        if !known || !context.trusted || !inside {
+            return;
+        }
+        let repository = git::repository_of(&folder);
+        if repository.is_some() && repository != self.context.reminders.repository {
+            self.context.reminders.ask_git(folder);
         }
     }
 

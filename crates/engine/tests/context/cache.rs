@@ -48,7 +48,12 @@ async fn five_hundred_turns_through_compactions_are_read_from_the_cache() {
             }
             let text = request.last_user_text();
             let asks = text.ends_with('7') && request.last_results().is_empty();
-            if asks {
+            if text.ends_with("number 3") && request.last_results().is_empty() {
+                Reply::tool_use(
+                    "TodoWrite",
+                    json!({"todos": [{"content": "Wind the clock", "status": "pending", "activeForm": "Winding"}]}),
+                )
+            } else if asks {
                 Reply::tool_use("Read", json!({"file_path": "notes.txt"}))
             } else {
                 Reply::text("a short answer to it, of a few dozen words ".repeat(3))
@@ -56,6 +61,10 @@ async fn five_hundred_turns_through_compactions_are_read_from_the_cache() {
         });
     let place = Place::new(scenario, 40_000).await;
     std::fs::write(place.project().join("notes.txt"), "a note\n".repeat(20)).unwrap();
+    std::fs::write(place.project().join("AGENTS.md"), "Mind the cuckoo.\n").unwrap();
+    lathe_engine::memory::AutoMemory::of(&place.config(), &place.project())
+        .add_note("the person likes tabs")
+        .unwrap();
     let mut talk = place.open().await;
     let mut last = None;
     for number in 0..500 {
@@ -73,6 +82,22 @@ async fn five_hundred_turns_through_compactions_are_read_from_the_cache() {
     assert_eq!(place.server.problems(), Vec::<String>::new());
 
     let requests = place.main_requests();
+    // After all of it the model still knows what the page says it must: instructions, memory, the task
+    // list, the files it works on, the person's last words before the summary.
+    let end = requests.last().unwrap();
+    let (system, messages) = (
+        end.system_text(),
+        Value::from(end.messages().to_vec()).to_string(),
+    );
+    assert!(system.contains("Mind the cuckoo.") && system.contains("the person likes tabs"));
+    for kept in [
+        "Wind the clock",
+        "notes.txt as it is now",
+        "word for word",
+        "number 499",
+    ] {
+        assert!(messages.contains(kept), "{kept:?} is lost");
+    }
     let breaks: Vec<String> = requests
         .windows(2)
         .filter_map(|pair| broken(&pair[0], &pair[1]))

@@ -107,6 +107,48 @@ async fn the_state_of_the_repository_comes_with_one_of_the_first_requests() {
 }
 
 #[tokio::test]
+async fn git_is_asked_again_when_the_work_moves_to_another_repository() {
+    let scenario = Scenario::new().responder(|request| {
+        if request.last_user_text().contains("go there") && request.last_results().is_empty() {
+            Reply::tool_use("Bash", json!({"command": "cd inner"}))
+        } else {
+            Reply::text("fine")
+        }
+    });
+    let place = Place::new(scenario, 200_000).await;
+    std::fs::create_dir(place.project().join("inner")).unwrap();
+    for (folder, words) in [("", "The outer commit"), ("inner", "The inner commit")] {
+        let git = |arguments: &[&str]| {
+            let status = Command::new("git")
+                .args(["-c", "user.name=T", "-c", "user.email=t@example.invalid"])
+                .args(arguments)
+                .current_dir(place.project().join(folder))
+                .env("GIT_CONFIG_GLOBAL", "/dev/null")
+                .status();
+            assert!(status.unwrap().success());
+        };
+        git(&["init", "-q"]);
+        git(&["commit", "-q", "--allow-empty", "-m", words]);
+    }
+    let mut talk = place.open().await;
+    talk.say("go there").await;
+    let last = |place: &Place| {
+        let requests = place.server.message_requests();
+        Value::from(requests.last().unwrap().messages().to_vec()).to_string()
+    };
+    // It is never waited for, so it may come a request or two later; never twice.
+    let mut asked = 0;
+    while !last(&place).contains("The inner commit") {
+        talk.say("hello").await;
+        asked += 1;
+        assert!(asked < 500, "git never answered");
+    }
+    talk.say("and on").await;
+    assert_eq!(last(&place).matches("The inner commit").count(), 1);
+    talk.finish().await;
+}
+
+#[tokio::test]
 async fn the_memory_index_is_in_the_system_prompt_unless_it_is_switched_off() {
     let scenario = Scenario::new()
         .reply(Reply::text("a"))
@@ -225,27 +267,29 @@ async fn side_queries_use_the_small_model_and_count_to_the_session() {
     assert!(lathe_engine::cost::text(&totals).contains("side queries: 3 call(s)"));
 }
 
-/// A server that answers every call with its own name.
-struct Echo;
-
-impl lathe_tools::mcp_tool::McpCaller for Echo {
-    fn call<'a>(
-        &'a self,
-        _: &'a str,
-        tool: &'a str,
-        _: Value,
-        _: &'a str,
-    ) -> futures::future::BoxFuture<'a, Result<Value, String>> {
-        Box::pin(async move {
-            Ok(json!({"content": [{"type": "text", "text": format!("{tool} was called")}]}))
-        })
-    }
-}
+/// A server with sixty tools that answers every call with its own name.
+const SKY: &str = r#"
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    method, id = message.get("method"), message.get("id")
+    if id is None:
+        continue
+    if method == "initialize":
+        result = {"protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "sky", "version": "1"}}
+    elif method == "tools/list":
+        result = {"tools": [{"name": f"moon_{n}", "inputSchema": {"type": "object", "properties": {}},
+            "description": ("Reads the lunar calendar. " if n == 41 else "Something else. ") + "It has a long description. " * 20} for n in range(60)]}
+    elif method == "tools/call":
+        result = {"content": [{"type": "text", "text": message["params"]["name"] + " was called"}]}
+    else:
+        print(json.dumps({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "no"}}), flush=True)
+        continue
+    print(json.dumps({"jsonrpc": "2.0", "id": id, "result": result}), flush=True)
+"#;
 
 #[tokio::test]
 async fn many_mcp_tools_wait_until_they_are_searched_for() {
-    use lathe_tools::mcp_tool::{McpTool, McpToolInfo};
-    use std::sync::Arc;
     let scenario = Scenario::new()
         .reply(Reply::tool_use(
             "ToolSearch",
@@ -255,26 +299,13 @@ async fn many_mcp_tools_wait_until_they_are_searched_for() {
         .reply(Reply::text("full moon"))
         .reply(Reply::text("still there"));
     let place = Place::new(scenario, 60_000).await;
-    let tools: Vec<Arc<dyn lathe_tools::DynTool>> = (0..60)
-        .map(|number| {
-            let words = if number == 41 {
-                "Reads the lunar calendar."
-            } else {
-                "Something else."
-            };
-            let info = McpToolInfo {
-                name: format!("moon_{number}"),
-                description: format!("{words} {}", "It has a long description. ".repeat(20)),
-                input_schema: json!({"type": "object", "properties": {}}),
-                ..McpToolInfo::default()
-            };
-            let tool: Arc<dyn lathe_tools::DynTool> =
-                Arc::new(McpTool::new("sky", info, Arc::new(Echo)));
-            tool
-        })
-        .collect();
-    let mut talk = place.open().await;
-    talk.session.set_mcp(tools.clone(), Vec::new());
+    let program = place.config().join("sky.py");
+    std::fs::write(&program, SKY).unwrap();
+    let mut options = place.options();
+    let servers = json!({"mcpServers": {"sky": {"command": "python3", "args": [program]}}});
+    options.mcp.configs.push(servers.to_string());
+    let mut talk = place.open_with(options.clone()).await;
+    talk.session.mcp().settled().await;
     let result = talk.say("when is full moon?").await;
     assert_eq!(result.text, "full moon", "{result:?}");
     let seen = talk.finish().await;
@@ -300,8 +331,9 @@ async fn many_mcp_tools_wait_until_they_are_searched_for() {
     assert_eq!(told.count(), 0, "{:?}", seen.notices);
 
     // A tool that was used stays loaded after a resume.
-    let mut talk = place.resume().await;
-    talk.session.set_mcp(tools, Vec::new());
+    options.session = lathe_engine::SessionChoice::Continue;
+    let mut talk = place.open_with(options).await;
+    talk.session.mcp().settled().await;
     talk.say("and now?").await;
     talk.finish().await;
     let last = place.server.message_requests().pop().unwrap();
