@@ -75,6 +75,8 @@ pub(crate) struct Shared {
     pub(crate) tool_aliases: std::collections::BTreeMap<String, String>,
     /// Agents, skills, commands and output styles.
     pub(crate) extensions: Arc<crate::skills::Extensions>,
+    /// The plugins; the same for all conversations of the session.
+    pub(crate) plugins: Arc<crate::plugins::Plugins>,
     /// What the session used, as of the last step.
     pub(crate) totals: Mutex<crate::ledger::Totals>,
     /// How hard the model should try, if someone said so.
@@ -118,6 +120,8 @@ impl Shared {
             slash_commands: self.command_names(),
             skills: self.extensions.skill_names(),
             output_style: self.extensions.style_name(),
+            plugins: self.plugins.loaded().frames(),
+            plugin_errors: self.plugins.loaded().error_frames(),
             ..self.init.clone()
         }
     }

@@ -40,6 +40,21 @@ impl SettingsLoader {
         }
     }
 
+    /// The settings as they are now.
+    pub(crate) fn current(&self) -> Resolved {
+        let options = {
+            let state = self.state.lock();
+            let mut options = state.options.clone();
+            if !state.changed.is_empty() {
+                options
+                    .flags
+                    .push(Value::Object(state.changed.clone()).to_string());
+            }
+            options
+        };
+        lathe_settings::load(&self.places, &options)
+    }
+
     fn attach(&self) -> mpsc::UnboundedReceiver<LoadOptions> {
         let (sender, receiver) = mpsc::unbounded_channel();
         self.state.lock().watcher = Some(sender);

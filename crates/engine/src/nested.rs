@@ -100,6 +100,7 @@ impl Nested {
             ),
             mcp_servers: RwLock::default(),
             mcp: Arc::default(),
+        plugins: parent.plugins.clone(),
             init: parent.init.clone(),
             extensions: parent.extensions.for_inner(),
             tool_aliases: parent.tool_aliases.clone(),

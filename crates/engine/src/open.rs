@@ -18,6 +18,7 @@ use crate::nested::{SessionClassifierModel, SessionHookModel};
 use crate::open_model::{cache_markers, catalog, chosen_model, provider, thinking};
 use crate::open_parts::{offered, output_config, permissions, tool_context, transcript, undo};
 use crate::options::{OpenError, SessionOptions};
+use crate::plugins::Plugins;
 use crate::prompt::{PromptParts, Surroundings, attribution_text, git_branch, instructions_text};
 use crate::questions::Questions;
 use crate::records::{RecordFactory, reminder};
@@ -136,7 +137,7 @@ struct Start {
 /// Puts a session together: everything but what runs.
 pub(crate) async fn prepare(
     environment: Environment,
-    options: SessionOptions,
+    mut options: SessionOptions,
 ) -> Result<Prepared, OpenError> {
     let mut remarks = Vec::new();
     let mut places = Places::new(environment);
@@ -148,6 +149,8 @@ pub(crate) async fn prepare(
     let trust = trust_store.headless_trust(&places.project, options.setting_sources.as_deref());
     let (settings, load_options) = load_settings(&places, &options, &trust, &mut remarks)?;
     let own_writes = OwnWrites::default();
+    let plugins = Arc::new(Plugins::load(&places, &settings, &options.plugin_folders));
+    plugins.equip(&mut options, &mut remarks);
     let extensions = load_extensions(&places, &trust, &options);
     let environment = with_settings(&places.environment, &settings);
     let catalog = catalog(&environment, &settings, &mut remarks);
@@ -186,6 +189,7 @@ pub(crate) async fn prepare(
     let (hook_registry, late) = HookRegistry::new();
     hook_registry.set_settings(&settings);
     remarks.extend(hook_registry.problems());
+    remarks.extend(plugins.register_hooks(&hook_registry));
     let hooks = Arc::new(HookPoints {
         registry: hook_registry,
         late: Mutex::new(late),
@@ -237,7 +241,13 @@ pub(crate) async fn prepare(
     let extensions = extensions
         .await
         .map_err(|error| OpenError::Usage(error.to_string()))?;
-    let style = extensions.choose_style(settings.settings.output_style.as_deref(), &mut remarks);
+    let preset = plugins.style(&extensions.styles());
+    let style = settings
+        .settings
+        .output_style
+        .as_deref()
+        .or(preset.as_deref());
+    let style = extensions.choose_style(style, &mut remarks);
     remarks.extend(extensions.remarks());
     let extensions = Arc::new(extensions);
     let prompt = PromptParts {
@@ -342,6 +352,7 @@ pub(crate) async fn prepare(
         effort: options.effort.clone(),
         context_usage: Mutex::default(),
         extensions,
+        plugins,
         notes: Arc::default(),
         background: Arc::default(),
         deferred,

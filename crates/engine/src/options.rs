@@ -32,6 +32,8 @@ pub struct SessionOptions {
     pub allowed_tools: Vec<String>,
     /// Rules of the command line that deny.
     pub disallowed_tools: Vec<String>,
+    /// Folders with plugins, for this session only (`--plugin-dir`).
+    pub plugin_folders: Vec<PathBuf>,
     /// MCP servers.
     pub mcp: crate::mcp::McpOptions,
     /// The permission mode; `None` leaves it to settings.
@@ -116,6 +118,7 @@ impl Default for SessionOptions {
             tools: None,
             allowed_tools: Vec::new(),
             disallowed_tools: Vec::new(),
+            plugin_folders: Vec::new(),
             mcp: crate::mcp::McpOptions::default(),
             permission_mode: None,
             allow_bypass: false,

@@ -230,12 +230,6 @@ async fn print_one(
 /// Says which flags ask for something that this version doesn't do. What is asked for in vain must
 /// not look as if it was there.
 fn not_yet(arguments: &SessionArguments) {
-    for folder in &arguments.plugin_dir {
-        complain(&format!(
-            "--plugin-dir: plugins are not supported by this version; {} was not loaded",
-            folder.display()
-        ));
-    }
     if arguments.agents.is_some() {
         complain("--agents: agents are not supported by this version; none was loaded");
     }
@@ -314,6 +308,7 @@ fn session_options(arguments: &SessionArguments) -> Result<SessionOptions, Strin
     };
     Ok(SessionOptions {
         add_dirs: arguments.add_dir.clone(),
+        plugin_folders: arguments.plugin_dir.clone(),
         model: arguments.model.clone(),
         fallback_model: arguments.fallback_model.clone(),
         system_prompt: from_file(

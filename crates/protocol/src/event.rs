@@ -214,6 +214,9 @@ pub struct SessionInit {
     pub skills: Vec<String>,
     /// Plugins.
     pub plugins: Vec<Value>,
+    /// Plugins that should be there and aren't, with the reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub plugin_errors: Vec<Value>,
     /// Beta features asked of the API.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub betas: Vec<String>,

@@ -183,6 +183,14 @@ impl Mcp {
         remarks
     }
 
+    /// Takes the servers of other plugins; what that changes is started and ended.
+    pub(crate) fn set_plugins(&self, plugins: Vec<PluginServers>) {
+        if let Some(running) = self.running() {
+            running.state.lock().options.plugins = plugins;
+            running.reload();
+        }
+    }
+
     fn running(&self) -> Option<&Running> {
         self.running.get()
     }

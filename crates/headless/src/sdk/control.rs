@@ -269,10 +269,15 @@ impl Desk {
             }
             "update_settings" => update_settings(session, request),
             "reload_skills" => Ok(json!({"skills": []})),
-            "reload_plugins" => Ok(json!({
-                "commands": commands(), "agents": [], "plugins": [],
-                "mcpServers": session.mcp().frames(), "error_count": 0,
-            })),
+            "reload_plugins" => {
+                let plugins = session.reload_plugins();
+                let errors = plugins.error_frames();
+                Ok(json!({
+                    "commands": commands(), "agents": [],
+                    "plugins": plugins.frames(), "mcpServers": session.mcp().frames(),
+                    "error_count": errors.len(), "errors": errors,
+                }))
+            }
             "reload_output_styles" => Ok(json!({"available_output_styles": ["default"]})),
             "list_permission_rules" => Ok(listing::permission_rules(session)),
             "get_hooks_listing" => Ok(listing::hooks(session)),

@@ -9,6 +9,7 @@ use lathe_settings::schema::OnFailure;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// What the host says at the start. Fields that this version has no use for are kept out of the way.
@@ -39,6 +40,9 @@ pub struct Initialize {
     /// A title for the session.
     #[serde(default)]
     title: Option<String>,
+    /// Folders with plugins: paths, or objects with a `path`.
+    #[serde(default)]
+    plugins: Option<Vec<Value>>,
     /// Whether what varies of the system prompt is told in the conversation.
     #[serde(default)]
     exclude_dynamic_sections: Option<bool>,
@@ -120,6 +124,10 @@ impl Initialize {
         if let Some(schema) = &self.json_schema {
             options.json_schema = Some(schema.clone());
         }
+        for plugin in self.plugins.iter().flatten() {
+            let path = plugin.as_str().or_else(|| plugin.get("path")?.as_str());
+            options.plugin_folders.extend(path.map(PathBuf::from));
+        }
         options.varying_apart |= self.exclude_dynamic_sections.unwrap_or(false);
         if let Some(aliases) = &self.tool_aliases {
             options.tool_aliases.clone_from(aliases);
@@ -170,10 +178,13 @@ impl Initialize {
             "pid": std::process::id(),
             "current_permission_mode": session.permission_mode(),
         });
-        if self.hooks.is_some()
-            && let Some(fields) = response.as_object_mut()
-        {
-            fields.insert("hooks_applied".to_owned(), true.into());
+        for (sent, answer) in [
+            (self.hooks.is_some(), "hooks_applied"),
+            (self.plugins.is_some(), "plugins_applied"),
+        ] {
+            if let (true, Some(fields)) = (sent, response.as_object_mut()) {
+                fields.insert(answer.to_owned(), true.into());
+            }
         }
         response
     }

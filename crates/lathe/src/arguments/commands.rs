@@ -22,6 +22,8 @@ pub(crate) enum Command {
     /// Install, list and switch plugins, and manage the marketplaces that they come from.
     #[command(visible_alias = "plugins")]
     Plugin(crate::commands::plugin::PluginArguments),
+    /// Say what is wrong with this installation and its configuration, and how to fix it.
+    Doctor(crate::commands::doctor::DoctorArguments),
     /// Look inside: what would be sent to the model.
     Debug(DebugArguments),
     #[command(flatten)]

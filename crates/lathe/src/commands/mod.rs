@@ -4,6 +4,7 @@
 pub(crate) mod config;
 pub(crate) mod context;
 pub(crate) mod debug;
+pub(crate) mod doctor;
 pub(crate) mod hooks;
 pub(crate) mod memory;
 pub(crate) mod permissions;

@@ -1,0 +1,351 @@
+//! What people wrote: settings, hooks, agents, skills, commands, plugins, MCP servers, instructions.
+
+use super::{Notes, Patient};
+use crate::plugins::servers_of;
+use lathe_extensions::plugins::{LoadedPlugins, PluginManager, PluginState};
+use lathe_extensions::{AgentCatalog, OutputStyles, Problem, SkillCatalog, Sources};
+use lathe_hooks::{HookRegistry, HookSource};
+use lathe_mcp::config::{self, Standing};
+use lathe_mcp::{Manager, Nobody, Options, State};
+use lathe_settings::Severity as SettingsSeverity;
+use lathe_settings::instructions::{InstructionOptions, Instructions};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long servers have to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// More than this of instruction files costs a noticeable part of every request.
+const MANY_INSTRUCTIONS: u64 = 40 * 1024;
+
+pub(crate) fn settings(patient: &Patient<'_>, notes: &mut Notes<'_>) {
+    let files = patient
+        .settings
+        .layers
+        .iter()
+        .filter(|layer| layer.path.is_some())
+        .count();
+    notes.fine(format!("{files} settings files are read"));
+    for problem in &patient.settings.problems {
+        let what = lathe_settings::Problem {
+            fix: None,
+            ..problem.clone()
+        };
+        let fix = problem
+            .fix
+            .clone()
+            .unwrap_or_else(|| "correct that file; `lathe config schema` describes it".to_owned());
+        match problem.severity {
+            SettingsSeverity::Error => notes.error(what.to_string(), fix),
+            SettingsSeverity::Warning => notes.warning(what.to_string(), fix),
+            SettingsSeverity::Note => notes.note(what.to_string(), fix),
+        }
+    }
+    let withheld = patient.settings.withheld();
+    if !withheld.is_empty() {
+        let what: Vec<String> = withheld.iter().map(ToString::to_string).collect();
+        notes.note(
+            format!(
+                "this folder is not trusted, so these don't count: {}",
+                what.join(", ")
+            ),
+            "`lathe trust add`, once you have looked at them",
+        );
+    }
+}
+
+/// The plugins, without switching anything on.
+fn loaded(patient: &Patient<'_>) -> LoadedPlugins {
+    lathe_extensions::plugins::load(
+        &patient.places,
+        &patient.settings,
+        &patient.options.plugin_folders,
+    )
+}
+
+fn sources(patient: &Patient<'_>) -> Sources {
+    Sources::new(
+        &patient.places,
+        &patient.trust,
+        patient.options.setting_sources.as_deref(),
+    )
+    .with_plugins(loaded(patient).contributions())
+}
+
+pub(crate) fn hooks(patient: &Patient<'_>, notes: &mut Notes<'_>) {
+    let (registry, _late) = HookRegistry::new();
+    registry.set_settings(&patient.settings);
+    let mut problems = registry.problems();
+    for plugin in loaded(patient).plugins {
+        let contribution = &plugin.contribution;
+        let source = HookSource::Plugin(contribution.name.clone());
+        let (_, more) = registry.add(&source, Some(&contribution.root), &contribution.hooks);
+        problems.extend(more);
+    }
+    let listed = registry.list();
+    let off = listed.iter().filter(|hook| hook.off.is_some()).count();
+    notes.fine(match off {
+        0 => format!("{} hooks", listed.len()),
+        off => format!("{} hooks, {off} of them switched off", listed.len()),
+    });
+    for problem in problems {
+        notes.error(problem, "correct it; `lathe hooks list` shows what counts");
+    }
+    for hook in &listed {
+        let program = hook.hook.split_whitespace().next().unwrap_or_default();
+        if program.starts_with('/') && !Path::new(program.trim_matches(['"', '\''])).exists() {
+            notes.warning(
+                format!(
+                    "the {} hook of {} runs {program}, which isn't there",
+                    hook.event, hook.source
+                ),
+                "correct its path, or take the hook out",
+            );
+        }
+    }
+}
+
+fn problems(all: &[Problem], notes: &mut Notes<'_>) {
+    for problem in all {
+        let what = Problem {
+            fix: None,
+            ..problem.clone()
+        }
+        .to_string();
+        let fix = problem
+            .fix
+            .clone()
+            .unwrap_or_else(|| "correct that file".to_owned());
+        if problem.fatal {
+            notes.error(what, fix);
+        } else {
+            notes.warning(what, fix);
+        }
+    }
+}
+
+pub(crate) fn agents(patient: &Patient<'_>, notes: &mut Notes<'_>) {
+    let catalog = AgentCatalog::load(&sources(patient), &[]);
+    notes.fine(format!("{} agents", catalog.len()));
+    problems(&catalog.problems, notes);
+    if let Some(name) = &patient.settings.settings.agent
+        && catalog.get(name).is_none()
+    {
+        notes.error(
+            format!("settings name the agent {name}, and there is none"),
+            "correct `agent` in settings; `lathe agents list` shows them",
+        );
+    }
+}
+
+pub(crate) fn skills(patient: &Patient<'_>, notes: &mut Notes<'_>) {
+    let catalog = SkillCatalog::load(&sources(patient));
+    notes.fine(format!("{} skills and custom commands", catalog.len()));
+    problems(&catalog.problems, notes);
+}
+
+pub(crate) fn output_styles(patient: &Patient<'_>, notes: &mut Notes<'_>) {
+    let styles = OutputStyles::load(&sources(patient));
+    notes.fine(format!("{} output styles", styles.names().len()));
+    problems(&styles.problems, notes);
+    if let Some(name) = &patient.settings.settings.output_style
+        && styles.get(name).is_none()
+    {
+        notes.warning(
+            format!("settings name the output style {name}, and there is none"),
+            format!("choose one of {}", styles.names().join(", ")),
+        );
+    }
+}
+
+pub(crate) fn plugins(patient: &Patient<'_>, notes: &mut Notes<'_>) {
+    let loaded = loaded(patient);
+    notes.fine(format!("{} plugins are on", loaded.plugins.len()));
+    problems(&loaded.problems, notes);
+    for listing in &loaded.listings {
+        let reason = listing.reason.clone().unwrap_or_default();
+        let what = format!("{}: {reason}", listing.id);
+        match listing.state {
+            PluginState::On => problems(&listing.problems, notes),
+            PluginState::Off => {}
+            PluginState::Failed => notes.error(
+                what,
+                format!(
+                    "repair it, or switch it off: `lathe plugin disable {}`",
+                    listing.id
+                ),
+            ),
+            PluginState::NotInstalled => notes.warning(
+                format!("{} is asked for and not installed", listing.id),
+                format!(
+                    "`lathe plugin install {0}`, or `lathe plugin disable {0}`",
+                    listing.id
+                ),
+            ),
+            PluginState::NotTrusted => notes.note(
+                format!("{} waits for this folder to be trusted", listing.id),
+                "`lathe trust add`, once you have looked at it",
+            ),
+            PluginState::Blocked => {
+                notes.note(what, format!("`lathe plugin uninstall {}`", listing.id));
+            }
+        }
+    }
+    let manager = PluginManager::new(&patient.places, &patient.settings);
+    match manager.marketplaces() {
+        Ok(all) => {
+            for marketplace in all {
+                if let Some(why) = marketplace.refused {
+                    notes.warning(
+                        why,
+                        format!(
+                            "`lathe plugin marketplace update {0}`, or `lathe plugin marketplace remove {0}`",
+                            marketplace.name
+                        ),
+                    );
+                }
+            }
+        }
+        Err(error) => notes.error(error.to_string(), "repair or remove that file"),
+    }
+    let servers = loaded.lsp_servers();
+    if !servers.is_empty() {
+        let names: Vec<&str> = servers.keys().map(String::as_str).collect();
+        notes.note(
+            format!(
+                "language servers of plugins are known and not started by this version: {}",
+                names.join(", ")
+            ),
+            "nothing; they start with a version that has language servers",
+        );
+    }
+}
+
+pub(crate) async fn servers(patient: &Patient<'_>, notes: &mut Notes<'_>) {
+    let plugins = servers_of(&loaded(patient));
+    let declared = config::load(config::Request {
+        places: &patient.places,
+        settings: &patient.settings,
+        options: &patient.load_options,
+        environment: &patient.environment,
+        flags: &patient.options.mcp_configs,
+        strict: false,
+        plugins: &plugins,
+    });
+    notes.fine(format!("{} MCP servers are declared", declared.list.len()));
+    for problem in &declared.problems {
+        notes.error(problem.clone(), "correct that file");
+    }
+    for server in &declared.list {
+        let why = server.why_not().unwrap_or_default();
+        let what = format!("{}: {why}", server.name);
+        let name = &server.name;
+        match &server.standing {
+            Standing::Ready(_) | Standing::Disabled(_) | Standing::Refused => {}
+            Standing::NeedsApproval => notes.warning(
+                format!("{name} comes with the project and waits for approval"),
+                format!("look at it with `lathe mcp get {name}`, approve it with `lathe mcp enable {name}`"),
+            ),
+            Standing::Untrusted => notes.note(
+                format!("{name} waits for this folder to be trusted"),
+                "`lathe trust add`, once you have looked at it",
+            ),
+            Standing::Denied(_) => notes.note(what, format!("`lathe mcp remove {name}`")),
+            Standing::Broken(_) => notes.error(what, "correct its entry"),
+        }
+    }
+    if patient.options.connect_servers {
+        connect(patient, declared.configs(), notes).await;
+    }
+}
+
+async fn connect(
+    patient: &Patient<'_>,
+    configs: indexmap::IndexMap<String, lathe_mcp::ServerConfig>,
+    notes: &mut Notes<'_>,
+) {
+    if configs.values().all(|config| config.disabled) {
+        return;
+    }
+    let mut options = Options::new(patient.environment.clone(), env!("CARGO_PKG_VERSION"));
+    options.home.clone_from(&patient.places.config_home);
+    let manager = Manager::new(options, Arc::new(Nobody));
+    manager.set_servers(configs);
+    manager.settled(PATIENCE).await;
+    for status in manager.status() {
+        let name = &status.name;
+        match &status.state {
+            State::Connected => {
+                notes.fine(format!("{name} answers, with {} tools", status.tools.len()))
+            }
+            State::Disabled => notes.fine(format!("{name} is switched off")),
+            State::NeedsAuth => notes.warning(
+                format!("{name} wants you to sign in"),
+                format!("`lathe mcp login {name}`"),
+            ),
+            State::Pending => notes.warning(
+                format!("{name} has not answered within {} s", PATIENCE.as_secs()),
+                format!("`lathe mcp probe {name}` shows what happens"),
+            ),
+            State::Failed { reason } => notes.error(
+                format!("{name} can't be connected: {reason}"),
+                format!("`lathe mcp probe {name}` shows what happens"),
+            ),
+        }
+    }
+    manager.shutdown().await;
+}
+
+pub(crate) fn instructions(patient: &Patient<'_>, notes: &mut Notes<'_>) {
+    let found = Instructions::discover(
+        &patient.places,
+        InstructionOptions {
+            roots: vec![patient.places.environment.cwd.clone()],
+            outside_imports: false,
+            excludes: patient
+                .settings
+                .settings
+                .instruction_excludes
+                .clone()
+                .unwrap_or_default(),
+            without_project: false,
+        },
+    );
+    let total: u64 = found.files().iter().map(|file| file.bytes).sum();
+    for file in found.files() {
+        notes.fine(format!("{} ({} bytes)", file.path.display(), file.bytes));
+        if file.cut > 0 {
+            notes.warning(
+                format!(
+                    "{} is too long: {} bytes of it are left out",
+                    file.path.display(),
+                    file.cut
+                ),
+                "make it shorter, or split it into .lathe/rules/",
+            );
+        }
+    }
+    if found.files().is_empty() {
+        notes.fine("there are no instruction files; `/init` writes an AGENTS.md");
+    }
+    if total > MANY_INSTRUCTIONS {
+        notes.warning(
+            format!(
+                "instruction files are {} KB together, and go with every request",
+                total / 1024
+            ),
+            "keep what always matters, and move the rest to .lathe/rules/ or skills",
+        );
+    }
+    for skipped in found.skipped() {
+        let fix = if skipped.needs_approval {
+            "approve imports from outside when a session asks, or import files of the project"
+        } else {
+            "correct the import"
+        };
+        notes.note(
+            format!("{} is left out: {}", skipped.path.display(), skipped.why),
+            fix,
+        );
+    }
+}

@@ -1,0 +1,122 @@
+//! The plugins of a session: loaded when it opens, asked what they bring, and loaded again when a face
+//! says so.
+//!
+//! Reading them and judging whether they may be used is the work of [`lathe_extensions::plugins`]; here
+//! what they bring is handed to those who use it: agents, skills, commands and styles to the
+//! extensions, hooks to the registry, servers to MCP. Language servers are known and listed; nothing
+//! starts them yet.
+
+use crate::core::Shared;
+use crate::options::SessionOptions;
+use crate::session::SessionHandle;
+use lathe_extensions::plugins::{LoadedPlugins, load};
+use lathe_extensions::OutputStyles;
+use lathe_hooks::{HookRegistry, HookSource, SourceHandle};
+use lathe_mcp::config::PluginServers;
+use lathe_settings::{Places, Resolved};
+use parking_lot::{Mutex, RwLock};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The plugins of a session.
+#[derive(Default)]
+pub(crate) struct Plugins {
+    /// The folders that were named for this session.
+    folders: Vec<PathBuf>,
+    loaded: RwLock<Arc<LoadedPlugins>>,
+    hooks: Mutex<Vec<SourceHandle>>,
+}
+
+impl Plugins {
+    /// Loads what settings switch on, and the folders of `--plugin-dir`.
+    pub(crate) fn load(places: &Places, settings: &Resolved, folders: &[PathBuf]) -> Self {
+        let loaded = load(places, settings, folders);
+        Self {
+            folders: folders.to_vec(),
+            loaded: RwLock::new(Arc::new(loaded)),
+            hooks: Mutex::default(),
+        }
+    }
+
+    /// What there is.
+    pub(crate) fn loaded(&self) -> Arc<LoadedPlugins> {
+        self.loaded.read().clone()
+    }
+
+    /// Hands what plugins bring to those who open the session. Hooks go to the registry, once it is
+    /// there.
+    pub(crate) fn equip(&self, options: &mut SessionOptions, remarks: &mut Vec<String>) {
+        let loaded = self.loaded();
+        remarks.extend(loaded.remarks());
+        options.plugins.extend(loaded.contributions());
+        options.mcp.plugins.extend(servers_of(&loaded));
+    }
+
+    /// The output style that a plugin presets.
+    pub(crate) fn style(&self, styles: &OutputStyles) -> Option<String> {
+        self.loaded()
+            .preset_part("outputStyle", |name| styles.get(name).is_some())
+    }
+
+    /// Puts the plugins' hooks in place of those that they had. Gives what is wrong with them.
+    pub(crate) fn register_hooks(&self, registry: &HookRegistry) -> Vec<String> {
+        let mut handles = self.hooks.lock();
+        for handle in handles.drain(..) {
+            registry.remove(handle);
+        }
+        let mut problems = Vec::new();
+        for plugin in &self.loaded().plugins {
+            let contribution = &plugin.contribution;
+            if contribution.hooks.is_empty() || !contribution.trusted {
+                continue;
+            }
+            let source = HookSource::Plugin(contribution.name.clone());
+            let (handle, wrong) =
+                registry.add(&source, Some(&contribution.root), &contribution.hooks);
+            handles.push(handle);
+            problems.extend(wrong);
+        }
+        problems
+    }
+}
+
+/// MCP servers of plugins, as their configuration takes them.
+pub(crate) fn servers_of(loaded: &LoadedPlugins) -> Vec<PluginServers> {
+    loaded
+        .mcp_servers()
+        .into_iter()
+        .map(|(plugin, servers)| PluginServers {
+            plugin,
+            servers: servers.into_iter().collect(),
+            // The plugin's own variables were filled in when it was read.
+            variables: std::collections::BTreeMap::new(),
+        })
+        .collect()
+}
+
+/// Loads the plugins again, with the settings as they are now.
+pub(crate) fn reload(shared: &Arc<Shared>) -> Arc<LoadedPlugins> {
+    let settings = shared.loader.current();
+    let plugins = &shared.plugins;
+    let fresh = Arc::new(load(&shared.loader.places, &settings, &plugins.folders));
+    *plugins.loaded.write() = fresh.clone();
+    for problem in plugins.register_hooks(&shared.hooks.registry) {
+        tracing::warn!(%problem, "a plugin's hook");
+    }
+    shared.extensions.set_plugins(fresh.contributions());
+    shared.mcp.set_plugins(servers_of(&fresh));
+    fresh
+}
+
+impl SessionHandle {
+    /// The plugins: which are on, which aren't and why.
+    #[must_use]
+    pub fn loaded_plugins(&self) -> Arc<LoadedPlugins> {
+        self.shared.plugins.loaded()
+    }
+
+    /// Loads the plugins again: what was installed, switched or removed since counts from now on.
+    pub fn reload_plugins(&self) -> Arc<LoadedPlugins> {
+        reload(&self.shared)
+    }
+}

@@ -1,0 +1,90 @@
+//! `lathe doctor`: what is wrong here, and what to do about it.
+
+use super::print;
+use crate::complain;
+use clap::Args;
+use lathe_engine::doctor::{DoctorOptions, TerminalFacts, diagnose};
+use lathe_headless::exit::Exit;
+use lathe_settings::{Environment, Source};
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// `lathe doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArguments {
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+    /// Don't start MCP servers to see whether they answer.
+    #[arg(long)]
+    no_connect: bool,
+    /// A settings file, or settings as JSON. Repeatable.
+    #[arg(long, value_name = "FILE-OR-JSON")]
+    settings: Vec<String>,
+    /// Which settings files count: user, project, local, separated by commas.
+    #[arg(long, value_name = "LIST")]
+    setting_sources: Option<String>,
+    /// A folder with a plugin. Repeatable.
+    #[arg(long, value_name = "FOLDER")]
+    plugin_dir: Vec<PathBuf>,
+    /// MCP servers: JSON with "mcpServers", or a file with it. Repeatable.
+    #[arg(long, value_name = "FILE-OR-JSON")]
+    mcp_config: Vec<String>,
+}
+
+/// `lathe doctor`.
+pub(crate) async fn run(environment: Environment, arguments: DoctorArguments) -> Exit {
+    let setting_sources = match arguments
+        .setting_sources
+        .as_deref()
+        .map(Source::parse_list)
+        .transpose()
+    {
+        Ok(sources) => sources,
+        Err(error) => {
+            complain(&format!("--setting-sources: {error}"));
+            return Exit::Usage;
+        }
+    };
+    let options = DoctorOptions {
+        settings_flags: arguments.settings,
+        setting_sources,
+        plugin_folders: arguments.plugin_dir,
+        mcp_configs: arguments.mcp_config,
+        connect_servers: !arguments.no_connect,
+        terminal: TerminalFacts {
+            is_terminal: std::io::stdout().is_terminal(),
+            size: size(&environment),
+        },
+    };
+    let diagnosis = diagnose(&environment, &options).await;
+    if arguments.json {
+        print(&format!("{:#}\n", diagnosis.to_json()));
+    } else {
+        print(&diagnosis.to_text());
+    }
+    if diagnosis.is_healthy() {
+        Exit::Success
+    } else {
+        Exit::Failure
+    }
+}
+
+/// Columns and rows, as the terminal's own driver has them.
+fn size(environment: &Environment) -> Option<(u16, u16)> {
+    if !std::io::stdin().is_terminal() {
+        return None;
+    }
+    let output = Command::new("stty")
+        .arg("size")
+        .env_clear()
+        .envs(&environment.variables)
+        .stdin(Stdio::inherit())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    let (rows, columns) = text.trim().split_once(' ')?;
+    Some((columns.parse().ok()?, rows.parse().ok()?))
+}
