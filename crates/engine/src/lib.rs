@@ -28,6 +28,7 @@ mod executor;
 pub mod extraction;
 mod face;
 mod guard;
+pub mod hands;
 mod hook_points;
 pub mod ledger;
 mod live;

@@ -116,7 +116,7 @@ pub async fn open(environment: Environment, options: SessionOptions) -> Result<O
 /// A session with everything in place that has not begun.
 pub(crate) struct Prepared {
     pub(crate) core: Core,
-    events: EventStream,
+    pub(crate) events: EventStream,
     pub(crate) remarks: Vec<String>,
     start: Start,
 }

@@ -159,7 +159,7 @@ impl Core {
         }
     }
 
-    fn call_environment(&self, turn: &Turn) -> CallEnvironment {
+    pub(crate) fn call_environment(&self, turn: &Turn) -> CallEnvironment {
         CallEnvironment {
             registry: self.offered_tools(),
             tools: self.shared.tools.clone(),

@@ -84,6 +84,7 @@ fn enter(arguments: Arguments) -> Exit {
         }
         Some(Command::Plugin(plugin)) => in_runtime(commands::plugin::run(environment, plugin)),
         Some(Command::Doctor(doctor)) => in_runtime(commands::doctor::run(environment, doctor)),
+        Some(Command::Mcp(mcp)) => in_runtime(commands::mcp::run(environment, mcp)),
         Some(Command::Debug(debug)) => in_runtime(commands::debug::run(environment, debug.command)),
         Some(Command::Look(look)) => match look {
             LookCommand::Context(look) => in_runtime(commands::context::context(environment, look)),

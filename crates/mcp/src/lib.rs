@@ -23,6 +23,7 @@ pub mod log;
 pub mod manager;
 mod net;
 pub mod probe;
+pub mod serve;
 pub mod server;
 pub mod status;
 pub mod text;

@@ -23,6 +23,7 @@ mod sampling;
 use crate::core::Shared;
 use crate::events::EventSink;
 use caller::Caller;
+pub use control::{McpControl, McpServer, Prompt, Resource};
 pub(crate) use elicitation::Elicitations;
 use handlers::SessionHandlers;
 use indexmap::IndexMap;

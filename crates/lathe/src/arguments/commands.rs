@@ -24,6 +24,8 @@ pub(crate) enum Command {
     Plugin(crate::commands::plugin::PluginArguments),
     /// Say what is wrong with this installation and its configuration, and how to fix it.
     Doctor(crate::commands::doctor::DoctorArguments),
+    /// Add, list and sign in at MCP servers, ask them things, and be one.
+    Mcp(crate::commands::mcp::McpArguments),
     /// Look inside: what would be sent to the model.
     Debug(DebugArguments),
     #[command(flatten)]

@@ -6,6 +6,8 @@ pub(crate) mod context;
 pub(crate) mod debug;
 pub(crate) mod doctor;
 pub(crate) mod hooks;
+pub(crate) mod mcp;
+pub(crate) mod mcp_probe;
 pub(crate) mod memory;
 pub(crate) mod permissions;
 pub(crate) mod plugin;

@@ -1,0 +1,167 @@
+//! `lathe mcp serve`: the built-in tools for other programs.
+//!
+//! The tools run in the folder that the server was started in, under its permission rules and hooks. Nobody is
+//! there to be asked: what would be asked is refused, and the refusal names the rule that would allow it.
+
+use super::ServeArguments;
+use crate::commands::places;
+use crate::complain;
+use futures::future::BoxFuture;
+use lathe_engine::SessionOptions;
+use lathe_engine::hands::{Handed, Hands};
+use lathe_headless::exit::Exit;
+use lathe_mcp::serve::{self, Identity, Served, ServedCall};
+use lathe_protocol::content::{Content, ContentBlock};
+use lathe_protocol::event::{Event, NoticeLevel};
+use lathe_settings::Environment;
+use lathe_tools::ToolDefinition;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// What clients are told.
+const INSTRUCTIONS: &str = "Tools that read, search and change files and run commands in one folder. They keep to the permission rules of that folder; a refusal says which rule would allow the call.";
+/// Tools that change nothing.
+const READING: [&str; 4] = ["Glob", "Grep", "Read", "TaskOutput"];
+
+/// The tools, as they are served.
+struct Tools {
+    hands: Hands,
+    list: Vec<ToolDefinition>,
+}
+
+impl Served for Tools {
+    fn tools(&self) -> Vec<Value> {
+        let entry = |tool: &ToolDefinition| {
+            let reads = READING.contains(&tool.name.as_str());
+            json!({
+                "name": tool.name, "description": tool.description,
+                "inputSchema": tool.input_schema, "annotations": {"readOnlyHint": reads},
+            })
+        };
+        self.list.iter().map(entry).collect()
+    }
+
+    fn call<'a>(&'a self, call: ServedCall<'a>) -> BoxFuture<'a, Option<Value>> {
+        Box::pin(async move {
+            (call.progress)(format!("{} runs", call.tool));
+            let handed = self.hands.call(call.tool, call.arguments, call.cancel);
+            Some(result(handed.await?))
+        })
+    }
+}
+
+/// A `CallToolResult`.
+fn result(handed: Handed) -> Value {
+    let content: Vec<Value> = match handed.content {
+        Content::Text(text) => vec![json!({"type": "text", "text": text})],
+        Content::Blocks(blocks) => blocks.iter().map(block).collect(),
+    };
+    json!({"content": content, "isError": handed.is_error})
+}
+
+fn block(block: &ContentBlock) -> Value {
+    let value = serde_json::to_value(block).unwrap_or_default();
+    match block {
+        ContentBlock::Text(text) => json!({"type": "text", "text": text.text}),
+        ContentBlock::Image(_) => json!({
+            "type": "image",
+            "data": value.pointer("/source/data").cloned().unwrap_or_default(),
+            "mimeType": value.pointer("/source/media_type").cloned().unwrap_or_default(),
+        }),
+        ContentBlock::Document(_) => json!({"type": "resource", "resource": {
+            "uri": "document:",
+            "mimeType": value.pointer("/source/media_type").cloned().unwrap_or_default(),
+            "blob": value.pointer("/source/data").cloned().unwrap_or_default(),
+        }}),
+        _ => json!({"type": "text", "text": value.to_string()}),
+    }
+}
+
+/// Serves until the client goes away, or until a signal comes.
+pub(super) async fn run(environment: Environment, arguments: ServeArguments) -> Exit {
+    let options = SessionOptions {
+        tools: arguments.tools.as_ref().map(|names| {
+            let names = names.split([',', ' ']).map(str::trim);
+            names
+                .filter(|name| !name.is_empty())
+                .map(str::to_owned)
+                .collect()
+        }),
+        allowed_tools: arguments.allowed_tools,
+        disallowed_tools: arguments.disallowed_tools,
+        permission_mode: arguments.permission_mode,
+        add_dirs: arguments.add_dir,
+        ..SessionOptions::default()
+    };
+    let environment = places(environment).environment;
+    let (hands, mut events, remarks) = match Hands::open(environment, options).await {
+        Ok(opened) => opened,
+        Err(error) => {
+            complain(&error.to_string());
+            return Exit::Usage;
+        }
+    };
+    for remark in &remarks {
+        complain(remark);
+    }
+    let telling = tokio::spawn(async move {
+        while let Some(event) = events.next().await {
+            if let Event::Notice {
+                level: NoticeLevel::Warning | NoticeLevel::Error,
+                text,
+            } = event
+            {
+                complain(&text);
+            }
+        }
+    });
+    let cancel = CancellationToken::new();
+    stop_on_signals(cancel.clone());
+    let identity = Identity {
+        name: "lathe".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        instructions: INSTRUCTIONS.to_owned(),
+    };
+    let list = hands.tools().await;
+    let tools = Arc::new(Tools { hands, list });
+    let outcome = match arguments.http {
+        None => serve::stdio(tools.clone(), identity, cancel).await,
+        Some(address) => match serve::bind(address).await {
+            Ok(server) => {
+                complain(&format!("serving MCP at {}", server.url()));
+                server.serve(tools.clone(), identity, cancel).await;
+                Ok(())
+            }
+            Err(error) => Err(error),
+        },
+    };
+    if let Ok(tools) = Arc::try_unwrap(tools).map_err(drop) {
+        tools.hands.finish().await;
+    }
+    telling.abort();
+    match outcome {
+        Ok(()) => Exit::Success,
+        Err(error) => {
+            complain(&error.to_string());
+            Exit::Failure
+        }
+    }
+}
+
+fn stop_on_signals(cancel: CancellationToken) {
+    use tokio::signal::unix::{SignalKind, signal};
+    tokio::spawn(async move {
+        let (Ok(mut interrupt), Ok(mut terminate)) = (
+            signal(SignalKind::interrupt()),
+            signal(SignalKind::terminate()),
+        ) else {
+            return;
+        };
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        cancel.cancel();
+    });
+}
