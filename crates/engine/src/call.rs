@@ -502,9 +502,19 @@ impl CallEnvironment {
                     agent_id: self.agent_id.clone(),
                 };
                 match self.questions.ask(request, &self.hooks, cancel).await {
-                    Answer::NobodyToAsk => Err(self
-                        .refuse(id, tool.name(), prepared.input(), hint, &reason)
-                        .await),
+                    Answer::NobodyToAsk => {
+                        let reason = if self.questions.is_detached() {
+                            DecisionReason::AsyncAgent {
+                                reason: reason.text(),
+                            }
+                        } else {
+                            reason
+                        };
+                        let hint = person_hint(tool.name()).unwrap_or(hint);
+                        Err(self
+                            .refuse(id, tool.name(), prepared.input(), hint, &reason)
+                            .await)
+                    }
                     Answer::Withdrawn => Err(Box::new(cancelled())),
                     Answer::Reply(PermissionReply::Allow {
                         updated_input,
@@ -650,6 +660,19 @@ fn with_hook(
             }
         }
         (_, decision) => (decision, hint),
+    }
+}
+
+/// What the model is told when a question to the person can't be asked.
+fn person_hint(tool: &str) -> Option<String> {
+    match tool {
+        lathe_tools::ask_user_question::NAME => Some(
+            "Nobody can answer questions here. Decide yourself: take the answer that you would recommend, say that you took it, and go on.".to_owned(),
+        ),
+        lathe_tools::plan_mode::EXIT => Some(
+            "Nobody can agree to the plan here. Give it as your answer and end your turn.".to_owned(),
+        ),
+        _ => None,
     }
 }
 

@@ -105,6 +105,23 @@ impl ContextUsage {
     }
 }
 
+impl crate::core::Shared {
+    /// Stops a background task: an agent or a command.
+    pub(crate) async fn stop_task(&self, id: &str) -> Result<(), String> {
+        if let Some(agent) = self.agents.find(id) {
+            if !agent.is_running() {
+                return Err(format!("agent {id} isn't running any more"));
+            }
+            agent.cancel.cancel();
+            agent.over().await;
+            return Ok(());
+        }
+        let background = self.tools.shell.background();
+        let stopped = background.stop(id).await;
+        stopped.map(|_| ()).map_err(|error| error.to_string())
+    }
+}
+
 /// Fills in what depends on the model and the instruction files.
 pub(crate) fn complete(usage: &mut ContextUsage, shared: &crate::core::Shared, model: &str) {
     let info = shared.catalog.resolve(model).info;
@@ -272,12 +289,17 @@ impl SessionHandle {
     /// # Errors
     /// When there is no such task, or its output can't be read.
     pub fn task_output(&self, id: &str, limit: u64) -> Result<(String, u64, bool), String> {
-        let background = self.shared.tools.shell.background();
-        let command = background.get(id).map_err(|error| error.to_string())?;
-        let failed = |error: std::io::Error| {
-            format!("{} can't be read: {error}", command.output_file.display())
+        let output_file = match self.shared.agents.find(id) {
+            Some(agent) => agent.output_file.clone(),
+            None => {
+                let background = self.shared.tools.shell.background();
+                let command = background.get(id).map_err(|error| error.to_string())?;
+                command.output_file
+            }
         };
-        let mut file = std::fs::File::open(&command.output_file).map_err(failed)?;
+        let failed =
+            |error: std::io::Error| format!("{} can't be read: {error}", output_file.display());
+        let mut file = std::fs::File::open(&output_file).map_err(failed)?;
         let size = file.metadata().map_err(failed)?.len();
         file.seek(SeekFrom::Start(size.saturating_sub(limit)))
             .map_err(failed)?;
@@ -287,8 +309,9 @@ impl SessionHandle {
         Ok((text, size, size > limit))
     }
 
-    /// Stops every background command that still runs.
+    /// Stops every agent and every background command that still runs.
     pub async fn stop_all_tasks(&self) {
+        self.kill_agents();
         let background = self.shared.tools.shell.background();
         for command in background.list() {
             if command.status == lathe_shell::run::BackgroundStatus::Running {
@@ -357,14 +380,52 @@ impl SessionHandle {
     /// # Errors
     /// When there is no such task.
     pub async fn stop_task(&self, id: &str) -> Result<(), String> {
+        self.shared.stop_task(id).await
+    }
+
+    /// Stops every agent that works, at once. Returns how many. Each is told of as killed.
+    #[allow(
+        clippy::must_use_candidate,
+        reason = "the number is for whoever shows it"
+    )]
+    pub fn kill_agents(&self) -> usize {
+        self.shared.agents.kill_all()
+    }
+
+    /// The session's agents, oldest first, those of an earlier run of it too.
+    #[must_use]
+    pub fn agents(&self) -> Vec<lathe_tools::host::AgentTask> {
         self.shared
-            .tools
-            .shell
-            .background()
-            .stop(id)
-            .await
-            .map(|_| ())
-            .map_err(|error| error.to_string())
+            .agents
+            .all()
+            .iter()
+            .map(|entry| entry.view())
+            .collect()
+    }
+
+    /// The definitions of agents that the session has.
+    #[must_use]
+    pub fn agent_catalog(&self) -> Arc<lathe_extensions::AgentCatalog> {
+        self.shared.agents.catalog()
+    }
+
+    /// Replaces the definitions of agents: files changed, a plugin came or went. The model is told of
+    /// the new ones from the next step on.
+    pub fn set_agent_catalog(&self, catalog: lathe_extensions::AgentCatalog) {
+        let tool = crate::open_agents::agent_tool(&catalog, None);
+        let mut registry = self.shared.registry.write();
+        if registry.find(lathe_tools::agent::NAME).is_some() {
+            registry.retain(|tool| tool.name() != lathe_tools::agent::NAME);
+            registry.add(tool);
+        }
+        drop(registry);
+        self.shared.agents.set_catalog(catalog);
+    }
+
+    /// How planning stands: whether plan mode is on, the plan's file and text.
+    #[must_use]
+    pub fn plan(&self) -> lathe_tools::host::PlanState {
+        self.shared.plan_state()
     }
 
     /// Sends running calls to the background.

@@ -46,6 +46,8 @@ pub(crate) struct Shared {
     pub(crate) tools: Arc<ToolContext>,
     pub(crate) registry: RwLock<ToolRegistry>,
     pub(crate) queue: Mutex<VecDeque<Prompt>>,
+    /// Rung when something that isn't a person's word came into the queue, or background work ended.
+    pub(crate) wake: Notify,
     pub(crate) choices: RwLock<Choices>,
     pub(crate) backgrounds: Arc<crate::call::Backgrounds>,
     pub(crate) default_thinking: Option<Thinking>,
@@ -73,10 +75,10 @@ pub(crate) struct Shared {
     pub(crate) init: SessionInit,
     /// Names under which the model may call tools.
     pub(crate) tool_aliases: std::collections::BTreeMap<String, String>,
-    /// Agents, skills, commands and output styles.
-    pub(crate) extensions: Arc<crate::skills::Extensions>,
     /// The plugins; the same for all conversations of the session.
     pub(crate) plugins: Arc<crate::plugins::Plugins>,
+    /// Agents, skills, commands and output styles.
+    pub(crate) extensions: Arc<crate::skills::Extensions>,
     /// What the session used, as of the last step.
     pub(crate) totals: Mutex<crate::ledger::Totals>,
     /// How hard the model should try, if someone said so.
@@ -90,6 +92,19 @@ pub(crate) struct Shared {
     /// Tools that are loaded when they are wanted.
     pub(crate) deferred: Arc<crate::tool_search::DeferredTools>,
     pub(crate) extra_usage: Mutex<Vec<(crate::ledger::Part, crate::ledger::Totals)>>,
+    /// The agents of the session; the same for all its conversations.
+    pub(crate) agents: Arc<crate::agents::Agents>,
+    /// Which agent this conversation is; `None` is the main one.
+    pub(crate) place: Option<crate::agents::Place>,
+    /// What agents of this conversation start with.
+    pub(crate) seed: Arc<crate::agents::Seed>,
+    /// Where forks of the newest answer start.
+    pub(crate) fork_point: tokio::sync::watch::Sender<Option<Arc<crate::agents::ForkPoint>>>,
+    pub(crate) planning: crate::plan::Planning,
+    /// Background commands whose end the model knows of.
+    pub(crate) known_ends: Mutex<std::collections::HashSet<String>>,
+    /// Which tools the main conversation has when it runs as an agent.
+    pub(crate) main_filter: Option<crate::agents::ToolFilter>,
 }
 
 impl Shared {
@@ -99,6 +114,10 @@ impl Shared {
         if !self.deferred.is_active() {
             registry.retain(|tool| tool.name() != crate::tool_search::NAME);
         }
+        if self.place.as_ref().is_some_and(|place| place.is_fork) {
+            // A fork is sent the same list as its parent, for the cache; it may use less of it.
+            registry.retain(|tool| !crate::agents::FORBIDDEN.contains(&tool.name()));
+        }
         registry
     }
 
@@ -106,6 +125,9 @@ impl Shared {
     pub(crate) fn all_tools(&self) -> ToolRegistry {
         let mut registry = self.registry.read().clone();
         registry.retain(|tool| !self.permissions.is_blanket_denied(tool.name()));
+        if let Some(filter) = &self.main_filter {
+            registry.retain(|tool| filter.keeps(tool));
+        }
         registry
     }
 
@@ -113,7 +135,25 @@ impl Shared {
     pub(crate) fn session_init(&self, model: &str) -> SessionInit {
         SessionInit {
             cwd: self.tools.working_folder.read().display().to_string(),
-            tools: self.offered_tools().names().map(str::to_owned).collect(),
+            tools: self
+                .offered_tools()
+                .names()
+                // Hosts know the tool by its older name.
+                .map(|name| {
+                    if name == lathe_tools::agent::NAME {
+                        lathe_tools::agent::ALIAS
+                    } else {
+                        name
+                    }
+                })
+                .map(str::to_owned)
+                .collect(),
+            agents: self
+                .agents
+                .catalog()
+                .iter()
+                .map(|agent| agent.name.clone())
+                .collect(),
             mcp_servers: self.mcp_servers.read().clone(),
             model: model.to_owned(),
             permission_mode: self.permissions.mode(),

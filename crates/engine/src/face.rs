@@ -64,15 +64,8 @@ impl SessionHandle {
         &self,
         id: &str,
     ) -> impl Future<Output = Result<(), String>> + Send + 'static {
-        let shell = self.shell();
+        let shared = self.shared.clone();
         let id = id.to_owned();
-        async move {
-            shell
-                .background()
-                .stop(&id)
-                .await
-                .map(|_| ())
-                .map_err(|error| error.to_string())
-        }
+        async move { shared.stop_task(&id).await }
     }
 }

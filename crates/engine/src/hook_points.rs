@@ -304,13 +304,35 @@ impl HookPoints {
         active: bool,
         cancel: &CancellationToken,
     ) -> StopVerdict {
-        let fields = || {
-            json!({
-                "stop_hook_active": active, "last_assistant_message": last_text,
-                "background_tasks": [], "session_crons": [],
-            })
+        let outcome = if let Some((id, kind)) = &self.agent {
+            let transcript = lathe_session::SessionPaths::of_transcript(&self.transcript);
+            let fields = || {
+                json!({
+                    "stop_hook_active": active, "last_assistant_message": last_text,
+                    "agent_transcript_path": transcript.agent_transcript(id),
+                })
+            };
+            self.fire(HookEvent::SubagentStop, Some(kind), fields, cancel)
+                .await
+        } else {
+            let tasks: Vec<Value> = self
+                .tools
+                .host()
+                .map(|host| host.agents())
+                .unwrap_or_default()
+                .iter()
+                .filter(|agent| agent.status == lathe_tools::host::AgentStatus::Running)
+                .map(|agent| json!({"task_id": agent.id, "description": agent.description}))
+                .collect();
+            let fields = || {
+                json!({
+                    "stop_hook_active": active, "last_assistant_message": last_text,
+                    "background_tasks": tasks, "session_crons": [],
+                })
+            };
+            self.fire(HookEvent::Stop, None, fields, cancel).await
         };
-        let Some(outcome) = self.fire(HookEvent::Stop, None, fields, cancel).await else {
+        let Some(outcome) = outcome else {
             return StopVerdict::default();
         };
         let mut block = outcome.block;
@@ -414,6 +436,63 @@ impl HookPoints {
             initial_user_message: outcome.initial_user_message,
             session_title: outcome.session_title,
         }
+    }
+
+    /// A sub-agent starts. Gives what hooks add to its context.
+    pub(crate) async fn subagent_start(&self, cancel: &CancellationToken) -> Vec<String> {
+        let Some((_, kind)) = &self.agent else {
+            return Vec::new();
+        };
+        let outcome = self
+            .fire(HookEvent::SubagentStart, Some(kind), || json!({}), cancel)
+            .await;
+        outcome.map_or_else(Vec::new, |outcome| outcome.additional_context)
+    }
+
+    /// A task of the task list was added or is done. Gives the reason of a hook that objects.
+    pub(crate) async fn task_changed(
+        &self,
+        task: &lathe_tools::task_store::Task,
+        change: lathe_tools::host::TaskChange,
+    ) -> Option<String> {
+        let event = match change {
+            lathe_tools::host::TaskChange::Created => HookEvent::TaskCreated,
+            lathe_tools::host::TaskChange::Completed => HookEvent::TaskCompleted,
+        };
+        let fields = || {
+            json!({
+                "task_id": task.id, "task_subject": task.subject,
+                "task_description": task.description, "owner": task.owner,
+            })
+        };
+        let outcome = self
+            .fire(event, None, fields, &CancellationToken::new())
+            .await?;
+        outcome.block.or(outcome.stop)
+    }
+
+    /// A git worktree was made for an agent.
+    pub(crate) async fn worktree_created(&self, path: &std::path::Path, name: &str) {
+        let fields = || json!({"worktree_path": path, "name": name});
+        self.fire(
+            HookEvent::WorktreeCreate,
+            None,
+            fields,
+            &CancellationToken::new(),
+        )
+        .await;
+    }
+
+    /// An agent's worktree is gone.
+    pub(crate) async fn worktree_removed(&self, path: &std::path::Path) {
+        let fields = || json!({"worktree_path": path});
+        self.fire(
+            HookEvent::WorktreeRemove,
+            None,
+            fields,
+            &CancellationToken::new(),
+        )
+        .await;
     }
 
     /// Settings changed while the session runs.

@@ -11,6 +11,8 @@ use std::time::Duration;
 #[derive(Debug, Clone, Default)]
 pub struct Ledger {
     totals: Totals,
+    /// What was used since it was last passed on.
+    fresh: Totals,
     turn: Usage,
     turn_api_time: Duration,
 }
@@ -47,7 +49,9 @@ pub enum Part {
     Main,
     /// Summaries of it.
     Compaction,
-    /// Conversations inside it: sub-agents, hooks, the classifier.
+    /// Sub-agents.
+    Agents,
+    /// Other conversations inside it: hooks, the classifier.
     Inner,
     /// Small questions: titles, suggestions, notes.
     Side,
@@ -60,6 +64,7 @@ impl Part {
         match self {
             Self::Main => "conversation",
             Self::Compaction => "compaction",
+            Self::Agents => "sub-agents",
             Self::Inner => "sub-conversations",
             Self::Side => "side queries",
         }
@@ -97,6 +102,59 @@ impl PartUsage {
 }
 
 impl Totals {
+    fn note(&mut self, part: Part, model: &str, usage: &Usage, catalog: &Catalog) {
+        self.parts.entry(part).or_default().add(&PartUsage {
+            calls: 1,
+            input_tokens: usage.input_tokens,
+            cache_read_input_tokens: usage.cache_read_input_tokens,
+            cache_creation_input_tokens: usage.cache_creation_input_tokens,
+            output_tokens: usage.output_tokens,
+            cost_usd: catalog.cost(model, usage).unwrap_or_default(),
+        });
+        let info = catalog.resolve(model).info;
+        let entry = self.models.entry(model.to_owned()).or_default();
+        entry.input_tokens += usage.input_tokens;
+        entry.output_tokens += usage.output_tokens;
+        entry.cache_read_input_tokens += usage.cache_read_input_tokens;
+        entry.cache_creation_input_tokens += usage.cache_creation_input_tokens;
+        entry.web_search_requests += usage.server_tool_use.web_search_requests;
+        entry.context_window = info.context_window;
+        entry.max_output_tokens = u64::from(info.max_output);
+        match catalog.cost(model, usage) {
+            Some(dollars) => entry.cost_usd += dollars,
+            None => {
+                if !self.unpriced_models.iter().any(|known| known == model) {
+                    self.unpriced_models.push(model.to_owned());
+                }
+            }
+        }
+    }
+
+    fn absorb(&mut self, part: Part, other: &Totals) {
+        let mut used = PartUsage::default();
+        for usage in other.parts.values() {
+            used.add(usage);
+        }
+        self.parts.entry(part).or_default().add(&used);
+        for model in &other.unpriced_models {
+            if !self.unpriced_models.contains(model) {
+                self.unpriced_models.push(model.clone());
+            }
+        }
+        for (model, usage) in &other.models {
+            let entry = self.models.entry(model.clone()).or_default();
+            entry.input_tokens += usage.input_tokens;
+            entry.output_tokens += usage.output_tokens;
+            entry.cache_read_input_tokens += usage.cache_read_input_tokens;
+            entry.cache_creation_input_tokens += usage.cache_creation_input_tokens;
+            entry.web_search_requests += usage.web_search_requests;
+            entry.cost_usd += usage.cost_usd;
+            entry.context_window = usage.context_window;
+            entry.max_output_tokens = usage.max_output_tokens;
+        }
+        self.api_duration_ms += other.api_duration_ms;
+    }
+
     /// Input and output of everything.
     #[must_use]
     pub fn tokens(&self) -> u64 {
@@ -158,37 +216,14 @@ impl Ledger {
 
     /// Notes a response.
     pub fn note_part(&mut self, part: Part, model: &str, usage: &Usage, catalog: &Catalog) {
-        self.totals.parts.entry(part).or_default().add(&PartUsage {
-            calls: 1,
-            input_tokens: usage.input_tokens,
-            cache_read_input_tokens: usage.cache_read_input_tokens,
-            cache_creation_input_tokens: usage.cache_creation_input_tokens,
-            output_tokens: usage.output_tokens,
-            cost_usd: catalog.cost(model, usage).unwrap_or_default(),
-        });
+        self.totals.note(part, model, usage, catalog);
+        self.fresh.note(part, model, usage, catalog);
         self.turn.add(usage);
-        let info = catalog.resolve(model).info;
-        let entry = self.totals.models.entry(model.to_owned()).or_default();
-        entry.input_tokens += usage.input_tokens;
-        entry.output_tokens += usage.output_tokens;
-        entry.cache_read_input_tokens += usage.cache_read_input_tokens;
-        entry.cache_creation_input_tokens += usage.cache_creation_input_tokens;
-        entry.web_search_requests += usage.server_tool_use.web_search_requests;
-        entry.context_window = info.context_window;
-        entry.max_output_tokens = u64::from(info.max_output);
-        match catalog.cost(model, usage) {
-            Some(dollars) => entry.cost_usd += dollars,
-            None => {
-                if !self
-                    .totals
-                    .unpriced_models
-                    .iter()
-                    .any(|known| known == model)
-                {
-                    self.totals.unpriced_models.push(model.to_owned());
-                }
-            }
-        }
+    }
+
+    /// What was used since this was last asked.
+    pub fn take_fresh(&mut self) -> Totals {
+        std::mem::take(&mut self.fresh)
     }
 
     /// Notes that a request didn't continue the one before.
@@ -203,28 +238,8 @@ impl Ledger {
 
     /// Adds what something beside the conversation used.
     pub fn absorb_as(&mut self, part: Part, other: &Totals) {
-        let mut used = PartUsage::default();
-        for usage in other.parts.values() {
-            used.add(usage);
-        }
-        self.totals.parts.entry(part).or_default().add(&used);
-        for model in &other.unpriced_models {
-            if !self.totals.unpriced_models.contains(model) {
-                self.totals.unpriced_models.push(model.clone());
-            }
-        }
-        for (model, usage) in &other.models {
-            let entry = self.totals.models.entry(model.clone()).or_default();
-            entry.input_tokens += usage.input_tokens;
-            entry.output_tokens += usage.output_tokens;
-            entry.cache_read_input_tokens += usage.cache_read_input_tokens;
-            entry.cache_creation_input_tokens += usage.cache_creation_input_tokens;
-            entry.web_search_requests += usage.web_search_requests;
-            entry.cost_usd += usage.cost_usd;
-            entry.context_window = usage.context_window;
-            entry.max_output_tokens = usage.max_output_tokens;
-        }
-        self.totals.api_duration_ms += other.api_duration_ms;
+        self.totals.absorb(part, other);
+        self.fresh.absorb(part, other);
     }
 
     /// Notes time spent waiting for the model API.

@@ -11,6 +11,7 @@
 //! Start with [`decide`], then `turn.rs`.
 #![forbid(unsafe_code)]
 
+mod agents;
 mod attachments;
 mod background;
 mod call;
@@ -39,9 +40,11 @@ mod models;
 mod nested;
 mod notes;
 pub mod open;
+mod open_agents;
 mod open_model;
 mod open_parts;
 pub mod options;
+mod plan;
 mod plugins;
 mod preview;
 pub mod prompt;

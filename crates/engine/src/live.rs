@@ -1,6 +1,7 @@
 //! What goes on beside the turns: settings that change while the session runs, and background commands
 //! that begin and end.
 
+use crate::agents::notice::{self, Notice};
 use crate::core::Shared;
 use lathe_permissions::PermissionContext;
 use lathe_protocol::event::{Event, NoticeLevel, TaskNotice, TaskStatus, TaskUsage};
@@ -228,10 +229,61 @@ pub(crate) fn watch_background(shared: &Arc<Shared>) {
                     is_backgrounded: true,
                     extra: lathe_protocol::Extra::new(),
                 },
-                BackgroundEvent::Ended(command) => finished(&command),
+                BackgroundEvent::Ended(command) => {
+                    tell_end(&shared, &command);
+                    finished(&command)
+                }
             }));
         }
     });
+}
+
+/// Tells the conversation that started a command that it is over, unless it knows.
+fn tell_end(shared: &Arc<Shared>, command: &BackgroundCommand) {
+    // A person's own command is the person's business.
+    let Some(call) = &command.tool_use_id else {
+        return;
+    };
+    if shared.agents.is_ending() {
+        return;
+    }
+    let agent = shared
+        .agents
+        .all()
+        .into_iter()
+        .find(|entry| entry.state().calls.contains(call));
+    let conversation = match agent {
+        Some(agent) => match agent.state().conversation.upgrade() {
+            Some(conversation) => conversation,
+            None => return,
+        },
+        None => shared.clone(),
+    };
+    if conversation.known_ends.lock().remove(command.id.as_str()) {
+        return;
+    }
+    let TaskNotice::Finished {
+        summary,
+        output_file,
+        ..
+    } = finished(command)
+    else {
+        return;
+    };
+    let text = Notice {
+        task_id: command.id.as_str(),
+        tool_use_id: Some(call.as_str()),
+        status: command.status.word(),
+        summary: &summary,
+        result: None,
+        output_file: &output_file,
+        usage: None,
+    }
+    .text();
+    let mut prompt = notice::prompt(command.id.as_str(), text);
+    // Whoever stopped it from outside needs no answer; the model learns of it with the next words.
+    prompt.context_only = command.status == BackgroundStatus::Stopped;
+    conversation.enqueue(prompt);
 }
 
 fn description(command: &BackgroundCommand) -> String {

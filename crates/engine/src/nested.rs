@@ -47,6 +47,75 @@ pub(crate) struct Nested {
     pub(crate) part: Part,
 }
 
+/// What a conversation inside the session has of its own.
+pub(crate) struct InnerParts {
+    pub(crate) session_id: SessionId,
+    pub(crate) events: events::EventSink,
+    pub(crate) permissions: Arc<lathe_permissions::Permissions>,
+    pub(crate) hooks: Arc<HookPoints>,
+    pub(crate) questions: Arc<Questions>,
+    pub(crate) tools: Arc<ToolContext>,
+    pub(crate) registry: ToolRegistry,
+    pub(crate) choices: Choices,
+    pub(crate) undo: Option<Arc<crate::undo::Undo>>,
+    pub(crate) transcript: TranscriptWriter,
+    pub(crate) seed: Arc<crate::agents::Seed>,
+    pub(crate) place: Option<crate::agents::Place>,
+}
+
+/// The shared part of a conversation inside the session. What isn't named in its parts is the parent's
+/// where it never changes, and empty where it does.
+pub(crate) fn inner(parent: &Shared, parts: InnerParts) -> Shared {
+    Shared {
+        session_id: parts.session_id,
+        events: parts.events,
+        provider: parent.provider.clone(),
+        catalog: parent.catalog.clone(),
+        permissions: parts.permissions,
+        hooks: parts.hooks,
+        questions: parts.questions,
+        tools: parts.tools,
+        registry: RwLock::new(parts.registry),
+        queue: Mutex::default(),
+        wake: tokio::sync::Notify::new(),
+        choices: RwLock::new(parts.choices),
+        backgrounds: Arc::default(),
+        default_thinking: None,
+        model_is_pinned: true,
+        undo: parts.undo,
+        instructions: Mutex::new(None),
+        transcript: parts.transcript,
+        default_model: parent.default_model.clone(),
+        key_source: parent.key_source.clone(),
+        settings: RwLock::new(parent.settings.read().clone()),
+        layers: RwLock::default(),
+        loader: crate::live::SettingsLoader::new(
+            parent.loader.places.clone(),
+            lathe_settings::LoadOptions::default(),
+        ),
+        mcp_servers: RwLock::default(),
+        mcp: Arc::default(),
+        plugins: parent.plugins.clone(),
+        tool_aliases: parent.tool_aliases.clone(),
+        init: parent.init.clone(),
+        extensions: parent.extensions.for_inner(),
+        totals: Mutex::default(),
+        effort: None,
+        context_usage: Mutex::default(),
+        notes: Arc::default(),
+        background: Arc::default(),
+        deferred: Arc::default(),
+        extra_usage: Mutex::default(),
+        agents: parent.agents.clone(),
+        place: parts.place,
+        seed: parts.seed,
+        fork_point: tokio::sync::watch::Sender::new(None),
+        planning: crate::plan::Planning::default(),
+        known_ends: Mutex::default(),
+        main_filter: None,
+    }
+}
+
 impl Nested {
     /// Runs it to its end.
     pub(crate) async fn run(self, parent: &Shared) -> Arc<TurnResult> {
@@ -69,49 +138,26 @@ impl Nested {
             agent: None,
         });
         let system = json!([{"type": "text", "text": self.system}]).to_string();
-        let shared = Arc::new(Shared {
-            session_id,
-            events: sink.clone(),
-            provider: parent.provider.clone(),
-            catalog: parent.catalog.clone(),
-            permissions: parent.permissions.clone(),
-            hooks,
-            questions: Arc::new(Questions::new(Answerer::Nobody, sink)),
-            tools: parent.tools.clone(),
-            registry: RwLock::new(self.tools),
-            queue: Mutex::default(),
-            choices: RwLock::new(Choices {
-                model: self.model.clone(),
-                thinking: None,
-            }),
-            backgrounds: Arc::default(),
-            default_thinking: None,
-            model_is_pinned: true,
-            undo: None,
-            instructions: Mutex::new(None),
-            transcript: writer.clone(),
-            default_model: parent.default_model.clone(),
-            key_source: parent.key_source.clone(),
-            settings: RwLock::default(),
-            layers: RwLock::default(),
-            loader: crate::live::SettingsLoader::new(
-                parent.loader.places.clone(),
-                lathe_settings::LoadOptions::default(),
-            ),
-            mcp_servers: RwLock::default(),
-            mcp: Arc::default(),
-        plugins: parent.plugins.clone(),
-            init: parent.init.clone(),
-            extensions: parent.extensions.for_inner(),
-            tool_aliases: parent.tool_aliases.clone(),
-            totals: Mutex::default(),
-            effort: None,
-            context_usage: Mutex::default(),
-            notes: Arc::default(),
-            background: Arc::default(),
-            deferred: Arc::default(),
-            extra_usage: Mutex::default(),
-        });
+        let shared = Arc::new(inner(
+            parent,
+            InnerParts {
+                session_id,
+                events: sink.clone(),
+                permissions: parent.permissions.clone(),
+                hooks,
+                questions: Arc::new(Questions::new(Answerer::Nobody, sink)),
+                tools: parent.tools.clone(),
+                registry: self.tools,
+                choices: Choices {
+                    model: self.model.clone(),
+                    thinking: None,
+                },
+                undo: None,
+                transcript: writer.clone(),
+                seed: parent.seed.clone(),
+                place: None,
+            },
+        ));
         let mut core = Core {
             shared: shared.clone(),
             transcript: writer,

@@ -15,8 +15,11 @@ use crate::ledger::{Ledger, Totals};
 use crate::live;
 use crate::memory::AutoMemory;
 use crate::nested::{SessionClassifierModel, SessionHookModel};
+use crate::open_agents;
 use crate::open_model::{cache_markers, catalog, chosen_model, provider, thinking};
-use crate::open_parts::{offered, output_config, permissions, tool_context, transcript, undo};
+use crate::open_parts::{
+    offered, output_config, permissions, tool_context, transcript, undo, writer_options,
+};
 use crate::options::{OpenError, SessionOptions};
 use crate::plugins::Plugins;
 use crate::prompt::{PromptParts, Surroundings, attribution_text, git_branch, instructions_text};
@@ -91,6 +94,8 @@ pub async fn open(environment: Environment, options: SessionOptions) -> Result<O
             max_budget_usd: core.fixed.limits.max_budget_usd,
         },
     ));
+    let shared = core.shared.clone();
+    remarks.extend(open_agents::connect(&mut core, &shared, source == "resume").await);
     hooks.instructions_loaded(loaded_files).await;
     start_hooks(&mut core, &hooks, source).await;
     if source == "startup" && core.shared.permissions.snapshot().trusted {
@@ -153,6 +158,8 @@ pub(crate) async fn prepare(
     plugins.equip(&mut options, &mut remarks);
     let extensions = load_extensions(&places, &trust, &options);
     let environment = with_settings(&places.environment, &settings);
+    let agents = open_agents::catalog(&places, &trust, &options, &mut remarks);
+    let main = open_agents::main_agent(&agents, &mut options)?;
     let catalog = catalog(&environment, &settings, &mut remarks);
     let (provider, key_source) = provider(&environment, &settings, &places)?;
     let policy = RecoveryPolicy::from_env(|name| environment.variable(name).map(str::to_owned))?;
@@ -175,8 +182,9 @@ pub(crate) async fn prepare(
     if let Some(undo) = &undo {
         tools.change_observer = undo.clone();
     }
+    tools.tasks = open_agents::task_store(&places, &environment, &opened.paths, options.persist);
     let tools = Arc::new(tools);
-    let mut registry = offered(&options)?;
+    let mut registry = offered(&options, &agents, &environment)?;
     let deferred = Arc::new(DeferredTools::default());
     if environment.variable("ENABLE_TOOL_SEARCH") != Some("false") {
         tool_search::add(&mut registry, &deferred);
@@ -190,6 +198,9 @@ pub(crate) async fn prepare(
     hook_registry.set_settings(&settings);
     remarks.extend(hook_registry.problems());
     remarks.extend(plugins.register_hooks(&hook_registry));
+    if let Some(main) = &main {
+        open_agents::main_hooks(&hook_registry, main, &mut remarks);
+    }
     let hooks = Arc::new(HookPoints {
         registry: hook_registry,
         late: Mutex::new(late),
@@ -274,6 +285,11 @@ pub(crate) async fn prepare(
         varying_apart: options.varying_apart,
         long_cache: cache == CacheMarkers::OneHour,
     };
+    let surrounding = prompt.clone();
+    let prompt = match &main {
+        Some(main) => open_agents::main_prompt(prompt, main),
+        None => prompt,
+    };
     let mut betas = options.betas.clone();
     betas.extend(model.betas.iter().cloned());
     let max_output_tokens = environment
@@ -317,6 +333,8 @@ pub(crate) async fn prepare(
         cache,
     };
     let questions = Arc::new(Questions::new(options.answerer, events.clone()));
+    questions.set_guide(guide_of(&settings));
+    let writer = options.persist.then(|| writer_options(&options, &events));
     let shared = Arc::new(Shared {
         session_id,
         events: events.clone(),
@@ -328,6 +346,7 @@ pub(crate) async fn prepare(
         tools: tools.clone(),
         registry: RwLock::new(registry),
         queue: Mutex::default(),
+        wake: tokio::sync::Notify::new(),
         choices: RwLock::new(Choices {
             model: model.id.clone(),
             thinking,
@@ -357,6 +376,13 @@ pub(crate) async fn prepare(
         background: Arc::default(),
         deferred,
         extra_usage: Mutex::default(),
+        agents: open_agents::agents(agents, opened.paths.clone(), writer, &environment, &options),
+        place: None,
+        seed: open_agents::seed(&fixed, &surrounding, branch.as_deref()),
+        fork_point: tokio::sync::watch::Sender::new(None),
+        planning: crate::plan::Planning::default(),
+        known_ends: Mutex::default(),
+        main_filter: open_agents::main_filter(main.as_ref()),
     });
     crate::skills::tool::bind(&shared);
     shared.questions.set_classifier(Arc::new(Classifier::new(
@@ -403,6 +429,12 @@ pub(crate) async fn prepare(
     };
     if let Some(history) = opened.history {
         restore(&mut core, &history, options.resume_at, &mut remarks)?;
+    }
+    if core.tip.is_none()
+        && let Some(text) = main.as_ref().and_then(|main| main.initial_prompt.clone())
+    {
+        let record = core.records.meta(None, text);
+        core.append(record);
     }
     if core.tip.is_none()
         && let Some(text) = core.fixed.prompt.told_apart()

@@ -23,6 +23,18 @@ pub(crate) struct Transcript {
     pub(crate) history: Option<Loaded>,
 }
 
+/// How transcripts of the session are written.
+pub(crate) fn writer_options(options: &SessionOptions, events: &EventSink) -> WriterOptions {
+    let events = events.clone();
+    WriterOptions {
+        on_problem: Some(Arc::new(move |problem| {
+            events.notice(NoticeLevel::Warning, problem.to_string());
+        })),
+        observer: options.observer.as_ref().map(|observer| observer.0.clone()),
+        ..WriterOptions::default()
+    }
+}
+
 pub(crate) fn transcript(
     places: &Places,
     options: &SessionOptions,
@@ -41,14 +53,7 @@ pub(crate) fn transcript(
             "--session-id names a new session; together with --continue or --resume it needs --fork-session".to_owned(),
         ));
     }
-    let events = events.clone();
-    let writer_options = WriterOptions {
-        on_problem: Some(Arc::new(move |problem| {
-            events.notice(NoticeLevel::Warning, problem.to_string());
-        })),
-        observer: options.observer.as_ref().map(|observer| observer.0.clone()),
-        ..WriterOptions::default()
-    };
+    let writer_options = writer_options(options, events);
     let Some(found) = found else {
         let session_id = options.session_id.unwrap_or_else(SessionId::random);
         let paths = SessionPaths::new(&places.config_home, cwd, session_id);
@@ -242,9 +247,14 @@ pub(crate) fn output_config(
     extra
 }
 
-pub(crate) fn offered(options: &SessionOptions) -> Result<ToolRegistry, OpenError> {
+pub(crate) fn offered(
+    options: &SessionOptions,
+    agents: &lathe_extensions::AgentCatalog,
+    environment: &Environment,
+) -> Result<ToolRegistry, OpenError> {
     let mut registry = lathe_tools::registry::builtin();
     crate::skills::tool::offer(&mut registry);
+    crate::open_agents::add_tools(&mut registry, agents, options, environment);
     if let Some(names) = &options.tools {
         for name in names {
             if registry.find(name).is_none() {

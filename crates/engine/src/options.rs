@@ -84,6 +84,8 @@ pub struct SessionOptions {
     pub observer: Option<TranscriptObserver>,
     /// Whether this follows a session that was cleared.
     pub after_clear: bool,
+    /// The agent that the main conversation runs as.
+    pub agent: Option<String>,
     /// Agents by name, as `--agents` and SDK hosts give them, weakest first.
     pub agents: Vec<serde_json::Value>,
     /// The only skills that count; `None` is all.
@@ -144,6 +146,7 @@ impl Default for SessionOptions {
             task_budget: None,
             observer: None,
             after_clear: false,
+            agent: None,
             agents: Vec::new(),
             skills: None,
             plugins: Vec::new(),

@@ -9,8 +9,8 @@
 use crate::core::Shared;
 use crate::options::SessionOptions;
 use crate::session::SessionHandle;
-use lathe_extensions::plugins::{LoadedPlugins, load};
 use lathe_extensions::OutputStyles;
+use lathe_extensions::plugins::{LoadedPlugins, load};
 use lathe_hooks::{HookRegistry, HookSource, SourceHandle};
 use lathe_mcp::config::PluginServers;
 use lathe_settings::{Places, Resolved};

@@ -116,7 +116,8 @@ impl PromptParts {
         (self.varying_apart && self.replacement.is_none()).then(|| self.varying())
     }
 
-    fn varying(&self) -> String {
+    /// What varies from session to session.
+    pub(crate) fn varying(&self) -> String {
         let at = &self.surroundings;
         let mut text = format!("Surroundings:\n- Working folder: {}\n", at.cwd.display());
         for root in &at.other_roots {

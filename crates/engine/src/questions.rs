@@ -1,11 +1,13 @@
 //! Open questions to a person: asked through whichever face is there, raced with the hooks that may
 //! answer, answered once. In auto mode a classifier is asked before anyone is disturbed.
 
+use crate::core::Shared;
 use crate::events::EventSink;
 use crate::hook_points::HookPoints;
+use crate::nested::SessionClassifierModel;
 use lathe_permissions::Permissions;
 use lathe_permissions::answer::{AnswererKind, Outcome, Race, Ticket};
-use lathe_permissions::classifier::{self, Action, Classifier, Ruling};
+use lathe_permissions::classifier::{self, Action, Classifier, Guide, Ruling};
 use lathe_protocol::event::{Event, NoticeLevel, SessionState};
 use lathe_protocol::ids::RequestId;
 use lathe_protocol::permission::{
@@ -15,6 +17,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use tokio_util::sync::CancellationToken;
 
@@ -34,9 +37,16 @@ pub enum Answerer {
 pub struct Questions {
     answerer: Answerer,
     events: EventSink,
-    open: Mutex<HashMap<RequestId, Ticket>>,
+    /// Shared with the session's agents, so that an answer finds the question wherever it was asked.
+    open: Arc<Mutex<HashMap<RequestId, Ticket>>>,
     classifier: OnceLock<Arc<Classifier>>,
+    guide: Arc<OnceLock<Guide>>,
     messages: Mutex<Vec<String>>,
+    /// Nobody can be asked any more: a background agent.
+    detached: AtomicBool,
+    /// The permissions of the main conversation, which a person's answer to an agent's question changes
+    /// too.
+    main: Option<Arc<Permissions>>,
 }
 
 /// What became of a question.
@@ -57,15 +67,71 @@ impl Questions {
         Self {
             answerer,
             events,
-            open: Mutex::default(),
+            open: Arc::default(),
             classifier: OnceLock::new(),
+            guide: Arc::default(),
             messages: Mutex::default(),
+            detached: AtomicBool::new(false),
+            main: None,
+        }
+    }
+
+    /// The questions of an agent: asked through the same face, with counters of their own. A background
+    /// agent has nobody to ask.
+    pub(crate) fn for_agent(parent: &Self, root: &Shared, background: bool) -> Self {
+        Self {
+            answerer: parent.answerer,
+            events: root.events.clone(),
+            open: parent.open.clone(),
+            classifier: OnceLock::new(),
+            guide: parent.guide.clone(),
+            messages: Mutex::new(root.questions.messages.lock().clone()),
+            detached: AtomicBool::new(background),
+            main: Some(root.permissions.clone()),
         }
     }
 
     /// Who answers.
     pub(crate) fn answerer(&self) -> Answerer {
-        self.answerer
+        if self.detached.load(Ordering::Relaxed) {
+            Answerer::Nobody
+        } else {
+            self.answerer
+        }
+    }
+
+    /// From now on nobody can be asked.
+    pub(crate) fn detach(&self) {
+        self.detached.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_detached(&self) -> bool {
+        self.detached.load(Ordering::Relaxed)
+    }
+
+    /// Gives the agent of a conversation a classifier of its own, with the session's guide.
+    pub(crate) fn take_classifier(&self, shared: &Arc<Shared>) {
+        if let Some(guide) = self.guide.get() {
+            let model = Arc::new(SessionClassifierModel {
+                shared: Arc::downgrade(shared),
+            });
+            self.set_classifier(Arc::new(Classifier::new(model, guide)));
+        }
+    }
+
+    /// Keeps the person's notes for the classifiers of agents.
+    pub(crate) fn set_guide(&self, guide: Guide) {
+        let _ = self.guide.set(guide);
+    }
+
+    /// Looks over what an agent did, when it hands over in auto mode.
+    pub(crate) async fn review(
+        &self,
+        order: &str,
+        actions: &[(String, Value)],
+        result: &str,
+    ) -> Option<String> {
+        self.classifier.get()?.review(order, actions, result).await
     }
 
     /// Sets who answers in auto mode.
@@ -136,7 +202,8 @@ impl Questions {
             let (hooks, request, over) = (hooks.clone(), request.clone(), over.clone());
             async move { hooks.permission_request(&request, &over).await }
         });
-        if self.answerer == Answerer::Face {
+        let asked = self.answerer() == Answerer::Face;
+        if asked {
             let ticket = race.ticket(AnswererKind::Host);
             let first = {
                 let mut open = self.open.lock();
@@ -155,6 +222,7 @@ impl Questions {
         let mut closing = Closing {
             questions: self,
             id: &request.request_id,
+            asked,
             reply: None,
         };
         let outcome = race.run(cancel).await;
@@ -187,6 +255,17 @@ impl Questions {
     /// Carries out what a person chose beside the answer itself.
     pub(crate) fn apply(&self, updates: &[PermissionUpdate], permissions: &Permissions) {
         for update in updates {
+            let is_mode = matches!(update, PermissionUpdate::SetMode { .. });
+            if let Some(main) = &self.main
+                && !is_mode
+                && !std::ptr::eq(main.as_ref(), permissions)
+                && let Err(error) = main.apply(update)
+            {
+                self.events.notice(
+                    NoticeLevel::Warning,
+                    format!("The permission change could not be kept: {error}"),
+                );
+            }
             match permissions.apply(update) {
                 Ok(()) => {
                     if let PermissionUpdate::SetMode { mode, .. } = update {
@@ -215,12 +294,13 @@ async fn notify(hooks: Arc<HookPoints>, request: Arc<PermissionRequest>, over: C
 struct Closing<'a> {
     questions: &'a Questions,
     id: &'a RequestId,
+    asked: bool,
     reply: Option<PermissionReply>,
 }
 
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
-        if self.questions.answerer == Answerer::Nobody {
+        if !self.asked {
             return;
         }
         let last = {

@@ -3,6 +3,7 @@
 //! While a turn runs in its own task, the actor goes on reading ops: an interruption, an answer to a
 //! question or a new prompt reaches the turn at once.
 
+use crate::agents::notice;
 use crate::call::panic_message;
 use crate::core::{Core, Shared, Turn};
 use futures::FutureExt as _;
@@ -90,6 +91,7 @@ impl SessionHandle {
             .queue
             .lock()
             .iter()
+            .filter(|prompt| !notice::is_notification(prompt))
             .map(|prompt| prompt.uuid)
             .collect()
     }
@@ -125,6 +127,10 @@ struct Actor {
     /// A compaction that was asked for while something ran: up to where, and how.
     compact_later: Option<(Option<RecordId>, Option<String>)>,
     ending: bool,
+    /// Until when the end waits for background agents.
+    deadline: Option<tokio::time::Instant>,
+    /// Whether the faces were told that there is nothing to do.
+    idle: bool,
     /// No face is left that could say something.
     deserted: bool,
 }
@@ -146,6 +152,8 @@ pub(crate) fn start(core: Core) -> SessionHandle {
         running: None,
         compact_later: None,
         ending: false,
+        deadline: None,
+        idle: true,
         deserted: false,
     };
     SessionHandle {
@@ -167,9 +175,26 @@ impl Actor {
             if self.running.is_none() {
                 self.start_next().await;
             }
-            if self.running.is_none() && self.ending {
+            let owes = self.shared.agents.owes_an_end();
+            // An agent that has just ended has put its notification there before it counted as ended.
+            let quiet = self.running.is_none() && !owes && self.shared.queue.lock().is_empty();
+            if quiet && !self.idle {
+                self.idle = true;
+                self.shared
+                    .events
+                    .send(Event::StateChanged(SessionState::Idle));
+            }
+            if self.running.is_none() && self.ending && (quiet || !self.waits()) {
                 break;
             }
+            let deadline = self.deadline;
+            let patience = async {
+                match deadline {
+                    Some(deadline) => tokio::time::sleep_until(deadline).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let wake = self.shared.clone();
             let turn_ended = async {
                 match &mut self.running {
                     Some(running) => {
@@ -188,15 +213,32 @@ impl Actor {
                         self.deserted = true;
                     }
                 },
-                () = turn_ended => {
-                    self.running = None;
-                    if self.shared.queue.lock().is_empty() {
-                        self.shared.events.send(Event::StateChanged(SessionState::Idle));
-                    }
+                () = turn_ended => self.running = None,
+                () = wake.wake.notified() => {}
+                () = patience => {
+                    self.shared.events.notice(
+                        NoticeLevel::Warning,
+                        "Background agents were stopped: the time to wait for them was over.",
+                    );
+                    self.shared.agents.kill_all();
+                    self.deadline = None;
                 }
             }
         }
         self.close().await;
+    }
+
+    /// Whether the end of the session waits for background agents. The wait begins with the question.
+    fn waits(&mut self) -> bool {
+        match self.shared.agents.patience() {
+            None => false,
+            Some(limit) => {
+                if self.deadline.is_none() && !limit.is_zero() {
+                    self.deadline = Some(tokio::time::Instant::now() + limit);
+                }
+                true
+            }
+        }
     }
 
     async fn handle(&mut self, op: Op) {
@@ -211,7 +253,7 @@ impl Actor {
             Op::Interrupt { drop_queued } => {
                 self.shared.background.interrupted(true);
                 if drop_queued {
-                    self.shared.queue.lock().clear();
+                    self.shared.queue.lock().retain(notice::is_notification);
                 }
                 if let Some(running) = &self.running {
                     running.turn.cancel.cancel();
@@ -276,18 +318,12 @@ impl Actor {
                     .retain(|prompt| prompt.uuid != uuid);
             }
             Op::StopTask { task_id } => {
-                if let Err(error) = self
-                    .shared
-                    .tools
-                    .shell
-                    .background()
-                    .stop(task_id.as_str())
-                    .await
-                {
-                    self.shared
-                        .events
-                        .notice(NoticeLevel::Warning, error.to_string());
-                }
+                let shared = self.shared.clone();
+                tokio::spawn(async move {
+                    if let Err(error) = shared.stop_task(task_id.as_str()).await {
+                        shared.events.notice(NoticeLevel::Warning, error);
+                    }
+                });
             }
             Op::Compact { instructions } => self.compact(None, instructions),
             Op::CompactUpTo {
@@ -307,13 +343,14 @@ impl Actor {
 
     async fn start_next(&mut self) {
         loop {
-            let Some(prompt) = self.shared.queue.lock().pop_front() else {
+            let Some(prompt) = self.next_prompt() else {
                 return;
             };
             if prompt.context_only {
                 self.add_context(prompt).await;
                 continue;
             }
+            self.idle = false;
             self.shared
                 .events
                 .send(Event::StateChanged(SessionState::Running));
@@ -324,14 +361,32 @@ impl Actor {
         }
     }
 
+    /// The next prompt. Notifications that wait together become one.
+    fn next_prompt(&self) -> Option<Prompt> {
+        let mut queue = self.shared.queue.lock();
+        let mut prompt = queue.pop_front()?;
+        while notice::is_notification(&prompt)
+            && queue.front().is_some_and(notice::is_notification)
+            && let Some(more) = queue.pop_front()
+        {
+            notice::join(&mut prompt, &more);
+            prompt.context_only &= more.context_only;
+        }
+        Some(prompt)
+    }
+
     /// Adds words to the conversation without running a turn.
     async fn add_context(&self, prompt: Prompt) {
         let mut core = self.core.lock().await;
-        let mut record = core.records.user(core.tip, prompt.content);
+        let mut record = core.records.user(core.tip, prompt.content.clone());
         record.uuid = prompt.uuid;
         record.is_meta = prompt.is_meta;
+        record.extra.extend(prompt.extra.clone());
         match core.append_synced(record).await {
-            Ok(record) => self.shared.events.send(Event::PromptAccepted { record }),
+            Ok(record) => {
+                self.shared.noted(&prompt);
+                self.shared.events.send(Event::PromptAccepted { record });
+            }
             Err(error) => self.shared.events.notice(
                 NoticeLevel::Error,
                 format!("A message could not be kept: {error}"),
@@ -348,6 +403,7 @@ impl Actor {
             );
             return;
         }
+        self.idle = false;
         self.shared
             .events
             .send(Event::StateChanged(SessionState::Running));
@@ -371,6 +427,7 @@ impl Actor {
     }
 
     async fn close(self) {
+        self.shared.agents.shut_down().await;
         self.shared
             .background
             .finish(&self.shared.notes.cancel)

@@ -54,6 +54,8 @@ struct Attempt {
     texts: Vec<String>,
     /// Whether the model is told what calls of a withdrawn attempt did.
     told_effects: bool,
+    /// Whether one of its calls asks for a fork.
+    forks: bool,
     /// Whether the answer in the caller's shape came, and that answer.
     structured: Option<(StructuredOutcome, serde_json::Value)>,
 }
@@ -155,6 +157,7 @@ impl Core {
             ending: None,
             texts: Vec::new(),
             told_effects: false,
+            forks: false,
             structured: None,
         }
     }
@@ -167,7 +170,11 @@ impl Core {
             hooks: self.shared.hooks.clone(),
             questions: self.shared.questions.clone(),
             events: self.shared.events.clone(),
-            turn: turn.prompt,
+            turn: self
+                .shared
+                .place
+                .as_ref()
+                .map_or(turn.prompt, |place| place.turn),
             agent_id: self.records.agent_id.clone(),
             backgrounds: self.shared.backgrounds.clone(),
             undo: self.shared.undo.clone(),
@@ -274,6 +281,8 @@ impl Core {
             if let Some(name) = self.shared.tool_aliases.get(&meant.name) {
                 meant.name.clone_from(name);
             }
+            attempt.forks |= meant.input.get("subagent_type").and_then(|it| it.as_str())
+                == Some(lathe_tools::agent::FORK);
             let input = completed.tool_input.as_ref();
             attempt.executor.submit(&meant, input, uuid);
             turn.set_calls(attempt.executor.cancel_tokens());
@@ -285,6 +294,9 @@ impl Core {
 
     /// The answer is complete: waits for its calls.
     async fn run_out(&mut self, turn: &Turn, mut attempt: Attempt) -> StepReport {
+        if attempt.forks {
+            self.publish_fork_point();
+        }
         while attempt.executor.is_busy() && attempt.ending.is_none() {
             tokio::select! {
                 biased;

@@ -82,9 +82,10 @@ impl Core {
                 };
             }
             self.take_extra_usage();
+            self.pass_usage_on();
+            let (dollars, tokens) = self.spent();
             let limits = &self.fixed.limits;
-            if let Some(done) = gate(state, limits, self.ledger.cost_usd())
-                .or_else(|| token_gate(limits, self.ledger.totals().tokens()))
+            if let Some(done) = gate(state, limits, dollars).or_else(|| token_gate(limits, tokens))
             {
                 return done;
             }
@@ -112,6 +113,7 @@ impl Core {
                 structured,
             } = step;
             *self.shared.totals.lock() = self.ledger.totals().clone();
+            self.pass_usage_on();
             self.shared
                 .context_usage
                 .lock()
@@ -154,7 +156,8 @@ impl Core {
     async fn accept(&mut self, prompt: Prompt, turn: &Turn) -> Result<(), Done> {
         let text = prompt.content.text();
         let attaches = !prompt.is_meta && !prompt.verbatim;
-        let verdict = if prompt.is_meta {
+        let is_agent = self.shared.place.is_some();
+        let verdict = if prompt.is_meta || is_agent {
             PromptVerdict::default()
         } else {
             self.shared
@@ -162,9 +165,10 @@ impl Core {
                 .user_prompt_submit(&text, &turn.cancel)
                 .await
         };
-        if !prompt.is_meta {
+        if !prompt.is_meta && !is_agent {
             self.shared.questions.note_message(&text);
         }
+        let told = prompt.clone();
         let mut record = self.records.user(self.tip, prompt.content);
         record.uuid = prompt.uuid;
         record.is_meta = prompt.is_meta;
@@ -175,7 +179,10 @@ impl Core {
             record.is_virtual = true;
         }
         match self.append_synced(record).await {
-            Ok(record) => self.shared.events.send(Event::PromptAccepted { record }),
+            Ok(record) => {
+                self.shared.noted(&told);
+                self.shared.events.send(Event::PromptAccepted { record });
+            }
             Err(error) => {
                 return Err(Done::Ended {
                     reason: TerminalReason::InternalError,
@@ -185,13 +192,15 @@ impl Core {
                 });
             }
         }
-        if let Some(undo) = &self.shared.undo {
+        if let Some(undo) = self.shared.undo.as_ref().filter(|_| !is_agent) {
             undo.history.begin_turn(turn.prompt);
         }
-        self.append_fact(Fact::LastPrompt {
-            last_prompt: text.chars().take(500).collect(),
-            session_id: self.shared.session_id,
-        });
+        if !told.is_meta && !is_agent {
+            self.append_fact(Fact::LastPrompt {
+                last_prompt: text.chars().take(500).collect(),
+                session_id: self.shared.session_id,
+            });
+        }
         self.shared.events.send(Event::TurnStarted(Arc::new(
             self.shared.session_init(&self.model),
         )));
@@ -384,10 +393,48 @@ impl Core {
 
     /// Counts what conversations inside this one used.
     pub(crate) fn take_extra_usage(&mut self) {
-        let used = std::mem::take(&mut *self.shared.extra_usage.lock());
-        for (part, totals) in &used {
-            self.ledger.absorb_as(*part, totals);
+        // Held until the totals have it: agents that look at both see each dollar once.
+        let mut waiting = self.shared.extra_usage.lock();
+        if waiting.is_empty() {
+            return;
         }
+        for (part, totals) in waiting.drain(..) {
+            self.ledger.absorb_as(part, &totals);
+        }
+        *self.shared.totals.lock() = self.ledger.totals().clone();
+    }
+
+    /// Passes what an agent used on to the session that pays for it.
+    pub(crate) fn pass_usage_on(&mut self) {
+        let Some(place) = &self.shared.place else {
+            return;
+        };
+        let Some(root) = place.root.upgrade() else {
+            return;
+        };
+        let fresh = self.ledger.take_fresh();
+        if !fresh.models.is_empty() {
+            root.extra_usage
+                .lock()
+                .push((crate::ledger::Part::Agents, fresh));
+        }
+    }
+
+    /// What the session has spent, agents included: dollars and tokens.
+    fn spent(&self) -> (f64, u64) {
+        let root = self.shared.place.as_ref().map(|place| place.root.upgrade());
+        let Some(Some(root)) = root else {
+            let totals = self.ledger.totals();
+            return (totals.cost_usd(), totals.tokens());
+        };
+        let waiting = root.extra_usage.lock();
+        let totals = root.totals.lock();
+        let mut spent = (totals.cost_usd(), totals.tokens());
+        for (_, used) in waiting.iter() {
+            spent.0 += used.cost_usd();
+            spent.1 += used.tokens();
+        }
+        spent
     }
 
     /// Delivers what the person typed meanwhile.
@@ -398,18 +445,26 @@ impl Core {
             };
             let text = prompt.content.text();
             let attaches = !prompt.is_meta && !prompt.verbatim;
-            let verdict = self
-                .shared
-                .hooks
-                .user_prompt_submit(&text, &turn.cancel)
-                .await;
+            let verdict = if prompt.is_meta || self.shared.place.is_some() {
+                PromptVerdict::default()
+            } else {
+                self.shared
+                    .hooks
+                    .user_prompt_submit(&text, &turn.cancel)
+                    .await
+            };
+            let told = prompt.clone();
             let mut record = self.records.user(self.tip, prompt.content);
             record.uuid = prompt.uuid;
             record.is_meta = prompt.is_meta;
             record.is_virtual = verdict.block.is_some();
+            record.extra.extend(prompt.extra);
             self.guard.reset();
             match self.append_synced(record).await {
-                Ok(record) => self.shared.events.send(Event::PromptAccepted { record }),
+                Ok(record) => {
+                    self.shared.noted(&told);
+                    self.shared.events.send(Event::PromptAccepted { record });
+                }
                 Err(error) => {
                     return Err(Done::Ended {
                         reason: TerminalReason::InternalError,

@@ -46,7 +46,9 @@ pub struct PrintOptions {
     pub signals: watch::Receiver<Signal>,
 }
 
-/// Runs one turn and prints it. The session is finished when it returns.
+/// Runs one turn and prints it, with the turns that background agents owe: the session is asked to end
+/// after the first result and waits for them. The last result counts. The session is finished when this
+/// returns.
 pub async fn run(
     session: SessionHandle,
     mut events: EventStream,
@@ -68,18 +70,25 @@ pub async fn run(
     session.send(Op::Prompt(prompt));
     let mut result: Option<Arc<TurnResult>> = None;
     let mut signal = Signal::None;
-    while result.is_none() {
+    loop {
         let event = tokio::select! {
             event = events.next() => event,
             changed = signals.changed(), if signal == Signal::None => {
                 signal = if changed.is_ok() { *signals.borrow() } else { Signal::Terminate };
+                session.kill_agents();
                 session.send(Op::Interrupt { drop_queued: true });
                 continue;
             }
         };
         let Some(event) = event else { break };
         match &event {
-            Event::TurnFinished(finished) => result = Some(finished.clone()),
+            Event::TurnFinished(finished) => {
+                if result.is_none() {
+                    session.send(Op::Shutdown);
+                }
+                result = Some(finished.clone());
+            }
+            Event::SessionEnded => break,
             Event::Notice {
                 level: NoticeLevel::Error | NoticeLevel::Warning,
                 text,
@@ -116,6 +125,7 @@ pub async fn run(
             }
         }
         if lines.is_closed() {
+            session.kill_agents();
             session.send(Op::Interrupt { drop_queued: true });
         }
     }

@@ -278,17 +278,24 @@ impl HookRegistry {
             .collect()
     }
 
-    /// The hooks that run for an event, equal ones once. `holds` says whether a condition holds.
+    /// The hooks that run for an event, equal ones once. `holds` says whether a condition holds. Hooks of
+    /// an agent's definition run only where such an agent works.
     pub(crate) fn select(
         &self,
         event: HookEvent,
         value: Option<&str>,
+        agent: Option<&str>,
         holds: &dyn Fn(&str) -> bool,
     ) -> Vec<Arc<Hook>> {
         let state = self.state.read();
         let mut chosen: Vec<Arc<Hook>> = Vec::new();
         for hook in state.all() {
             if hook.event != event || state.off(hook).is_some() || !hook.matcher.matches(value) {
+                continue;
+            }
+            if let HookSource::Agent(name) = &hook.source
+                && agent != Some(name.as_str())
+            {
                 continue;
             }
             if hook

@@ -132,7 +132,7 @@ impl HookRegistry {
             Some(condition) => condition(rule),
             None => simple_condition(rule, input),
         };
-        let hooks = self.select(event, value, &holds);
+        let hooks = self.select(event, value, input.agent_type.as_deref(), &holds);
         if hooks.is_empty() {
             return HookOutcome::default();
         }

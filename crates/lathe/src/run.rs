@@ -101,7 +101,6 @@ pub(crate) async fn run(mut environment: Environment, arguments: SessionArgument
             return Exit::Usage;
         }
     };
-    not_yet(&arguments);
     let signals = listen();
     print_one(environment, options, &arguments, prompt, signals).await
 }
@@ -165,7 +164,6 @@ async fn drive(
     if asked.is_some() {
         options.answerer = Answerer::Face;
     }
-    not_yet(arguments);
     let sdk = SdkOptions {
         frames: frame_options(&environment, arguments),
         prompt: arguments.prompt.clone().filter(|prompt| !prompt.is_empty()),
@@ -227,14 +225,6 @@ async fn print_one(
     .await
 }
 
-/// Says which flags ask for something that this version doesn't do. What is asked for in vain must
-/// not look as if it was there.
-fn not_yet(arguments: &SessionArguments) {
-    if arguments.agents.is_some() {
-        complain("--agents: agents are not supported by this version; none was loaded");
-    }
-}
-
 fn exit_of(error: &OpenError) -> Exit {
     match error {
         OpenError::Usage(_) | OpenError::Mode(_) => Exit::Usage,
@@ -259,11 +249,10 @@ fn enter_folder(environment: &mut Environment, arguments: &SessionArguments) -> 
 }
 
 fn session_options(arguments: &SessionArguments) -> Result<SessionOptions, String> {
-    if let Some(name) = &arguments.agent {
-        return Err(format!(
-            "--agent: there is no agent {name}: agents are not supported by this version"
-        ));
-    }
+    let agents = match &arguments.agents {
+        Some(text) => vec![agents(text)?],
+        None => Vec::new(),
+    };
     if let Some(tool) = &arguments.permission_prompt_tool
         && tool != "stdio"
         && arguments.input_format != InputFormat::StreamJson
@@ -358,8 +347,29 @@ fn session_options(arguments: &SessionArguments) -> Result<SessionOptions, Strin
         effort: arguments.effort.clone(),
         task_budget: arguments.task_budget,
         observer: None,
+        agent: arguments.agent.clone(),
+        agents,
         ..SessionOptions::default()
     })
+}
+
+/// The agents of `--agents`: JSON, or a file that holds it.
+fn agents(text: &str) -> Result<serde_json::Value, String> {
+    let json = if text.trim_start().starts_with('{') {
+        text.to_owned()
+    } else {
+        std::fs::read_to_string(text)
+            .map_err(|error| format!("--agents: {text} can't be read: {error}"))?
+    };
+    let value: serde_json::Value =
+        serde_json::from_str(&json).map_err(|error| format!("--agents: not JSON: {error}"))?;
+    if !value.is_object() {
+        return Err(
+            "--agents: definitions by name are wanted: {\"reviewer\": {\"description\": \"…\", \"prompt\": \"…\"}}"
+                .to_owned(),
+        );
+    }
+    Ok(value)
 }
 
 fn thinking(arguments: &SessionArguments) -> Option<Thinking> {

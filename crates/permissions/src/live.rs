@@ -181,6 +181,33 @@ impl Permissions {
         })
     }
 
+    /// The permissions of a sub-agent that differ from these: what counts now, changed. The gates stay;
+    /// nothing that changes there is saved from there.
+    #[must_use]
+    pub fn for_agent(&self, change: impl FnOnce(&mut PermissionContext)) -> Self {
+        let mut context = PermissionContext::clone(&self.snapshot());
+        let before = context.mode;
+        change(&mut context);
+        // A mode that may not be entered here is not entered by an agent either.
+        let wanted = context.mode;
+        let allowed = self.gates.check(wanted, context.bypass_available).is_ok();
+        context.mode = before;
+        let mut state = State {
+            context: Arc::new(context),
+            set_aside: Vec::new(),
+            given: Vec::new(),
+            denials: Vec::new(),
+        };
+        if allowed && wanted != before {
+            state.enter(wanted);
+        }
+        Self {
+            state: Mutex::new(state),
+            gates: self.gates,
+            store: None,
+        }
+    }
+
     /// What counts now.
     #[must_use]
     pub fn snapshot(&self) -> Arc<PermissionContext> {

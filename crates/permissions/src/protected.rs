@@ -189,6 +189,7 @@ pub(crate) fn protected(path: &Path, own: OwnPlaces<'_>) -> Option<String> {
     }
     let names = names_of(path);
     let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    let names = inside_worktree(&names);
     let last = names.last().copied()?;
     if names.iter().any(|name| is_one_of(name, OWN_FOLDERS)) || is_one_of(last, OWN_FILES) {
         return Some(format!(
@@ -205,6 +206,18 @@ pub(crate) fn protected(path: &Path, own: OwnPlaces<'_>) -> Option<String> {
         return Some(format!("`{shown}` holds keys or credentials"));
     }
     windows_trick(path).map(|why| format!("`{shown}` {why}"))
+}
+
+/// The names below an agent's worktree (`.lathe/worktrees/<name>/…`): a project like any other, whose
+/// own settings are protected as they are elsewhere. Any other path as it is.
+fn inside_worktree<'a>(names: &'a [&'a str]) -> &'a [&'a str] {
+    let at = names.windows(2).position(|pair| {
+        pair[0].eq_ignore_ascii_case(".lathe") && pair[1].eq_ignore_ascii_case("worktrees")
+    });
+    match at {
+        Some(at) if names.len() > at + 3 => &names[at + 3..],
+        _ => names,
+    }
 }
 
 /// Whether git would run or obey what is written there.
@@ -458,6 +471,10 @@ mod tests {
             "/p/sub/.claude/skills/x/SKILL.md",
             "/p/.claude/commands/x.md",
             "/p/.lathe/hooks/x.sh",
+            "/p/.lathe/worktrees",
+            "/p/.lathe/worktrees/a",
+            "/p/.lathe/worktrees/a/.lathe/settings.json",
+            "/p/.lathe/worktrees/a/.git/hooks/pre-commit",
             "/h/.lathe/settings.json",
             "/p/.mcp.json",
             "/p/.latheignore",
@@ -501,6 +518,7 @@ mod tests {
             "/p/hooks/useThing.ts",
             "/p/.envrc.md",
             "/h/.lathe/plans/p.md",
+            "/p/.lathe/worktrees/a/src/main.rs",
             "/p/profile.md",
             "/p/console.log",
             "/p/a~b.txt",

@@ -67,7 +67,7 @@ struct Mark {
 }
 
 /// The conversation as the model sees it. See the module's text.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Conversation {
     model: String,
     groups: Vec<Group>,

@@ -8,6 +8,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
+/// The tool's name.
+pub const NAME: &str = "TodoWrite";
+
 /// Replaces the task list.
 pub struct TodoWrite;
 
@@ -33,7 +36,7 @@ impl Tool for TodoWrite {
     type Input = Input;
 
     fn name(&self) -> &'static str {
-        "TodoWrite"
+        NAME
     }
 
     fn description(&self) -> &'static str {

@@ -98,6 +98,10 @@ pub(crate) struct ContextState {
     /// The results of the newest round that were sent as they are: never touched again.
     pub(crate) sent_results: HashSet<ToolUseId>,
     pub(crate) magic_docs: crate::magic_docs::MagicDocs,
+    /// What the model was told of plan mode.
+    pub(crate) plan: crate::plan::PlanReminders,
+    /// What happened before the session was taken up and the model doesn't know.
+    pub(crate) since_interruption: Option<String>,
     pub(crate) extractor: crate::extraction::Extractor,
     /// Calls since the session's notes were brought up to date.
     pub(crate) calls_since_notes: u32,

@@ -55,6 +55,8 @@ impl Core {
         texts.extend(self.context.reminders.git_state().await);
         texts.extend(self.mcp_news());
         texts.extend(self.waiting_tools());
+        texts.extend(self.context.since_interruption.take());
+        texts.extend(self.plan_reminder());
         texts.extend(self.stale_todos());
         texts.extend(self.budget_left());
         if !texts.is_empty() {
@@ -84,9 +86,14 @@ impl Core {
             return None;
         }
         self.context.reminders.since_todo = 0;
-        let list = self.todo_text()?;
+        let list = self.todo_text().or_else(|| self.task_text())?;
+        let tool = if self.shared.registry.read().find("TodoWrite").is_some() {
+            "TodoWrite"
+        } else {
+            "TaskUpdate"
+        };
         Some(format!(
-            "The task list has not been touched for a while. Bring it up to date with TodoWrite if it isn't; don't mention this to the person.\n{list}"
+            "The task list has not been touched for a while. Bring it up to date with {tool} if it isn't; don't mention this to the person.\n{list}"
         ))
     }
 

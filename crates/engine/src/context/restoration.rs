@@ -5,7 +5,6 @@ use crate::core::Core;
 use crate::prompt;
 use lathe_model::estimate;
 use lathe_protocol::display::TodoStatus;
-use lathe_protocol::permission::PermissionMode;
 use lathe_settings::instructions::Reason;
 use lathe_shell::run::BackgroundStatus;
 use std::fmt::Write as _;
@@ -18,6 +17,8 @@ const MOST_FILES: usize = 5;
 const TOKENS_PER_FILE: u64 = 5_000;
 /// Tokens of everything that comes back.
 const TOKENS_IN_ALL: u64 = 50_000;
+/// Agents that are named again, the newest ones.
+const MOST_AGENTS: usize = 20;
 /// More of a file than could ever be shown.
 const MOST_BYTES_READ: u64 = 256 * 1024;
 
@@ -30,15 +31,12 @@ impl Core {
         if let Some(list) = self.todo_text() {
             pieces.push(list);
         }
+        pieces.extend(self.task_text());
         if let Some(tasks) = self.running_tasks() {
             pieces.push(tasks);
         }
-        if self.shared.permissions.mode() == PermissionMode::Plan {
-            pieces.push(
-                "Plan mode is still on: look, think and make a plan; change nothing before the person agrees."
-                    .to_owned(),
-            );
-        }
+        pieces.extend(self.agents_text());
+        pieces.extend(self.plan_text());
         pieces.extend(self.touched_texts());
         pieces.extend(self.shared.extensions.restored());
         for piece in &pieces {
@@ -76,6 +74,42 @@ impl Core {
             let _ = write!(text, "\n- [{mark}] {}", item.content);
         }
         Some(text)
+    }
+
+    /// The list of tasks with ids in words; `None` when nothing of it is open.
+    pub(crate) fn task_text(&self) -> Option<String> {
+        let list = self.shared.tools.tasks.read().ok()?;
+        let all_done = list
+            .tasks()
+            .iter()
+            .all(|task| task.status == TodoStatus::Completed);
+        if all_done {
+            return None;
+        }
+        let text = lathe_tools::task_list::text_of(&list)?;
+        Some(format!("The task list as it stands:\n{text}"))
+    }
+
+    /// The agents of this conversation in words, as far as they can still be of use.
+    fn agents_text(&self) -> Option<String> {
+        let own = self.shared.place.as_ref().map(|place| &place.id);
+        let mut text = "Agents that you started (SendMessage reaches each of them):".to_owned();
+        let mut any = false;
+        let all = self.shared.agents.all();
+        let mine = all.iter().filter(|entry| entry.parent.as_ref() == own);
+        for entry in mine.rev().take(MOST_AGENTS) {
+            any = true;
+            let view = entry.view();
+            let _ = write!(
+                text,
+                "\n- {} ({}, {}): {}",
+                view.id,
+                view.agent_type,
+                view.description,
+                view.status.word()
+            );
+        }
+        any.then_some(text)
     }
 
     fn running_tasks(&self) -> Option<String> {

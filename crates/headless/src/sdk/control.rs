@@ -1,6 +1,6 @@
 //! The host's requests about a session, and their answers.
 
-use super::initialize::{commands, models};
+use super::initialize::{agents, commands, models};
 use super::{files, listing};
 use base64::Engine as _;
 use lathe_engine::SessionHandle;
@@ -163,13 +163,19 @@ impl Desk {
                 Ok(json!({"mcpServers": mcp.frames()}))
             }
             "mcp_reconnect" => {
-                session.mcp().reconnect(request.needed("serverName")?).await?;
+                session
+                    .mcp()
+                    .reconnect(request.needed("serverName")?)
+                    .await?;
                 Ok(json!({}))
             }
             "mcp_toggle" => {
                 let name = request.needed("serverName")?;
                 // What fails then is shown by mcp_status; the switch itself was thrown.
-                session.mcp().set_enabled(name, request.flag("enabled")).await?;
+                session
+                    .mcp()
+                    .set_enabled(name, request.flag("enabled"))
+                    .await?;
                 Ok(json!({}))
             }
             "mcp_set_servers" => {
@@ -273,7 +279,7 @@ impl Desk {
                 let plugins = session.reload_plugins();
                 let errors = plugins.error_frames();
                 Ok(json!({
-                    "commands": commands(), "agents": [],
+                    "commands": commands(), "agents": agents(session),
                     "plugins": plugins.frames(), "mcpServers": session.mcp().frames(),
                     "error_count": errors.len(), "errors": errors,
                 }))
@@ -311,6 +317,20 @@ impl Desk {
             "subscription_type": null, "rate_limits_available": false, "rate_limits": null,
             "behaviors": null,
         })
+    }
+
+    /// The agents with the size of their line in the request.
+    fn agent_sizes(&self) -> Vec<Value> {
+        self.session
+            .agent_catalog()
+            .iter()
+            .map(|agent| {
+                json!({
+                    "agentType": agent.name, "source": agent.source.wire_name(),
+                    "tokens": (agent.name.len() + agent.description.len()) / 4,
+                })
+            })
+            .collect()
     }
 
     fn context_usage(&self) -> Value {
@@ -365,7 +385,7 @@ impl Desk {
             "percentage": percentage, "model": usage.model,
             "isAutoCompactEnabled": usage.auto_compact,
             "autoCompactThreshold": usage.compact_at,
-            "memoryFiles": files, "mcpTools": self.session.mcp().tool_sizes(), "agents": [],
+            "memoryFiles": files, "mcpTools": self.session.mcp().tool_sizes(), "agents": self.agent_sizes(),
             "gridRows": [], "apiUsage": usage.api_usage,
         })
     }

@@ -151,6 +151,7 @@ impl<E: Write> Face<E> {
                     self.later.clear();
                     self.host.close();
                     if let Some(open) = &self.open {
+                        open.session.kill_agents();
                         open.session.send(Op::Interrupt { drop_queued: true });
                     }
                 }
@@ -519,6 +520,10 @@ impl<E: Write> Face<E> {
     fn note_task(&mut self, notice: &TaskNotice, session_id: SessionId) {
         match notice {
             TaskNotice::Started {
+                is_backgrounded: false,
+                ..
+            } => return,
+            TaskNotice::Started {
                 task_id,
                 description,
                 task_type,
@@ -530,7 +535,9 @@ impl<E: Write> Face<E> {
                 self.tasks.insert(task_id.0.clone(), shown);
             }
             TaskNotice::Finished { task_id, .. } => {
-                self.tasks.shift_remove(task_id.as_str());
+                if self.tasks.shift_remove(task_id.as_str()).is_none() {
+                    return;
+                }
             }
             TaskNotice::Progress { .. } => return,
         }

@@ -40,9 +40,9 @@ pub struct Initialize {
     /// A title for the session.
     #[serde(default)]
     title: Option<String>,
-    /// Folders with plugins: paths, or objects with a `path`.
+    /// Definitions of agents, by name.
     #[serde(default)]
-    plugins: Option<Vec<Value>>,
+    agents: Option<Map<String, Value>>,
     /// Whether what varies of the system prompt is told in the conversation.
     #[serde(default)]
     exclude_dynamic_sections: Option<bool>,
@@ -52,6 +52,9 @@ pub struct Initialize {
     /// Whether the host shows what the person may say next.
     #[serde(default)]
     prompt_suggestions: Option<bool>,
+    /// Folders with plugins: paths, or objects with a `path`.
+    #[serde(default)]
+    plugins: Option<Vec<Value>>,
 }
 
 /// One group of hook functions.
@@ -128,6 +131,9 @@ impl Initialize {
             let path = plugin.as_str().or_else(|| plugin.get("path")?.as_str());
             options.plugin_folders.extend(path.map(PathBuf::from));
         }
+        if let Some(agents) = &self.agents {
+            options.agents.push(Value::Object(agents.clone()));
+        }
         options.varying_apart |= self.exclude_dynamic_sections.unwrap_or(false);
         if let Some(aliases) = &self.tool_aliases {
             options.tool_aliases.clone_from(aliases);
@@ -169,7 +175,7 @@ impl Initialize {
     #[must_use]
     pub fn response(&self, session: &SessionHandle) -> Value {
         let mut response = json!({
-            "commands": commands(), "agents": [], "models": models(session),
+            "commands": commands(), "agents": agents(session), "models": models(session),
             "output_style": "default", "available_output_styles": ["default"],
             "account": {"apiKeySource": session.key_source(), "tokenSource": session.key_source(), "apiProvider": "anthropic"},
             "hook_on_failure_supported": true,
@@ -197,6 +203,22 @@ pub fn commands() -> Value {
         .iter()
         .map(|(name, description, hint)| {
             json!({"name": name, "description": description, "argumentHint": hint})
+        })
+        .collect()
+}
+
+/// The agents, as hosts are told of them.
+#[must_use]
+pub fn agents(session: &SessionHandle) -> Value {
+    session
+        .agent_catalog()
+        .iter()
+        .map(|agent| {
+            let mut shown = json!({"name": agent.name, "description": agent.description});
+            if let (Some(model), Some(fields)) = (&agent.model, shown.as_object_mut()) {
+                fields.insert("model".to_owned(), model.as_str().into());
+            }
+            shown
         })
         .collect()
 }

@@ -5,7 +5,7 @@ use lathe_protocol::ids::ToolUseId;
 use std::collections::HashSet;
 
 /// What the model said, and what came in before it spoke again.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Group {
     /// The API's ids of the messages merged here.
     pub(super) message_ids: Vec<String>,

@@ -1,0 +1,183 @@
+//! Which tools an agent gets.
+//!
+//! In this order: tools of MCP servers stay; what no agent may use goes; a background agent keeps only
+//! what works without anyone watching; then what its definition forbids goes, and of what is left only
+//! what its definition names stays (none named, or `*`, is all). `Agent(a, b)` in that list also says
+//! which agents it may start.
+
+use crate::agents::MOST_DEPTH;
+use lathe_extensions::AgentDefinition;
+use lathe_permissions::parse_rule;
+use lathe_tools::{DynTool, ToolRegistry, agent, ask_user_question, structured_output};
+
+/// What no agent may use: it would speak for the main conversation.
+pub(crate) const FORBIDDEN: [&str; 4] = [
+    ask_user_question::NAME,
+    "EnterPlanMode",
+    "ExitPlanMode",
+    structured_output::NAME,
+];
+
+/// What a background agent may use.
+const IN_BACKGROUND: [&str; 25] = [
+    "Agent",
+    "Bash",
+    "Edit",
+    "EnterWorktree",
+    "ExitWorktree",
+    "Glob",
+    "Grep",
+    "LSP",
+    "ListMcpResources",
+    "MultiEdit",
+    "NotebookEdit",
+    "Read",
+    "ReadMcpResource",
+    "SendMessage",
+    "Skill",
+    "TaskCreate",
+    "TaskGet",
+    "TaskList",
+    "TaskOutput",
+    "TaskStop",
+    "TaskUpdate",
+    "TodoWrite",
+    "ToolSearch",
+    "WebFetch",
+    "Write",
+];
+
+/// A definition's word on tools, read once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ToolFilter {
+    /// Names that go.
+    removed: Vec<String>,
+    /// The only names that stay; `None` is all.
+    kept: Option<Vec<String>>,
+    /// The agents that it may start; `None` is all.
+    pub(crate) types: Option<Vec<String>>,
+    /// Forbidden uses of tools that stay, as rules.
+    pub(crate) denied: Vec<String>,
+}
+
+impl ToolFilter {
+    /// Reads a definition.
+    pub(crate) fn of(definition: &AgentDefinition) -> Self {
+        let mut filter = Self::default();
+        for entry in &definition.disallowed_tools {
+            match parse_rule(entry) {
+                Ok(rule) if rule.rule_content.is_none() => filter.removed.push(rule.tool_name),
+                _ => filter.denied.push(entry.clone()),
+            }
+        }
+        if let Some(tools) = &definition.tools {
+            let mut kept = Vec::new();
+            for entry in tools {
+                let (name, content) = match parse_rule(entry) {
+                    Ok(rule) => (rule.tool_name, rule.rule_content),
+                    Err(_) => (entry.clone(), None),
+                };
+                if (name == agent::NAME || name == agent::ALIAS)
+                    && let Some(content) = content
+                {
+                    let types = content.split(',').map(str::trim);
+                    let types = types.filter(|name| !name.is_empty()).map(str::to_owned);
+                    filter.types.get_or_insert_default().extend(types);
+                }
+                kept.push(name);
+            }
+            filter.kept = Some(kept);
+        }
+        filter
+    }
+
+    /// Whether a tool stays by the definition's word.
+    pub(crate) fn keeps(&self, tool: &dyn DynTool) -> bool {
+        let named = |list: &[String]| list.iter().any(|name| names(name, tool));
+        !named(&self.removed) && self.kept.as_deref().is_none_or(named)
+    }
+
+    /// The tools of an agent.
+    pub(crate) fn apply(&self, all: &ToolRegistry, background: bool, depth: u32) -> ToolRegistry {
+        let mut tools = all.clone();
+        tools.retain(|tool| {
+            let name = tool.name();
+            let served = name.starts_with("mcp__");
+            let fits = served
+                || (!FORBIDDEN.contains(&name)
+                    && (!background || IN_BACKGROUND.contains(&name))
+                    && (name != agent::NAME || depth < MOST_DEPTH));
+            fits && self.keeps(tool)
+        });
+        tools
+    }
+}
+
+/// Whether a word of a list names a tool: its name, another name of it, or its server.
+fn names(word: &str, tool: &dyn DynTool) -> bool {
+    let name = tool.name();
+    if word == name || tool.aliases().iter().any(|alias| alias == word) {
+        return true;
+    }
+    let Some(served) = name.strip_prefix("mcp__") else {
+        return false;
+    };
+    let word = word.strip_suffix("__*").unwrap_or(word);
+    word.strip_prefix("mcp__").is_some_and(|server| {
+        served
+            .strip_prefix(server)
+            .is_some_and(|rest| rest.starts_with("__"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lathe_extensions::ExtensionSource;
+    use lathe_tools::agent::Agent;
+    use lathe_tools::monitor::Monitor;
+    use lathe_tools::plan_mode::ExitPlanMode;
+
+    fn definition(tools: Option<&[&str]>, disallowed: &[&str]) -> AgentDefinition {
+        let mut definition = AgentDefinition::new("a", "b", "c", ExtensionSource::Builtin);
+        definition.tools = tools.map(|tools| tools.iter().map(|tool| (*tool).to_owned()).collect());
+        definition.disallowed_tools = disallowed.iter().map(|tool| (*tool).to_owned()).collect();
+        definition
+    }
+
+    fn all() -> ToolRegistry {
+        let mut all = lathe_tools::registry::builtin();
+        all.add(Agent::new([]));
+        all.add(Monitor);
+        all.add(ExitPlanMode);
+        all
+    }
+
+    fn has(tools: &ToolRegistry, name: &str) -> bool {
+        tools.find(name).is_some()
+    }
+
+    #[test]
+    fn without_a_list_an_agent_has_everything_but_what_no_agent_has() {
+        let filter = ToolFilter::of(&definition(None, &[]));
+        let tools = filter.apply(&all(), false, 1);
+        assert!(has(&tools, "Bash") && has(&tools, "Agent") && has(&tools, "Monitor"));
+        assert!(!has(&tools, "ExitPlanMode"));
+        assert!(!has(&filter.apply(&all(), true, 1), "Monitor"));
+        assert!(!has(&filter.apply(&all(), false, MOST_DEPTH), "Agent"));
+    }
+
+    #[test]
+    fn what_is_forbidden_goes_and_what_is_named_stays() {
+        let filter = ToolFilter::of(&definition(
+            Some(&["Read", "Bash(git *)", "Task(Explore, Plan)"]),
+            &["Read", "Bash(rm *)"],
+        ));
+        let tools = filter.apply(&all(), false, 1);
+        let names: Vec<&str> = tools.names().collect();
+        assert_eq!(names, ["Agent", "Bash"]);
+        assert_eq!(filter.denied, ["Bash(rm *)"]);
+        let types = filter.types.unwrap();
+        assert_eq!(types, ["Explore", "Plan"]);
+    }
+}

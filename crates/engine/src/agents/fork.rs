@@ -1,0 +1,76 @@
+//! Forks: agents that go on from where the conversation stands.
+//!
+//! A fork's first request has the same system prompt, the same tools and the same messages as its
+//! parent's, byte for byte; only what it is told at the end differs. So all forks of one answer read the
+//! provider's cache. The calls that are still open, their own among them, all get the same fixed result.
+//!
+//! The conversation publishes a [`ForkPoint`] when an answer that asks for forks is complete: every fork
+//! of that answer starts from the very same point.
+
+use crate::core::Core;
+use bytes::Bytes;
+use lathe_model::Thinking;
+use lathe_protocol::content::ContentBlock;
+use lathe_protocol::ids::{RecordId, ToolUseId};
+use lathe_session::Conversation;
+use lathe_tools::ToolRegistry;
+use std::sync::Arc;
+
+/// What stands for the result of each open call.
+pub(crate) const PLACEHOLDER: &str =
+    "This call was handed to a copy of you. You are one of these copies; your order follows.";
+
+/// Where forks start.
+pub(crate) struct ForkPoint {
+    /// The open calls.
+    pub(crate) calls: Vec<ToolUseId>,
+    pub(crate) conversation: Conversation,
+    pub(crate) tip: Option<RecordId>,
+    pub(crate) model: String,
+    pub(crate) thinking: Option<Thinking>,
+    pub(crate) system: Bytes,
+    pub(crate) tools: ToolRegistry,
+    pub(crate) tools_encoded: Bytes,
+}
+
+impl Core {
+    /// Lets the forks of the present answer start.
+    pub(crate) fn publish_fork_point(&mut self) {
+        let calls = self.conversation.unanswered_calls();
+        let tools_encoded = self.encoded_tools();
+        let point = ForkPoint {
+            calls: calls.into_iter().map(|call| call.id).collect(),
+            conversation: self.conversation.clone(),
+            tip: self.tip,
+            model: self.model.clone(),
+            thinking: self.shared.choices.read().thinking,
+            system: self.fixed.system.clone(),
+            tools: self.shared.all_tools(),
+            tools_encoded,
+        };
+        self.shared.fork_point.send_replace(Some(Arc::new(point)));
+    }
+
+    /// Takes over where a fork starts: the history, and a result for each open call.
+    pub(crate) fn take_fork_point(&mut self, point: &ForkPoint) {
+        self.conversation = point.conversation.clone();
+        self.tip = point.tip;
+        self.fixed.system = point.system.clone();
+        self.tools_encoded = Some((point.tools.clone(), point.tools_encoded.clone()));
+        self.context.tools_generation = self.shared.deferred.generation();
+        for id in &point.calls {
+            let block = ContentBlock::tool_result(id.clone(), PLACEHOLDER.to_owned(), false);
+            let record = self.records.user(self.tip, vec![block]);
+            let uuid = record.uuid;
+            self.take_in(lathe_protocol::record::Record::Message(Box::new(record)));
+            self.tip = Some(uuid);
+        }
+    }
+}
+
+/// What a fork is told.
+pub(crate) fn directive(prompt: &str) -> String {
+    format!(
+        "You are a copy of the agent above, working beside it. Do only the following, with your own tool calls; don't start forks, don't ask the person, don't repeat what was done. End with a short report of what you did and found: it goes to the agent that you were copied from.\n\nYour order: {prompt}"
+    )
+}

@@ -1,0 +1,448 @@
+//! Sub-agents: conversations that the model starts, each with the same engine and a context of its own.
+//!
+//! - [`Agents`] knows every agent of a session: how it is doing, what it said, how to end it. It is
+//!   shared by all conversations of the session, the only thing they share but files.
+//! - `host` is what tools see of it; it turns an order into an agent.
+//! - `start` puts an agent's conversation together: model, tools (`filter`), permissions, prompt, folder
+//!   (`worktree`), history (`fork`, or its own transcript when it is woken).
+//! - `run` runs it to its end, whatever happens, and says how it ended (`notice`).
+//! - `restore` finds the agents of a session that is taken up again.
+//!
+//! Every agent ends as completed, failed or killed. A panic in one is its failure. Limits: agents start
+//! agents three deep, sixteen live at once, and all spend the session's budget.
+
+mod disk;
+mod filter;
+pub(crate) mod fork;
+mod host;
+mod monitor;
+pub(crate) mod notice;
+pub(crate) mod restore;
+mod run;
+mod start;
+mod worktree;
+
+pub(crate) use filter::{FORBIDDEN, ToolFilter};
+pub(crate) use fork::ForkPoint;
+pub(crate) use host::Host;
+
+use crate::core::Shared;
+use crate::decide::Limits;
+use crate::prompt::PromptParts;
+use lathe_extensions::{AgentCatalog, AgentDefinition};
+use lathe_model::{CacheMarkers, RecoveryPolicy};
+use lathe_protocol::event::TaskUsage;
+use lathe_protocol::ids::{AgentId, RecordId, TaskId, ToolUseId};
+use lathe_session::{SessionPaths, WriterOptions};
+use lathe_tools::host::{AgentStatus, AgentTask};
+use parking_lot::{Mutex, RwLock};
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// How deep agents may start agents: the main conversation is 0.
+pub(crate) const MOST_DEPTH: u32 = 3;
+/// How many agents may work at once.
+pub(crate) const MOST_LIVE: usize = 16;
+/// How long agents may take to end with their session.
+const END_LIMIT: Duration = Duration::from_secs(5);
+
+/// Which agent a conversation is.
+pub(crate) struct Place {
+    pub(crate) id: AgentId,
+    pub(crate) depth: u32,
+    /// The types that it may start; `None` is all.
+    pub(crate) types: Option<Vec<String>>,
+    pub(crate) is_fork: bool,
+    /// The turn of the main conversation that its changes belong to, for undo.
+    pub(crate) turn: RecordId,
+    /// The main conversation.
+    pub(crate) root: Weak<Shared>,
+    /// Its entry.
+    pub(crate) entry: Arc<Entry>,
+}
+
+/// What the agents of a conversation start with.
+#[derive(Clone)]
+pub(crate) struct Seed {
+    pub(crate) prompt: PromptParts,
+    pub(crate) limits: Limits,
+    pub(crate) policy: RecoveryPolicy,
+    pub(crate) fallback_model: Option<String>,
+    pub(crate) betas: Vec<String>,
+    pub(crate) max_output_tokens: Option<u32>,
+    pub(crate) extra: serde_json::Map<String, serde_json::Value>,
+    pub(crate) cache: CacheMarkers,
+    pub(crate) git_branch: String,
+}
+
+/// The agents of a session.
+pub(crate) struct Agents {
+    entries: Mutex<Vec<Arc<Entry>>>,
+    catalog: RwLock<Arc<AgentCatalog>>,
+    pub(crate) paths: SessionPaths,
+    /// How their transcripts are written; `None` writes none.
+    pub(crate) writer: Option<WriterOptions>,
+    /// Ends them all with the session.
+    pub(crate) cancel: CancellationToken,
+    tracker: TaskTracker,
+    /// Set when the session ends: nothing is told any more.
+    ending: AtomicBool,
+    /// How long the end of the session waits for those in the background; zero is for ever, `None` not
+    /// at all.
+    patience: Mutex<Option<Duration>>,
+}
+
+impl Agents {
+    pub(crate) fn new(
+        catalog: AgentCatalog,
+        paths: SessionPaths,
+        writer: Option<WriterOptions>,
+    ) -> Self {
+        Self {
+            entries: Mutex::default(),
+            catalog: RwLock::new(Arc::new(catalog)),
+            paths,
+            writer,
+            cancel: CancellationToken::new(),
+            tracker: TaskTracker::new(),
+            ending: AtomicBool::new(false),
+            patience: Mutex::default(),
+        }
+    }
+
+    /// The end of the session waits for those in the background, at most this long; zero is for ever.
+    pub(crate) fn wait_at_end(&self, limit: Duration) {
+        *self.patience.lock() = Some(limit);
+    }
+
+    /// How long the end of the session waits.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        *self.patience.lock()
+    }
+
+    pub(crate) fn catalog(&self) -> Arc<AgentCatalog> {
+        self.catalog.read().clone()
+    }
+
+    pub(crate) fn set_catalog(&self, catalog: AgentCatalog) {
+        *self.catalog.write() = Arc::new(catalog);
+    }
+
+    /// The agent of an id or a name; of several with one name the newest.
+    pub(crate) fn find(&self, id: &str) -> Option<Arc<Entry>> {
+        let entries = self.entries.lock();
+        entries
+            .iter()
+            .find(|entry| entry.id.as_str() == id)
+            .or_else(|| {
+                entries
+                    .iter()
+                    .rev()
+                    .find(|entry| entry.name.as_deref() == Some(id))
+            })
+            .cloned()
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Entry>> {
+        self.entries.lock().clone()
+    }
+
+    /// Takes a new agent in, if there is room for one more.
+    fn admit(&self, entry: Arc<Entry>) -> Result<(), String> {
+        let mut entries = self.entries.lock();
+        Self::room(&entries)?;
+        entries.push(entry);
+        Ok(())
+    }
+
+    fn room(entries: &[Arc<Entry>]) -> Result<(), String> {
+        let live = entries.iter().filter(|entry| entry.is_running()).count();
+        if live >= MOST_LIVE {
+            return Err(format!(
+                "{MOST_LIVE} agents work already, which is the limit. Wait for one to finish (you are told), or stop one with TaskStop."
+            ));
+        }
+        Ok(())
+    }
+
+    /// Puts an agent that is woken in the place of what it was.
+    fn replace(&self, old: &Arc<Entry>, new: Arc<Entry>) -> Result<(), String> {
+        let mut entries = self.entries.lock();
+        Self::room(&entries)?;
+        match entries.iter_mut().find(|entry| Arc::ptr_eq(entry, old)) {
+            Some(place) => {
+                *place = new;
+                Ok(())
+            }
+            None => Err(format!("Agent {} is being woken already.", old.id)),
+        }
+    }
+
+    /// Takes that back: it could not be woken.
+    fn put_back(&self, new: &Arc<Entry>, old: Arc<Entry>) {
+        let mut entries = self.entries.lock();
+        if let Some(place) = entries.iter_mut().find(|entry| Arc::ptr_eq(entry, new)) {
+            *place = old;
+        }
+    }
+
+    /// Takes an agent of an earlier run of the session in.
+    fn remember(&self, entry: Arc<Entry>) {
+        self.entries.lock().push(entry);
+    }
+
+    /// Whether an agent works that the main conversation is told of when it ends.
+    pub(crate) fn owes_an_end(&self) -> bool {
+        self.entries
+            .lock()
+            .iter()
+            .any(|entry| entry.is_running() && entry.is_background())
+    }
+
+    /// Ends every agent that works. Returns how many.
+    pub(crate) fn kill_all(&self) -> usize {
+        let mut count = 0;
+        for entry in self.entries.lock().iter() {
+            if entry.is_running() {
+                entry.cancel.cancel();
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// Ends all of them with the session, and waits until they are gone.
+    pub(crate) async fn shut_down(&self) {
+        self.ending.store(true, Ordering::Relaxed);
+        self.cancel.cancel();
+        self.kill_all();
+        self.tracker.close();
+        if tokio::time::timeout(END_LIMIT, self.tracker.wait())
+            .await
+            .is_err()
+        {
+            tracing::warn!("an agent didn't end with its session");
+        }
+    }
+
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Relaxed)
+    }
+}
+
+/// One agent.
+pub(crate) struct Entry {
+    pub(crate) id: AgentId,
+    pub(crate) name: Option<String>,
+    pub(crate) agent_type: String,
+    pub(crate) description: String,
+    pub(crate) prompt: String,
+    pub(crate) tool_use_id: Option<ToolUseId>,
+    /// The agent that started it; `None` is the main conversation.
+    pub(crate) parent: Option<AgentId>,
+    pub(crate) output_file: PathBuf,
+    pub(crate) cancel: CancellationToken,
+    background: AtomicBool,
+    /// Whether the model knows how it ended.
+    known: AtomicBool,
+    state: Mutex<State>,
+    /// Whether it is over.
+    over: watch::Sender<bool>,
+    read: Mutex<u64>,
+}
+
+/// What changes about an agent.
+#[derive(Debug, Clone)]
+pub(crate) struct State {
+    pub(crate) status: AgentStatus,
+    pub(crate) result: String,
+    pub(crate) usage: TaskUsage,
+    pub(crate) last_tool: Option<String>,
+    pub(crate) worktree_note: Option<String>,
+    pub(crate) worktree: Option<PathBuf>,
+    pub(crate) model: String,
+    /// The record of the main transcript that a fork goes on from.
+    pub(crate) forked_from: Option<RecordId>,
+    started: Instant,
+    /// The calls that it made, so that what they left running ends with it.
+    pub(crate) calls: HashSet<ToolUseId>,
+    /// Its conversation while it works, for messages.
+    pub(crate) conversation: Weak<Shared>,
+}
+
+/// What an agent is made with.
+pub(crate) struct NewEntry {
+    pub(crate) id: AgentId,
+    pub(crate) name: Option<String>,
+    pub(crate) agent_type: String,
+    pub(crate) description: String,
+    pub(crate) prompt: String,
+    pub(crate) tool_use_id: Option<ToolUseId>,
+    pub(crate) parent: Option<AgentId>,
+    pub(crate) output_file: PathBuf,
+    pub(crate) background: bool,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) status: AgentStatus,
+}
+
+impl Entry {
+    pub(crate) fn new(new: NewEntry) -> Arc<Self> {
+        let running = new.status == AgentStatus::Running;
+        Arc::new(Self {
+            id: new.id,
+            name: new.name,
+            agent_type: new.agent_type,
+            description: new.description,
+            prompt: new.prompt,
+            tool_use_id: new.tool_use_id,
+            parent: new.parent,
+            output_file: new.output_file,
+            cancel: new.cancel,
+            background: AtomicBool::new(new.background),
+            known: AtomicBool::new(false),
+            state: Mutex::new(State {
+                status: new.status,
+                result: String::new(),
+                usage: TaskUsage::default(),
+                last_tool: None,
+                worktree_note: None,
+                worktree: None,
+                model: String::new(),
+                forked_from: None,
+                started: Instant::now(),
+                calls: HashSet::new(),
+                conversation: Weak::new(),
+            }),
+            over: watch::Sender::new(!running),
+            read: Mutex::new(0),
+        })
+    }
+
+    pub(crate) fn task_id(&self) -> TaskId {
+        TaskId(self.id.0.clone())
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        self.state.lock().status == AgentStatus::Running
+    }
+
+    pub(crate) fn is_background(&self) -> bool {
+        self.background.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_background(&self) {
+        self.background.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_known(&self) -> bool {
+        self.known.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_known(&self, known: bool) {
+        self.known.store(known, Ordering::Relaxed);
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.state.lock().clone()
+    }
+
+    pub(crate) fn update(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state.lock());
+    }
+
+    /// What it has used until now.
+    pub(crate) fn usage(&self) -> TaskUsage {
+        let state = self.state.lock();
+        let mut usage = state.usage;
+        if state.status == AgentStatus::Running {
+            usage.duration_ms =
+                u64::try_from(state.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        }
+        usage
+    }
+
+    /// Waits until it is over.
+    pub(crate) async fn over(&self) {
+        let mut over = self.over.subscribe();
+        // The sender lives as long as this entry.
+        let _ = over.wait_for(|over| *over).await;
+    }
+
+    /// As tools and faces see it.
+    pub(crate) fn view(&self) -> AgentTask {
+        let usage = self.usage();
+        let state = self.state.lock();
+        AgentTask {
+            id: self.task_id(),
+            name: self.name.clone(),
+            agent_type: self.agent_type.clone(),
+            description: self.description.clone(),
+            prompt: self.prompt.clone(),
+            status: state.status,
+            background: self.is_background(),
+            result: state.result.clone(),
+            usage,
+            output_file: self.output_file.clone(),
+            worktree: state.worktree_note.clone(),
+            last_tool: state.last_tool.clone(),
+        }
+    }
+
+    /// What was written to its output since this was last asked.
+    fn new_output(&self) -> String {
+        use std::io::{Read as _, Seek as _, SeekFrom};
+        const MOST: u64 = 30_000;
+        let mut read = self.read.lock();
+        let Ok(mut file) = std::fs::File::open(&self.output_file) else {
+            return String::new();
+        };
+        let length = file.metadata().map_or(0, |metadata| metadata.len());
+        let from = (*read).max(length.saturating_sub(MOST));
+        *read = length;
+        let mut bytes = Vec::new();
+        if file.seek(SeekFrom::Start(from)).is_err()
+            || file.take(length - from).read_to_end(&mut bytes).is_err()
+        {
+            return String::new();
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+/// The agents that the model is told of: the definitions that an agent may start, with the fork.
+pub(crate) fn listed(
+    catalog: &AgentCatalog,
+    types: Option<&[String]>,
+    with_fork: bool,
+) -> Vec<(String, String)> {
+    let mut list: Vec<(String, String)> = catalog
+        .iter()
+        .filter(|definition| is_listed(definition, types))
+        .map(|definition| (definition.name.clone(), purpose(definition)))
+        .collect();
+    if with_fork && types.is_none_or(|types| types.iter().any(|name| name == "fork")) {
+        list.push((
+            "fork".to_owned(),
+            "A copy of yourself with this whole conversation.".to_owned(),
+        ));
+    }
+    list
+}
+
+fn is_listed(definition: &AgentDefinition, types: Option<&[String]>) -> bool {
+    types.is_none_or(|types| types.iter().any(|name| *name == definition.name))
+}
+
+/// What an agent is for and what it can use, in a line.
+fn purpose(definition: &AgentDefinition) -> String {
+    match &definition.tools {
+        Some(tools) => format!("{} (Tools: {})", definition.description, tools.join(", ")),
+        None => definition.description.clone(),
+    }
+}

@@ -1,0 +1,440 @@
+//! Running an agent to its end, whatever happens.
+
+use crate::agents::notice::{self, Notice};
+use crate::agents::worktree::{Conclusion, Worktree};
+use crate::agents::{Agents, Entry};
+use crate::call::panic_message;
+use crate::core::{Core, Shared, Turn};
+use crate::events::EventStream;
+use crate::records::reminder;
+use futures::FutureExt as _;
+use lathe_hooks::SourceHandle;
+use lathe_protocol::content::ContentBlock;
+use lathe_protocol::event::{Event, NoticeLevel, TaskNotice, TaskStatus, TerminalReason};
+use lathe_protocol::op::Prompt;
+use lathe_protocol::permission::PermissionMode;
+use lathe_protocol::record::MessageRecord;
+use lathe_shell::run::BackgroundStatus;
+use lathe_tools::host::AgentStatus;
+use parking_lot::Mutex;
+use serde_json::Value;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Weak};
+
+/// How many calls the review of a hand-over is shown.
+const MOST_ACTIONS: usize = 200;
+
+/// An agent that is ready to run.
+pub(crate) struct Ready {
+    pub(crate) entry: Arc<Entry>,
+    pub(crate) core: Core,
+    pub(crate) stream: EventStream,
+    /// The conversation that started it.
+    pub(crate) parent: Arc<Shared>,
+    pub(crate) prompt: Prompt,
+    pub(crate) worktree: Option<Worktree>,
+    /// The hooks of its definition, while it runs.
+    pub(crate) hooks: Option<SourceHandle>,
+    /// What it should know beside the prompt.
+    pub(crate) briefing: Option<String>,
+}
+
+/// What it came to.
+struct Ended {
+    status: AgentStatus,
+    result: String,
+}
+
+impl Ready {
+    /// Starts it beside whatever else runs.
+    pub(crate) fn spawn(self) {
+        let agents = self.parent.agents.clone();
+        agents.tracker.spawn(self.run());
+    }
+
+    async fn run(self) {
+        let Self {
+            entry,
+            mut core,
+            stream,
+            parent,
+            prompt,
+            worktree,
+            hooks,
+            briefing,
+        } = self;
+        let root = parent.root();
+        let agents = parent.agents.clone();
+        agents.keep(&entry);
+        root.events.send(Event::Task(started(&entry)));
+        let actions = Arc::new(Mutex::new(Vec::new()));
+        let forwarding = tokio::spawn(forward(
+            stream,
+            Arc::downgrade(&root),
+            Arc::downgrade(&core.shared),
+            entry.clone(),
+            actions.clone(),
+        ));
+        if let Some(text) = briefing {
+            let record = core.records.meta(core.tip, reminder(&text));
+            core.append(record);
+        }
+        let order = prompt.content.text();
+        let working = AssertUnwindSafe(converse(&mut core, &entry, prompt)).catch_unwind();
+        let mut ended = working.await.unwrap_or_else(|panic| {
+            let message = panic_message(panic.as_ref());
+            tracing::error!(message, "an agent panicked");
+            Ended {
+                status: AgentStatus::Failed,
+                result: format!("It failed by a fault of Lathe's own ({message})."),
+            }
+        });
+        // Whatever it left behind ends with it.
+        entry.cancel.cancel();
+        stop_shells(&core.shared, &entry).await;
+        if let Some(handle) = hooks {
+            parent.hooks.registry.remove(handle);
+        }
+        if let Some(worktree) = &worktree {
+            let note = match worktree.conclude().await {
+                Conclusion::Removed => {
+                    parent.hooks.worktree_removed(&worktree.path).await;
+                    entry.update(|state| state.worktree = None);
+                    None
+                }
+                Conclusion::Kept(note) => Some(note),
+            };
+            entry.update(|state| state.worktree_note = note);
+        }
+        core.pass_usage_on();
+        if let Err(error) = core.transcript.close().await {
+            root.events.notice(
+                NoticeLevel::Warning,
+                format!(
+                    "The transcript of agent {} is incomplete: {error}",
+                    entry.id
+                ),
+            );
+        }
+        if ended.status == AgentStatus::Completed
+            && core.shared.permissions.mode() == PermissionMode::Auto
+        {
+            let actions = actions.lock().clone();
+            let review = core
+                .shared
+                .questions
+                .review(&order, &actions, &ended.result);
+            if let Some(warning) = review.await {
+                ended.result = format!("{warning}\n\n{}", ended.result);
+            }
+        }
+        let usage = usage_of(&core, &entry);
+        // Everything that it said has been passed on before its end is told.
+        core.shared.events.send(Event::SessionEnded);
+        let _ = forwarding.await;
+        drop(core);
+        Agents::note_output(
+            &entry,
+            &format!("[{}]\n{}", ended.status.word(), ended.result),
+        );
+        entry.update(|state| {
+            state.usage = usage;
+            state.result = ended.result;
+            state.conversation = Weak::new();
+        });
+        finish(&agents, &root, &parent, &entry, ended.status);
+    }
+}
+
+/// Says how an agent ended: on disk, to the faces, to whoever waits, and to the conversation.
+fn finish(
+    agents: &Agents,
+    root: &Arc<Shared>,
+    parent: &Arc<Shared>,
+    entry: &Arc<Entry>,
+    status: AgentStatus,
+) {
+    let view = entry.view();
+    let summary = format!("Agent \"{}\" {}", entry.description, ended_words(status));
+    root.events.send(Event::Task(TaskNotice::Finished {
+        task_id: entry.task_id(),
+        tool_use_id: entry.tool_use_id.clone(),
+        status: match status {
+            AgentStatus::Completed => TaskStatus::Completed,
+            AgentStatus::Failed => TaskStatus::Failed,
+            AgentStatus::Killed | AgentStatus::Running => TaskStatus::Stopped,
+        },
+        output_file: entry.output_file.display().to_string(),
+        summary: summary.clone(),
+        usage: Some(view.usage),
+    }));
+    let tells = entry.is_background() && !entry.is_known() && !agents.is_ending();
+    if !entry.is_background() {
+        entry.set_known(true);
+    }
+    // The queue is filled before it counts as over, so that no one sees a session with nothing to do.
+    if tells {
+        let mut result = view.result.clone();
+        if let Some(note) = &view.worktree {
+            result.push_str("\n\n");
+            result.push_str(note);
+        }
+        let text = Notice {
+            task_id: entry.id.as_str(),
+            tool_use_id: entry.tool_use_id.as_ref().map(|id| id.as_str()),
+            status: status.word(),
+            summary: &summary,
+            result: Some(&result),
+            output_file: &view.output_file.display().to_string(),
+            usage: Some(view.usage),
+        }
+        .text();
+        let mut prompt = notice::prompt(entry.id.as_str(), text);
+        // A person or host who ended it needs no answer; the model learns of it with the next words.
+        prompt.context_only = status == AgentStatus::Killed;
+        parent.enqueue(prompt);
+    }
+    entry.update(|state| state.status = status);
+    agents.keep(entry);
+    entry.over.send_replace(true);
+    parent.wake.notify_one();
+    root.wake.notify_one();
+}
+
+fn ended_words(status: AgentStatus) -> &'static str {
+    match status {
+        AgentStatus::Completed => "completed",
+        AgentStatus::Failed => "failed",
+        AgentStatus::Killed | AgentStatus::Running => "was stopped",
+    }
+}
+
+fn started(entry: &Entry) -> TaskNotice {
+    let mut extra = lathe_protocol::Extra::new();
+    extra.insert("subagent_type".to_owned(), entry.agent_type.as_str().into());
+    extra.insert("prompt".to_owned(), entry.prompt.as_str().into());
+    TaskNotice::Started {
+        task_id: entry.task_id(),
+        description: entry.description.clone(),
+        tool_use_id: entry.tool_use_id.clone(),
+        task_type: "local_agent".to_owned(),
+        is_backgrounded: entry.is_background(),
+        extra,
+    }
+}
+
+/// Runs turns until there is nothing left to do.
+async fn converse(core: &mut Core, entry: &Arc<Entry>, first: Prompt) -> Ended {
+    let shared = core.shared.clone();
+    let context = shared.hooks.subagent_start(&entry.cancel).await;
+    if !context.is_empty() {
+        let record = core.records.meta(core.tip, reminder(&context.join("\n\n")));
+        core.append(record);
+    }
+    let mut prompt = first;
+    let mut text = String::new();
+    loop {
+        let turn = Turn::new(prompt.uuid);
+        let result = {
+            let running = core.run_turn(prompt, &turn);
+            tokio::pin!(running);
+            tokio::select! {
+                result = &mut running => result,
+                () = entry.cancel.cancelled() => {
+                    turn.cancel.cancel();
+                    running.await
+                }
+            }
+        };
+        if entry.cancel.is_cancelled() {
+            return Ended {
+                status: AgentStatus::Killed,
+                result: format!("It was stopped before it was done. {}", said(&result.text)),
+            };
+        }
+        if !result.text.is_empty() {
+            text.clone_from(&result.text);
+        }
+        if result.is_error {
+            let mut why = result.errors.join("; ");
+            if why.is_empty() {
+                why = std::mem::take(&mut text);
+            }
+            let reason = reason_of(result.terminal_reason, &why);
+            return Ended {
+                status: AgentStatus::Failed,
+                result: format!("{reason} {}", said(&text)).trim_end().to_owned(),
+            };
+        }
+        match next(&shared, entry).await {
+            Some(more) => prompt = more,
+            None if entry.cancel.is_cancelled() => {
+                return Ended {
+                    status: AgentStatus::Killed,
+                    result: format!("It was stopped before it was done. {}", said(&text)),
+                };
+            }
+            None => {
+                return Ended {
+                    status: AgentStatus::Completed,
+                    result: text,
+                };
+            }
+        }
+    }
+}
+
+fn said(text: &str) -> String {
+    if text.trim().is_empty() {
+        String::new()
+    } else {
+        format!("It had said: {}", text.trim())
+    }
+}
+
+/// Why an agent failed, so that whoever reads it knows what to change.
+fn reason_of(reason: TerminalReason, why: &str) -> String {
+    match reason {
+        TerminalReason::MaxTurns => format!(
+            "It reached its limit of steps ({why}). SendMessage lets it go on, or give it a smaller order."
+        ),
+        TerminalReason::BudgetExhausted => format!(
+            "What this session may spend is spent ({why}); agents spend from the same budget."
+        ),
+        _ => format!("It failed: {why}."),
+    }
+}
+
+/// The next thing to do: a message, or the end of something that it started. `None` when there is
+/// nothing, or it was stopped.
+async fn next(shared: &Arc<Shared>, entry: &Arc<Entry>) -> Option<Prompt> {
+    loop {
+        {
+            // Held, so that no message slips in between the look and the end.
+            let mut state = entry.state.lock();
+            let mut queue = shared.queue.lock();
+            if let Some(mut prompt) = queue.pop_front() {
+                prompt.context_only = false;
+                return Some(prompt);
+            }
+            let waits = shared.agents.all().iter().any(|other| {
+                other.parent.as_ref() == Some(&entry.id)
+                    && !Arc::ptr_eq(other, entry)
+                    && other.is_running()
+            });
+            if !waits {
+                state.conversation = Weak::new();
+                return None;
+            }
+        }
+        tokio::select! {
+            () = shared.wake.notified() => {}
+            () = entry.cancel.cancelled() => return None,
+        }
+    }
+}
+
+/// Ends the commands that an agent left running.
+async fn stop_shells(shared: &Shared, entry: &Entry) {
+    let calls = entry.state().calls;
+    let background = shared.tools.shell.background();
+    for command in background.list() {
+        let own = command
+            .tool_use_id
+            .as_ref()
+            .is_some_and(|id| calls.contains(id));
+        if own && command.status == BackgroundStatus::Running {
+            let _ = background.stop(command.id.as_str()).await;
+        }
+    }
+}
+
+fn usage_of(core: &Core, entry: &Entry) -> lathe_protocol::event::TaskUsage {
+    let mut usage = entry.usage();
+    usage.total_tokens = core.ledger.totals().tokens();
+    usage
+}
+
+/// Passes on what the faces should see of an agent, and keeps count.
+async fn forward(
+    mut stream: EventStream,
+    root: Weak<Shared>,
+    agent: Weak<Shared>,
+    entry: Arc<Entry>,
+    actions: Arc<Mutex<Vec<(String, Value)>>>,
+) {
+    while let Some(event) = stream.next().await {
+        let Some(root) = root.upgrade() else { continue };
+        match event {
+            Event::Record { record, .. } | Event::PromptAccepted { record } => {
+                note(&entry, &record, &actions);
+                let mut shown = MessageRecord::clone(&record);
+                let fields = &mut shown.extra;
+                fields.insert("subagent_type".into(), entry.agent_type.as_str().into());
+                fields.insert("task_description".into(), entry.description.as_str().into());
+                root.events.send(Event::Record {
+                    record: Arc::new(shown),
+                    parent_tool_use_id: entry.tool_use_id.clone(),
+                });
+            }
+            Event::CallStarted {
+                tool_use_id,
+                tool_name,
+                activity,
+            } => {
+                Agents::note_output(&entry, &format!("· {activity}"));
+                entry.update(|state| {
+                    state.calls.insert(tool_use_id);
+                    state.usage.tool_uses += 1;
+                    state.last_tool = Some(tool_name.clone());
+                });
+                if let Some(agent) = agent.upgrade() {
+                    let tokens = agent.totals.lock().tokens();
+                    entry.update(|state| state.usage.total_tokens = tokens);
+                }
+                root.events.send(Event::Task(TaskNotice::Progress {
+                    task_id: entry.task_id(),
+                    description: activity,
+                    tool_use_id: entry.tool_use_id.clone(),
+                    usage: entry.usage(),
+                    last_tool_name: Some(tool_name),
+                }));
+            }
+            Event::Notice {
+                level: level @ (NoticeLevel::Warning | NoticeLevel::Error),
+                text,
+            } => root
+                .events
+                .notice(level, format!("Agent \"{}\": {text}", entry.description)),
+            event @ (Event::PermissionDenied { .. }
+            | Event::Retrying { .. }
+            | Event::ModelFellBack { .. }
+            | Event::Hook(_)) => root.events.send(event),
+            Event::SessionEnded => break,
+            _ => {}
+        }
+    }
+}
+
+/// Keeps an agent's words in its output, and its calls for the review.
+fn note(entry: &Entry, record: &MessageRecord, actions: &Mutex<Vec<(String, Value)>>) {
+    if record.is_meta || record.is_prompt() {
+        return;
+    }
+    for block in record.message.iter().flat_map(|message| message.blocks()) {
+        match block {
+            ContentBlock::Text(text)
+                if record.kind == lathe_protocol::record::RecordKind::Assistant =>
+            {
+                Agents::note_output(entry, &text.text);
+            }
+            ContentBlock::ToolUse(call) => {
+                let mut actions = actions.lock();
+                if actions.len() < MOST_ACTIONS {
+                    actions.push((call.name, call.input));
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,402 @@
+//! Putting an agent's conversation together.
+//!
+//! It is the session's own engine with a [`Core`] and a [`Shared`] of its own: history, queue, working
+//! folder, memory of files, counters of denials, transcript. What is shared is named here, one by one:
+//! the provider, the hooks, the shell's environment, undo, and (unless the agent's rights differ) the
+//! permissions.
+
+use crate::agents::worktree::Worktree;
+use crate::agents::{Entry, ForkPoint, Host, Place, Seed, ToolFilter, listed};
+use crate::context::ContextState;
+use crate::core::{Choices, Core, Fixed, Shared};
+use crate::decide::Limits;
+use crate::events::{self, EventStream};
+use crate::guard::RepeatGuard;
+use crate::hook_points::HookPoints;
+use crate::ledger::Ledger;
+use crate::memory::{AgentScope, AutoMemory};
+use crate::nested::{self, InnerParts};
+use crate::prompt::PromptParts;
+use crate::questions::Questions;
+use crate::records::RecordFactory;
+use lathe_extensions::{AgentDefinition, AgentMemory};
+use lathe_permissions::{Permissions, Rule};
+use lathe_protocol::event::SessionInit;
+use lathe_protocol::permission::{Behavior, PermissionMode, RuleSource};
+use lathe_protocol::record::Record;
+use lathe_session::{Conversation, TranscriptWriter};
+use lathe_tools::ToolRegistry;
+use lathe_tools::agent::{self, Agent};
+use parking_lot::Mutex;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Model calls of an agent whose definition says nothing.
+const USUAL_TURNS: u32 = 200;
+
+/// What an agent starts from.
+pub(crate) enum History {
+    /// Nothing.
+    New,
+    /// Where its parent stands.
+    Fork(Arc<ForkPoint>),
+    /// What it said and did before.
+    Again(Vec<Arc<Record>>),
+}
+
+/// An agent to be put together.
+pub(crate) struct Start<'a> {
+    pub(crate) parent: &'a Arc<Shared>,
+    pub(crate) entry: &'a Arc<Entry>,
+    /// Who it is; a fork has no definition.
+    pub(crate) definition: Option<&'a AgentDefinition>,
+    pub(crate) model: String,
+    pub(crate) worktree: Option<&'a Worktree>,
+    pub(crate) history: History,
+    pub(crate) turn: lathe_protocol::ids::RecordId,
+}
+
+impl Shared {
+    /// The main conversation.
+    pub(crate) fn root(self: &Arc<Self>) -> Arc<Self> {
+        self.place
+            .as_ref()
+            .and_then(|place| place.root.upgrade())
+            .unwrap_or_else(|| self.clone())
+    }
+
+    pub(crate) fn depth(&self) -> u32 {
+        self.place.as_ref().map_or(0, |place| place.depth)
+    }
+}
+
+/// Puts it together.
+///
+/// # Errors
+/// In words, when its transcript can't be written.
+pub(crate) fn build(start: Start<'_>) -> Result<(Core, EventStream), String> {
+    let Start {
+        parent,
+        entry,
+        definition,
+        model,
+        worktree,
+        history,
+        turn,
+    } = start;
+    let root = parent.root();
+    let seed = parent.seed.clone();
+    let depth = parent.depth() + 1;
+    let (sink, stream) = events::channel();
+    let folder = worktree.map_or_else(
+        || parent.tools.working_folder.read().clone(),
+        |worktree| worktree.path.clone(),
+    );
+    let memory = definition.and_then(|definition| memory_of(&root, definition));
+    let permissions = permissions(parent, definition, worktree, memory.as_ref());
+    let mut roots = parent.tools.roots.read().clone();
+    if let Some(worktree) = worktree {
+        roots.insert(0, worktree.path.clone());
+    }
+    let tools = Arc::new(parent.tools.for_agent(folder.clone(), roots));
+    let writer = transcript(parent, entry, &history)?;
+    let filter = definition.map(ToolFilter::of).unwrap_or_default();
+    let registry = match &history {
+        History::Fork(point) => point.tools.clone(),
+        _ => registry(parent, &root, &filter, entry.is_background(), depth),
+    };
+    let hooks = Arc::new(HookPoints {
+        registry: parent.hooks.registry.clone(),
+        late: Mutex::new(tokio::sync::mpsc::unbounded_channel().1),
+        session_id: parent.session_id,
+        transcript: root.transcript.path().to_owned(),
+        project: parent.hooks.project.clone(),
+        tools: tools.clone(),
+        permissions: permissions.clone(),
+        events: sink.clone(),
+        environment_file: None,
+        agent: Some((entry.id.clone(), entry.agent_type.clone())),
+    });
+    let questions = Arc::new(Questions::for_agent(
+        &parent.questions,
+        &root,
+        entry.is_background(),
+    ));
+    let is_fork = matches!(history, History::Fork(_)) || entry.agent_type == agent::FORK;
+    let (fixed, child_seed) = fixed(&seed, &root, definition, &model, &folder, memory.as_ref());
+    let shared = Arc::new(nested::inner(
+        parent,
+        InnerParts {
+            session_id: parent.session_id,
+            events: sink,
+            permissions,
+            hooks,
+            questions,
+            tools: tools.clone(),
+            registry,
+            choices: Choices {
+                model: model.clone(),
+                thinking: match &history {
+                    History::Fork(point) => point.thinking,
+                    _ => root.choices.read().thinking,
+                },
+            },
+            undo: parent.undo.clone(),
+            transcript: writer.clone(),
+            seed: Arc::new(child_seed),
+            place: Some(Place {
+                id: entry.id.clone(),
+                depth,
+                types: filter.types.clone(),
+                is_fork,
+                turn,
+                root: Arc::downgrade(&root),
+                entry: entry.clone(),
+            }),
+        },
+    ));
+    tools.set_host(Arc::new(Host::new(&shared)));
+    shared.questions.take_classifier(&shared);
+    let mut core = Core {
+        transcript: writer,
+        conversation: Conversation::new(&model),
+        tip: None,
+        records: RecordFactory {
+            session_id: parent.session_id,
+            cwd: folder,
+            git_branch: worktree.map_or_else(
+                || seed.git_branch.clone(),
+                |worktree| worktree.branch.clone(),
+            ),
+            agent_id: Some(entry.id.clone()),
+        },
+        ledger: Ledger::default(),
+        guard: RepeatGuard::default(),
+        denials: Vec::new(),
+        model,
+        last_usage: None,
+        parent_tool_use_id: entry.tool_use_id.clone(),
+        fixed,
+        tools_encoded: None,
+        context: ContextState::default(),
+        shared,
+    };
+    match history {
+        History::New => {}
+        History::Fork(point) => core.take_fork_point(&point),
+        History::Again(records) => core.take_history(&records),
+    }
+    entry.update(|state| {
+        state.model.clone_from(&core.model);
+        state.conversation = Arc::downgrade(&core.shared);
+    });
+    Ok((core, stream))
+}
+
+impl Core {
+    /// Takes up what an agent said and did before.
+    fn take_history(&mut self, records: &[Arc<Record>]) {
+        for record in records {
+            self.conversation.push(record);
+            if let Record::Message(message) = &**record {
+                self.context.meter.replay(message);
+                self.tip = Some(message.uuid);
+            }
+        }
+    }
+}
+
+fn transcript(
+    parent: &Shared,
+    entry: &Entry,
+    history: &History,
+) -> Result<TranscriptWriter, String> {
+    let path = parent.agents.paths.agent_transcript(&entry.id);
+    let Some(options) = parent.agents.writer.clone() else {
+        return Ok(TranscriptWriter::disabled(&path));
+    };
+    let writer = match history {
+        History::New | History::Fork(_) => TranscriptWriter::create(&path, options),
+        History::Again(_) => TranscriptWriter::open_append(&path, options),
+    };
+    writer.map_err(|error| format!("The agent's transcript can't be written: {error}."))
+}
+
+/// The tools of an agent: the session's, filtered, with the agents that it may start itself.
+fn registry(
+    parent: &Shared,
+    root: &Shared,
+    filter: &ToolFilter,
+    background: bool,
+    depth: u32,
+) -> ToolRegistry {
+    let all = root.registry.read().clone();
+    let mut tools = filter.apply(&all, background, depth);
+    if tools.find(agent::NAME).is_some() {
+        let list = listed(&parent.agents.catalog(), filter.types.as_deref(), true);
+        tools.retain(|tool| tool.name() != agent::NAME);
+        tools.add(Agent::new(
+            list.iter()
+                .map(|(name, purpose)| (name.as_str(), purpose.as_str())),
+        ));
+    }
+    tools
+}
+
+/// Whose memory an agent keeps.
+fn memory_of(root: &Shared, definition: &AgentDefinition) -> Option<AutoMemory> {
+    let scope = match definition.memory? {
+        AgentMemory::User => AgentScope::User,
+        AgentMemory::Project => AgentScope::Project,
+        AgentMemory::Local => AgentScope::Local,
+    };
+    let places = &root.loader.places;
+    Some(AutoMemory::of_agent(
+        &places.config_home,
+        &places.project,
+        &definition.name,
+        scope,
+    ))
+}
+
+/// The permissions of an agent: its parent's own, unless something differs.
+fn permissions(
+    parent: &Arc<Shared>,
+    definition: Option<&AgentDefinition>,
+    worktree: Option<&Worktree>,
+    memory: Option<&AutoMemory>,
+) -> Arc<Permissions> {
+    let mode = definition.and_then(|definition| {
+        let wanted = definition.permission_mode?;
+        // A parent that may do more, or only plan, doesn't hand out another mode.
+        (parent.permissions.mode() == PermissionMode::Default && wanted != PermissionMode::Default)
+            .then_some(wanted)
+    });
+    let denied = definition.map(ToolFilter::of).unwrap_or_default().denied;
+    if mode.is_none() && worktree.is_none() && memory.is_none() && denied.is_empty() {
+        return parent.permissions.clone();
+    }
+    Arc::new(parent.permissions.for_agent(|context| {
+        if let Some(mode) = mode {
+            context.mode = mode;
+        }
+        if let Some(worktree) = worktree {
+            context.roots.insert(0, worktree.path.clone());
+            context.cwd.clone_from(&worktree.path);
+            context.project.clone_from(&worktree.path);
+        }
+        if let Some(memory) = memory {
+            context.session_paths.push(memory.folder().to_owned());
+        }
+        for text in &denied {
+            let anchors = context.anchors(RuleSource::Session);
+            let rule = lathe_permissions::parse_rule(text)
+                .and_then(|rule| Rule::new(rule, Behavior::Deny, RuleSource::Session, &anchors));
+            match rule {
+                Ok(rule) => context.rules.add(rule),
+                Err(error) => tracing::warn!(%error, "an agent's rule grants and denies nothing"),
+            }
+        }
+    }))
+}
+
+/// The parts of an agent that don't change.
+fn fixed(
+    seed: &Arc<Seed>,
+    root: &Shared,
+    definition: Option<&AgentDefinition>,
+    model: &str,
+    folder: &std::path::Path,
+    memory: Option<&AutoMemory>,
+) -> (Fixed, Seed) {
+    let mut child = Seed::clone(seed);
+    child.limits = Limits {
+        max_turns: Some(
+            definition
+                .and_then(|definition| definition.max_turns)
+                .unwrap_or(USUAL_TURNS),
+        ),
+        structured_output: false,
+        ..seed.limits
+    };
+    if let Some(definition) = definition {
+        child.prompt = prompt(seed, definition, model, folder, memory);
+        if let Some(effort) = definition.effort
+            && let Ok(effort) = serde_json::to_value(effort)
+        {
+            let config = child
+                .extra
+                .entry("output_config")
+                .or_insert_with(|| serde_json::json!({}));
+            if let Some(config) = config.as_object_mut() {
+                config.insert("effort".to_owned(), effort);
+            }
+        }
+    }
+    child.betas.extend(
+        root.catalog
+            .resolve(model)
+            .betas
+            .into_iter()
+            .filter(|beta| !seed.betas.contains(beta)),
+    );
+    let fixed = Fixed {
+        system: child.prompt.encode(),
+        prompt: child.prompt.clone(),
+        limits: child.limits,
+        policy: child.policy.clone(),
+        fallback_model: child.fallback_model.clone(),
+        betas: child.betas.clone(),
+        max_output_tokens: child.max_output_tokens,
+        extra: child.extra.clone(),
+        init: SessionInit::default(),
+        cache: child.cache,
+    };
+    // Agents that it starts are told about the session's surroundings, not about its own.
+    child.prompt = seed.prompt.clone();
+    (fixed, child)
+}
+
+/// An agent's system prompt: its definition's, what holds for all agents, and where it works.
+fn prompt(
+    seed: &Seed,
+    definition: &AgentDefinition,
+    model: &str,
+    folder: &std::path::Path,
+    memory: Option<&AutoMemory>,
+) -> PromptParts {
+    let mut around = seed.prompt.clone();
+    around.surroundings.cwd = folder.to_owned();
+    model.clone_into(&mut around.surroundings.model);
+    around.memory = memory.map(AutoMemory::prompt).unwrap_or_default();
+    if definition.omit_instructions {
+        around.instructions = String::new();
+    }
+    let varying = around.varying();
+    PromptParts {
+        replacement: Some(format!(
+            "{}\n\n{}",
+            definition.prompt.trim_end(),
+            include_str!("../../prompts/agent.md").trim_end()
+        )),
+        appended: Some(varying),
+        ..around
+    }
+}
+
+/// Where an agent works when it is woken: in its worktree, or in its parent's folder when that is gone.
+pub(crate) async fn old_worktree(path: Option<PathBuf>) -> (Option<Worktree>, Option<String>) {
+    let Some(path) = path else {
+        return (None, None);
+    };
+    match Worktree::find(&path).await {
+        Some(worktree) => (Some(worktree), None),
+        None => (
+            None,
+            Some(format!(
+                "Its worktree {} is gone, so it works in your folder now.",
+                path.display()
+            )),
+        ),
+    }
+}

@@ -1,0 +1,320 @@
+//! A git worktree for an agent: a folder of its own on a branch of its own.
+//!
+//! It lies under `.lathe/worktrees/` of the repository and is removed when the agent leaves nothing in
+//! it; with changes or commits it stays, and whoever started the agent is told where. Nothing is ever
+//! forced: what git refuses to remove stays.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+/// How long git may take.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// An agent's worktree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Worktree {
+    /// The repository's own folder.
+    pub(crate) repository: PathBuf,
+    pub(crate) path: PathBuf,
+    pub(crate) branch: String,
+    /// The commit that it started from.
+    pub(crate) base: String,
+    /// What the agent should know about it.
+    pub(crate) remarks: Vec<String>,
+}
+
+/// What became of a worktree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Conclusion {
+    /// Nothing was in it, so it is gone.
+    Removed,
+    /// It stays; why, in words for whoever goes on with the work.
+    Kept(String),
+}
+
+/// Runs git in a folder, without the repository's hooks and without asking anyone.
+async fn git(folder: &Path, arguments: &[&str]) -> Result<String, String> {
+    let mut command = tokio::process::Command::new("git");
+    command
+        .args([
+            "-c",
+            "core.hooksPath=/dev/null",
+            "-c",
+            "core.fsmonitor=false",
+        ])
+        .args(arguments)
+        .current_dir(folder)
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .env("LC_ALL", "C")
+        .env_remove("GIT_DIR")
+        .env_remove("GIT_WORK_TREE")
+        .env_remove("GIT_INDEX_FILE")
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    let output = tokio::time::timeout(LIMIT, command.output())
+        .await
+        .map_err(|_| format!("git {} took too long", arguments.join(" ")))?
+        .map_err(|error| format!("git can't be run: {error}"))?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout)
+            .trim_end()
+            .to_owned())
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+    }
+}
+
+impl Worktree {
+    /// Makes a worktree of the repository that a folder belongs to.
+    ///
+    /// # Errors
+    /// In words, with what to do, when the folder belongs to none or git refuses.
+    pub(crate) async fn create(folder: &Path, name: &str) -> Result<Self, String> {
+        let top = git(folder, &["rev-parse", "--show-toplevel"])
+            .await
+            .map_err(|_| {
+                format!(
+                    "{} is not in a git repository, so there can be no worktree. Start the agent without isolation.",
+                    folder.display()
+                )
+            })?;
+        let repository = PathBuf::from(top);
+        let base = git(&repository, &["rev-parse", "--verify", "HEAD^{commit}"])
+            .await
+            .map_err(|_| {
+                "The repository has no commit yet, and a worktree starts from one. Commit something first, or start the agent without isolation.".to_owned()
+            })?;
+        let worktrees = repository.join(".lathe").join("worktrees");
+        std::fs::create_dir_all(&worktrees)
+            .and_then(|()| {
+                // The repository must not see them as files of its own.
+                let ignore = worktrees.join(".gitignore");
+                if ignore.exists() {
+                    Ok(())
+                } else {
+                    std::fs::write(ignore, "*\n")
+                }
+            })
+            .map_err(|error| format!("{} can't be made: {error}.", worktrees.display()))?;
+        let path = worktrees.join(name);
+        let branch = format!("lathe/{name}");
+        let shown = path.to_string_lossy().into_owned();
+        git(
+            &repository,
+            &["worktree", "add", "--quiet", "-b", &branch, &shown, &base],
+        )
+        .await
+        .map_err(|error| format!("git can't make a worktree: {error}"))?;
+        let mut remarks = Vec::new();
+        let dirty = git(
+            &repository,
+            &["status", "--porcelain", "--untracked-files=normal"],
+        )
+        .await
+        .unwrap_or_default();
+        if !dirty.is_empty() {
+            remarks.push(
+                "Changes that are not committed in the original folder are not in the worktree."
+                    .to_owned(),
+            );
+        }
+        if path.join(".gitmodules").exists() {
+            remarks.push(
+                "Submodules are not checked out in the worktree; `git submodule update --init` does that where they are needed.".to_owned(),
+            );
+        }
+        Ok(Self {
+            repository,
+            path,
+            branch,
+            base,
+            remarks,
+        })
+    }
+
+    /// What the agent is told.
+    pub(crate) fn briefing(&self, parent: &Path) -> String {
+        let mut text = format!(
+            "You work in a git worktree of your own: {} (branch {}). It is a copy of {}. Paths that you were told or that stand in the conversation may lie in the original: translate them to the worktree, read a file again before you change it, and write only in the worktree.",
+            self.path.display(),
+            self.branch,
+            parent.display()
+        );
+        for remark in &self.remarks {
+            text.push(' ');
+            text.push_str(remark);
+        }
+        text
+    }
+
+    /// The worktree at a path that an earlier run of the session made; `None` when it is gone.
+    pub(crate) async fn find(path: &Path) -> Option<Self> {
+        if !path.is_dir() {
+            return None;
+        }
+        let common = git(
+            path,
+            &["rev-parse", "--path-format=absolute", "--git-common-dir"],
+        )
+        .await
+        .ok()?;
+        let branch = git(path, &["symbolic-ref", "--short", "HEAD"])
+            .await
+            .unwrap_or_default();
+        // What it started from isn't known any more: the newest commit that the branch shares.
+        let repository = Path::new(&common).parent()?.to_owned();
+        let base = git(&repository, &["merge-base", "HEAD", &branch])
+            .await
+            .unwrap_or_default();
+        Some(Self {
+            repository,
+            path: path.to_owned(),
+            branch,
+            base,
+            remarks: Vec::new(),
+        })
+    }
+
+    /// Whether anything was done in it.
+    async fn is_changed(&self) -> Result<bool, String> {
+        let status = git(
+            &self.path,
+            &["status", "--porcelain", "--untracked-files=normal"],
+        )
+        .await?;
+        let head = git(&self.path, &["rev-parse", "HEAD"]).await?;
+        Ok(!status.is_empty() || head != self.base)
+    }
+
+    /// Removes it if nothing was done in it.
+    pub(crate) async fn conclude(&self) -> Conclusion {
+        let kept = |why: &str| {
+            Conclusion::Kept(format!(
+                "{why} in the worktree {} on branch {}; merge them or remove it with `git worktree remove`.",
+                self.path.display(),
+                self.branch
+            ))
+        };
+        match self.is_changed().await {
+            Ok(true) => return kept("Its changes are"),
+            Err(_) => return kept("It could not be looked at, so its files stay"),
+            Ok(false) => {}
+        }
+        let shown = self.path.to_string_lossy();
+        if let Err(error) = git(&self.repository, &["worktree", "remove", &shown]).await {
+            return kept(&format!(
+                "git didn't remove it ({error}), so its files stay"
+            ));
+        }
+        let tip = git(&self.repository, &["rev-parse", &self.branch]).await;
+        if tip.as_deref() == Ok(self.base.as_str()) {
+            let _ = git(&self.repository, &["branch", "-D", "--quiet", &self.branch]).await;
+        }
+        Conclusion::Removed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn repository() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        run(folder.path(), &["init", "--quiet", "-b", "main"]).await;
+        folder
+    }
+
+    async fn run(folder: &Path, arguments: &[&str]) -> String {
+        let mut all = vec!["-c", "user.name=a", "-c", "user.email=a@b"];
+        all.extend(["-c", "protocol.file.allow=always"]);
+        all.extend(arguments);
+        git(folder, &all).await.unwrap()
+    }
+
+    async fn with_commit() -> tempfile::TempDir {
+        let folder = repository().await;
+        std::fs::write(folder.path().join("a.txt"), "a\n").unwrap();
+        run(folder.path(), &["add", "a.txt"]).await;
+        run(folder.path(), &["commit", "--quiet", "-m", "one"]).await;
+        folder
+    }
+
+    #[tokio::test]
+    async fn an_untouched_worktree_is_removed_with_its_branch() {
+        let folder = with_commit().await;
+        let worktree = Worktree::create(folder.path(), "one").await.unwrap();
+        assert!(worktree.path.join("a.txt").exists());
+        assert!(worktree.remarks.is_empty());
+        let status = run(folder.path(), &["status", "--porcelain"]).await;
+        assert_eq!(status, "", "the repository doesn't see it");
+        assert_eq!(worktree.conclude().await, Conclusion::Removed);
+        assert!(!worktree.path.exists());
+        let branches = run(folder.path(), &["branch", "--list", "lathe/*"]).await;
+        assert_eq!(branches, "");
+    }
+
+    #[tokio::test]
+    async fn changes_and_commits_are_kept() {
+        let folder = with_commit().await;
+        let dirty = Worktree::create(folder.path(), "dirty").await.unwrap();
+        std::fs::write(dirty.path.join("new.txt"), "x").unwrap();
+        assert!(matches!(dirty.conclude().await, Conclusion::Kept(text) if text.contains("dirty")));
+        assert!(dirty.path.join("new.txt").exists());
+        let committed = Worktree::create(folder.path(), "committed").await.unwrap();
+        std::fs::write(committed.path.join("a.txt"), "b\n").unwrap();
+        run(&committed.path, &["commit", "--quiet", "-am", "two"]).await;
+        assert!(matches!(committed.conclude().await, Conclusion::Kept(_)));
+        let again = Worktree::find(&committed.path).await.unwrap();
+        assert_eq!(
+            (&again.branch, &again.base),
+            (&committed.branch, &committed.base)
+        );
+        assert!(matches!(again.conclude().await, Conclusion::Kept(_)));
+    }
+
+    #[tokio::test]
+    async fn a_dirty_tree_a_detached_head_and_submodules_are_said_or_work() {
+        let folder = with_commit().await;
+        let module = with_commit().await;
+        let url = module.path().to_string_lossy().into_owned();
+        run(
+            folder.path(),
+            &["submodule", "--quiet", "add", &url, "module"],
+        )
+        .await;
+        run(folder.path(), &["commit", "--quiet", "-am", "module"]).await;
+        run(folder.path(), &["checkout", "--quiet", "--detach"]).await;
+        std::fs::write(folder.path().join("a.txt"), "changed\n").unwrap();
+        let worktree = Worktree::create(folder.path(), "x").await.unwrap();
+        let briefing = worktree.briefing(folder.path());
+        assert!(briefing.contains("not committed") && briefing.contains("Submodules"));
+        assert_eq!(
+            std::fs::read_to_string(worktree.path.join("a.txt")).unwrap(),
+            "a\n"
+        );
+        assert_eq!(worktree.conclude().await, Conclusion::Removed);
+        assert_eq!(
+            std::fs::read_to_string(folder.path().join("a.txt")).unwrap(),
+            "changed\n"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_locked_worktree_stays_and_other_folders_are_refused() {
+        let folder = with_commit().await;
+        let locked = Worktree::create(folder.path(), "locked").await.unwrap();
+        let path = locked.path.to_string_lossy().into_owned();
+        run(folder.path(), &["worktree", "lock", &path]).await;
+        assert!(matches!(locked.conclude().await, Conclusion::Kept(text) if text.contains("lock")));
+        assert!(locked.path.exists());
+        let plain = tempfile::tempdir().unwrap();
+        let error = Worktree::create(plain.path(), "a").await.unwrap_err();
+        assert!(error.contains("not in a git repository"), "{error}");
+        let empty = repository().await;
+        let error = Worktree::create(empty.path(), "a").await.unwrap_err();
+        assert!(error.contains("no commit yet"), "{error}");
+        let taken = Worktree::create(folder.path(), "locked").await.unwrap_err();
+        assert!(taken.contains("git can't make a worktree"), "{taken}");
+    }
+}
