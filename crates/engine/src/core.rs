@@ -410,7 +410,8 @@ impl Core {
         let fixed = sizes.system + sizes.tools;
         let total = self.context.meter.tokens(fixed);
         // The provider counts the whole; the guesses say how it is made up.
-        let guessed = (fixed + self.message_tokens()).max(1);
+        let message_tokens = self.message_tokens();
+        let guessed = (fixed + message_tokens).max(1);
         let share = |tokens: u64| tokens * total / guessed;
         let mut usage = self.shared.context_usage.lock();
         usage.memory = share(memory);
@@ -419,7 +420,10 @@ impl Core {
         usage.tools = share(sizes.tools - mcp_tools);
         usage.messages =
             total - (usage.memory + usage.system + usage.mcp_tools + usage.tools).min(total);
-        usage.skills = self.shared.extensions.told_tokens().min(usage.messages);
+        // The list of skills stands in the conversation: its share of it, by the guesses for both.
+        let told = self.shared.extensions.told_tokens();
+        let spoken = message_tokens.saturating_sub(told).max(1);
+        usage.skills = usage.messages * told / (told + spoken);
         usage.messages -= usage.skills;
         usage.counted = self.context.meter.is_counted();
         usage.auto_compact = self.fixed.limits.auto_compact;

@@ -125,3 +125,114 @@ fn a_prompts_mentions_are_shown_before_it_is_sent() {
         "{text}"
     );
 }
+
+#[test]
+fn what_was_found_worth_remembering_is_kept_by_a_persons_word() {
+    let found = r#"[{"name": "tabs", "type": "feedback", "description": "how they like it", "text": "They want tabs."}, {"name": "tea", "text": "They drink tea."}]"#;
+    let scenario = Scenario::new().responder(move |request| {
+        if request
+            .last_user_text()
+            .contains("later sessions should know")
+        {
+            Reply::text(found)
+        } else {
+            Reply::text("fine")
+        }
+    });
+    let server = BlockingServer::start(scenario).unwrap();
+    let home = TestHome::with_server(&server);
+    let long = "use tabs ".repeat(3_000);
+    assert_eq!(home.run(["-p", &long], "").code(), Some(0));
+    let waiting = json(&home.run(["memory", "proposals", "--json"], "").stdout);
+    assert_eq!(
+        waiting,
+        serde_json::json!([]),
+        "print mode looks only where it was asked to"
+    );
+    let home = home.variable("LATHE_MEMORY_EXTRACTION", "propose");
+    assert_eq!(home.run(["-p", &long], "").code(), Some(0));
+    let shown = home.run(["memory", "proposals"], "").stdout;
+    assert!(
+        shown.contains("── tabs") && shown.contains("They drink tea."),
+        "{shown}"
+    );
+    let accepted = home.run(["memory", "accept", "tabs"], "");
+    assert_eq!(accepted.code(), Some(0), "{accepted:#?}");
+    assert_eq!(home.run(["memory", "accept", "tabs"], "").code(), Some(1));
+    assert_eq!(home.run(["memory", "reject", "--all"], "").code(), Some(0));
+    assert_eq!(
+        home.run(["memory", "proposals"], "").stdout,
+        "nothing is proposed\n"
+    );
+    assert!(
+        home.run(["memory", "show"], "")
+            .stdout
+            .contains("[tabs](tabs.md)")
+    );
+    let cost = json(&home.run(["cost", "--json"], "").stdout);
+    assert_eq!(cost["parts"]["side"]["calls"], 1, "{cost}");
+}
+
+fn git(home: &TestHome, arguments: &[&str]) {
+    let status = std::process::Command::new("git")
+        .args(["-c", "user.name=T", "-c", "user.email=t@example.invalid"])
+        .args(arguments)
+        .current_dir(home.project())
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_SYSTEM", "/dev/null")
+        .status()
+        .unwrap();
+    assert!(status.success(), "git {arguments:?}");
+}
+
+#[test]
+fn words_for_commits_and_pull_requests_are_suggested() {
+    let scenario = Scenario::new()
+        .reply(Reply::text("```\nMend the clock\n\nIt was late.\n```"))
+        .reply(Reply::text("A clock that is on time\n\nMends the clock."));
+    let server = BlockingServer::start(scenario).unwrap();
+    let home = TestHome::with_server(&server).variable("ANTHROPIC_SMALL_FAST_MODEL", "tiny");
+    let nothing = home.run(["suggest", "commit"], "");
+    assert_eq!(nothing.code(), Some(1));
+    assert!(
+        nothing.stderr.contains("not in a git repository"),
+        "{nothing:#?}"
+    );
+    git(&home, &["init", "-q", "-b", "main"]);
+    home.write("clock.txt", "late\n");
+    git(&home, &["add", "."]);
+    git(&home, &["commit", "-q", "-m", "A clock"]);
+    let nothing = home.run(["suggest", "commit"], "");
+    assert!(
+        nothing.stderr.contains("nothing has changed"),
+        "{nothing:#?}"
+    );
+    git(&home, &["switch", "-q", "-c", "mend"]);
+    home.write("clock.txt", "on time\n");
+    let settings = r#"{"attribution": {"commit": "Signed-off-by: Us", "pr": ""}}"#;
+    std::fs::create_dir_all(home.config()).unwrap();
+    std::fs::write(home.config().join("settings.json"), settings).unwrap();
+    let words = home.run(["suggest", "commit"], "");
+    assert_eq!(words.code(), Some(0), "{words:#?}");
+    assert_eq!(
+        words.stdout,
+        "Mend the clock\n\nIt was late.\n\nSigned-off-by: Us\n"
+    );
+    git(&home, &["commit", "-q", "-am", "Mend it"]);
+    let words = home.run(["suggest", "pr"], "");
+    assert_eq!(
+        words.stdout, "A clock that is on time\n\nMends the clock.\n",
+        "{words:#?}"
+    );
+    let unknown = home.run(["suggest", "pr", "--base", "no-such-branch"], "");
+    assert_eq!(unknown.code(), Some(1));
+    server.finish();
+    let requests = server.message_requests();
+    assert_eq!(requests[0].model(), "tiny");
+    let asked = requests[0].last_user_text();
+    assert!(
+        asked.contains("+on time") && asked.contains("A clock"),
+        "{asked}"
+    );
+    assert!(requests[1].last_user_text().contains("- Mend it"));
+}

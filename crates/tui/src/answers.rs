@@ -188,12 +188,7 @@ impl App {
                     title.lines().next().unwrap_or_default(),
                     facts.join(" · "),
                 );
-                item.preview = info
-                    .first_prompt
-                    .iter()
-                    .flat_map(|prompt| prompt.lines().take(4))
-                    .map(str::to_owned)
-                    .collect();
+                item.preview = info.preview(4);
                 item
             })
             .collect();
