@@ -1,0 +1,74 @@
+//! What a turn costs, as counts that don't depend on how busy the machine is.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "tests assert by panicking")]
+
+use lathe_scripted::reply::Chunks;
+use lathe_scripted::{BlockingServer, Reply, Scenario, Validation};
+use lathe_testkit::TestHome;
+use serde_json::json;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// How often the threads of a process went to sleep so far.
+fn sleeps(pid: u32) -> u64 {
+    std::fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("status")).ok())
+        .filter_map(|status| {
+            let mut lines = status.lines();
+            let count = lines.find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+            count.trim().parse::<u64>().ok()
+        })
+        .sum()
+}
+
+/// Handing work from thread to thread is what costs most in a turn that does little. One that reads a file
+/// needs the network twice, a thread for the file, and now and then the transcript's.
+#[test]
+fn a_turn_is_not_handed_from_thread_to_thread() {
+    const TURNS: usize = 60;
+    const FIRST: usize = 10;
+    /// Four or five are usual; on several threads it was twenty-five.
+    const MOST: u64 = 8;
+
+    let pid = Arc::new(AtomicU32::new(0));
+    let counts = Arc::new(Mutex::new(Vec::new()));
+    let scenario = Scenario::new()
+        .validation(Validation::Light)
+        .keep_requests(false)
+        .responder({
+            let (pid, counts) = (Arc::clone(&pid), Arc::clone(&counts));
+            move |_| {
+                let mut counts = counts.lock().unwrap();
+                counts.push(sleeps(pid.load(Ordering::Relaxed)));
+                let reply = if counts.len() > TURNS {
+                    Reply::text("done")
+                } else {
+                    let input = json!({"file_path": "small.txt", "offset": counts.len() % 5 + 1});
+                    Reply::tool_use("Read", input)
+                };
+                reply.chunks(Chunks::Whole)
+            }
+        });
+    let server = BlockingServer::start(scenario).unwrap();
+    let home = TestHome::with_server(&server);
+    home.write("small.txt", "a line\n".repeat(20));
+    let mut command = home.command(["-p", "go", "--output-format", "json"]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let child = command.spawn().unwrap();
+    pid.store(child.id(), Ordering::Relaxed);
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("\"subtype\":\"success\""), "{text}");
+
+    let counts = counts.lock().unwrap();
+    let mut each: Vec<u64> = counts[FIRST..]
+        .windows(2)
+        .map(|pair| pair[1].saturating_sub(pair[0]))
+        .collect();
+    each.sort_unstable();
+    let usual = each[each.len() / 2];
+    assert!(usual <= MOST, "a turn sleeps {usual} times: {each:?}");
+}
