@@ -321,7 +321,25 @@ impl Connection {
         };
         let answer = handle.await_response().await;
         abandoned.id = None;
-        answer.map_err(|error| self.sort(error))
+        match answer {
+            Ok(answer) => Ok(answer),
+            Err(error) => Err(match self.sort(error) {
+                // How a program ended is known a moment after its output.
+                CallError::Lost { unsent, .. } if self.lingers => CallError::Lost {
+                    reason: self.why().await,
+                    unsent,
+                },
+                other => other,
+            }),
+        }
+    }
+
+    /// Why the connection ended, as soon as that is known.
+    pub(crate) async fn why(&self) -> String {
+        match tokio::time::timeout(FAREWELL, self.ended()).await {
+            Ok(reason) => reason,
+            Err(_) => "the connection was closed".to_owned(),
+        }
     }
 
     fn sort(&self, error: ServiceError) -> CallError {

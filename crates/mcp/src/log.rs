@@ -87,13 +87,13 @@ impl ServerLog {
         let inner = self.inner.lock();
         let bytes: Vec<u8> = inner.last_words.iter().copied().collect();
         let words = text::clean(&String::from_utf8_lossy(&bytes));
-        let lines: Vec<&str> = words
+        let lines: Vec<String> = words
             .lines()
-            .map(str::trim)
+            .map(|line| text::line(line.trim(), 200))
             .filter(|line| !line.is_empty())
             .collect();
         let last = lines[lines.len().saturating_sub(2)..].join(" / ");
-        (!last.is_empty()).then(|| text::cut(&last, 300))
+        (!last.is_empty()).then_some(last)
     }
 
     /// Forgets the last words: a new life begins.

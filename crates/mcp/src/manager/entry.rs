@@ -354,7 +354,7 @@ pub(crate) async fn keep(
         next = match next {
             Next::Connect(told) => {
                 restarted = false;
-                let next = make(&entry, &inner, &mut orders).await;
+                let next = first(&entry, &inner, &mut orders).await;
                 for one in told {
                     let _ = one.send(());
                 }
@@ -378,7 +378,7 @@ pub(crate) async fn keep(
                         .shared
                         .log
                         .note(&format!("{reason}; it is started again"));
-                    make(&entry, &inner, &mut orders).await
+                    first(&entry, &inner, &mut orders).await
                 }
             }
             Next::Seek(reason) => seek(&entry, &inner, &mut orders, reason).await,
@@ -391,12 +391,24 @@ pub(crate) async fn keep(
     }
 }
 
-/// Makes a connection and keeps it while it lasts.
-async fn make(
+/// Makes a connection; one that can't be made is a failure.
+async fn first(
     entry: &Arc<Entry>,
     inner: &Arc<Inner>,
     orders: &mut mpsc::UnboundedReceiver<Order>,
 ) -> Next {
+    make(entry, inner, orders).await.unwrap_or_else(|reason| {
+        entry.set_state(inner, State::Failed { reason });
+        Next::Idle
+    })
+}
+
+/// Makes a connection. One that can't be made is left pending, with the reason.
+async fn make(
+    entry: &Arc<Entry>,
+    inner: &Arc<Inner>,
+    orders: &mut mpsc::UnboundedReceiver<Order>,
+) -> Result<Next, String> {
     entry.set_state(inner, State::Pending);
     let mut told = Vec::new();
     let outcome = {
@@ -413,15 +425,15 @@ async fn make(
                     Some(Order::Disable(one)) => {
                         entry.set_state(inner, State::Disabled);
                         let _ = one.send(());
-                        return Next::Idle;
+                        return Ok(Next::Idle);
                     }
-                    Some(Order::Close(one)) => return Next::End(one),
-                    None => return Next::End(oneshot::channel().0),
+                    Some(Order::Close(one)) => return Ok(Next::End(one)),
+                    None => return Ok(Next::End(oneshot::channel().0)),
                 },
             }
         }
     };
-    let next = match outcome {
+    let made = match outcome {
         Ok(connection) => {
             {
                 let mut live = entry.live.lock();
@@ -430,23 +442,22 @@ async fn make(
             }
             connection.listen();
             entry.set_state(inner, State::Connected);
-            None
+            Ok(Next::Idle)
         }
         Err(CallError::Auth(_)) => {
             entry.set_state(inner, State::NeedsAuth);
-            Some(Next::Idle)
+            Ok(Next::Idle)
         }
         Err(error) => {
             let reason = error.reason(&entry.name);
             entry.shared.log.note(&format!("not connected: {reason}"));
-            entry.set_state(inner, State::Failed { reason });
-            Some(Next::Idle)
+            Err(reason)
         }
     };
     for one in told {
         let _ = one.send(());
     }
-    next.unwrap_or(Next::Idle)
+    made
 }
 
 /// Seeks a remote server again, with growing pauses.
@@ -482,18 +493,9 @@ async fn seek(
                 },
             }
         }
-        let next = make(entry, inner, orders).await;
-        let state = entry.live.lock().state.clone();
-        match state {
-            State::Failed { reason: again } => {
-                reason = again;
-                // Others see that it is still sought.
-                entry.set_state(inner, State::Pending);
-            }
-            _ => return next,
-        }
-        if let Next::End(told) = next {
-            return Next::End(told);
+        match make(entry, inner, orders).await {
+            Ok(next) => return next,
+            Err(again) => reason = again,
         }
         pause = (pause * 2).min(backoff.longest);
     }
@@ -551,7 +553,8 @@ async fn idle(
                     if connection.as_ref().is_some_and(|now| Arc::ptr_eq(now, &lost)) {
                         entry.set_state(inner, State::Pending);
                         close(connection).await;
-                        return Next::Seek(reason);
+                        let known = reason != "the connection was closed";
+                        return Next::Seek(if known { reason } else { lost.why().await });
                     }
                 }
                 Some(Order::Close(one)) => {
