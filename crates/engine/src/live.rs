@@ -41,6 +41,11 @@ impl SettingsLoader {
         }
     }
 
+    /// Where settings come from, and how they are loaded.
+    pub(crate) fn parts(&self) -> (Places, LoadOptions) {
+        (self.places.clone(), self.state.lock().options.clone())
+    }
+
     /// The settings as they are now.
     pub(crate) fn current(&self) -> Resolved {
         let options = {

@@ -159,6 +159,7 @@ pub(crate) async fn prepare(
     let extensions = load_extensions(&places, &trust, &options);
     let environment = with_settings(&places.environment, &settings);
     let agents = open_agents::catalog(&places, &trust, &options, &mut remarks);
+    plugins.choose_agent(&agents, &settings, &mut options, &mut remarks);
     let main = open_agents::main_agent(&agents, &mut options)?;
     let catalog = catalog(&environment, &settings, &mut remarks);
     let (provider, key_source) = provider(&environment, &settings, &places)?;

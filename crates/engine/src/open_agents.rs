@@ -31,7 +31,8 @@ pub(crate) fn catalog(
     options: &SessionOptions,
     remarks: &mut Vec<String>,
 ) -> AgentCatalog {
-    let sources = Sources::new(places, trust, options.setting_sources.as_deref());
+    let sources = Sources::new(places, trust, options.setting_sources.as_deref())
+        .with_plugins(options.plugins.clone());
     let catalog = AgentCatalog::load(&sources, &options.agents);
     remarks.extend(catalog.problems.iter().map(ToString::to_string));
     catalog

@@ -9,8 +9,8 @@
 use crate::core::Shared;
 use crate::options::SessionOptions;
 use crate::session::SessionHandle;
-use lathe_extensions::OutputStyles;
 use lathe_extensions::plugins::{LoadedPlugins, load};
+use lathe_extensions::{AgentCatalog, OutputStyles};
 use lathe_hooks::{HookRegistry, HookSource, SourceHandle};
 use lathe_mcp::config::PluginServers;
 use lathe_settings::{Places, Resolved};
@@ -38,6 +38,11 @@ impl Plugins {
         }
     }
 
+    /// The folders that were named for this session.
+    pub(crate) fn folders(&self) -> &[PathBuf] {
+        &self.folders
+    }
+
     /// What there is.
     pub(crate) fn loaded(&self) -> Arc<LoadedPlugins> {
         self.loaded.read().clone()
@@ -50,6 +55,31 @@ impl Plugins {
         remarks.extend(loaded.remarks());
         options.plugins.extend(loaded.contributions());
         options.mcp.plugins.extend(servers_of(&loaded));
+    }
+
+    /// The agent that the main conversation runs as where the caller names none: what settings say,
+    /// else what a plugin presets. One that isn't there is no reason not to start.
+    pub(crate) fn choose_agent(
+        &self,
+        agents: &AgentCatalog,
+        settings: &Resolved,
+        options: &mut SessionOptions,
+        remarks: &mut Vec<String>,
+    ) {
+        if options.agent.is_some() {
+            return;
+        }
+        let is_there = |name: &str| agents.get(name).is_some();
+        options.agent = match &settings.settings.agent {
+            Some(name) if is_there(name) => Some(name.clone()),
+            Some(name) => {
+                remarks.push(format!(
+                    "settings name the agent {name}, and there is none; the conversation runs without it"
+                ));
+                None
+            }
+            None => self.loaded().preset_part("agent", is_there),
+        };
     }
 
     /// The output style that a plugin presets.
@@ -117,6 +147,8 @@ impl SessionHandle {
 
     /// Loads the plugins again: what was installed, switched or removed since counts from now on.
     pub fn reload_plugins(&self) -> Arc<LoadedPlugins> {
-        reload(&self.shared)
+        let plugins = reload(&self.shared);
+        self.set_agent_catalog(self.shared.extensions.agents().as_ref().clone());
+        plugins
     }
 }

@@ -182,6 +182,8 @@ variables! {
     "EDITOR" | "VISUAL" => "lathe, tui", "vi", "The editor for `lathe config edit` and for long prompts.";
     "LATHE_PROJECT_DIR" | "CLAUDE_PROJECT_DIR" => "set for hooks and helpers", "", "The project's folder.";
     "LATHE_ENV_FILE" | "CLAUDE_ENV_FILE" => "set for SessionStart, Setup and CwdChanged hooks", "", "A file; variables that a hook exports there reach later shell commands.";
+    "LATHE_PLUGIN_ROOT" | "CLAUDE_PLUGIN_ROOT" => "set for hooks and servers of plugins", "", "The plugin's folder.";
+    "LATHE_PLUGIN_DATA" | "CLAUDE_PLUGIN_DATA" => "set for servers of plugins", "", "A folder in which the plugin may keep data between versions.";
     "LATHE_HOOK_EVENT" => "set for hooks", "", "The name of the event.";
     "LATHE" | "CLAUDECODE" => "set for commands", "", "`1` in every command that Lathe runs.";
     #[harmless] "LATHE_SCREEN_READER" => "tui", "", "`1` gives plain lines instead of a drawn screen, for screen readers.";

@@ -1,5 +1,6 @@
 //! What each command that answers itself says or does.
 
+use crate::doctor::TerminalFacts;
 use crate::session::SessionHandle;
 use lathe_protocol::permission::PermissionMode;
 use lathe_protocol::record::{Fact, Record};
@@ -47,7 +48,15 @@ impl SessionHandle {
             "mcp" => self.servers_text(),
             "agents" => self.agents_text(),
             "skills" => self.skills_text(),
-            "plugin" => self.plugins_text(),
+            "plugin" => lathe_extensions::plugins::cli::list(&self.loaded_plugins()),
+            "reload-plugins" => {
+                let plugins = self.reload_plugins();
+                format!(
+                    "Read again. {}\n{}",
+                    counted(plugins.plugins.len(), "plugin"),
+                    plugins.remarks().join("\n")
+                )
+            }
             "tools" => self.tool_names().join(", "),
             "memory" => self.memory_text(),
             "output-style" => return self.style_text(arguments),
@@ -60,7 +69,10 @@ impl SessionHandle {
             "tasks" => self.tasks_text(),
             "todos" => self.todos_text(),
             "status" => self.status_text(),
-            "doctor" => self.doctor_text(),
+            "doctor" => {
+                let diagnosis = Box::pin(self.diagnose(TerminalFacts::default())).await;
+                diagnosis.to_text()
+            }
             "version" => format!("lathe {}", env!("CARGO_PKG_VERSION")),
             "release-notes" => release_notes(),
             "reload-skills" => {

@@ -201,25 +201,6 @@ impl SessionHandle {
         text.trim_end().to_owned()
     }
 
-    pub(super) fn plugins_text(&self) -> String {
-        let plugins = self.plugins();
-        if plugins.is_empty() {
-            return "No plugins are on. `lathe plugin` installs them.".to_owned();
-        }
-        let lines: Vec<String> = plugins
-            .iter()
-            .map(|plugin| {
-                format!(
-                    "{} {} ({})",
-                    plugin.name,
-                    plugin.version.as_deref().unwrap_or_default(),
-                    plugin.root.display()
-                )
-            })
-            .collect();
-        lines.join("\n")
-    }
-
     pub(super) fn memory_text(&self) -> String {
         let usage = self.context_usage();
         if usage.instruction_files.is_empty() {
@@ -294,22 +275,6 @@ impl SessionHandle {
                 let _ = write!(text, "\n  {:<13} {path}", "settings");
             }
         }
-        text
-    }
-
-    pub(super) fn doctor_text(&self) -> String {
-        let mut text = self.status_text();
-        let mut problems: Vec<String> = self
-            .extension_problems()
-            .iter()
-            .map(ToString::to_string)
-            .collect();
-        problems.extend(self.hooks().problems());
-        let _ = write!(text, "\n\n{}", counted(problems.len(), "problem"));
-        for problem in problems {
-            let _ = write!(text, "\n! {problem}");
-        }
-        text.push_str("\n`lathe doctor` checks the whole installation.");
         text
     }
 }

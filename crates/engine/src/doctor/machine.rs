@@ -377,10 +377,8 @@ pub(crate) fn variables(patient: &Patient<'_>, notes: &mut Notes<'_>) {
     };
     let mut unknown = 0;
     for name in patient.places.environment.variables.keys() {
-        // Tests mark their processes, and plugins get folders of their own.
-        let known = find(name).is_some()
-            || name.starts_with("LATHE_TEST_")
-            || name.starts_with("LATHE_PLUGIN_");
+        // Tests mark their processes.
+        let known = find(name).is_some() || name.starts_with("LATHE_TEST_");
         if !name.starts_with("LATHE_") || known {
             continue;
         }

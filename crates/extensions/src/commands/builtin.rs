@@ -177,5 +177,14 @@ pub const BUILTIN: &[Builtin] = &[
             "Read agents, skills and commands again",
         )
     },
+    Builtin {
+        hidden: true,
+        ..local(
+            "reload-plugins",
+            &[],
+            "",
+            "Read plugins again: what was installed or switched since counts",
+        )
+    },
     dialog("exit", &["quit", "q"], "", "Leave"),
 ];

@@ -240,7 +240,10 @@ impl Desk {
         }
         let what = match &installed.replaced {
             Some(old) if *old != installed.version => {
-                format!("{} is updated from {old} to {}", installed.id, installed.version)
+                format!(
+                    "{} is updated from {old} to {}",
+                    installed.id, installed.version
+                )
             }
             _ => format!("{} {} is installed and on", installed.id, installed.version),
         };
@@ -259,7 +262,9 @@ impl Desk {
             ));
         }
         if scope.comes_with_the_folder() && !self.trusted {
-            print("this folder is not trusted yet, so its plugins don't run: `lathe trust add` changes that\n");
+            print(
+                "this folder is not trusted yet, so its plugins don't run: `lathe trust add` changes that\n",
+            );
         }
     }
 
@@ -297,9 +302,7 @@ impl Desk {
     ) -> Exit {
         let mut done = Vec::new();
         for wanted in wanted {
-            let outcome = self
-                .id_of(wanted)
-                .and_then(|id| work(&self.manager(), &id));
+            let outcome = self.id_of(wanted).and_then(|id| work(&self.manager(), &id));
             match outcome {
                 Ok((text, value)) => {
                     if !self.json {
@@ -543,7 +546,10 @@ impl Desk {
                 plain(&names.join(", "), 600)
             )
         };
-        print(&format!("the marketplace {} {what}; {list}\n", marketplace.name))
+        print(&format!(
+            "the marketplace {} {what}; {list}\n",
+            marketplace.name
+        ))
     }
 }
 
