@@ -409,6 +409,24 @@ async fn nothing_is_left_of_a_server_that_does_not_want_to_end() {
 }
 
 #[tokio::test]
+async fn a_server_ends_when_nobody_holds_its_manager_and_inherits_no_keys_of_ours() {
+    let home = Home::default();
+    let mut options = home.options();
+    let variables = &mut options.environment.variables;
+    variables.insert("ANTHROPIC_API_KEY".to_owned(), "sesame".to_owned());
+    variables.insert("PLAIN".to_owned(), "inherited".to_owned());
+    let manager = Manager::new(options, Arc::new(common::Person));
+    manager.set_servers(servers([("s", local(&[]))]));
+    assert!(manager.settled(LONG).await);
+    let pid = call(&manager, "pid", json!({})).await.unwrap();
+    let given = std::fs::read(format!("/proc/{pid}/environ")).unwrap();
+    let given = String::from_utf8_lossy(&given).into_owned();
+    assert!(given.contains("PLAIN=inherited") && !given.contains("sesame"));
+    drop(manager);
+    until(|| !std::path::Path::new(&format!("/proc/{pid}")).exists()).await;
+}
+
+#[tokio::test]
 async fn three_local_servers_start_at_a_time() {
     let home = Home::default();
     let times = home.path().join("times");

@@ -1,13 +1,13 @@
 //! Being authorised at servers that ask for it (OAuth 2.1).
 //!
 //! The loop that every connection follows: connect without a token; on a challenge find out who
-//! authorises ([`discovery`]), identify ourselves ([`registration`]), let the person agree in a
-//! browser ([`callback`]) or use the client's own credentials, and connect again with the token. A
-//! later refusal is answered by a refresh ([`tokens`]), then by asking for the scopes we had and the
+//! authorises (`discovery`), identify ourselves (`registration`), let the person agree in a
+//! browser (`callback`) or use the client's own credentials, and connect again with the token. A
+//! later refusal is answered by a refresh (`tokens`), then by asking for the scopes we had and the
 //! scopes that are wanted, together, at most twice.
 //!
 //! Where nobody is at a browser nothing waits: the server is reported as one that needs a sign-in,
-//! with the command for it. Credentials lie in a file that only the person can read ([`store`]); no
+//! with the command for it. Credentials lie in a file that only the person can read (`store`); no
 //! token, code or secret is ever written to a log.
 
 mod address;

@@ -39,10 +39,23 @@ pub struct ServersSet {
     pub removed: Vec<String>,
 }
 
-/// The servers of a session. Cheap to clone; [`Manager::shutdown`] ends them all.
+/// The servers of a session. Cheap to clone; [`Manager::shutdown`] ends them all and waits for it, and
+/// they are ended in the background when the last clone is dropped.
 #[derive(Clone)]
 pub struct Manager {
     inner: Arc<Inner>,
+    _last: Arc<Last>,
+}
+
+/// Keepers hold the manager's inside; this is held by managers alone, and tells when there is none left.
+struct Last(Arc<Inner>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        for entry in self.0.servers.lock().values() {
+            let _ = entry.orders.send(Order::Close(oneshot::channel().0));
+        }
+    }
 }
 
 pub(crate) struct Inner {
@@ -72,16 +85,18 @@ impl Manager {
     /// No servers yet.
     #[must_use]
     pub fn new(options: Options, handlers: Arc<dyn Handlers>) -> Self {
+        let inner = Arc::new(Inner {
+            options,
+            handlers,
+            changes: broadcast::channel(CHANGES).0,
+            pulse: watch::channel(0).0,
+            local_starts: Semaphore::new(LOCAL_STARTS),
+            remote_starts: Semaphore::new(REMOTE_STARTS),
+            servers: Mutex::default(),
+        });
         Self {
-            inner: Arc::new(Inner {
-                options,
-                handlers,
-                changes: broadcast::channel(CHANGES).0,
-                pulse: watch::channel(0).0,
-                local_starts: Semaphore::new(LOCAL_STARTS),
-                remote_starts: Semaphore::new(REMOTE_STARTS),
-                servers: Mutex::default(),
-            }),
+            _last: Arc::new(Last(inner.clone())),
+            inner,
         }
     }
 

@@ -286,6 +286,7 @@ impl StreamableHttpClient for HttpClient {
         let status = response.status();
         // Not every server has a stream of its own, and not every one says so in the right way.
         if status == StatusCode::METHOD_NOT_ALLOWED
+            || (status.is_client_error() && last_event_id.is_none())
             || (status.is_success() && !media(&response).starts_with("text/event-stream"))
         {
             return Err(StreamableHttpError::ServerDoesNotSupportSse);

@@ -10,7 +10,7 @@ use crate::error::McpError;
 use crate::limits::{FAREWELL, MESSAGE_BYTES};
 use crate::log::ServerLog;
 use crate::server::Program;
-use lathe_settings::Environment;
+use lathe_settings::{Environment, environment};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use std::process::{ExitStatus, Stdio};
@@ -58,6 +58,15 @@ pub(crate) fn connect(
     Ok(near)
 }
 
+/// What a program inherits: everything but the keys that are meant for us. A server that needs one of
+/// them is given it by its own `env`.
+fn inherited(environment: &Environment) -> impl Iterator<Item = (&String, &String)> {
+    environment
+        .variables
+        .iter()
+        .filter(|(name, _)| !environment::find(name).is_some_and(|variable| variable.secret))
+}
+
 fn start(program: &Program, environment: &Environment) -> Result<Child, McpError> {
     let folder = program
         .cwd
@@ -67,7 +76,7 @@ fn start(program: &Program, environment: &Environment) -> Result<Child, McpError
     command
         .args(&program.args)
         .env_clear()
-        .envs(&environment.variables)
+        .envs(inherited(environment))
         .envs(&program.env)
         .current_dir(&folder)
         .stdin(Stdio::piped())
