@@ -9,6 +9,7 @@ use lathe_model::estimate;
 use lathe_protocol::record::MessageRecord;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Where a record of an announcement keeps the names, for a conversation that is taken up again.
 const NAMES: &str = "skillNames";
@@ -27,6 +28,12 @@ impl Extensions {
     fn announcement(&self, window: u64) -> Option<Announcement> {
         let skills = self.skills();
         let mut state = self.state.lock();
+        // Asked before every request; nearly always nothing has changed.
+        if state.settled.as_ref().is_some_and(|(known, awake)| {
+            Arc::ptr_eq(known, &skills) && *awake == state.awake.len()
+        }) {
+            return None;
+        }
         let listed: Vec<&Skill> = skills
             .iter()
             .filter(|skill| skill.model_invocable)
@@ -44,6 +51,7 @@ impl Extensions {
             .cloned()
             .collect();
         if new.is_empty() && gone.is_empty() {
+            state.settled = Some((Arc::clone(&skills), state.awake.len()));
             return None;
         }
         let first = state.told.is_empty();
@@ -84,6 +92,7 @@ impl Extensions {
         if let Some(Value::Array(names)) = record.extra.get(NAMES) {
             let skills = self.skills();
             let mut state = self.state.lock();
+            state.settled = None;
             for name in names.iter().filter_map(Value::as_str) {
                 let summary = skills.get(name).map(Skill::summary).unwrap_or_default();
                 if skills.get(name).is_some_and(Skill::is_conditional) {

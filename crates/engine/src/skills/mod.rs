@@ -90,6 +90,8 @@ struct State {
     asked_for: Option<String>,
     /// Tokens of what was told.
     told_tokens: u64,
+    /// The skills, and how many were awake, when there was nothing left to tell.
+    settled: Option<(Arc<SkillCatalog>, usize)>,
 }
 
 /// A use of a skill.
@@ -295,6 +297,7 @@ impl Extensions {
     pub(crate) fn forget_told(&self) {
         let mut state = self.state.lock();
         state.told.clear();
+        state.settled = None;
         state.told_tokens = 0;
     }
 
