@@ -452,10 +452,10 @@ async fn listen(connection: Arc<Connection>, filter: SubscriptionFilter, stop: C
         while let Ok(Some(notification)) = subscription.next().await {
             match notification {
                 ServerNotification::ToolListChangedNotification(_) => {
-                    shared.mark(|dirty| dirty.tools = true)
+                    shared.mark(|dirty| dirty.tools = true);
                 }
                 ServerNotification::PromptListChangedNotification(_) => {
-                    shared.mark(|dirty| dirty.prompts = true)
+                    shared.mark(|dirty| dirty.prompts = true);
                 }
                 ServerNotification::ResourceListChangedNotification(_) => {
                     shared.mark(|dirty| dirty.resources = true);

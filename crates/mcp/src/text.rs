@@ -51,7 +51,7 @@ fn is_plain(character: char) -> bool {
 fn skip_escape(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     match rest.next() {
         Some('[') => {
-            while let Some(character) = rest.next() {
+            for character in rest.by_ref() {
                 if ('@'..='~').contains(&character) {
                     break;
                 }

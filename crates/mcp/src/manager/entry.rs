@@ -260,7 +260,7 @@ impl Entry {
             if !wanted || !connection.offers(capability) {
                 return Ok(None);
             }
-            match lists::read(connection, list).await {
+            match Box::pin(lists::read(connection, list)).await {
                 Ok(listed) => Ok(Some(listed)),
                 // Templates are optional even where resources are offered.
                 Err(CallError::Rpc(_)) if list == List::Templates => Ok(Some(Listed::default())),
