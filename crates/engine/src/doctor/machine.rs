@@ -177,17 +177,16 @@ pub(crate) fn sandbox(patient: &Patient<'_>, notes: &mut Notes<'_>) {
     let bubblewrap = std::env::split_paths(path)
         .map(|folder| folder.join("bwrap"))
         .find(|candidate| candidate.is_file());
-    let landlock = std::fs::read_to_string("/sys/kernel/security/lsm")
-        .is_ok_and(|list| list.split(',').any(|name| name.trim() == "landlock"));
-    let has = |there: bool| if there { "is there" } else { "is not there" };
-    notes.fine(format!(
-        "bubblewrap {}, Landlock {}",
-        bubblewrap.map_or_else(
-            || "is not there".to_owned(),
-            |path| format!("is there ({})", path.display())
-        ),
-        has(landlock)
-    ));
+    let landlock = match std::fs::read_to_string("/sys/kernel/security/lsm") {
+        Ok(list) if list.split(',').any(|name| name.trim() == "landlock") => "is there",
+        Ok(_) => "is not there",
+        Err(_) => "can't be asked for (/sys/kernel/security is not readable)",
+    };
+    let bubblewrap = bubblewrap.map_or_else(
+        || "is not there".to_owned(),
+        |path| format!("is there ({})", path.display()),
+    );
+    notes.fine(format!("bubblewrap {bubblewrap}, Landlock {landlock}"));
     let configured = patient.settings.settings.sandbox.as_ref();
     let wanted = configured.and_then(|sandbox| sandbox.enabled) == Some(true);
     let needed = configured.and_then(|sandbox| sandbox.fail_if_unavailable) == Some(true);

@@ -1,5 +1,6 @@
 //! What the commands print. Everything here is a function of data.
 
+use super::contents::words;
 use super::install::Prepared;
 use super::load::{LoadedPlugins, PluginState};
 use super::manager::MarketplaceListing;
@@ -116,7 +117,7 @@ pub fn confirmation(prepared: &Prepared) -> String {
 
 fn lines<'a>(text: &mut String, brings: impl Iterator<Item = &'a Bring>) {
     for bring in brings {
-        let _ = writeln!(text, "    {}: {bring}", bring.kind.heading());
+        let _ = writeln!(text, "    {}", words(bring));
     }
 }
 

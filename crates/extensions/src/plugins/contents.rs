@@ -110,14 +110,16 @@ impl Plugin {
     #[must_use]
     pub fn brings(&self) -> Vec<Bring> {
         let mut brings = Vec::new();
+        let contribution = &self.contribution;
+        let root = contribution.root.to_string_lossy();
         let mut add = |kind, key: String, what: String| {
             brings.push(Bring {
                 kind,
                 key: plain(&key, 100),
-                what: plain(&what, 300),
+                // Where it lies now is not where it will, and says nothing.
+                what: plain(&what.replace(&*root, "${CLAUDE_PLUGIN_ROOT}"), 300),
             });
         };
-        let contribution = &self.contribution;
         for (event, groups) in &contribution.hooks {
             for group in groups {
                 let key = match group.matcher.as_deref() {
@@ -148,11 +150,7 @@ impl Plugin {
         ] {
             let names = names_in(paths);
             if !names.is_empty() {
-                add(
-                    BringKind::Extension,
-                    kind.to_owned(),
-                    format!("{}: {}", names.len(), names.join(", ")),
-                );
+                add(BringKind::Extension, kind.to_owned(), names.join(", "));
             }
         }
         brings
@@ -169,6 +167,15 @@ impl Plugin {
             )
         });
         brings
+    }
+}
+
+/// What a plugin brings, in a line.
+#[must_use]
+pub fn words(bring: &Bring) -> String {
+    match bring.kind {
+        BringKind::Extension => bring.to_string(),
+        kind => format!("{}: {bring}", kind.heading()),
     }
 }
 

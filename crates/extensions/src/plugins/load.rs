@@ -3,7 +3,7 @@
 //! Nothing is fetched here and nothing is written. A plugin that can't be loaded is listed with the
 //! reason; the others don't notice.
 
-use super::contents::{Plugin, Surroundings};
+use super::contents::{Plugin, Surroundings, words};
 use super::manifest::{Manifest, manifest_file};
 use super::name::{INLINE, PluginId, check_plugin};
 use super::policy::Policy;
@@ -310,6 +310,16 @@ impl Loading<'_> {
             let known = self.store.known();
             self.record(known)
         };
+        let mut withheld: Vec<String> = self
+            .settings
+            .withheld()
+            .into_iter()
+            .filter(|bring| bring.kind == BringKind::Plugin)
+            .filter_map(|bring| Some(bring.key.strip_prefix("enabledPlugins.")?.to_owned()))
+            .filter(|id| enabled.get(id) != Some(&Value::Bool(true)))
+            .collect();
+        withheld.sort();
+        withheld.dedup();
         for (text, on) in &enabled {
             let id = match text.parse::<PluginId>() {
                 Ok(id) => id,
@@ -324,6 +334,8 @@ impl Loading<'_> {
                 .get(text)
                 .and_then(|entries| self.counting(entries));
             match (on, entry) {
+                // Listed below, with what it waits for.
+                (Value::Bool(false), Some(_)) if withheld.contains(text) => {}
                 (Value::Bool(false), Some(entry)) => self.off(&id, &entry),
                 (Value::Bool(false), None) => {}
                 (Value::Bool(true), entry) => self.on(&id, entry, &known),
@@ -333,25 +345,15 @@ impl Loading<'_> {
                 ),
             }
         }
-        let mut withheld: Vec<String> = self
-            .settings
-            .withheld()
-            .into_iter()
-            .filter(|bring| bring.kind == BringKind::Plugin)
-            .filter_map(|bring| Some(bring.key.strip_prefix("enabledPlugins.")?.to_owned()))
-            .filter(|id| enabled.get(id) != Some(&Value::Bool(true)))
-            .collect();
-        withheld.sort();
-        withheld.dedup();
-        for id in withheld {
+        for id in &withheld {
             self.loaded.listings.push(
-                PluginListing::new(&id, PluginState::NotTrusted).because(
+                PluginListing::new(id, PluginState::NotTrusted).because(
                     "this folder's settings ask for it, and the folder isn't trusted; `lathe trust add` changes that",
                 ),
             );
         }
         for (text, entries) in &installed {
-            if enabled.contains_key(text) {
+            if enabled.contains_key(text) || withheld.contains(text) {
                 continue;
             }
             if let (Ok(id), Some(entry)) = (text.parse::<PluginId>(), self.counting(entries)) {
@@ -465,11 +467,7 @@ impl Loading<'_> {
                         .description
                         .as_deref()
                         .map(|text| plain(text, 300)),
-                    brings: plugin
-                        .brings()
-                        .iter()
-                        .map(|bring| format!("{}: {bring}", bring.kind.heading()))
-                        .collect(),
+                    brings: plugin.brings().iter().map(words).collect(),
                     problems: plugin.problems.clone(),
                     ..listing
                 });

@@ -1,6 +1,6 @@
 //! What the author of a plugin or a marketplace wants to know before others find out.
 
-use super::contents::{Plugin, Surroundings};
+use super::contents::{Plugin, Surroundings, words};
 use super::copy::{self, Limits};
 use super::manifest::{MANIFEST_FOLDERS, Manifest, manifest_file};
 use super::marketplace::{Marketplace, list_file};
@@ -106,11 +106,7 @@ fn plugin(root: &Path) -> Result<Validation, String> {
                     root.display()
                 ));
             }
-            validation.brings = plugin
-                .brings()
-                .iter()
-                .map(|bring| format!("{}: {bring}", bring.kind.heading()))
-                .collect();
+            validation.brings = plugin.brings().iter().map(words).collect();
             // Not yet filled in is for whoever installs it.
             validation.problems = plugin
                 .problems

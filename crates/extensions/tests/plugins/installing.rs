@@ -41,10 +41,10 @@ fn preparing_installs_nothing() {
         "tool@market 1.0.0",
         "it runs by itself",
         "PostToolUse (Write)",
-        "format.sh",
+        "${CLAUDE_PLUGIN_ROOT}/format.sh",
         "db",
         "--fast",
-        "commands: 1: tidy",
+        "commands: tidy",
     ] {
         assert!(text.contains(word), "{word} in {text}");
     }
@@ -140,6 +140,7 @@ fn a_project_that_is_not_trusted_is_listed_and_runs_nothing() {
         .unwrap();
     assert_eq!(listing.id, "tool@market");
     assert!(listing.reason.as_ref().unwrap().contains("lathe trust add"));
+    assert_eq!(loaded.listings.len(), 1, "it is listed once");
 }
 
 #[test]

@@ -86,5 +86,7 @@ fn size(environment: &Environment) -> Option<(u16, u16)> {
         .ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     let (rows, columns) = text.trim().split_once(' ')?;
-    Some((columns.parse().ok()?, rows.parse().ok()?))
+    let (columns, rows) = (columns.parse().ok()?, rows.parse().ok()?);
+    // A terminal that doesn't know its size says nothing by it.
+    (columns > 0 && rows > 0).then_some((columns, rows))
 }

@@ -18,6 +18,9 @@ use serde_json::{Value, json};
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
+/// What is said where a folder's own settings don't count.
+const NOT_TRUSTED: &str = "this folder is not trusted yet, so what its settings switch on doesn't run: `lathe trust add` changes that\n";
+
 /// `lathe plugin`.
 #[derive(Debug, Args)]
 pub(crate) struct PluginArguments {
@@ -288,6 +291,11 @@ impl Desk {
         self.each(plugins, |manager, id| {
             let file = manager.set_enabled(id, scope.map(Source::from), on)?;
             let word = if on { "on" } else { "off" };
+            let in_folder = file.starts_with(&self.places.project)
+                && !file.starts_with(&self.places.config_home);
+            if on && in_folder && !self.trusted && !self.json {
+                print(NOT_TRUSTED);
+            }
             Ok((
                 format!("{id} is {word} ({})", file.display()),
                 json!({"id": id.to_string(), "enabled": on, "file": file}),
