@@ -46,7 +46,7 @@ async def the_prompt_is_sent_as_it_was_and_no_system_prompt_is_none(case):
     await ask(case, f"ünïcode \"quotes\" {script}")
     body = script.sent(0)["body"]
     text = body["messages"][0]["content"]
-    text = text if isinstance(text, str) else text[-1]["text"]
+    text = text if isinstance(text, str) else text[0]["text"]
     assert text.startswith("ünïcode \"quotes\"")
     assert not body.get("system"), body.get("system")
     assert "lathe" in script.sent(0)["user_agent"].lower()

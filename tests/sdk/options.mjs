@@ -138,6 +138,106 @@ const behaviours = {
     });
     assert.equal(toolResults(messages)[0].message.content[0].is_error, true);
   },
+  async an_agent_of_the_host_works_with_its_own_prompt(test) {
+    const sub = new Script("the clock is late");
+    const script = new Script(call("Agent", { description: "look", prompt: sub.reference(), subagent_type: "watcher", run_in_background: false }), "done");
+    const agents = { watcher: { description: "watches clocks", prompt: "You watch clocks.", tools: ["Read"] } };
+    const run = test.open({ agents });
+    const messages = await run.turn(script);
+    assert.ok(init(messages).agents.includes("watcher"));
+    assert.ok(init(messages).tools.includes("Task"));
+    assert.match(JSON.stringify(toolResults(messages).at(-1)), /the clock is late/);
+    assert.match(JSON.stringify(sub.sent(0).body.system), /You watch clocks/);
+    assert.deepEqual(sub.sent(0).body.tools.map((tool) => tool.name), ["Read"]);
+    assert.ok((await run.query.supportedAgents()).some((agent) => agent.name === "watcher"));
+    const usage = await run.query.getContextUsage();
+    assert.ok(usage.agents.some((agent) => agent.agentType === "watcher" && agent.tokens > 0));
+    assert.ok(usage.categories.some((category) => category.id === "custom_agents"));
+    const kinds = messages.filter((message) => message.type === "system").map((message) => message.subtype);
+    assert.ok(kinds.includes("task_started") && kinds.includes("task_notification"), kinds.join());
+    await run.end();
+  },
+
+  async an_agent_in_the_background_starts_a_turn_when_it_is_done(test) {
+    const sub = new Script("all is well");
+    const script = new Script(call("Agent", { description: "look", prompt: sub.reference(), subagent_type: "watcher", run_in_background: true }), "it is on its way", "I have heard");
+    const agents = { watcher: { description: "watches clocks", prompt: "You watch clocks." } };
+    const messages = await test.ask(script, { agents });
+    const results = messages.filter((message) => message.type === "result");
+    assert.deepEqual(results.map((message) => message.result), ["it is on its way", "I have heard"]);
+    assert.equal(results[1].origin.kind, "task-notification");
+    assert.match(JSON.stringify(script.sent(2).body.messages), /all is well/);
+  },
+
+  async skills_of_the_project_are_told_and_used(test) {
+    mkdirSync(test.path(".claude/skills/winding"), { recursive: true });
+    writeFileSync(test.path(".claude/skills/winding/SKILL.md"), "---\nname: winding\ndescription: how clocks are wound\n---\nTurn the key seven times.\n");
+    const script = new Script(call("Skill", { skill: "winding" }), "done");
+    const run = test.open({ settingSources: ["project"], skills: ["winding"] });
+    const messages = await run.turn(script);
+    assert.deepEqual(init(messages).skills, ["winding"]);
+    assert.ok(init(messages).slash_commands.includes("winding"));
+    assert.match(JSON.stringify(script.sent(0).body.messages), /how clocks are wound/);
+    assert.match(JSON.stringify(script.sent(1).body.messages), /Turn the key seven times/);
+    assert.ok((await run.query.supportedCommands()).some((command) => command.name === "winding"));
+    const usage = await run.query.getContextUsage();
+    assert.equal(usage.skills.skillFrontmatter[0].name, "winding");
+    await run.end();
+  },
+
+  async a_plugin_of_the_host_brings_its_skills(test) {
+    const folder = test.path("clockwork");
+    mkdirSync(`${folder}/.claude-plugin`, { recursive: true });
+    mkdirSync(`${folder}/skills/oiling`, { recursive: true });
+    writeFileSync(`${folder}/.claude-plugin/plugin.json`, JSON.stringify({ name: "clockwork", version: "1.0.0", description: "for clocks" }));
+    writeFileSync(`${folder}/skills/oiling/SKILL.md`, "---\nname: oiling\ndescription: how clocks are oiled\n---\nOne drop.\n");
+    const messages = await test.ask(new Script("ok"), { plugins: [{ type: "local", path: folder }] });
+    assert.deepEqual(init(messages).plugins.map((plugin) => plugin.name), ["clockwork"]);
+    assert.ok(init(messages).skills.includes("clockwork:oiling"), init(messages).skills.join());
+  },
+
+  async a_question_of_the_model_is_answered_by_the_host(test) {
+    const questions = [{ question: "Which clock?", header: "Clock", multiSelect: false, options: [{ label: "Cuckoo", description: "loud" }, { label: "Sun", description: "quiet" }] }];
+    const script = new Script(call("AskUserQuestion", { questions }), "done");
+    const asked = [];
+    await test.ask(script, {
+      canUseTool: async (name, input) => { asked.push(name); return { behavior: "allow", updatedInput: { ...input, answers: { "Which clock?": "Sun" } } }; },
+    });
+    assert.deepEqual(asked, ["AskUserQuestion"]);
+    assert.match(JSON.stringify(script.sent(1).body.messages), /Sun/);
+  },
+
+  async a_plan_is_made_as_the_host_says_and_agreed_to_by_it(test) {
+    const asked = [];
+    const script = new Script(call("Write", { file_path: test.path("early"), content: "1" }), call("ExitPlanMode", { plan: "Wind it." }), "done");
+    const messages = await test.ask(script, {
+      permissionMode: "plan", planModeInstructions: "Draw a dial first.",
+      canUseTool: async (name, input) => { asked.push(name); return { behavior: "allow", updatedInput: input }; },
+    });
+    assert.match(JSON.stringify(script.sent(0).body.messages), /Draw a dial first/);
+    assert.ok(!existsSync(test.path("early")), "nothing is written while planning");
+    assert.ok(asked.includes("ExitPlanMode"), asked.join());
+    assert.equal(result(messages).result, "done");
+  },
+
+  async a_server_beside_the_host_is_connected_and_called(test) {
+    writeFileSync(test.path("server.py"), `
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message: continue
+    method = message["method"]
+    if method == "initialize": result = {"protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "sky", "version": "1"}}
+    elif method == "tools/list": result = {"tools": [{"name": "moon", "description": "the moon", "inputSchema": {"type": "object", "properties": {}}}]}
+    elif method == "tools/call": result = {"content": [{"type": "text", "text": "full"}]}
+    else: result = {}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+`);
+    const script = new Script(call("mcp__sky__moon"), "done");
+    const messages = await test.ask(script, { mcpServers: { sky: { command: "python3", args: [test.path("server.py")] } }, strictMcpConfig: true, allowedTools: ["mcp__sky"] });
+    assert.equal(init(messages).mcp_servers.find((server) => server.name === "sky").status, "connected");
+    assert.match(JSON.stringify(toolResults(messages)[0]), /full/);
+  },
 };
 
 await run(behaviours);

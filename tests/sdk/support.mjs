@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { mkdirSync, readFileSync, readdirSync, realpathSync } from "node:fs";
+import { mkdirSync, readFileSync, readdirSync, realpathSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
@@ -19,6 +19,11 @@ export class Script {
     this.id = randomUUID();
     this.replies = replies.map((reply) => (typeof reply === "string" ? { text: reply } : reply));
   }
+  /** The script by its file, for a prompt that stands inside another script. */
+  reference() {
+    writeFileSync(join(requests, `${this.id}.script`), JSON.stringify(this.replies));
+    return `<script id="${this.id}"/>`;
+  }
   toString() {
     return `<model id="${this.id}">${JSON.stringify(this.replies)}</model>`;
   }
@@ -26,7 +31,7 @@ export class Script {
     return JSON.parse(readFileSync(join(requests, `${this.id}-${index}.json`), "utf8"));
   }
   count() {
-    return readdirSync(requests).filter((name) => name.startsWith(this.id)).length;
+    return readdirSync(requests).filter((name) => name.startsWith(`${this.id}-`)).length;
   }
 }
 

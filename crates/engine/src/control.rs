@@ -30,6 +30,8 @@ pub struct ContextUsage {
     pub memory: u64,
     /// Tokens of the list of skills.
     pub skills: u64,
+    /// Tokens of the list of agents that work can be given to.
+    pub agents: u64,
     /// Tokens of the conversation, without the list of skills.
     pub messages: u64,
     /// Whether the provider has counted what was sent; otherwise everything is a guess.
@@ -67,7 +69,13 @@ impl ContextUsage {
     /// Tokens that the next request has.
     #[must_use]
     pub fn used(&self) -> u64 {
-        self.system + self.tools + self.mcp_tools + self.memory + self.skills + self.messages
+        self.system
+            + self.tools
+            + self.mcp_tools
+            + self.memory
+            + self.agents
+            + self.skills
+            + self.messages
     }
 
     /// Tokens that compaction keeps free; none where it is off.
@@ -95,6 +103,7 @@ impl ContextUsage {
             part("System tools", self.tools, "used"),
             part("MCP tools", self.mcp_tools, "used"),
             part("Memory files", self.memory, "used"),
+            part("Custom agents", self.agents, "used"),
             part("Skills", self.skills, "used"),
             part("Messages", self.messages, "used"),
             part("Free space", self.free(), "free"),

@@ -407,6 +407,7 @@ impl Core {
             + lathe_model::estimate::text(&prompt.memory))
         .min(sizes.system);
         let mcp_tools = self.context.mcp_tokens.min(sizes.tools);
+        let agents = self.agent_tokens().min(sizes.tools - mcp_tools);
         let fixed = sizes.system + sizes.tools;
         let total = self.context.meter.tokens(fixed);
         // The provider counts the whole; the guesses say how it is made up.
@@ -417,9 +418,11 @@ impl Core {
         usage.memory = share(memory);
         usage.system = share(sizes.system - memory);
         usage.mcp_tools = share(mcp_tools);
-        usage.tools = share(sizes.tools - mcp_tools);
-        usage.messages =
-            total - (usage.memory + usage.system + usage.mcp_tools + usage.tools).min(total);
+        usage.agents = share(agents);
+        usage.tools = share(sizes.tools - mcp_tools - agents);
+        usage.messages = total
+            - (usage.memory + usage.system + usage.mcp_tools + usage.agents + usage.tools)
+                .min(total);
         // The list of skills stands in the conversation: its share of it, by the guesses for both.
         let told = self.shared.extensions.told_tokens();
         let spoken = message_tokens.saturating_sub(told).max(1);
@@ -427,6 +430,20 @@ impl Core {
         usage.messages -= usage.skills;
         usage.counted = self.context.meter.is_counted();
         usage.auto_compact = self.fixed.limits.auto_compact;
+    }
+
+    /// A guess for the list of agents, which stands in the description of their tool.
+    fn agent_tokens(&self) -> u64 {
+        let registry = self.shared.registry.read();
+        if registry.find(lathe_tools::agent::NAME).is_none() {
+            return 0;
+        }
+        let catalog = self.shared.agents.catalog();
+        let lines = catalog.iter().map(|agent| {
+            lathe_model::estimate::text(&agent.name)
+                + lathe_model::estimate::text(&agent.description)
+        });
+        lines.sum()
     }
 
     /// The tools as bytes, encoded again only when the list has changed.

@@ -284,6 +284,7 @@ pub(crate) async fn prepare(
         language: settings.settings.language.clone(),
         attribution: attribution_text(&settings.settings),
         varying_apart: options.varying_apart,
+        planning: options.plan_mode_instructions.clone(),
         long_cache: cache == CacheMarkers::OneHour,
     };
     let surrounding = prompt.clone();

@@ -195,7 +195,7 @@ pub(crate) fn agents(
     if !options.interactive {
         let ceiling = environment
             .first_variable(&[
-                "LATHE_PRINT_BG_WAIT_CEILING_MS",
+                "LATHE_PRINT_BACKGROUND_WAIT_MS",
                 "CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS",
             ])
             .and_then(|text| text.trim().parse().ok())

@@ -90,6 +90,8 @@ pub struct SessionOptions {
     pub agents: Vec<serde_json::Value>,
     /// The only skills that count; `None` is all.
     pub skills: Option<Vec<String>>,
+    /// What a host says about how to plan, instead of our own words.
+    pub plan_mode_instructions: Option<String>,
     /// What enabled plugins bring.
     pub plugins: Vec<lathe_extensions::PluginContribution>,
     /// Whether a person sits there: then work beside the turns is on unless settings say otherwise, and
@@ -149,6 +151,7 @@ impl Default for SessionOptions {
             agent: None,
             agents: Vec::new(),
             skills: None,
+            plan_mode_instructions: None,
             plugins: Vec::new(),
             interactive: false,
         }

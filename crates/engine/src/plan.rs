@@ -212,8 +212,11 @@ impl Core {
         } else {
             "When it is complete, call ExitPlanMode; ask about what is open with AskUserQuestion before that. End your turn only with one of these two."
         };
+        let how = self.fixed.prompt.planning.as_deref().unwrap_or(
+            "Say in it what will be changed where, and how it will be checked, as briefly as a person can still follow.",
+        );
         Some(format!(
-            "Plan mode is on: read and think, but change nothing and run nothing that changes anything, until the person has agreed to a plan. The only file that you may write is the plan: {}. {there} Say in it what will be changed where, and how it will be checked, as briefly as a person can still follow. {end}",
+            "Plan mode is on: read and think, but change nothing and run nothing that changes anything, until the person has agreed to a plan. The only file that you may write is the plan: {}. {there} {how} {end}",
             file.display()
         ))
     }

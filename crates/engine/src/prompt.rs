@@ -43,6 +43,8 @@ pub struct PromptParts {
     pub style_alone: bool,
     /// Whether what varies is told in the conversation instead, so that many people share the prompt.
     pub varying_apart: bool,
+    /// What a host says about how to plan; told with plan mode, not in the system prompt.
+    pub planning: Option<String>,
     /// Whether cached parts live for an hour instead of five minutes.
     pub long_cache: bool,
 }

@@ -1,7 +1,8 @@
 //! The official SDK packages, Python and TypeScript, drive the real binary.
 //!
 //! The programs in `tests/sdk/` hold the behaviours, many to a process. They talk to a scripted model
-//! whose script travels in the prompt: `<model id="…">[reply, reply, …]</model>`, one reply a request.
+//! whose script travels in the prompt: `<model id="…">[reply, reply, …]</model>`, one reply a request; the
+//! script of an agent, whose prompt travels inside another one's, lies in a file (`<script id="…"/>`).
 //! What the model was sent is written to a file per request, for the program to look at.
 #![allow(
     clippy::unwrap_used,
@@ -46,9 +47,15 @@ fn text_of(content: &Value) -> String {
 }
 
 /// The script that the newest prompt brought: its id and the replies.
-fn script(request: &RecordedRequest) -> Option<(String, Vec<Reply>)> {
+fn script(request: &RecordedRequest, folder: &Path) -> Option<(String, Vec<Reply>)> {
     request.messages().iter().rev().find_map(|message| {
         let text = text_of(&message["content"]);
+        if let Some((_, rest)) = text.split_once("<script id=\"") {
+            let (id, _) = rest.split_once('"')?;
+            let file = folder.join(format!("{id}.script"));
+            let replies = serde_json::from_slice(&std::fs::read(&file).unwrap());
+            return Some((id.to_owned(), replies.unwrap()));
+        }
         let start = text.rfind("<model id=\"")?;
         let (id, rest) = text[start + 11..].split_once("\">")?;
         let (replies, _) = rest.split_once("</model>")?;
@@ -65,7 +72,7 @@ fn model(requests: PathBuf) -> BlockingServer {
         Scenario::new()
             .keep_requests(false)
             .responder(move |request| {
-                let Some((id, replies)) = script(request) else {
+                let Some((id, replies)) = script(request, &requests) else {
                     return Reply::error_with(
                         400,
                         "invalid_request_error",
@@ -179,7 +186,7 @@ fn python_corners_of_the_protocol() {
 
 #[test]
 fn typescript_options() {
-    at_least(15, &node("options.mjs"));
+    at_least(22, &node("options.mjs"));
 }
 
 #[test]

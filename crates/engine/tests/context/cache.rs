@@ -150,13 +150,44 @@ async fn at_most_four_markers_go_out_and_live_an_hour_where_asked() {
 }
 
 #[tokio::test]
-async fn the_request_of_a_bare_session_is_small() {
+async fn a_request_with_everything_on_is_small() {
     let place = Place::new(Scenario::new().reply(Reply::text("a")), 200_000).await;
-    let mut talk = place.open().await;
+    // A person in the terminal, who has instructions, a memory, and lines for commits.
+    std::fs::write(place.project().join("AGENTS.md"), "Use tabs.\n".repeat(20)).unwrap();
+    lathe_engine::memory::AutoMemory::of(&place.config(), &place.project())
+        .add_note("the person likes tabs")
+        .unwrap();
+    let mut options = place.options();
+    options.interactive = true;
+    options.answerer = lathe_engine::Answerer::Face;
+    options.json_schema = Some(json!({"type": "object"}));
+    let mut talk = place.open_with(options).await;
+    let offered = talk.session.tool_names();
     talk.say("hi").await;
     talk.finish().await;
-    let size = place.server.message_requests()[0].raw_body.len();
-    assert!(size <= 32 * 1024, "{size} bytes");
+    let request = &place.server.message_requests()[0];
+    let sent = request.tool_names();
+    // What is offered is sent: nothing is small because it was left out.
+    for name in &offered {
+        assert!(sent.contains(&name.as_str()), "{name} is not in {sent:?}");
+    }
+    for name in [
+        "Agent",
+        "AskUserQuestion",
+        "Bash",
+        "Edit",
+        "ExitPlanMode",
+        "Grep",
+        "Monitor",
+        "Read",
+        "Skill",
+        "TaskOutput",
+        "Write",
+    ] {
+        assert!(sent.contains(&name), "{name} is not in {sent:?}");
+    }
+    let size = request.raw_body.len();
+    assert!(size <= 32 * 1024, "{size} bytes with {} tools", sent.len());
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! The host's requests about a session, and their answers.
 
-use super::initialize::{agents, commands, models};
+use super::initialize::{agents, commands, models, skills};
 use super::{files, listing};
 use base64::Engine as _;
 use lathe_engine::SessionHandle;
@@ -274,17 +274,24 @@ impl Desk {
                 Ok(json!({}))
             }
             "update_settings" => update_settings(session, request),
-            "reload_skills" => Ok(json!({"skills": []})),
+            "reload_skills" => {
+                session.reload_extensions(None);
+                Ok(json!({"skills": skills(session)}))
+            }
             "reload_plugins" => {
                 let plugins = session.reload_plugins();
                 let errors = plugins.error_frames();
                 Ok(json!({
-                    "commands": commands(), "agents": agents(session),
+                    "commands": commands(session), "agents": agents(session),
                     "plugins": plugins.frames(), "mcpServers": session.mcp().frames(),
                     "error_count": errors.len(), "errors": errors,
                 }))
             }
-            "reload_output_styles" => Ok(json!({"available_output_styles": ["default"]})),
+            "reload_output_styles" => {
+                session.reload_extensions(None);
+                let (styles, _) = session.output_styles();
+                Ok(json!({"available_output_styles": styles.names()}))
+            }
             "list_permission_rules" => Ok(listing::permission_rules(session)),
             "get_hooks_listing" => Ok(listing::hooks(session)),
             "get_usage" => Ok(self.usage()),
@@ -316,6 +323,23 @@ impl Desk {
             },
             "subscription_type": null, "rate_limits_available": false, "rate_limits": null,
             "behaviors": null,
+        })
+    }
+
+    /// The skills with the size of their line in the request.
+    fn skill_sizes(&self, tokens: u64) -> Value {
+        let listed: Vec<Value> = skills(&self.session)
+            .iter()
+            .map(|skill| {
+                let text = |name: &str| skill.get(name).and_then(Value::as_str).unwrap_or_default();
+                let size = lathe_model::estimate::text(text("name"))
+                    + lathe_model::estimate::text(text("description"));
+                json!({"name": text("name"), "source": "skill", "tokens": size})
+            })
+            .collect();
+        json!({
+            "totalSkills": listed.len(), "includedSkills": listed.len(), "tokens": tokens,
+            "skillFrontmatter": listed,
         })
     }
 
@@ -386,7 +410,7 @@ impl Desk {
             "isAutoCompactEnabled": usage.auto_compact,
             "autoCompactThreshold": usage.compact_at,
             "memoryFiles": files, "mcpTools": self.session.mcp().tool_sizes(), "agents": self.agent_sizes(),
-            "gridRows": [], "apiUsage": usage.api_usage,
+            "gridRows": [], "apiUsage": usage.api_usage, "skills": self.skill_sizes(usage.skills),
         })
     }
 }

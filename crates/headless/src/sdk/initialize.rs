@@ -1,6 +1,5 @@
 //! The host's first request: how the session is set up, and what we can do.
 
-use super::command::COMMANDS;
 use super::host::Host;
 use lathe_engine::{SessionHandle, SessionOptions};
 use lathe_protocol::frame::COMPATIBILITY_VERSION;
@@ -52,6 +51,12 @@ pub struct Initialize {
     /// Whether the host shows what the person may say next.
     #[serde(default)]
     prompt_suggestions: Option<bool>,
+    /// The only skills that count.
+    #[serde(default)]
+    skills: Option<Vec<String>>,
+    /// What planning is to look like, instead of our own words.
+    #[serde(default)]
+    plan_mode_instructions: Option<String>,
     /// Folders with plugins: paths, or objects with a `path`.
     #[serde(default)]
     plugins: Option<Vec<Value>>,
@@ -134,6 +139,12 @@ impl Initialize {
         if let Some(agents) = &self.agents {
             options.agents.push(Value::Object(agents.clone()));
         }
+        if let Some(skills) = &self.skills {
+            options.skills = Some(skills.clone());
+        }
+        if let Some(words) = &self.plan_mode_instructions {
+            options.plan_mode_instructions = Some(words.clone());
+        }
         options.varying_apart |= self.exclude_dynamic_sections.unwrap_or(false);
         if let Some(aliases) = &self.tool_aliases {
             options.tool_aliases.clone_from(aliases);
@@ -174,9 +185,10 @@ impl Initialize {
     /// What we answer.
     #[must_use]
     pub fn response(&self, session: &SessionHandle) -> Value {
+        let (styles, style) = session.output_styles();
         let mut response = json!({
-            "commands": commands(), "agents": agents(session), "models": models(session),
-            "output_style": "default", "available_output_styles": ["default"],
+            "commands": commands(session), "agents": agents(session), "models": models(session),
+            "output_style": style, "available_output_styles": styles.names(),
             "account": {"apiKeySource": session.key_source(), "tokenSource": session.key_source(), "apiProvider": "anthropic"},
             "hook_on_failure_supported": true,
             "claude_code_version": COMPATIBILITY_VERSION,
@@ -198,11 +210,37 @@ impl Initialize {
 
 /// The commands, as hosts are told of them.
 #[must_use]
-pub fn commands() -> Value {
-    COMMANDS
+pub fn commands(session: &SessionHandle) -> Value {
+    session
+        .commands()
+        .listed()
+        .filter(|command| command.headless)
+        .map(|command| {
+            let hint = command.argument_hint.as_deref().unwrap_or_default();
+            let mut shown = json!({
+                "name": command.name, "description": command.description, "argumentHint": hint,
+            });
+            if !command.aliases.is_empty()
+                && let Some(fields) = shown.as_object_mut()
+            {
+                fields.insert("aliases".to_owned(), json!(command.aliases));
+            }
+            shown
+        })
+        .collect()
+}
+
+/// The skills, as hosts are told of them.
+#[must_use]
+pub fn skills(session: &SessionHandle) -> Vec<Value> {
+    let names = session.init().skills;
+    let catalog = session.skills();
+    names
         .iter()
-        .map(|(name, description, hint)| {
-            json!({"name": name, "description": description, "argumentHint": hint})
+        .filter_map(|name| catalog.get(name))
+        .map(|skill| {
+            let hint = skill.argument_hint.as_deref().unwrap_or_default();
+            json!({"name": skill.name, "description": skill.description, "argumentHint": hint})
         })
         .collect()
 }

@@ -95,6 +95,16 @@ impl AnthropicConfig {
         if let Some(text) = get("ANTHROPIC_CUSTOM_HEADERS") {
             config.headers = headers(&text)?;
         }
+        // The trace that a host started; whatever isn't one is left out rather than sent on.
+        let is_trace = |text: &String| {
+            text.len() >= 55
+                && text
+                    .chars()
+                    .all(|letter| letter.is_ascii_hexdigit() || letter == '-')
+        };
+        if let Some(trace) = get("TRACEPARENT").filter(is_trace) {
+            config.headers.push(("traceparent".to_owned(), trace));
+        }
         if let Some(text) = get("CLAUDE_CODE_API_KEY_HELPER_TTL_MS") {
             let milliseconds = text.parse().map_err(|_| ModelError::Configuration {
                 message: format!(
@@ -221,6 +231,18 @@ mod tests {
         );
         assert_eq!(config.ca_file, Some(PathBuf::from("/only.pem")));
         assert_eq!(config.key_source(), "ANTHROPIC_API_KEY");
+    }
+
+    #[test]
+    fn a_hosts_trace_goes_with_the_requests_and_nothing_else_does() {
+        let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let config = from(&[("TRACEPARENT", trace)]).unwrap();
+        assert_eq!(
+            config.headers,
+            [("traceparent".to_owned(), trace.to_owned())]
+        );
+        let wrong = from(&[("TRACEPARENT", "x\r\nevil: 1")]).unwrap();
+        assert_eq!(wrong.headers, []);
     }
 
     #[test]
