@@ -63,6 +63,11 @@ pub struct Opened {
 /// # Errors
 /// When the caller's choice is wrong, there is no key, or the session's files can't be used.
 pub async fn open(environment: Environment, options: SessionOptions) -> Result<Opened, OpenError> {
+    // A large future; whoever opens a session should not have to carry it.
+    Box::pin(begin(environment, options)).await
+}
+
+async fn begin(environment: Environment, options: SessionOptions) -> Result<Opened, OpenError> {
     let prepared = prepare(environment, options).await?;
     let Prepared {
         mut core,

@@ -1,6 +1,5 @@
 //! Answers that list something.
 
-use super::answers::counted;
 use crate::session::SessionHandle;
 use lathe_extensions::{CommandKind, SkillForm};
 use lathe_protocol::display::TodoStatus;

@@ -276,7 +276,7 @@ async fn connect(
         let name = &status.name;
         match &status.state {
             State::Connected => {
-                notes.fine(format!("{name} answers, with {} tools", status.tools.len()))
+                notes.fine(format!("{name} answers, with {} tools", status.tools.len()));
             }
             State::Disabled => notes.fine(format!("{name} is switched off")),
             State::NeedsAuth => notes.warning(
