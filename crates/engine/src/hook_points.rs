@@ -298,6 +298,26 @@ impl HookPoints {
         }
     }
 
+    /// A person's command became words. Gives what hooks add.
+    pub(crate) async fn user_prompt_expansion(
+        &self,
+        command: &str,
+        arguments: &str,
+        expanded: &str,
+        cancel: &CancellationToken,
+    ) -> Vec<String> {
+        let fields = || {
+            json!({
+                "prompt": format!("/{command} {arguments}").trim_end(), "command_name": command,
+                "command_args": arguments, "expanded_prompt": expanded,
+            })
+        };
+        self.fire(HookEvent::UserPromptExpansion, None, fields, cancel)
+            .await
+            .map(|outcome| outcome.additional_context)
+            .unwrap_or_default()
+    }
+
     pub(crate) async fn stop(
         &self,
         last_text: &str,

@@ -60,7 +60,7 @@ mod turn;
 mod undo;
 
 pub use change_text::{Change, ChangeTextError, change_text};
-pub use commands::CommandOutcome;
+pub use commands::{CommandOutcome, is_command};
 pub use events::EventStream;
 pub use mcp::McpOptions;
 pub use open::{Opened, open};

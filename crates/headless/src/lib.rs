@@ -7,6 +7,7 @@
 //! Start with [`mod@print`].
 #![forbid(unsafe_code)]
 
+pub mod command;
 pub mod exit;
 pub mod output;
 pub mod print;

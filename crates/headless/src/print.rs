@@ -1,5 +1,6 @@
 //! Print mode: one prompt, one answer, and leave.
 
+use crate::command;
 use crate::exit::Exit;
 use crate::output::Lines;
 use lathe_engine::{EventStream, SessionHandle};
@@ -67,6 +68,18 @@ pub async fn run(
         events.only_wholes();
     }
     let session_id = session.session_id();
+    let answered = command::in_print_mode(
+        &session,
+        &mut events,
+        &prompt,
+        format,
+        &mut lines,
+        &mut errors,
+    );
+    if let Some(exit) = answered.await {
+        session.finish().await;
+        return exit;
+    }
     session.send(Op::Prompt(prompt));
     let mut result: Option<Arc<TurnResult>> = None;
     let mut signal = Signal::None;

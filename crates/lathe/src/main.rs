@@ -85,6 +85,8 @@ fn enter(arguments: Arguments) -> Exit {
         Some(Command::Plugin(plugin)) => in_runtime(commands::plugin::run(environment, plugin)),
         Some(Command::Doctor(doctor)) => in_runtime(commands::doctor::run(environment, doctor)),
         Some(Command::Mcp(mcp)) => in_runtime(commands::mcp::run(environment, mcp)),
+        Some(Command::Agents(agents)) => commands::agents::run(environment, agents),
+        Some(Command::Skills(skills)) => commands::skills::run(environment, skills),
         Some(Command::Debug(debug)) => in_runtime(commands::debug::run(environment, debug.command)),
         Some(Command::Look(look)) => match look {
             LookCommand::Context(look) => in_runtime(commands::context::context(environment, look)),

@@ -157,6 +157,7 @@ pub(crate) fn build(start: Start<'_>) -> Result<(Core, EventStream), String> {
     ));
     tools.set_host(Arc::new(Host::new(&shared)));
     shared.questions.take_classifier(&shared);
+    crate::skills::tool::bind(&shared);
     let mut core = Core {
         transcript: writer,
         conversation: Conversation::new(&model),
@@ -182,8 +183,14 @@ pub(crate) fn build(start: Start<'_>) -> Result<(Core, EventStream), String> {
         shared,
     };
     match history {
-        History::New => {}
-        History::Fork(point) => core.take_fork_point(&point),
+        History::New => {
+            let known = definition.map(|definition| definition.skills.clone());
+            core.know_skills(&known.unwrap_or_default());
+        }
+        History::Fork(point) => {
+            core.take_fork_point(&point);
+            core.shared.extensions.know_as(&parent.extensions);
+        }
         History::Again(records) => core.take_history(&records),
     }
     entry.update(|state| {
@@ -200,6 +207,7 @@ impl Core {
             self.conversation.push(record);
             if let Record::Message(message) = &**record {
                 self.context.meter.replay(message);
+                self.shared.extensions.replay(message);
                 self.tip = Some(message.uuid);
             }
         }

@@ -32,6 +32,12 @@ pub enum CommandOutcome {
     Compact(Option<String>),
 }
 
+/// Whether a text looks like `/name …`. A path (`/tmp/x is full`) doesn't.
+#[must_use]
+pub fn is_command(text: &str) -> bool {
+    parse(text).is_some()
+}
+
 impl Shared {
     fn commands(&self) -> CommandRegistry {
         let prompts: Vec<Command> = self.mcp.prompts().iter().map(of_server).collect();

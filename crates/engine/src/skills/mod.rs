@@ -125,6 +125,16 @@ impl Extensions {
         })
     }
 
+    /// Takes over what another conversation was told, for one that begins as its copy.
+    pub(crate) fn know_as(&self, other: &Self) {
+        let other = other.state.lock();
+        let mut state = self.state.lock();
+        state.told.clone_from(&other.told);
+        state.awake.clone_from(&other.awake);
+        state.used.clone_from(&other.used);
+        state.told_tokens = other.told_tokens;
+    }
+
     /// Reads everything again.
     pub(crate) fn reload(&self) {
         let options = self.common.options.read().clone();
@@ -164,19 +174,17 @@ impl Extensions {
         problems
     }
 
-    /// The problems in a line or two, for when a session begins.
+    /// What a session that begins says: the files that don't count at all. The rest is told where
+    /// someone looks for it (`/skills`, `lathe skills validate`, `lathe doctor`).
     pub(crate) fn remarks(&self) -> Vec<String> {
         const SHOWN: usize = 5;
         let problems = self.problems();
-        let mut remarks: Vec<String> = problems
-            .iter()
-            .take(SHOWN)
-            .map(ToString::to_string)
-            .collect();
-        if problems.len() > SHOWN {
+        let lost: Vec<&Problem> = problems.iter().filter(|problem| problem.fatal).collect();
+        let mut remarks: Vec<String> = lost.iter().take(SHOWN).map(ToString::to_string).collect();
+        if lost.len() > SHOWN {
             remarks.push(format!(
-                "{} more problems with agents, skills and commands; `lathe skills validate` and `lathe agents validate` name them",
-                problems.len() - SHOWN
+                "{} more files of agents, skills and commands don't count; `lathe skills validate` and `lathe agents validate` name them",
+                lost.len() - SHOWN
             ));
         }
         remarks

@@ -212,10 +212,10 @@ impl CommandRegistry {
             .map(|near| format!("/{near}"))
             .collect();
         if near.is_empty() {
-            format!("Unknown command: /{name}. /help lists the commands.")
+            format!("Unknown slash command: /{name}. /help lists the commands.")
         } else {
             format!(
-                "Unknown command: /{name}. Did you mean {}?",
+                "Unknown slash command: /{name}. Did you mean {}?",
                 near.join(", ")
             )
         }

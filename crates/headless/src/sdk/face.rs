@@ -7,7 +7,6 @@
 //! there is nothing else to do.
 
 use super::SdkOptions;
-use super::command::{self, Command};
 use super::control::{self, Desk};
 use super::helpers::Helpers;
 use super::host::Host;
@@ -15,12 +14,15 @@ use super::initialize::Initialize;
 use super::input::{self, Line};
 use super::mirror;
 use super::servers::Servers;
+use crate::command;
 use crate::exit::Exit;
 use crate::print::{Signal, failed_start, local_result};
 use indexmap::IndexMap;
-use lathe_engine::{EndReason, EventStream, OpenError, SessionChoice, SessionHandle};
+use lathe_engine::{
+    CommandOutcome, EndReason, EventStream, OpenError, SessionChoice, SessionHandle,
+};
 use lathe_protocol::elicitation::{ElicitationReply, ElicitationRequest};
-use lathe_protocol::event::{Event, NoticeLevel, SessionInit, SessionState, TaskNotice};
+use lathe_protocol::event::{Event, NoticeLevel, SessionState, TaskNotice};
 use lathe_protocol::frame::{
     HostFrame, UserFrame, control_error, control_success, frames_of, result_frame,
 };
@@ -72,7 +74,8 @@ struct Open {
 /// Something that waits.
 enum Held {
     Prompt(Box<Prompt>),
-    Command(Command),
+    /// A prompt that looks like a command, and its words.
+    Command(Box<Prompt>, String),
 }
 
 impl<E: Write> Face<E> {
@@ -201,13 +204,13 @@ impl<E: Write> Face<E> {
         loop {
             match self.held.front() {
                 Some(Held::Prompt(_)) => {}
-                Some(Held::Command(_)) if self.is_idle() => {}
-                Some(Held::Command(_)) => return Ok(()),
+                Some(Held::Command(..)) if self.is_idle() => {}
+                Some(Held::Command(..)) => return Ok(()),
                 None => break,
             }
             match self.held.pop_front() {
                 Some(Held::Prompt(prompt)) => self.pass_on(*prompt),
-                Some(Held::Command(command)) => self.carry_out(command).await?,
+                Some(Held::Command(prompt, text)) => self.carry_out(*prompt, &text).await?,
                 None => {}
             }
         }
@@ -277,8 +280,8 @@ impl<E: Write> Face<E> {
         self.servers.host_listens();
         if later {
             self.later.push_back(prompt);
-        } else if let Some(command) = command::parse(&prompt) {
-            self.held.push_back(Held::Command(command));
+        } else if let Some(text) = command::text_of(&prompt) {
+            self.held.push_back(Held::Command(Box::new(prompt), text));
         } else {
             self.held.push_back(Held::Prompt(Box::new(prompt)));
         }
@@ -380,9 +383,8 @@ impl<E: Write> Face<E> {
 
     /// Answers first, then stops what runs: the host reads the receipt before the result.
     fn interrupt(&mut self, id: &RequestId, session: &Arc<SessionHandle>, cancel_queued: bool) {
-        let held = self.held.iter().filter_map(|held| match held {
-            Held::Prompt(prompt) => Some(prompt.uuid),
-            Held::Command(_) => None,
+        let held = self.held.iter().map(|held| match held {
+            Held::Prompt(prompt) | Held::Command(prompt, _) => prompt.uuid,
         });
         let mut queued = session.queued();
         queued.extend(held);
@@ -418,7 +420,7 @@ impl<E: Write> Face<E> {
         };
         let before = self.held.len() + self.later.len();
         self.held
-            .retain(|held| !matches!(held, Held::Prompt(prompt) if prompt.uuid == uuid));
+            .retain(|held| !matches!(held, Held::Prompt(prompt) | Held::Command(prompt, _) if prompt.uuid == uuid));
         self.later.retain(|prompt| prompt.uuid != uuid);
         if self.held.len() + self.later.len() == before {
             return false;
@@ -548,21 +550,28 @@ impl<E: Write> Face<E> {
         }));
     }
 
-    async fn carry_out(&mut self, command: Command) -> Result<(), Exit> {
-        match command {
-            Command::Clear => self.clear().await,
-            Command::Compact(instructions) => {
-                let session = self.session().await?;
+    async fn carry_out(&mut self, prompt: Prompt, text: &str) -> Result<(), Exit> {
+        let session = self.session().await?;
+        match session.run_command(text).await {
+            CommandOutcome::Prompt => {
+                self.pass_on(prompt);
+                Ok(())
+            }
+            CommandOutcome::Clear => {
+                // The session must have no other holder when it ends.
+                drop(session);
+                self.clear().await
+            }
+            CommandOutcome::Compact(instructions) => {
                 self.running = true;
                 self.compacting = Some(None);
                 session.send(Op::Compact { instructions });
                 Ok(())
             }
-            Command::Unknown(name) => {
-                let session = self.session().await?;
+            CommandOutcome::Answer(text) | CommandOutcome::Refused(text) => {
                 self.show(&Event::StateChanged(SessionState::Running));
                 self.show(&Event::TurnStarted(Arc::new(session.init())));
-                self.finish_command(&format!("Unknown slash command: /{name}"));
+                self.finish_command(&text);
                 self.show(&Event::StateChanged(SessionState::Idle));
                 Ok(())
             }
@@ -616,20 +625,6 @@ impl<E: Write> Face<E> {
     /// Sends the frames of an event.
     fn show(&self, event: &Event) {
         let Some(open) = &self.open else { return };
-        if let Event::TurnStarted(init) = event {
-            let mut init = SessionInit::clone(init);
-            let own = command::COMMANDS.iter().map(|(name, ..)| *name);
-            for (place, name) in own.enumerate() {
-                if !init.slash_commands.iter().any(|known| known == name) {
-                    init.slash_commands.insert(place, name.to_owned());
-                }
-            }
-            let event = Event::TurnStarted(Arc::new(init));
-            for frame in frames_of(&event, open.session.session_id(), self.options.frames) {
-                self.host.send(frame);
-            }
-            return;
-        }
         for frame in frames_of(event, open.session.session_id(), self.options.frames) {
             self.host.send(frame);
         }

@@ -3,11 +3,10 @@
 //! The host's frames come in ([`input`]), our frames and questions go out ([`host`]), and requests about
 //! the session are answered at once, also while a turn runs ([`control`]). The session is opened when
 //! the host says how ([`initialize`]), or with the first prompt. MCP servers that live in the host are
-//! reached through it ([`servers`]); prompts that are commands are carried out here ([`command`]).
+//! reached through it ([`servers`]); prompts that are commands are answered here ([`crate::command`]).
 //!
 //! Start with [`run`], then read `face.rs`.
 
-pub mod command;
 pub mod control;
 mod face;
 mod files;

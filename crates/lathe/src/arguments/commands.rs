@@ -26,6 +26,10 @@ pub(crate) enum Command {
     Doctor(crate::commands::doctor::DoctorArguments),
     /// Add, list and sign in at MCP servers, ask them things, and be one.
     Mcp(crate::commands::mcp::McpArguments),
+    /// List agents, show one, and check their files.
+    Agents(crate::commands::agents::AgentsArguments),
+    /// List skills and custom commands, show one, and check their files.
+    Skills(crate::commands::skills::SkillsArguments),
     /// Look inside: what would be sent to the model.
     Debug(DebugArguments),
     #[command(flatten)]

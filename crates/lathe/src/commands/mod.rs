@@ -1,10 +1,12 @@
 //! Commands that answer by themselves: no turn, no model. The work is done in the crates; here it is
 //! printed.
 
+pub(crate) mod agents;
 pub(crate) mod config;
 pub(crate) mod context;
 pub(crate) mod debug;
 pub(crate) mod doctor;
+mod extensions;
 pub(crate) mod hooks;
 pub(crate) mod mcp;
 pub(crate) mod mcp_probe;
@@ -12,6 +14,7 @@ pub(crate) mod memory;
 pub(crate) mod permissions;
 pub(crate) mod plugin;
 pub(crate) mod sessions;
+pub(crate) mod skills;
 pub(crate) mod suggest;
 
 use crate::arguments::Scope;

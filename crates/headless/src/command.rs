@@ -1,0 +1,164 @@
+//! Prompts that are commands: what answers itself is answered without asking the model.
+//!
+//! Which commands there are and what they say is the engine's ([`SessionHandle::run_command`]); here it is
+//! printed. A command that becomes words for the model is a prompt like any other.
+
+use crate::exit::Exit;
+use crate::output::Lines;
+use crate::print::{Format, local_result};
+use lathe_engine::{CommandOutcome, EventStream, SessionHandle};
+use lathe_protocol::content::{Content, ContentBlock};
+use lathe_protocol::event::{Event, NoticeLevel, SessionState, TerminalReason, TurnResult};
+use lathe_protocol::frame::{frames_of, result_frame};
+use lathe_protocol::op::{Op, Prompt};
+use std::io::Write;
+use std::sync::Arc;
+
+/// The words of a prompt that looks like a command (`/name …`). A path (`/usr/bin is full`), words with
+/// pictures, and words that a host composed itself are none.
+#[must_use]
+pub fn text_of(prompt: &Prompt) -> Option<String> {
+    if prompt.verbatim || prompt.is_meta || prompt.context_only {
+        return None;
+    }
+    let text = match &prompt.content {
+        Content::Text(text) => text.clone(),
+        Content::Blocks(blocks) => match blocks.as_slice() {
+            [ContentBlock::Text(text)] => text.text.clone(),
+            _ => return None,
+        },
+    };
+    lathe_engine::is_command(&text).then_some(text)
+}
+
+/// Carries a command out in print mode. `None`: the prompt is for the model.
+pub(crate) async fn in_print_mode(
+    session: &SessionHandle,
+    events: &mut EventStream,
+    prompt: &Prompt,
+    format: Format,
+    lines: &mut Lines<impl Write>,
+    errors: &mut impl Write,
+) -> Option<Exit> {
+    let text = text_of(prompt)?;
+    let outcome = match session.run_command(&text).await {
+        CommandOutcome::Prompt => return None,
+        CommandOutcome::Answer(answer) => Ok(answer),
+        CommandOutcome::Refused(why) => Err(why),
+        // There is one prompt, and nothing was said before it that could be cleared.
+        CommandOutcome::Clear => Ok(String::new()),
+        CommandOutcome::Compact(instructions) => {
+            compact(session, events, instructions, format, lines).await
+        }
+    };
+    let session_id = session.session_id();
+    let mut result = local_result(session_id, "", session.totals().models);
+    match outcome {
+        Ok(answer) => result.text = answer,
+        Err(why) => {
+            result.is_error = true;
+            result.terminal_reason = TerminalReason::InternalError;
+            result.errors = vec![why];
+        }
+    }
+    show(session, &result, format, lines, errors);
+    Some(if result.is_error {
+        Exit::Failure
+    } else {
+        Exit::Success
+    })
+}
+
+fn show(
+    session: &SessionHandle,
+    result: &TurnResult,
+    format: Format,
+    lines: &mut Lines<impl Write>,
+    errors: &mut impl Write,
+) {
+    match format {
+        Format::Text => {
+            if !result.text.is_empty() {
+                lines.text(&format!("{}\n", result.text.trim_end()));
+            }
+            for error in &result.errors {
+                let _ = writeln!(errors, "lathe: {error}");
+            }
+        }
+        Format::Json => lines.json(&result_frame(result)),
+        Format::StreamJson(options) => {
+            let started = Event::TurnStarted(Arc::new(session.init()));
+            for frame in frames_of(&started, session.session_id(), options) {
+                lines.json(&frame);
+            }
+            lines.json(&result_frame(result));
+        }
+    }
+}
+
+/// Has the conversation compacted and says what came of it.
+async fn compact(
+    session: &SessionHandle,
+    events: &mut EventStream,
+    instructions: Option<String>,
+    format: Format,
+    lines: &mut Lines<impl Write>,
+) -> Result<String, String> {
+    session.send(Op::Compact { instructions });
+    let mut outcome = Err("The conversation was not compacted.".to_owned());
+    while let Some(event) = events.next().await {
+        match &event {
+            Event::Compacted {
+                pre_tokens,
+                post_tokens,
+                ..
+            } => {
+                let after = post_tokens.map_or_else(|| "fewer".to_owned(), |it| it.to_string());
+                outcome = Ok(format!(
+                    "The conversation had {pre_tokens} tokens and has {after} now."
+                ));
+            }
+            Event::Notice {
+                level: NoticeLevel::Warning | NoticeLevel::Error,
+                text,
+            } if outcome.is_err() => outcome = Err(text.clone()),
+            Event::StateChanged(SessionState::Idle) => break,
+            _ => {}
+        }
+        if let Format::StreamJson(options) = format {
+            for frame in frames_of(&event, session.session_id(), options) {
+                lines.json(&frame);
+            }
+        }
+    }
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_told_from_paths_pictures_and_composed_words() {
+        let read = |text: &str| text_of(&Prompt::new(text));
+        assert_eq!(
+            read("/compact the tests").as_deref(),
+            Some("/compact the tests")
+        );
+        for text in ["/usr/bin is full", "hello /clear", "/", "/1", "/a.txt"] {
+            assert_eq!(read(text), None, "{text}");
+        }
+        let mut verbatim = Prompt::new("/clear");
+        verbatim.verbatim = true;
+        assert_eq!(text_of(&verbatim), None);
+        let mut blocks = Prompt::new("");
+        blocks.content = vec![ContentBlock::text("/clear")].into();
+        assert_eq!(text_of(&blocks).as_deref(), Some("/clear"));
+        blocks.content = vec![
+            ContentBlock::text("/clear"),
+            ContentBlock::image("image/png", "AA=="),
+        ]
+        .into();
+        assert_eq!(text_of(&blocks), None);
+    }
+}

@@ -1,0 +1,130 @@
+//! `lathe agents`: which agents there are, what one of them says, and what is wrong with their files.
+
+use super::extensions::{self, Listing, Named};
+use super::{finish, places};
+use clap::{Args, Subcommand};
+use lathe_extensions::{AgentCatalog, AgentDefinition, ExtensionSource, Problem};
+use lathe_headless::exit::Exit;
+use lathe_settings::Environment;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+/// `lathe agents`.
+#[derive(Debug, Args)]
+pub(crate) struct AgentsArguments {
+    #[command(subcommand)]
+    command: Option<AgentsCommand>,
+    /// As JSON.
+    #[arg(long, global = true)]
+    json: bool,
+    /// Agents as JSON, or a file that holds it, as a session is given them.
+    #[arg(long, value_name = "JSON-OR-FILE", global = true)]
+    agents: Option<String>,
+    /// A folder with a plugin. Repeatable.
+    #[arg(long, value_name = "FOLDER", global = true)]
+    plugin_dir: Vec<PathBuf>,
+}
+
+/// What to do with agents.
+#[derive(Debug, Subcommand)]
+enum AgentsCommand {
+    /// List all agents with where they come from.
+    List {
+        /// Also those that a stronger one of the same name hides.
+        #[arg(long)]
+        all: bool,
+    },
+    /// Show one agent: what it may use, and its prompt.
+    Show {
+        /// Its name.
+        name: String,
+    },
+    /// Say what is wrong with the files of agents; fails if one doesn't count.
+    Validate,
+}
+
+/// `lathe agents`.
+pub(crate) fn run(environment: Environment, arguments: AgentsArguments) -> Exit {
+    let places = places(environment);
+    let sources = extensions::sources(&places, &arguments.plugin_dir);
+    let flags = match arguments.agents.as_deref().map(json_of).transpose() {
+        Ok(flags) => flags,
+        Err(error) => return finish(Err(error), Exit::Usage),
+    };
+    let catalog = AgentCatalog::load(&sources, flags.as_slice());
+    let listing = Listing {
+        what: "agent",
+        entries: catalog.iter().map(entry).collect(),
+        hidden: catalog.hidden.iter().map(entry).collect(),
+        problems: &catalog.problems,
+        json: arguments.json,
+    };
+    match arguments.command {
+        None => listing.list(false),
+        Some(AgentsCommand::List { all }) => listing.list(all),
+        Some(AgentsCommand::Validate) => listing.validate(),
+        Some(AgentsCommand::Show { name }) => {
+            let Some(agent) = catalog.get(&name) else {
+                let near = catalog
+                    .nearest(&name)
+                    .map(|near| format!("; did you mean {near}?"))
+                    .unwrap_or_default();
+                let error = format!("there is no agent {name}{near}");
+                return finish(Err(error), Exit::Failure);
+            };
+            let text = if arguments.json {
+                serde_json::to_string_pretty(agent).unwrap_or_default()
+            } else {
+                shown(agent, &catalog.problems)
+            };
+            finish::<String>(Ok(text), Exit::Failure)
+        }
+    }
+}
+
+fn json_of(text: &str) -> Result<Value, String> {
+    let json = if text.trim_start().starts_with('{') {
+        text.to_owned()
+    } else {
+        std::fs::read_to_string(text)
+            .map_err(|error| format!("--agents: {text} can't be read: {error}"))?
+    };
+    serde_json::from_str(&json).map_err(|error| format!("--agents: not JSON: {error}"))
+}
+
+fn entry(agent: &AgentDefinition) -> Named {
+    Named {
+        name: agent.name.clone(),
+        source: agent.source.clone(),
+        description: agent.description.clone(),
+        path: agent.path.clone(),
+        more: json!({"model": agent.model, "tools": agent.tools, "background": agent.background}),
+    }
+}
+
+fn shown(agent: &AgentDefinition, problems: &[Problem]) -> String {
+    let mut text = format!("{}\n  {}\n", agent.name, agent.description);
+    let value = serde_json::to_value(agent).unwrap_or_default();
+    for (key, value) in value.as_object().into_iter().flatten() {
+        if matches!(key.as_str(), "name" | "description" | "prompt") || *value == json!(false) {
+            continue;
+        }
+        let words = match value {
+            Value::String(words) => words.clone(),
+            Value::Array(items) if items.iter().all(Value::is_string) => {
+                let words: Vec<&str> = items.iter().filter_map(Value::as_str).collect();
+                words.join(", ")
+            }
+            other => other.to_string(),
+        };
+        let _ = writeln!(text, "  {key}: {words}");
+    }
+    for problem in problems {
+        if agent.source != ExtensionSource::Builtin && agent.path.as_ref() == Some(&problem.file) {
+            let _ = writeln!(text, "  ! {problem}");
+        }
+    }
+    let _ = write!(text, "\n{}\n", agent.prompt);
+    text
+}

@@ -1,0 +1,148 @@
+//! `lathe skills`: which skills and custom commands there are, what one of them says, and what is wrong
+//! with their files.
+
+use super::extensions::{self, Listing, Named};
+use super::{finish, places};
+use clap::{Args, Subcommand};
+use lathe_extensions::{Problem, Skill, SkillCatalog, SkillForm};
+use lathe_headless::exit::Exit;
+use lathe_settings::Environment;
+use serde_json::json;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// `lathe skills`.
+#[derive(Debug, Args)]
+pub(crate) struct SkillsArguments {
+    #[command(subcommand)]
+    command: Option<SkillsCommand>,
+    /// As JSON.
+    #[arg(long, global = true)]
+    json: bool,
+    /// A folder with a plugin. Repeatable.
+    #[arg(long, value_name = "FOLDER", global = true)]
+    plugin_dir: Vec<PathBuf>,
+}
+
+/// What to do with skills.
+#[derive(Debug, Subcommand)]
+enum SkillsCommand {
+    /// List all skills and custom commands with where they come from.
+    List {
+        /// Also those that a stronger one of the same name hides.
+        #[arg(long)]
+        all: bool,
+    },
+    /// Show one skill: its keys and its text.
+    Show {
+        /// Its name.
+        name: String,
+    },
+    /// Say what is wrong with the files of skills and commands; fails if one doesn't count.
+    Validate {
+        /// Only what lies in this folder or file.
+        path: Option<PathBuf>,
+    },
+}
+
+/// `lathe skills`.
+pub(crate) fn run(environment: Environment, arguments: SkillsArguments) -> Exit {
+    let places = places(environment);
+    let sources = extensions::sources(&places, &arguments.plugin_dir);
+    let catalog = SkillCatalog::load(&sources);
+    let mut problems = catalog.problems.clone();
+    if let Some(SkillsCommand::Validate { path: Some(path) }) = &arguments.command {
+        let path = places.environment.resolve(&path.to_string_lossy());
+        let path = std::fs::canonicalize(&path).unwrap_or(path);
+        problems.retain(|problem| lies_in(problem, &path));
+    }
+    let listing = Listing {
+        what: "skill",
+        entries: catalog.iter().map(entry).collect(),
+        hidden: catalog.hidden.iter().map(entry).collect(),
+        problems: &problems,
+        json: arguments.json,
+    };
+    match arguments.command {
+        None => listing.list(false),
+        Some(SkillsCommand::List { all }) => listing.list(all),
+        Some(SkillsCommand::Validate { .. }) => listing.validate(),
+        Some(SkillsCommand::Show { name }) => {
+            let Some(skill) = catalog.get(&name) else {
+                let names = catalog.iter().map(|skill| skill.name.as_str());
+                let near = lathe_settings::nearest::nearest(&name, names)
+                    .map(|near| format!("; did you mean {near}?"))
+                    .unwrap_or_default();
+                return finish(
+                    Err(format!("there is no skill {name}{near}")),
+                    Exit::Failure,
+                );
+            };
+            finish(show(skill, arguments.json), Exit::Failure)
+        }
+    }
+}
+
+fn lies_in(problem: &Problem, path: &Path) -> bool {
+    let file = std::fs::canonicalize(&problem.file).unwrap_or_else(|_| problem.file.clone());
+    file.starts_with(path)
+}
+
+fn entry(skill: &Skill) -> Named {
+    Named {
+        name: skill.name.clone(),
+        source: skill.source.clone(),
+        description: skill.description.clone(),
+        path: skill.path.clone(),
+        more: json!({
+            "form": skill.form, "argumentHint": skill.argument_hint,
+            "modelInvocable": skill.model_invocable, "userInvocable": skill.user_invocable,
+        }),
+    }
+}
+
+fn show(skill: &Skill, json: bool) -> Result<String, String> {
+    let body = skill.body().map_err(|problem| problem.to_string())?;
+    let mut value = serde_json::to_value(skill).unwrap_or_default();
+    if json {
+        if let Some(fields) = value.as_object_mut() {
+            fields.insert("body".to_owned(), body.into());
+        }
+        return Ok(serde_json::to_string_pretty(&value).unwrap_or_default());
+    }
+    let kind = match skill.form {
+        SkillForm::Skill => "skill",
+        SkillForm::Command => "command",
+    };
+    let hint = skill.argument_hint.as_deref().unwrap_or_default();
+    let mut text = format!("/{} {hint}\n  {}\n", skill.name, skill.description);
+    let _ = writeln!(text, "  {kind}, from: {}", skill.source);
+    if let Some(path) = &skill.path {
+        let _ = writeln!(text, "  file: {}", path.display());
+    }
+    if let Some(when) = &skill.when_to_use {
+        let _ = writeln!(text, "  when to use: {when}");
+    }
+    if !skill.allowed_tools.is_empty() {
+        let _ = writeln!(
+            text,
+            "  allowed while it is in use: {}",
+            skill.allowed_tools.join(", ")
+        );
+    }
+    if skill.is_conditional() {
+        let _ = writeln!(text, "  waits for: {}", skill.paths.join(", "));
+    }
+    if skill.fork {
+        let agent = skill.agent.as_deref().unwrap_or("general-purpose");
+        let _ = writeln!(text, "  runs in an agent: {agent}");
+    }
+    if !skill.model_invocable {
+        let _ = writeln!(
+            text,
+            "  only for people: the model may not use it by itself"
+        );
+    }
+    let _ = write!(text, "\n{body}\n");
+    Ok(text)
+}
