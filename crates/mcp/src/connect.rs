@@ -15,7 +15,7 @@ use crate::manager::Options;
 use crate::net;
 use crate::server::{ProtocolChoice, ServerConfig, TransportConfig};
 use crate::text;
-use crate::transport::http::HttpClient;
+use crate::transport::http::{HttpClient, OwnStream};
 use crate::transport::websocket::Refused;
 use crate::transport::{Ending, Link, sdk, sse, stdio, websocket};
 use rmcp::model::ProtocolVersion;
@@ -23,7 +23,12 @@ use rmcp::service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
 use url::Url;
+
+/// How long a server's own stream is waited for.
+const OWN_STREAM: Duration = Duration::from_secs(2);
 
 /// What a connection is made from.
 pub(crate) struct Recipe<'a> {
@@ -117,11 +122,14 @@ async fn attempt(recipe: &Recipe<'_>, handshake: bool) -> Result<Connection, Cal
             let access = Access(recipe.authoriser.cloned());
             let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
             config.max_sse_event_size = MESSAGE_BYTES;
-            let transport = StreamableHttpClientTransport::with_client(
-                HttpClient::new(http, fixed, access),
-                config,
-            );
-            (client.serve_with_lifecycle(transport, mode).await, false)
+            let requests = HttpClient::new(http, fixed, access);
+            let own_stream = requests.own_stream();
+            let transport = StreamableHttpClientTransport::with_client(requests, config);
+            let served = client.serve_with_lifecycle(transport, mode).await;
+            if served.is_ok() {
+                opened(own_stream).await;
+            }
+            (served, false)
         }
         _ => {
             let link = link(recipe, &ending).await?;
@@ -138,6 +146,13 @@ async fn attempt(recipe: &Recipe<'_>, handshake: bool) -> Result<Connection, Cal
             Err(not_connected(&error, &ending, recipe))
         }
     }
+}
+
+/// Waits for the stream that a server with sessions sends on unasked: what it asks before that stream
+/// is open is lost. A server that doesn't answer the request for it holds up nobody for long.
+async fn opened(mut own_stream: watch::Receiver<OwnStream>) {
+    let open = own_stream.wait_for(|stream| *stream != OwnStream::Expected);
+    let _ = tokio::time::timeout(OWN_STREAM, open).await;
 }
 
 /// Connections that are made of two channels.

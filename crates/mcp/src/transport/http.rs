@@ -21,6 +21,7 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::Sse;
 use std::collections::HashMap;
 use std::sync::Arc;
+use tokio::sync::watch;
 
 const BOTH: &str = "application/json, text/event-stream";
 const SESSION: &str = "mcp-session-id";
@@ -54,12 +55,24 @@ impl From<reqwest::Error> for HttpError {
 
 type Failure = StreamableHttpError<HttpError>;
 
+/// Where the stream stands that a server with sessions sends on unasked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OwnStream {
+    /// There is no session, so that none will be opened.
+    Absent,
+    /// It is about to be opened.
+    Expected,
+    /// The server has answered, one way or the other.
+    Answered,
+}
+
 /// Makes the requests of one connection. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct HttpClient {
     client: reqwest::Client,
     headers: Arc<HeaderMap>,
     access: Access,
+    own_stream: Arc<watch::Sender<OwnStream>>,
 }
 
 impl HttpClient {
@@ -68,7 +81,13 @@ impl HttpClient {
             client,
             headers: Arc::new(headers),
             access,
+            own_stream: Arc::new(watch::channel(OwnStream::Absent).0),
         }
+    }
+
+    /// Where the server's own stream stands, now and later.
+    pub(crate) fn own_stream(&self) -> watch::Receiver<OwnStream> {
+        self.own_stream.subscribe()
     }
 
     /// Makes a request, with a token if there is one; a refused token is refreshed once.
@@ -213,6 +232,9 @@ impl StreamableHttpClient for HttpClient {
             .get(SESSION)
             .and_then(|value| value.to_str().ok())
             .map(str::to_owned);
+        if session.is_some() && session_id.is_none() {
+            self.own_stream.send_replace(OwnStream::Expected);
+        }
         if !status.is_success() {
             let body = net::body(response, AUTH_BYTES).await.unwrap_or_default();
             if session_id.is_none()
@@ -279,7 +301,9 @@ impl StreamableHttpClient for HttpClient {
                 }
                 request
             })
-            .await?;
+            .await;
+        self.own_stream.send_replace(OwnStream::Answered);
+        let response = response?;
         if let Some(refusal) = refusal(&response) {
             return Err(refusal);
         }
