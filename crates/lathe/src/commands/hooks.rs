@@ -4,7 +4,7 @@ use super::{finish, load_options, places, print};
 use crate::arguments::{HooksArguments, HooksCommand};
 use crate::{complain, in_runtime};
 use lathe_headless::exit::Exit;
-use lathe_hooks::{HookRegistry, RunContext, cli};
+use lathe_hooks::{HookRegistry, HookSource, RunContext, cli};
 use lathe_settings::cli::Format;
 use lathe_settings::{Environment, load};
 use std::io::Read as _;
@@ -23,6 +23,14 @@ pub(crate) fn run(environment: Environment, arguments: HooksArguments) -> Exit {
     registry.set_settings(&settings);
     for problem in registry.problems() {
         complain(&problem);
+    }
+    for plugin in lathe_extensions::plugins::load(&places, &settings, &[]).plugins {
+        let contribution = &plugin.contribution;
+        let source = HookSource::Plugin(contribution.name.clone());
+        let (_, problems) = registry.add(&source, Some(&contribution.root), &contribution.hooks);
+        for problem in problems {
+            complain(&problem);
+        }
     }
     match arguments.command {
         HooksCommand::List { events: true } => print(&cli::events()),
