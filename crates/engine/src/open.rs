@@ -546,7 +546,9 @@ fn load_settings(
         return Err(OpenError::Usage(problem.to_string()));
     }
     remarks.extend(settings.problems.iter().map(ToString::to_string));
-    let withheld = settings.withheld();
+    let own = lathe_mcp::config::own_servers(places);
+    let mut withheld = settings.withheld();
+    withheld.retain(|bring| !own.iter().any(|name| bring.key == format!("mcpServers.{name}")));
     if !withheld.is_empty() {
         let what: Vec<String> = withheld.iter().map(ToString::to_string).collect();
         remarks.push(format!(

@@ -597,6 +597,25 @@ fn local(request: Request<'_>, choices: &FolderChoices, found: &mut Vec<Found>) 
     }
 }
 
+/// The servers in the local settings of a folder that this person put there: they count whether the folder is
+/// trusted or not.
+#[must_use]
+pub fn own_servers(places: &Places) -> Vec<String> {
+    let Ok(choices) = Choices::new(places).get() else {
+        return Vec::new();
+    };
+    if choices.own.is_empty() {
+        return Vec::new();
+    }
+    let files = places.settings_files(Source::Local);
+    files
+        .iter()
+        .flat_map(|file| read_file(file, &mut Vec::new()))
+        .filter(|(name, entry)| choices.owns(name, entry))
+        .map(|(name, _)| name)
+        .collect()
+}
+
 fn flags(request: Request<'_>, found: &mut Vec<Found>, problems: &mut Vec<String>) {
     let mut given = Vec::new();
     match read_flags(request.flags, request.environment) {

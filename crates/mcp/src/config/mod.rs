@@ -22,5 +22,6 @@ pub mod policy;
 pub use choices::Choices;
 pub use entry::{ConfigError, Place};
 pub use load::{
-    Declared, PluginServers, Request, Scope, Servers, Standing, load, read_flags, refusal,
+    Declared, PluginServers, Request, Scope, Servers, Standing, load, own_servers, read_flags,
+    refusal,
 };
