@@ -302,8 +302,6 @@ fn a_start_that_fails_is_a_result_and_a_bad_flag_is_named() {
         &["--no-such-flag"][..],
         &["--permission-mode=yolo"],
         &["--json-schema={"],
-        &["--mcp-config={\"x\":1}"],
-        &["--agent=nobody"],
         &["--effort=extreme"],
     ] {
         let output = StreamJson::start(&home, flags).close();
@@ -311,6 +309,21 @@ fn a_start_that_fails_is_a_result_and_a_bad_flag_is_named() {
         let name = flags[0].split('=').next().unwrap();
         assert!(output.stderr.contains(name), "{flags:?}: {}", output.stderr);
     }
+
+    // The host may bring the agent in its first request, so the name is looked up then.
+    let initialize =
+        json!({"type": "control_request", "request_id": "1", "request": {"subtype": "initialize"}});
+    let mut host = StreamJson::start(&home, ["--agent=nobody"]);
+    host.send(&initialize);
+    assert!(host.wait_for_result().to_string().contains("nobody"));
+    assert_eq!(host.close().status.code(), Some(1));
+
+    // Servers that can't be had are named, and the session goes on without them.
+    let mut host = StreamJson::start(&home, ["--mcp-config={\"x\":1}"]);
+    success(&host.control(&json!({"subtype": "initialize"})));
+    let output = host.close();
+    assert!(output.status.success());
+    assert!(output.stderr.contains("--mcp-config"), "{}", output.stderr);
 }
 
 #[test]
