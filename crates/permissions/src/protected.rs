@@ -196,13 +196,13 @@ pub(crate) fn protected(path: &Path, own: OwnPlaces<'_>) -> Option<String> {
             "`{shown}` holds settings, hooks, skills or commands that Lathe obeys"
         ));
     }
-    if let Some(why) = git_control(&names) {
+    if let Some(why) = git_control(names) {
         return Some(format!("`{shown}` {why}"));
     }
-    if is_one_of(last, STARTUP_FILES) || goes_through(&names, STARTUP_PLACES) {
+    if is_one_of(last, STARTUP_FILES) || goes_through(names, STARTUP_PLACES) {
         return Some(format!("`{shown}` runs when a shell or a session starts"));
     }
-    if goes_through(&names, CREDENTIAL_PLACES) {
+    if goes_through(names, CREDENTIAL_PLACES) {
         return Some(format!("`{shown}` holds keys or credentials"));
     }
     windows_trick(path).map(|why| format!("`{shown}` {why}"))
