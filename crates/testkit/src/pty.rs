@@ -116,8 +116,9 @@ impl Terminal {
             .env_clear()
             .env("TERM", "xterm-256color")
             .env("LATHE_TERMINAL_REWRAPS", "0")
-            // A scripted model answers what a test asks; a test of suggestions switches them on.
-            .env("LATHE_PROMPT_SUGGESTIONS", "0");
+            // A scripted model answers what a test asks; tests of suggestions and proposals switch them on.
+            .env("LATHE_PROMPT_SUGGESTIONS", "0")
+            .env("LATHE_MEMORY_EXTRACTION", "off");
         for (name, value) in command.get_envs() {
             if let Some(value) = value {
                 inside = inside.env(name, value);
@@ -146,7 +147,10 @@ impl Terminal {
                 loop {
                     // A PTY whose other side is closed answers with an error, not with an end.
                     let read = (&*pty).read(&mut buffer).unwrap_or(0);
-                    let mut state = shown.0.lock().unwrap();
+                    let mut state = shown
+                        .0
+                        .lock()
+                        .unwrap_or_else(std::sync::PoisonError::into_inner);
                     state.take(&buffer[..read]);
                     if read == 0 {
                         state.end();

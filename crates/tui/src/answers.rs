@@ -91,6 +91,18 @@ impl App {
                 self.editor.set_text(value);
                 self.edited();
             }
+            Purpose::Mcp => self.mcp_server(value),
+            Purpose::Agents => {
+                self.editor.insert(&format!("@agent-{value} "));
+                self.edited();
+            }
+            Purpose::Skills => {
+                self.editor.set_text(&format!("/{value} "));
+                self.edited();
+            }
+            Purpose::OutputStyle => self.output_style(value),
+            Purpose::Tasks => self.task_answer(value),
+            Purpose::McpServer { name } => self.mcp_do(value, &name),
             Purpose::Config => self.edit_setting(value),
             Purpose::ConfigValue { key } => self.set_setting(&key, value),
             Purpose::PermissionRule if value.is_empty() => {

@@ -6,7 +6,6 @@ use crate::editor::vim::Vim;
 use crate::jobs::Found;
 use lathe_engine::SessionChoice;
 use lathe_protocol::op::Op;
-use lathe_protocol::permission::PermissionMode;
 use lathe_session::{Scope, SessionStore};
 
 /// A slash command.
@@ -82,6 +81,16 @@ pub(crate) const COMMANDS: &[Command] = &[
     command("memory", &[], "the instruction files that are loaded", true),
     command("hooks", &[], "the hooks that are set up", true),
     command("tools", &[], "the tools that the model has", true),
+    command(
+        "mcp",
+        &[],
+        "the MCP servers, and what to do with them",
+        true,
+    ),
+    command("agents", &[], "the agents that work can be given to", true),
+    command("skills", &[], "skills and custom commands", true),
+    command("plugin", &["plugins"], "what plugins bring", true),
+    command("output-style", &[], "how the model talks", true),
     command("tasks", &["bashes"], "what runs in the background", true),
     command("todos", &[], "show or hide the task list", true),
     command("theme", &[], "choose the colours", true),
@@ -93,24 +102,6 @@ pub(crate) const COMMANDS: &[Command] = &[
         true,
     ),
     command("statusline", &[], "how to have your own status line", true),
-    command(
-        "init",
-        &[],
-        "let the model write an AGENTS.md for this project",
-        false,
-    ),
-    command(
-        "review",
-        &[],
-        "let the model review the present changes",
-        false,
-    ),
-    command(
-        "commit",
-        &[],
-        "let the model commit the present changes",
-        false,
-    ),
     command("release-notes", &["version"], "the version of Lathe", true),
     command(
         "feedback",
@@ -158,9 +149,6 @@ fn needs_session(name: &str) -> bool {
             | "vim"
             | "keybindings"
             | "statusline"
-            | "init"
-            | "review"
-            | "commit"
             | "release-notes"
             | "feedback"
             | "doctor"
@@ -239,10 +227,24 @@ impl App {
             return self.panic(arguments);
         }
         let Some(command) = find(name) else {
-            let near: Vec<String> = nearest(name)
+            if self.session.is_none() {
+                // Whether there is such a command is known when the session is open.
+                self.waiting_commands
+                    .push((name.to_owned(), arguments.to_owned()));
+                return;
+            }
+            if self.session_command(name, arguments) {
+                return;
+            }
+            let mut near: Vec<String> = nearest(name)
                 .into_iter()
                 .map(|name| format!("/{name}"))
                 .collect();
+            for command in self.session_commands() {
+                if distance(name, &command.name) <= 2 && near.len() < 4 {
+                    near.push(format!("/{}", command.name));
+                }
+            }
             let hint = if near.is_empty() {
                 "/help lists them".to_owned()
             } else {
@@ -277,7 +279,7 @@ impl App {
             "effort" => self.choose_effort(arguments),
             "permissions" => self.permissions(arguments),
             "mode" => self.choose_mode(arguments),
-            "plan" => self.set_mode(PermissionMode::Plan),
+            "plan" => self.plan(),
             "add-dir" if arguments.is_empty() => {
                 self.dialog = Some(Dialog::Form(Form::new(Purpose::AddDirectory, "Which folder?", "")));
             }
@@ -301,9 +303,14 @@ impl App {
             },
             "status" => self.status_answer(),
             "config" => self.config(arguments),
-            "memory" => self.memory(),
+            "memory" => self.memory(arguments),
             "hooks" => self.hooks(),
             "tools" => self.tools(),
+            "mcp" => self.mcp(arguments),
+            "agents" => self.agents(),
+            "skills" => self.skills(),
+            "plugin" => self.plugins(),
+            "output-style" => self.output_style(arguments),
             "tasks" => self.tasks(),
             "todos" => self.todos(),
             "theme" => self.choose_theme(arguments),
@@ -317,9 +324,6 @@ impl App {
             "statusline" => self.remark(
                 "statusLine in settings.json: {\"type\": \"command\", \"command\": \"…\"}. The command gets a JSON object on standard input (model, folder, cost, context) and prints one line.",
             ),
-            "init" => self.say("/init", INIT),
-            "review" => self.say(&format!("/review {arguments}"), &format!("{REVIEW} {arguments}")),
-            "commit" => self.say(&format!("/commit {arguments}"), &format!("{COMMIT} {arguments}")),
             "release-notes" => self.remark(format!("lathe {}", env!("CARGO_PKG_VERSION"))),
             "feedback" => self.feedback(arguments),
             "doctor" => self.doctor(),
@@ -337,11 +341,6 @@ impl App {
         } else {
             panic!("it was asked to fall");
         }
-    }
-
-    /// Sends words for the model that a command stands for.
-    fn say(&mut self, shown: &str, words: &str) {
-        self.submit_content(shown.trim(), words.trim().to_owned().into());
     }
 
     fn clear(&mut self) {
@@ -398,10 +397,6 @@ impl App {
     }
 }
 
-const INIT: &str = "Look at this project and write an AGENTS.md at its root for people and agents who come new to it: what it is, how it is built, tested and run, how the code is laid out, and the conventions that are not obvious. Keep it short. If there is one already, improve it.";
-const REVIEW: &str = "Review the present changes of this git repository (git diff, and untracked files; against the main branch if the working tree is clean). Look for bugs, missing tests, unclear names and needless code. Give each finding with its file and line, the most important first. Change nothing.";
-const COMMIT: &str = "Commit the present changes of this git repository: look at git status, git diff and the style of recent messages, stage what belongs together, and write a message that says why. Don't push.";
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -435,7 +430,7 @@ mod tests {
 
     #[test]
     fn the_exact_name_comes_first() {
-        assert_eq!(matching("co")[0].name, "compact");
+        assert_eq!(matching("com")[0].name, "compact");
         assert_eq!(matching("cost")[0].name, "cost");
         assert_eq!(matching("q")[0].name, "exit");
         assert!(matching("zzzz").is_empty());

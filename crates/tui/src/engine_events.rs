@@ -248,10 +248,14 @@ impl App {
             TaskNotice::Started {
                 task_id,
                 description,
+                task_type,
                 is_backgrounded: true,
                 ..
             } => {
                 self.remark(format!("⇢ in the background: {description} ({task_id})"));
+                if task_type != "local_bash" {
+                    self.agent_began(task_id.to_string(), description);
+                }
             }
             TaskNotice::Finished {
                 task_id,
@@ -276,16 +280,35 @@ impl App {
                 ..
             } => {
                 let id = task_id.to_string();
-                self.agents.retain(|agent| agent.id != id);
-                self.agents.push(Agent {
-                    id,
-                    description,
-                    last_tool: last_tool_name,
-                    tokens: usage.total_tokens,
-                    calls: usage.tool_uses,
-                });
+                self.agent_began(id.clone(), description);
+                if let Some(agent) = self.agents.iter_mut().find(|agent| agent.id == id) {
+                    agent.last_tool = last_tool_name.or(agent.last_tool.take());
+                    agent.tokens = usage.total_tokens;
+                    agent.calls = usage.tool_uses;
+                }
+            }
+            TaskNotice::Started {
+                task_id,
+                description,
+                task_type,
+                ..
+            } if task_type != "local_bash" => {
+                self.agent_began(task_id.to_string(), description);
             }
             TaskNotice::Started { .. } => {}
+        }
+    }
+
+    /// An agent is at work; in the tree it keeps its place.
+    fn agent_began(&mut self, id: String, description: String) {
+        if !self.agents.iter().any(|agent| agent.id == id) {
+            self.agents.push(Agent {
+                id,
+                description,
+                last_tool: None,
+                tokens: 0,
+                calls: 0,
+            });
         }
     }
 

@@ -44,6 +44,7 @@ pub(crate) enum Action {
     HistorySearch,
     CycleMode,
     Background,
+    StopAgents,
     Redraw,
     Suspend,
     ModelPicker,
@@ -100,6 +101,7 @@ pub(crate) const ACTIONS: &[(Action, &str, &str)] = &[
         "background",
         "let running commands go on in the background",
     ),
+    (Action::StopAgents, "stopAgents", "stop every agent at work"),
     (
         Action::ExternalEditor,
         "externalEditor",
@@ -187,6 +189,7 @@ const DEFAULTS: &[(Context, &str, Action)] = &[
     (Context::Global, "ctrl+o", Action::Transcript),
     (Context::Global, "ctrl+t", Action::Todos),
     (Context::Global, "ctrl+b", Action::Background),
+    (Context::Prompt, "ctrl+x ctrl+k", Action::StopAgents),
     (Context::Global, "ctrl+l", Action::Redraw),
     (Context::Global, "ctrl+z", Action::Suspend),
     (Context::Global, "shift+tab", Action::CycleMode),

@@ -5,13 +5,36 @@ use crate::dialog::{Dialog, Item, Picker, Purpose};
 use crate::diff;
 use crate::jobs::Found;
 use crate::style::{Line, Style};
+use lathe_engine::memory::AutoMemory;
 use lathe_session::export::ExportFormat;
 
 impl App {
-    pub(crate) fn memory(&mut self) {
+    /// The instruction files that are loaded and what is proposed to be remembered; `accept` and `reject`
+    /// with a name decide about a proposal.
+    pub(crate) fn memory(&mut self, arguments: &str) {
         let Some(session) = &self.session else {
             return;
         };
+        let memory = AutoMemory::of(&self.places.config_home, &self.places.project);
+        if let Some((what, name)) = arguments.split_once(char::is_whitespace) {
+            let done = match what {
+                "accept" => memory
+                    .accept(name.trim())
+                    .map(|path| format!("remembered in {}", path.display())),
+                "reject" => memory
+                    .reject(name.trim())
+                    .map(|()| format!("'{}' is not remembered", name.trim())),
+                _ => {
+                    self.warn("/memory knows accept and reject, each with a name.");
+                    return;
+                }
+            };
+            match done {
+                Ok(text) => self.remark(text),
+                Err(error) => self.warn(error.to_string()),
+            }
+            return;
+        }
         let theme = self.theme();
         let files = session.context_usage().instruction_files;
         let mut lines = vec![Line::styled("Instruction files", theme.heading)];
@@ -30,6 +53,24 @@ impl App {
                         theme.muted,
                     ),
             );
+        }
+        let proposals = memory.proposals();
+        if !proposals.is_empty() {
+            lines.push(Line::empty());
+            lines.push(Line::styled("Perhaps worth remembering", theme.heading));
+            for topic in proposals {
+                lines.push(
+                    Line::styled(
+                        format!("  {} ", crate::text::clean(&topic.name)),
+                        theme.accent,
+                    )
+                    .with(crate::text::clean(&topic.description), Style::PLAIN),
+                );
+            }
+            lines.push(Line::styled(
+                "  /memory accept <name> keeps one, /memory reject <name> drops it",
+                theme.muted,
+            ));
         }
         self.answer(lines);
     }
@@ -80,29 +121,49 @@ impl App {
         let Some(session) = &self.session else {
             return;
         };
-        let items: Vec<Item> = session
-            .background_tasks()
+        let mut items: Vec<Item> = session
+            .agents()
             .into_iter()
-            .map(|task| {
-                let what = if task.description.is_empty() {
-                    task.command.clone()
-                } else {
-                    task.description.clone()
-                };
+            .map(|agent| {
+                let mut facts = vec![
+                    agent.id.to_string(),
+                    agent.status.word().to_owned(),
+                    agent.agent_type.clone(),
+                    format!("{} tokens", crate::text::tokens(agent.usage.total_tokens)),
+                ];
+                facts.extend(agent.last_tool.clone());
                 let mut item = Item::new(
-                    task.id.to_string(),
-                    what.lines().next().unwrap_or_default(),
-                    format!(
-                        "{} · {} · {}",
-                        task.id,
-                        task.status.word(),
-                        crate::text::duration(task.elapsed)
-                    ),
+                    agent.id.to_string(),
+                    agent.description.lines().next().unwrap_or_default(),
+                    facts.join(" · "),
                 );
-                item.preview = tail_of(&task.output_file);
+                item.preview = if agent.result.is_empty() {
+                    tail_of(&agent.output_file)
+                } else {
+                    agent.result.lines().take(5).map(str::to_owned).collect()
+                };
                 item
             })
             .collect();
+        items.extend(session.background_tasks().into_iter().map(|task| {
+            let what = if task.description.is_empty() {
+                task.command.clone()
+            } else {
+                task.description.clone()
+            };
+            let mut item = Item::new(
+                task.id.to_string(),
+                what.lines().next().unwrap_or_default(),
+                format!(
+                    "{} · {} · {}",
+                    task.id,
+                    task.status.word(),
+                    crate::text::duration(task.elapsed)
+                ),
+            );
+            item.preview = tail_of(&task.output_file);
+            item
+        }));
         if items.is_empty() {
             self.remark("nothing runs in the background");
             return;
@@ -110,6 +171,35 @@ impl App {
         self.dialog = Some(Dialog::Picker(
             Picker::new(Purpose::Tasks, "In the background", items).with_key('x', "stop"),
         ));
+    }
+
+    /// What a task has written.
+    pub(crate) fn task_answer(&mut self, id: &str) {
+        let Some(session) = &self.session else {
+            return;
+        };
+        match session.task_output(id, 20_000) {
+            Ok((text, _, _)) => {
+                let theme = self.theme();
+                let mut lines = vec![Line::styled(format!("What {id} wrote"), theme.heading)];
+                let written = crate::text::terminal_lines(text.trim_end());
+                let skipped = written.len().saturating_sub(200);
+                if skipped > 0 {
+                    lines.push(Line::styled(
+                        format!("  … {} before", crate::text::counted(skipped, "line")),
+                        theme.muted,
+                    ));
+                }
+                lines.extend(
+                    written
+                        .into_iter()
+                        .skip(skipped)
+                        .map(|line| Line::plain(format!("  {line}"))),
+                );
+                self.answer(lines);
+            }
+            Err(error) => self.warn(error),
+        }
     }
 
     pub(crate) fn todos(&mut self) {

@@ -18,10 +18,27 @@ impl App {
                     .with(command.what, Style::PLAIN),
             );
         }
+        for command in self.session_commands() {
+            let name = format!(
+                "{} {}",
+                command.name,
+                command.argument_hint.unwrap_or_default()
+            );
+            lines.push(
+                Line::styled(format!("  /{:<15}", name.trim_end()), theme.accent)
+                    .with(
+                        format!(" {}", crate::text::clean(&command.description)),
+                        Style::PLAIN,
+                    )
+                    .with(format!(" ({})", command.source.name()), theme.muted),
+            );
+        }
         lines.push(Line::empty());
         lines.push(Line::styled("In the prompt", theme.heading));
         for (key, what) in [
             ("@file", "names a file (tab completes)"),
+            ("@agent-name", "names an agent"),
+            ("@server:uri", "brings a resource of an MCP server along"),
             (
                 "!command",
                 "runs a shell command and shares it with the model",

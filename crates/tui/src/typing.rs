@@ -144,6 +144,7 @@ impl App {
             Action::Transcript => self.open_transcript(),
             Action::Todos => self.show_todos = !self.show_todos,
             Action::Background => self.send(Op::Background { tool_use_id: None }),
+            Action::StopAgents => self.stop_agents(),
             Action::Redraw => {
                 let clear = self.screen.clear();
                 self.pending_output.push_str(&clear);

@@ -121,26 +121,22 @@ impl App {
     fn status(&self, look: Look<'_>) -> Vec<Line> {
         let theme = look.theme;
         let mut out = Vec::new();
+        if self.turn_began.is_none() && !self.agents.is_empty() {
+            // They go on beside the conversation.
+            out.push(Line::empty());
+            out.push(Line::styled(
+                format!(
+                    "{} at work (ctrl+x ctrl+k stops, /tasks shows more)",
+                    counted(self.agents.len(), "agent")
+                ),
+                theme.muted,
+            ));
+            out.extend(self.agent_tree(look));
+        }
         if let Some(began) = self.turn_began {
             out.push(Line::empty());
             out.push(self.spinner(began, look));
-            for (index, agent) in self.agents.iter().enumerate() {
-                let branch = if index + 1 == self.agents.len() {
-                    "└"
-                } else {
-                    "├"
-                };
-                let doing = agent.last_tool.as_deref().unwrap_or("begins");
-                let facts = format!(
-                    " · {doing} · {} · {} tokens",
-                    counted(usize::try_from(agent.calls).unwrap_or(usize::MAX), "call"),
-                    tokens(agent.tokens)
-                );
-                let line = Line::styled(format!("  {branch} "), theme.muted)
-                    .with(clean(&agent.description).replace('\n', " "), Style::PLAIN)
-                    .with(facts, theme.muted);
-                out.push(truncate_line(&line, self.width()));
-            }
+            out.extend(self.agent_tree(look));
             if let Some(retry) = &self.retry {
                 let left = retry
                     .until
@@ -174,6 +170,30 @@ impl App {
         {
             out.push(Line::empty());
             out.extend(cell::todos(&self.conversation.todos, look));
+        }
+        out
+    }
+
+    /// The agents at work, with what each did last.
+    fn agent_tree(&self, look: Look<'_>) -> Vec<Line> {
+        let theme = look.theme;
+        let mut out = Vec::new();
+        for (index, agent) in self.agents.iter().enumerate() {
+            let branch = if index + 1 == self.agents.len() {
+                "└"
+            } else {
+                "├"
+            };
+            let doing = agent.last_tool.as_deref().unwrap_or("begins");
+            let facts = format!(
+                " · {doing} · {} · {} tokens",
+                counted(usize::try_from(agent.calls).unwrap_or(usize::MAX), "call"),
+                tokens(agent.tokens)
+            );
+            let line = Line::styled(format!("  {branch} "), theme.muted)
+                .with(clean(&agent.description).replace('\n', " "), Style::PLAIN)
+                .with(facts, theme.muted);
+            out.push(truncate_line(&line, self.width()));
         }
         out
     }

@@ -6,8 +6,9 @@ fn run(stage: &Stage, command: &str, expected: &[&str]) {
     let terminal = stage.open_sized(100, 60);
     terminal.wait_for("claude");
     terminal.say(command);
+    // Long answers go off the screen.
     for text in expected {
-        terminal.wait_for(text);
+        terminal.wait_everything(text, |all| all.contains(text));
     }
 }
 

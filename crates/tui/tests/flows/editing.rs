@@ -1,4 +1,4 @@
-use super::{Stage, rows};
+use super::{Stage, rows, said};
 use lathe_scripted::{Position, Reply};
 use serde_json::json;
 
@@ -30,10 +30,7 @@ fn a_backslash_and_other_keys_begin_new_lines() {
     terminal.wait_for("  third");
     terminal.send("\r");
     terminal.wait_for("● three lines");
-    assert_eq!(
-        stage.server.message_requests()[0].last_user_text(),
-        "first\nsecond\nthird"
-    );
+    assert_eq!(said(&stage, 0), "first\nsecond\nthird");
 }
 
 #[test]
@@ -47,7 +44,7 @@ fn a_paste_of_ten_thousand_lines_is_one_placeholder_and_all_of_it_is_sent() {
     terminal.wait_for("[Pasted text #1 +10000 lines]");
     terminal.send("\r");
     terminal.wait_for("● read it");
-    let sent = stage.server.message_requests()[0].last_user_text();
+    let sent = said(&stage, 0);
     assert!(sent.starts_with("look: pasted line 0\n") && sent.contains("pasted line 9999"));
 }
 
@@ -60,10 +57,7 @@ fn a_short_paste_is_text_and_can_do_nothing_else() {
     assert_eq!(stage.server.request_count(), 0);
     terminal.send("\r");
     terminal.wait_for("● read it");
-    assert_eq!(
-        stage.server.message_requests()[0].last_user_text(),
-        "two\nlines\n[31mred"
-    );
+    assert_eq!(said(&stage, 0), "two\nlines\n[31mred");
 }
 
 #[test]
@@ -185,10 +179,7 @@ fn the_persons_editor_writes_the_prompt() {
     terminal.wait_for("❯ from the editor");
     terminal.send("\r");
     terminal.wait_for("● ok");
-    assert_eq!(
-        stage.server.message_requests()[0].last_user_text(),
-        "from the editor"
-    );
+    assert_eq!(said(&stage, 0), "from the editor");
 }
 
 #[test]
@@ -401,10 +392,7 @@ fn what_may_be_said_next_is_offered_and_taken_with_tab() {
     });
     terminal.send("\r");
     terminal.wait_for("● all green");
-    assert_eq!(
-        stage.server.message_requests()[2].last_user_text(),
-        "now run the tests"
-    );
+    assert_eq!(said(&stage, 2), "now run the tests");
     // Typing goes over the suggestion.
     terminal.wait_for("❯ commit it");
     terminal.send("x");
@@ -475,17 +463,4 @@ fn a_changed_theme_is_seen_at_once() {
     )
     .unwrap();
     terminal.wait_for_bytes("38;2;7;8;9");
-}
-
-#[test]
-fn a_changed_setting_of_the_terminal_counts_at_once() {
-    let stage = Stage::replies([]);
-    let terminal = stage.open();
-    terminal.wait_for("claude");
-    std::fs::write(
-        stage.home.config().join("settings.json"),
-        json!({"editorMode": "vim"}).to_string(),
-    )
-    .unwrap();
-    terminal.wait_for("INSERT");
 }

@@ -1,10 +1,12 @@
 mod basics;
 mod commands;
 mod editing;
+mod extending;
 mod failing;
 mod permission;
 mod plain;
 mod screen;
+mod servers;
 
 use lathe_scripted::{BlockingServer, Reply, Scenario};
 use lathe_testkit::{Terminal, TestHome};
@@ -48,4 +50,11 @@ pub(crate) fn rows(terminal: &Terminal) -> Vec<String> {
         .lines()
         .map(|line| line.trim_end().to_owned())
         .collect()
+}
+
+/// What the person said last in a request, without what is told to the model beside it.
+pub(crate) fn said(stage: &Stage, request: usize) -> String {
+    let text = stage.server.message_requests()[request].last_user_text();
+    let end = text.find("\n<system-reminder>").unwrap_or(text.len());
+    text[..end].to_owned()
 }
