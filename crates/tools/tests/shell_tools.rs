@@ -368,7 +368,21 @@ async fn an_image_as_a_data_url_is_an_image() {
 #[tokio::test(flavor = "multi_thread")]
 async fn progress_is_shown_while_it_runs() {
     let fixture = Fixture::new();
-    fixture.bash("echo working; sleep 0.4").await;
+    // It ends when its progress was seen, however long that takes.
+    let (progress, seen) = (fixture.progress.clone(), fixture.folder.path().join("seen"));
+    let watching = std::thread::spawn(move || {
+        while progress.lock().unwrap().is_empty() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        std::fs::write(seen, "").unwrap();
+    });
+    let seen = fixture.folder.path().join("seen").display().to_string();
+    fixture
+        .bash(&format!(
+            "echo working; while [ ! -e '{seen}' ]; do sleep 0.02; done"
+        ))
+        .await;
+    watching.join().unwrap();
     let progress = fixture.progress.lock().unwrap();
     let Some(Display::Terminal {
         output,
@@ -377,7 +391,10 @@ async fn progress_is_shown_while_it_runs() {
     else {
         panic!("{progress:?}")
     };
-    assert!(output.starts_with("working\n(0 s, 8 bytes)"), "{output}");
+    assert!(
+        output.starts_with("working\n(") && output.ends_with(" s, 8 bytes)"),
+        "{output}"
+    );
 }
 
 #[test]
