@@ -163,7 +163,7 @@ pub(crate) async fn prepare(
     plugins.equip(&mut options, &mut remarks);
     let extensions = load_extensions(&places, &trust, &options);
     let environment = with_settings(&places.environment, &settings);
-    let agents = open_agents::catalog(&places, &trust, &options, &mut remarks);
+    let agents = open_agents::catalog(&places, &trust, &options);
     plugins.choose_agent(&agents, &settings, &mut options, &mut remarks);
     let main = open_agents::main_agent(&agents, &mut options)?;
     let catalog = catalog(&environment, &settings, &mut remarks);
@@ -548,7 +548,10 @@ fn load_settings(
     remarks.extend(settings.problems.iter().map(ToString::to_string));
     let own = lathe_mcp::config::own_servers(places);
     let mut withheld = settings.withheld();
-    withheld.retain(|bring| !own.iter().any(|name| bring.key == format!("mcpServers.{name}")));
+    withheld.retain(|bring| {
+        !own.iter()
+            .any(|name| bring.key == format!("mcpServers.{name}"))
+    });
     if !withheld.is_empty() {
         let what: Vec<String> = withheld.iter().map(ToString::to_string).collect();
         remarks.push(format!(

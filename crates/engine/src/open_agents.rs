@@ -24,18 +24,12 @@ use std::time::Duration;
 /// How long the end of a session that nobody watches waits for its background agents.
 const USUAL_PATIENCE: Duration = Duration::from_secs(600);
 
-/// Reads the agents of every source. What is wrong with a file is told, and the rest counts.
-pub(crate) fn catalog(
-    places: &Places,
-    trust: &Trust,
-    options: &SessionOptions,
-    remarks: &mut Vec<String>,
-) -> AgentCatalog {
+/// Reads the agents of every source, plugins' too. What is wrong with a file is told with the other
+/// extensions, and the rest counts.
+pub(crate) fn catalog(places: &Places, trust: &Trust, options: &SessionOptions) -> AgentCatalog {
     let sources = Sources::new(places, trust, options.setting_sources.as_deref())
         .with_plugins(options.plugins.clone());
-    let catalog = AgentCatalog::load(&sources, &options.agents);
-    remarks.extend(catalog.problems.iter().map(ToString::to_string));
-    catalog
+    AgentCatalog::load(&sources, &options.agents)
 }
 
 /// The agent that the main conversation runs as. What it says about model, mode and effort counts where

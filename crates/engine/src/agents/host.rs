@@ -378,10 +378,12 @@ async fn start_agent(
     } else {
         None
     };
-    let briefing = worktree.as_ref().map(|worktree| {
+    let mut briefing = preloaded(shared, definition);
+    if let Some(worktree) = &worktree {
         let folder = shared.tools.working_folder.read().clone();
-        worktree.briefing(&folder)
-    });
+        briefing.push(worktree.briefing(&folder));
+    }
+    let briefing = (!briefing.is_empty()).then(|| briefing.join("\n\n"));
     let start = Start {
         parent: shared,
         entry,
@@ -404,6 +406,25 @@ async fn start_agent(
     }
     .spawn();
     Ok(())
+}
+
+/// The skills that an agent knows from the start.
+fn preloaded(shared: &Shared, definition: &AgentDefinition) -> Vec<String> {
+    let skills = shared.extensions.skills();
+    let mut texts = Vec::new();
+    for name in &definition.skills {
+        match skills.get(name).map(|skill| skill.body()) {
+            Some(Ok(body)) => texts.push(format!("The skill {name}:\n{}", body.trim_end())),
+            Some(Err(problem)) => shared
+                .events
+                .notice(NoticeLevel::Warning, problem.to_string()),
+            None => shared.events.notice(
+                NoticeLevel::Warning,
+                format!("agent {}: there is no skill {name}", definition.name),
+            ),
+        }
+    }
+    texts
 }
 
 fn order_prompt(text: &str) -> Prompt {

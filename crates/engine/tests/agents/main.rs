@@ -1,0 +1,14 @@
+//! Sub-agents, task lists, questions and plans, against a scripted model.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests say what they expect"
+)]
+
+mod forks;
+mod limits;
+mod plans;
+mod running;
+mod support;
+mod tasks;

@@ -1,0 +1,194 @@
+//! The task list with ids, watched commands, and the agent that leads a conversation.
+
+use crate::support::{Place, begins, whole};
+use lathe_scripted::{Reply, Scenario};
+use serde_json::json;
+
+#[tokio::test]
+async fn a_task_list_outlives_the_session_and_hooks_may_object() {
+    let scenario = Scenario::new().responder(|request| {
+        let text = request.last_user_text();
+        if !request.last_results().is_empty() {
+            return Reply::text(request.last_tool_result());
+        }
+        if text.contains("add two") {
+            Reply::tool_use(
+                "TaskCreate",
+                json!({"subject": "first", "description": "d"}),
+            )
+            .with_tool_use(
+                "TaskCreate",
+                json!({"subject": "second", "description": "d"}),
+            )
+            .with_tool_use("TaskUpdate", json!({"taskId": "2", "addBlockedBy": ["1"]}))
+        } else if text.contains("finish") {
+            Reply::tool_use("TaskUpdate", json!({"taskId": "1", "status": "completed"}))
+        } else {
+            Reply::tool_use("TaskList", json!({}))
+        }
+    });
+    let mut place = Place::new(scenario).await;
+    place.variables = vec![("LATHE_ENABLE_TASKS".to_owned(), "1".to_owned())];
+    let mut talk = place.open().await;
+    let result = talk.say("add two").await;
+    assert!(
+        result.text.contains("Task #2 updated: blockedBy"),
+        "{}",
+        result.text
+    );
+    let names = talk.session.tool_names();
+    assert!(names.contains(&"TaskCreate".to_owned()) && !names.contains(&"TodoWrite".to_owned()));
+    talk.finish().await;
+    let mut talk = place.resume().await;
+    let list = talk.say("show them").await;
+    assert!(
+        list.text.contains("#2 [pending] second [waits for #1]"),
+        "{}",
+        list.text
+    );
+    talk.finish().await;
+    place.settings = json!({"hooks": {"TaskCompleted": [{"hooks": [
+        {"type": "command", "command": "echo tests fail >&2; exit 2"}
+    ]}]}});
+    let mut talk = place.resume().await;
+    let refused = talk.say("finish").await;
+    assert!(
+        refused.text.contains("a hook objects: tests fail"),
+        "{}",
+        refused.text
+    );
+    talk.finish().await;
+    place.settings = json!({});
+    let mut talk = place.resume().await;
+    talk.say("finish").await;
+    let list = talk.say("show them").await;
+    assert!(list.text.contains("#1 [completed] first"), "{}", list.text);
+    assert!(list.text.contains("#2 [pending] second\n") || list.text.ends_with("second"));
+    talk.finish().await;
+}
+
+#[tokio::test]
+async fn lines_of_a_watched_command_reach_the_conversation() {
+    let scenario = Scenario::new().responder(|request| {
+        let text = request.last_user_text();
+        if text.contains("<task-notification>") {
+            return Reply::text("noted");
+        }
+        if request.last_results().is_empty() {
+            Reply::tool_use(
+                "Monitor",
+                json!({
+                    "command": "echo nothing; echo error one; echo error two",
+                    "pattern": "error", "description": "errors",
+                }),
+            )
+        } else {
+            Reply::text("watching")
+        }
+    });
+    let place = Place::new(scenario).await;
+    let mut talk = place.open().await;
+    talk.send("watch it");
+    // The lines, and the end of the command, in one turn or two.
+    let mut all = String::new();
+    while !(all.contains("error two") && all.contains("<status>completed</status>")) {
+        talk.result().await;
+        all = whole(&place.requests_of("watch it").pop().unwrap());
+    }
+    assert!(!all.contains("nothing\\nerror"), "{all}");
+    talk.finish().await;
+}
+
+#[tokio::test]
+async fn the_main_conversation_runs_as_an_agent() {
+    let scenario = Scenario::new().responder(|_| Reply::text("ok"));
+    let place = Place::new(scenario).await;
+    place.agent("lead", "tools: Read, Agent(helper)", "You lead.");
+    place.agent("helper", "", "You help.");
+    let mut options = place.options();
+    options.agent = Some("lead".to_owned());
+    let mut talk = place.open_with(options).await;
+    talk.say("go").await;
+    let request = place.server.message_requests().pop().unwrap();
+    assert!(request.system_text().starts_with("You lead."));
+    assert_eq!(request.tool_names(), ["Agent", "Read"]);
+    talk.finish().await;
+    let mut options = place.options();
+    options.agent = Some("nobody".to_owned());
+    let error = lathe_engine::open(place.environment(), options).await;
+    let error = error.err().unwrap().to_string();
+    assert!(
+        error.contains("there is no agent nobody") && error.contains("helper"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn agents_that_a_caller_defines_count_and_their_model_is_chosen_in_order() {
+    let scenario = Scenario::new().responder(|request| {
+        if begins(request, "who are you") {
+            Reply::text("me")
+        } else if request.last_results().is_empty() {
+            let mut input = json!({
+                "description": "d", "prompt": "who are you", "subagent_type": "mine",
+                "run_in_background": false,
+            });
+            if request.last_user_text().contains("other") {
+                input["model"] = json!("other-model");
+            }
+            Reply::tool_use("Agent", input)
+        } else {
+            Reply::text("ok")
+        }
+    });
+    let mut place = Place::new(scenario).await;
+    let definition =
+        json!({"mine": {"description": "d", "prompt": "You are mine.", "model": "own-model"}});
+    let mut options = place.options();
+    options.agents = vec![definition.clone()];
+    let mut talk = place.open_with(options).await;
+    talk.say("go").await;
+    talk.say("with the other model").await;
+    talk.finish().await;
+    place.variables = vec![("CLAUDE_CODE_SUBAGENT_MODEL".to_owned(), "forced".to_owned())];
+    let mut options = place.options();
+    options.agents = vec![definition];
+    let mut talk = place.open_with(options).await;
+    talk.say("with the other model").await;
+    talk.finish().await;
+    let models: Vec<String> = place
+        .requests_of("who are you")
+        .iter()
+        .map(|request| request.model().to_owned())
+        .collect();
+    assert_eq!(models, ["own-model", "other-model", "forced"]);
+}
+
+#[tokio::test]
+async fn an_agent_keeps_its_memory() {
+    let scenario = Scenario::new().responder(|request| {
+        if begins(request, "recall it now") {
+            Reply::text("I do")
+        } else if request.last_results().is_empty() {
+            Reply::tool_use(
+                "Agent",
+                json!({
+                    "description": "d", "prompt": "recall it now", "subagent_type": "keeper",
+                    "run_in_background": false,
+                }),
+            )
+        } else {
+            Reply::text("ok")
+        }
+    });
+    let place = Place::new(scenario).await;
+    place.agent("keeper", "memory: user", "You keep.");
+    let folder = place.config().join("agent-memory/keeper");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("MEMORY.md"), "- plums are blue\n").unwrap();
+    let mut talk = place.open().await;
+    talk.say("go").await;
+    let request = place.requests_of("recall it now").pop().unwrap();
+    assert!(request.system_text().contains("plums are blue"));
+    talk.finish().await;
+}
