@@ -83,8 +83,8 @@ fn enter(arguments: Arguments) -> Exit {
             commands::permissions::run(environment, permissions.command)
         }
         Some(Command::Plugin(plugin)) => in_runtime(commands::plugin::run(environment, plugin)),
-        Some(Command::Doctor(doctor)) => in_runtime(commands::doctor::run(environment, doctor)),
         Some(Command::Mcp(mcp)) => in_runtime(commands::mcp::run(environment, mcp)),
+        Some(Command::Doctor(doctor)) => in_runtime(commands::doctor::run(environment, doctor)),
         Some(Command::Agents(agents)) => commands::agents::run(environment, agents),
         Some(Command::Skills(skills)) => commands::skills::run(environment, skills),
         Some(Command::Debug(debug)) => in_runtime(commands::debug::run(environment, debug.command)),

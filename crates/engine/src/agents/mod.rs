@@ -436,7 +436,7 @@ pub(crate) fn listed(
 }
 
 fn is_listed(definition: &AgentDefinition, types: Option<&[String]>) -> bool {
-    types.is_none_or(|types| types.iter().any(|name| *name == definition.name))
+    types.is_none_or(|types| types.contains(&definition.name))
 }
 
 /// What an agent is for and what it can use, in a line.

@@ -181,7 +181,10 @@ fn finish(
         }
         let text = Notice {
             task_id: entry.id.as_str(),
-            tool_use_id: entry.tool_use_id.as_ref().map(|id| id.as_str()),
+            tool_use_id: entry
+                .tool_use_id
+                .as_ref()
+                .map(lathe_protocol::ids::ToolUseId::as_str),
             status: status.word(),
             summary: &summary,
             result: Some(&result),
@@ -421,7 +424,11 @@ fn note(entry: &Entry, record: &MessageRecord, actions: &Mutex<Vec<(String, Valu
     if record.is_meta || record.is_prompt() {
         return;
     }
-    for block in record.message.iter().flat_map(|message| message.blocks()) {
+    for block in record
+        .message
+        .iter()
+        .flat_map(lathe_protocol::record::RecordMessage::blocks)
+    {
         match block {
             ContentBlock::Text(text)
                 if record.kind == lathe_protocol::record::RecordKind::Assistant =>

@@ -171,7 +171,7 @@ impl Mcp {
             return remarks;
         }
         if let Some(running) = self.running.get() {
-            watch(running.manager.clone(), shared);
+            watch(&running.manager, shared);
             running.connect();
             shared.registry.write().set_late(Arc::new(offer::Late {
                 shared: Arc::downgrade(shared),
@@ -348,7 +348,7 @@ fn fit_hosted(config: &mut ServerConfig) {
 }
 
 /// Listens to what happens to servers, until the session ends. The person is told of each thing once.
-fn watch(manager: Manager, shared: &Arc<Shared>) {
+fn watch(manager: &Manager, shared: &Arc<Shared>) {
     let mut changes = manager.changes();
     let shared = Arc::downgrade(shared);
     tokio::spawn(async move {
@@ -418,13 +418,13 @@ impl Told {
         match state {
             State::Failed { reason } => {
                 let text = format!("The MCP server {server} can't be used: {reason}");
-                self.once(text, NoticeLevel::Warning, events);
+                self.once(&text, NoticeLevel::Warning, events);
             }
             State::NeedsAuth => {
                 let text = format!(
                     "The MCP server {server} needs you to sign in: run `lathe mcp login {server}`."
                 );
-                self.once(text, NoticeLevel::Warning, events);
+                self.once(&text, NoticeLevel::Warning, events);
             }
             State::Pending | State::Connected | State::Disabled => {}
         }
@@ -436,13 +436,13 @@ impl Told {
         } else {
             format!("{server}: {text}")
         };
-        self.once(text, NoticeLevel::Warning, events);
+        self.once(&text, NoticeLevel::Warning, events);
     }
 
-    fn once(&mut self, text: String, level: NoticeLevel, events: &EventSink) {
+    fn once(&mut self, text: &str, level: NoticeLevel, events: &EventSink) {
         // A server that invents new reasons for ever must not fill the memory.
-        if self.texts.len() < 1_000 && self.texts.insert(text.clone()) {
-            events.notice(level, lathe_tools::mcp_result::clean(&text));
+        if self.texts.len() < 1_000 && self.texts.insert(text.to_owned()) {
+            events.notice(level, lathe_tools::mcp_result::clean(text));
         }
     }
 }

@@ -23,10 +23,9 @@ fn agents(prompts: impl IntoIterator<Item = String>) -> Reply {
 async fn sixteen_background_agents_finish_fail_and_are_killed_and_none_is_lost() {
     let scenario = Scenario::new().responder(|request| {
         if begins(request, "job ok") {
-            Reply::text("fine").wait_before_headers(lathe_scripted::Wait::Gate("ok".to_owned()))
+            Reply::text("fine").gate(Position::Start, "ok")
         } else if begins(request, "job bad") {
-            Reply::error_with(400, "invalid_request_error", "no")
-                .wait_before_headers(lathe_scripted::Wait::Gate("ok".to_owned()))
+            Reply::error_with(400, "invalid_request_error", "no").gate(Position::Start, "ok")
         } else if begins(request, "job stuck") {
             Reply::never_answer()
         } else if request.last_user_text().contains("start them")
@@ -44,10 +43,12 @@ async fn sixteen_background_agents_finish_fail_and_are_killed_and_none_is_lost()
     });
     let place = Place::new(scenario).await;
     let mut talk = place.open().await;
-    talk.send("start them");
-    for _ in 0..16 {
-        talk.task_start().await;
-    }
+    talk.say("start them").await;
+    let refused = whole(&place.requests_of("start them").pop().unwrap());
+    assert!(
+        refused.contains("16 agents work already"),
+        "the seventeenth is refused"
+    );
     assert_eq!(talk.session.agents().len(), 16);
     place.server.gate("ok").release();
     let mut ends: BTreeMap<String, usize> = BTreeMap::new();
@@ -82,10 +83,6 @@ async fn sixteen_background_agents_finish_fail_and_are_killed_and_none_is_lost()
     talk.say("what became of them?").await;
     // Every end is in the conversation, each exactly once.
     let all = whole(&place.requests_of("start them").pop().unwrap());
-    assert!(
-        all.contains("16 agents work already"),
-        "the seventeenth is refused"
-    );
     for agent in talk.session.agents() {
         assert_ne!(agent.status, AgentStatus::Running);
         let tag = format!("<task-id>{}</task-id>", agent.id);

@@ -22,10 +22,10 @@ pub(crate) enum Command {
     /// Install, list and switch plugins, and manage the marketplaces that they come from.
     #[command(visible_alias = "plugins")]
     Plugin(crate::commands::plugin::PluginArguments),
-    /// Say what is wrong with this installation and its configuration, and how to fix it.
-    Doctor(crate::commands::doctor::DoctorArguments),
     /// Add, list and sign in at MCP servers, ask them things, and be one.
     Mcp(crate::commands::mcp::McpArguments),
+    /// Say what is wrong with this installation and its configuration, and how to fix it.
+    Doctor(crate::commands::doctor::DoctorArguments),
     /// List agents, show one, and check their files.
     Agents(crate::commands::agents::AgentsArguments),
     /// List skills and custom commands, show one, and check their files.
