@@ -413,7 +413,7 @@ fn preloaded(shared: &Shared, definition: &AgentDefinition) -> Vec<String> {
     let skills = shared.extensions.skills();
     let mut texts = Vec::new();
     for name in &definition.skills {
-        match skills.get(name).map(|skill| skill.body()) {
+        match skills.get(name).map(lathe_extensions::Skill::body) {
             Some(Ok(body)) => texts.push(format!("The skill {name}:\n{}", body.trim_end())),
             Some(Err(problem)) => shared
                 .events
