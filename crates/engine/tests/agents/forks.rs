@@ -40,13 +40,13 @@ async fn ten_forks_of_a_long_conversation_are_read_from_the_cache() {
                 }
                 reply
             } else {
-                Reply::text("a longer answer of a model that likes to talk ".repeat(8))
+                Reply::text("a longer answer of a model that likes to talk ".repeat(32))
             }
         });
     let place = Place::new(scenario).await;
     let mut talk = place.open().await;
     for number in 0..150 {
-        let words = format!("{} {number}", "what a person has to say ".repeat(8));
+        let words = format!("{} {number}", "what a person has to say ".repeat(32));
         assert!(!talk.say(&words).await.is_error);
     }
     let before = place.server.message_requests().len();

@@ -23,9 +23,10 @@ fn agents(prompts: impl IntoIterator<Item = String>) -> Reply {
 async fn sixteen_background_agents_finish_fail_and_are_killed_and_none_is_lost() {
     let scenario = Scenario::new().responder(|request| {
         if begins(request, "job ok") {
-            Reply::text("fine").gate(Position::Start, "ok")
+            Reply::text("fine").wait_before_headers(lathe_scripted::Wait::Gate("ok".to_owned()))
         } else if begins(request, "job bad") {
-            Reply::error_with(400, "invalid_request_error", "no").gate(Position::Start, "ok")
+            Reply::error_with(400, "invalid_request_error", "no")
+                .wait_before_headers(lathe_scripted::Wait::Gate("ok".to_owned()))
         } else if begins(request, "job stuck") {
             Reply::never_answer()
         } else if request.last_user_text().contains("start them")
@@ -43,24 +44,19 @@ async fn sixteen_background_agents_finish_fail_and_are_killed_and_none_is_lost()
     });
     let place = Place::new(scenario).await;
     let mut talk = place.open().await;
-    talk.say("start them").await;
-    let refused = whole(&place.requests_of("start them").pop().unwrap());
-    assert!(
-        refused.contains("16 agents work already"),
-        "the seventeenth is refused"
-    );
+    talk.send("start them");
+    for _ in 0..16 {
+        talk.task_start().await;
+    }
     assert_eq!(talk.session.agents().len(), 16);
     place.server.gate("ok").release();
     let mut ends: BTreeMap<String, usize> = BTreeMap::new();
     let mut killed = false;
     let mut left = 16;
     while left > 0 {
-        match talk.event().await {
-            Event::Task(TaskNotice::Finished { status, .. }) => {
-                *ends.entry(format!("{status:?}")).or_default() += 1;
-                left -= 1;
-            }
-            _ => {}
+        if let Event::Task(TaskNotice::Finished { status, .. }) = talk.event().await {
+            *ends.entry(format!("{status:?}")).or_default() += 1;
+            left -= 1;
         }
         if left == 5 && !killed {
             killed = true;
@@ -83,6 +79,10 @@ async fn sixteen_background_agents_finish_fail_and_are_killed_and_none_is_lost()
     talk.say("what became of them?").await;
     // Every end is in the conversation, each exactly once.
     let all = whole(&place.requests_of("start them").pop().unwrap());
+    assert!(
+        all.contains("16 agents work already"),
+        "the seventeenth is refused"
+    );
     for agent in talk.session.agents() {
         assert_ne!(agent.status, AgentStatus::Running);
         let tag = format!("<task-id>{}</task-id>", agent.id);

@@ -166,13 +166,13 @@ impl Talk {
         }
     }
 
-    /// Waits until there is nothing to do, and gives all results until then.
+    /// Waits until there is nothing to do after at least one more turn, and gives the results until then.
     pub(crate) async fn quiet(&mut self) -> Vec<Arc<TurnResult>> {
         let mut results = Vec::new();
         loop {
             match self.event().await {
                 Event::TurnFinished(result) => results.push(result),
-                Event::StateChanged(SessionState::Idle) => return results,
+                Event::StateChanged(SessionState::Idle) if !results.is_empty() => return results,
                 _ => {}
             }
         }

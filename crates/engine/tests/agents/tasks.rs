@@ -167,13 +167,13 @@ async fn agents_that_a_caller_defines_count_and_their_model_is_chosen_in_order()
 #[tokio::test]
 async fn an_agent_keeps_its_memory() {
     let scenario = Scenario::new().responder(|request| {
-        if begins(request, "remember") {
+        if begins(request, "recall it now") {
             Reply::text("I do")
         } else if request.last_results().is_empty() {
             Reply::tool_use(
                 "Agent",
                 json!({
-                    "description": "d", "prompt": "remember", "subagent_type": "keeper",
+                    "description": "d", "prompt": "recall it now", "subagent_type": "keeper",
                     "run_in_background": false,
                 }),
             )
@@ -188,7 +188,7 @@ async fn an_agent_keeps_its_memory() {
     std::fs::write(folder.join("MEMORY.md"), "- plums are blue\n").unwrap();
     let mut talk = place.open().await;
     talk.say("go").await;
-    let request = place.requests_of("remember").pop().unwrap();
+    let request = place.requests_of("recall it now").pop().unwrap();
     assert!(request.system_text().contains("plums are blue"));
     talk.finish().await;
 }
