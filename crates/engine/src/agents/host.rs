@@ -8,6 +8,7 @@ use crate::core::Shared;
 use futures::future::BoxFuture;
 use lathe_extensions::AgentDefinition;
 use lathe_extensions::agents::Isolation;
+use lathe_extensions::expand::{expand, without_running};
 use lathe_hooks::{HookSource, SourceHandle};
 use lathe_protocol::event::NoticeLevel;
 use lathe_protocol::ids::{AgentId, RecordId, ToolUseId};
@@ -413,9 +414,15 @@ fn preloaded(shared: &Shared, definition: &AgentDefinition) -> Vec<String> {
     let skills = shared.extensions.skills();
     let mut texts = Vec::new();
     for name in &definition.skills {
-        match skills.get(name).map(lathe_extensions::Skill::body) {
-            Some(Ok(body)) => texts.push(format!("The skill {name}:\n{}", body.trim_end())),
-            Some(Err(problem)) => shared
+        match skills.get(name).map(|skill| (skill, skill.body())) {
+            Some((skill, Ok(body))) => {
+                // Filled in, but nothing of it is run: nobody asked for it now.
+                let session_id = shared.session_id.to_string();
+                let segments = expand(&body, &skill.values("", &session_id));
+                let words = without_running(&segments);
+                texts.push(format!("The skill {name}:\n{}", words.trim_end()));
+            }
+            Some((_, Err(problem))) => shared
                 .events
                 .notice(NoticeLevel::Warning, problem.to_string()),
             None => shared.events.notice(

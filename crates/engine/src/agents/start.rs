@@ -183,10 +183,7 @@ pub(crate) fn build(start: Start<'_>) -> Result<(Core, EventStream), String> {
         shared,
     };
     match history {
-        History::New => {
-            let known = definition.map(|definition| definition.skills.clone());
-            core.know_skills(&known.unwrap_or_default());
-        }
+        History::New => {}
         History::Fork(point) => {
             core.take_fork_point(&point);
             core.shared.extensions.know_as(&parent.extensions);

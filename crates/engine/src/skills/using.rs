@@ -274,36 +274,6 @@ pub(super) fn restored(used: &[Use]) -> Vec<String> {
 }
 
 impl Core {
-    /// Puts skills that an agent knows from the start before its first words. Nothing of them is run.
-    pub(crate) fn know_skills(&mut self, names: &[String]) {
-        let skills = self.shared.extensions.skills();
-        for name in names {
-            let body = skills
-                .get(name)
-                .ok_or_else(|| "there is no such skill".to_owned())
-                .and_then(|skill| {
-                    let body = skill.body().map_err(|problem| problem.to_string())?;
-                    Ok((skill, body))
-                });
-            match body {
-                Ok((skill, body)) => {
-                    let session_id = self.shared.session_id.to_string();
-                    let segments = expand(&body, &skill.values("", &session_id));
-                    let words = lathe_extensions::expand::without_running(&segments);
-                    self.shared.extensions.note_use(&skill.name, &words);
-                    let text =
-                        format!("The skill {name}, which you know from the start:\n\n{words}");
-                    let record = self.records.meta(self.tip, text);
-                    self.append(record);
-                }
-                Err(error) => self.shared.events.notice(
-                    NoticeLevel::Warning,
-                    format!("The agent should know the skill {name}, but {error}."),
-                ),
-            }
-        }
-    }
-
     /// A person's `/name`, as words for the model: they are put after the prompt. Gives them where the
     /// prompt was a command.
     pub(crate) async fn expand_command(&mut self, text: &str, turn: &Turn) -> Option<String> {
