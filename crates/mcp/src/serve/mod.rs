@@ -1,5 +1,5 @@
 //! Being a server: the protocol side. What is served is handed in ([`Served`]); here it is put on the wire, in
-//! both eras of the protocol, over standard input and output ([`stdio`]) or HTTP ([`http`]).
+//! both eras of the protocol, over standard input and output ([`stdio`]) or HTTP (`http`).
 //!
 //! Over HTTP only this machine's own programs are meant to get in: the name in the `Host` header must be this
 //! machine's, and a page in a browser (which sends an `Origin`) is refused unless it is served from here.
