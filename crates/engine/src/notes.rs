@@ -192,10 +192,11 @@ impl SessionHandle {
         self.shared.notes.enable(on);
     }
 
-    /// The session's notes, if there are any.
+    /// The session's notes, if there are any. They stay when a compaction has used them.
     #[must_use]
     pub fn notes(&self) -> Option<String> {
-        self.shared.notes.current().map(|(text, _)| text)
+        let state = self.shared.notes.state.lock();
+        (!state.text.is_empty()).then(|| state.text.clone())
     }
 
     /// Waits until no update of the notes runs.
