@@ -116,7 +116,7 @@ fn a_refusal_without_json_still_shows_its_status() {
 fn no_answer_at_all_ends_at_the_time_limit() {
     let run = Run::new(Scenario::new().reply(Reply::never_answer().forever()))
         // Long enough for a request to arrive on a machine that is busy with other tests.
-        .variable("API_TIMEOUT_MS", "5000")
+        .variable("API_TIMEOUT_MS", "3000")
         .variable("LATHE_MAX_RETRIES", "1");
     run.fails(&[], &["time"]);
     assert_eq!(run.requests().len(), 2, "tried once more, and not for ever");
