@@ -1,8 +1,8 @@
 //! The MCP servers of a session: started beside everything else, offered to the model as tools, asked on
 //! its behalf, and answered when they ask back.
 //!
-//! [`Mcp::start`] reads the configuration and hands it to one [`Manager`]; nothing waits for a server then.
-//! A turn that begins waits a moment for those that are being connected ([`Mcp::begin_turn`]); one that is
+//! `Mcp::start` reads the configuration and hands it to one [`Manager`]; nothing waits for a server then.
+//! A turn that begins waits a moment for those that are being connected (`Mcp::begin_turn`); one that is
 //! late joins with the next turn, and the model is told. While a turn runs, a connected server may change its
 //! list of tools: that counts from the next request. The tools themselves are those of `lathe_tools`; here is
 //! whoever stands behind them (`caller`), what servers may ask of us (`handlers`, `sampling`, `elicitation`),
