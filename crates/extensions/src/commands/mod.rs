@@ -1,7 +1,7 @@
 //! Commands: what a person types after a slash.
 //!
 //! There are three kinds: *local* ones answer themselves, *dialog* ones open a view and so need a
-//! terminal, and *prompt* ones become words for the model. The first two are the table in [`builtin`];
+//! terminal, and *prompt* ones become words for the model. The first two are the table in `builtin`;
 //! the third are skills, custom commands and servers' prompts. [`CommandRegistry`] puts them together
 //! for whoever lists, completes or runs them; every face uses it, so a command is called the same
 //! everywhere.

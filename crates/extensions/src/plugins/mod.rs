@@ -26,7 +26,7 @@
 //! | [`store`] | what is remembered |
 //! | [`fetch`], [`git`], [`archive`], [`copy`] | getting a folder here without being harmed by it |
 //! | [`manager`], [`install`] | adding, installing, updating, removing |
-//! | [`load`] | what a session gets |
+//! | [`mod@load`] | what a session gets |
 //! | [`validate`] | what an author wants to know |
 //! | [`cli`] | what the commands print |
 //!
