@@ -233,7 +233,8 @@ fn exit_of(error: &OpenError) -> Exit {
     }
 }
 
-/// Makes `--cwd` the working folder, as a real path: sessions are found by it.
+/// Makes `--cwd` the working folder, as a real path: sessions are found by it. What flags name beside it
+/// must be there.
 fn enter_folder(environment: &mut Environment, arguments: &SessionArguments) -> Result<(), String> {
     if let Some(folder) = &arguments.cwd {
         let folder = environment.resolve(&folder.to_string_lossy());
@@ -245,6 +246,9 @@ fn enter_folder(environment: &mut Environment, arguments: &SessionArguments) -> 
     } else if let Ok(real) = std::fs::canonicalize(&environment.cwd) {
         environment.cwd = real;
     }
+    // Whoever names servers wants them: a file that can't be read is no session with fewer tools.
+    lathe_mcp::config::read_flags(&arguments.mcp_config, environment)
+        .map_err(|error| error.to_string())?;
     Ok(())
 }
 
