@@ -5,13 +5,16 @@
 //! in the middle of editing it — keeps its last good content, and that is said.
 
 use crate::document::Document;
-use crate::load::{LoadOptions, Resolved, files, load_with};
+use crate::load::{Layer, LoadOptions, Resolved, files, load_with};
 use crate::paths::Places;
 use crate::reading::{Presence, read};
 use crate::source::{Problem, Severity, Source};
 use crate::write::OwnWrites;
-use notify::{RecommendedWatcher, RecursiveMode};
-use notify_debouncer_full::{DebounceEventResult, Debouncer, RecommendedCache, new_debouncer};
+use notify::event::ModifyKind;
+use notify::{EventKind, RecommendedWatcher, RecursiveMode};
+use notify_debouncer_full::{
+    DebounceEventResult, DebouncedEvent, Debouncer, RecommendedCache, new_debouncer,
+};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
@@ -97,7 +100,8 @@ struct Shared {
 }
 
 impl SettingsWatcher {
-    /// Starts watching. `current` is what was loaded at the start.
+    /// Starts watching. `current` is what was loaded at the start; what changed since then is the
+    /// first change that is reported.
     ///
     /// # Errors
     /// When the system can't watch files.
@@ -118,13 +122,17 @@ impl SettingsWatcher {
         let debouncer = new_debouncer(QUIET, None, move |events: DebounceEventResult| {
             // That something was opened or read says nothing, and our own looking would bring the next
             // look about.
-            if events.is_ok_and(|events| events.iter().all(|event| event.kind.is_access())) {
+            if let Ok(events) = &events
+                && events.iter().all(|event| event.kind.is_access())
+            {
                 return;
             }
             // Which files the events name doesn't matter: links, renames and folders that appear
             // make that unreliable. Looking at the few files there are is cheap.
             if let Some(shared) = weak.upgrade() {
-                shared.lock().look();
+                let mut shared = shared.lock();
+                shared.forget_replaced(&events.unwrap_or_default());
+                shared.look();
             }
         })?;
         {
@@ -173,6 +181,25 @@ impl Shared {
         if let Some(change) = self.state.look() {
             // Nobody listens any more when the session is over.
             let _ = self.changes.send(change);
+        }
+    }
+
+    /// A folder that was removed or renamed is no longer watched, even if there is one of that name
+    /// again by now.
+    fn forget_replaced(&mut self, events: &[DebouncedEvent]) {
+        let replaced = events.iter().filter(|event| {
+            matches!(
+                event.kind,
+                EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_))
+            )
+        });
+        for folder in replaced.flat_map(|event| &event.paths) {
+            if self.watched.remove(folder)
+                && let Some(debouncer) = &mut self.debouncer
+            {
+                // Fails when the system has already dropped it with the folder.
+                let _ = debouncer.unwatch(folder);
+            }
         }
     }
 
@@ -236,19 +263,45 @@ impl WatchState {
             seen: HashMap::new(),
             good: HashMap::new(),
         };
-        state.seen = state
-            .contents()
-            .into_iter()
-            .map(|(_, file, text)| (file, text))
-            .collect();
-        for (file, text) in &state.seen {
-            if let Some(text) = text
-                && Document::parse(text).is_ok()
-            {
-                state.good.insert(file.clone(), text.clone());
-            }
-        }
+        state.remember_loaded();
         state
+    }
+
+    /// Takes as seen what `current` was made from, not what the files hold by now: between loading
+    /// and watching lies the whole opening of a session, and what changes meanwhile is a change.
+    fn remember_loaded(&mut self) {
+        let current = Arc::clone(&self.current);
+        // The same content, if not the same text: comments are gone.
+        let loaded: HashMap<&Path, &Layer> = current
+            .layers
+            .iter()
+            .filter_map(|layer| Some((layer.path.as_deref()?, layer)))
+            .collect();
+        for (file, layer) in &loaded {
+            let text = layer.document.value.to_string();
+            self.good.insert(file.to_path_buf(), text.clone());
+            self.seen.insert(file.to_path_buf(), Some(text));
+        }
+        for (_, file, text) in self.contents() {
+            let document = text.as_deref().map(Document::parse);
+            let same = match (loaded.get(file.as_path()), &document) {
+                (Some(layer), Some(Ok(document))) => layer.document == *document,
+                (Some(_), Some(Err(_))) | (None, Some(Ok(_))) => false,
+                // A pipe of the command line can be read only once.
+                (Some(_), None) => true,
+                (None, Some(Err(_)) | None) => current
+                    .problems
+                    .iter()
+                    .any(|problem| problem.file.as_ref() == Some(&file)),
+            };
+            if !same {
+                continue;
+            }
+            if let (Some(text), Some(Ok(_))) = (&text, &document) {
+                self.good.insert(file.clone(), text.clone());
+            }
+            self.seen.insert(file, text);
+        }
     }
 
     fn contents(&self) -> Vec<(Source, PathBuf, Option<String>)> {

@@ -92,6 +92,8 @@ impl App {
                 self.keymap = *keymap;
                 self.known_files = files;
                 self.apply_settings(&value);
+                // A session that is open already goes by what it read itself.
+                self.settings_touched();
                 self.announce(&value);
                 for problem in problems {
                     self.with_look(|conversation, look| {
@@ -314,6 +316,8 @@ impl App {
         self.with_look(|conversation, look| conversation.take_up(records, look));
         self.session = Some(opened.session);
         self.events = Some(opened.events);
+        // The session read them later than we did.
+        self.settings_touched();
         if let Some(prompt) = self.first_prompt.take() {
             self.submit_text(&prompt, &[]);
         }

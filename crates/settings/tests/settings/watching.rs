@@ -187,3 +187,95 @@ async fn a_warning_is_said_once_and_an_error_each_time() {
         .collect();
     assert_eq!(keys, ["theme"]);
 }
+
+#[tokio::test]
+async fn what_changes_between_loading_and_watching_is_reported() {
+    let machine = Machine::new();
+    let edited = machine.write("home/.lathe/settings.json", r#"{"theme": "a"}"#);
+    let removed = machine.write("home/project/.lathe/settings.json", r#"{"language": "de"}"#);
+    let options = LoadOptions {
+        trust: Trust::Trusted,
+        ..LoadOptions::default()
+    };
+    let resolved = Arc::new(load(&machine.places(), &options));
+    std::fs::write(&edited, r#"{"theme": "b"}"#).unwrap();
+    std::fs::remove_file(&removed).unwrap();
+    let added = machine.write(
+        "home/project/.lathe/settings.local.json",
+        r#"{"model": "opus"}"#,
+    );
+    let (_watcher, mut changes) =
+        SettingsWatcher::start(machine.places(), options, resolved, OwnWrites::default()).unwrap();
+    let change = next(&mut changes).await;
+    assert_eq!(
+        change.files,
+        [
+            (Source::User, edited),
+            (Source::Local, added),
+            (Source::Project, removed)
+        ]
+    );
+    let lines: Vec<String> = change
+        .keys
+        .iter()
+        .map(lathe_settings::watch::KeyChange::summary)
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            "language is no longer set",
+            "model is now \"opus\"",
+            "theme: \"a\" → \"b\""
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_file_that_breaks_before_it_is_watched_keeps_what_was_loaded() {
+    let machine = Machine::new();
+    let file = machine.write(
+        "home/.lathe/settings.json",
+        r#"{"permissions": {"deny": ["Bash"]}} // a remark"#,
+    );
+    let options = LoadOptions::default();
+    let resolved = Arc::new(load(&machine.places(), &options));
+    std::fs::write(&file, "{").unwrap();
+    let (_watcher, mut changes) =
+        SettingsWatcher::start(machine.places(), options, resolved, OwnWrites::default()).unwrap();
+    let change = next(&mut changes).await;
+    assert_eq!(change.keys, []);
+    assert_eq!(change.resolved.rules().len(), 1, "the denial still holds");
+    assert!(
+        change.problems[0]
+            .to_string()
+            .contains("last good content still counts")
+    );
+}
+
+#[tokio::test]
+async fn files_that_stay_as_they_were_loaded_are_no_change() {
+    let machine = Machine::new();
+    machine.write(
+        "home/.lathe/settings.json",
+        "{\"theme\": \"a\", // a remark\n}",
+    );
+    machine.write("home/project/.lathe/settings.local.json", "{ broken");
+    let (watcher, mut changes) = start(&machine, &OwnWrites::default());
+    // The first look is over when the watcher has started.
+    assert!(changes.try_recv().is_err());
+    assert_eq!(watcher.current().settings.theme.as_deref(), Some("a"));
+}
+
+#[tokio::test]
+async fn a_folder_that_is_replaced_is_watched_again() {
+    let machine = Machine::new();
+    let file = machine.write("home/.lathe/settings.json", r#"{"theme": "a"}"#);
+    let (_watcher, mut changes) = start(&machine, &OwnWrites::default());
+    std::fs::remove_dir_all(machine.path("home/.lathe")).unwrap();
+    machine.write("home/.lathe/settings.json", r#"{"theme": "b"}"#);
+    // That the file was gone for a moment may be seen or not.
+    while next(&mut changes).await.resolved.settings.theme.as_deref() != Some("b") {}
+    std::fs::write(&file, r#"{"theme": "c"}"#).unwrap();
+    let change = next(&mut changes).await;
+    assert_eq!(change.resolved.settings.theme.as_deref(), Some("c"));
+}

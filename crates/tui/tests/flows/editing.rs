@@ -464,3 +464,16 @@ fn a_changed_theme_is_seen_at_once() {
     .unwrap();
     terminal.wait_for_bytes("38;2;7;8;9");
 }
+
+#[test]
+fn a_changed_setting_of_the_terminal_counts_at_once() {
+    let stage = Stage::replies([]);
+    let terminal = stage.open();
+    terminal.wait_for("claude");
+    std::fs::write(
+        stage.home.config().join("settings.json"),
+        json!({"editorMode": "vim"}).to_string(),
+    )
+    .unwrap();
+    terminal.wait_for("INSERT");
+}
