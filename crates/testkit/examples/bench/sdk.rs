@@ -145,7 +145,8 @@ pub(crate) fn rows() {
         ),
     );
 
-    let mut session = Session::start(&TestHome::with_server(&quiet), &[]);
+    let home = TestHome::with_server(&quiet);
+    let mut session = Session::start(&home, &[]);
     session.initialize();
     let mut sizes = Vec::new();
     for turn in 1..=500 {
