@@ -208,16 +208,15 @@ pub(crate) fn plugins(patient: &Patient<'_>, notes: &mut Notes<'_>) {
         }
         Err(error) => notes.error(error.to_string(), "repair or remove that file"),
     }
-    let servers = loaded.lsp_servers();
-    if !servers.is_empty() {
-        let names: Vec<&str> = servers.keys().map(String::as_str).collect();
-        notes.note(
-            format!(
-                "language servers of plugins are known and not started by this version: {}",
-                names.join(", ")
-            ),
-            "nothing; they start with a version that has language servers",
-        );
+    for (name, server) in loaded.lsp_servers() {
+        let command = server.get("command").and_then(serde_json::Value::as_str);
+        let command = command.unwrap_or_default();
+        if super::machine::program_of(command, &patient.environment).is_none() {
+            notes.warning(
+                format!("the language server {name} can't start: there is no program {command}"),
+                "install it, or switch the plugin off with `lathe plugin disable`",
+            );
+        }
     }
 }
 

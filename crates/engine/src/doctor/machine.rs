@@ -4,6 +4,7 @@ use super::{Notes, Patient};
 use lathe_model::AnthropicConfig;
 use lathe_session::SessionStore;
 use lathe_session::store::Scope;
+use lathe_settings::Environment;
 use lathe_settings::environment::{VARIABLES, find};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -60,10 +61,7 @@ pub(crate) fn installation(patient: &Patient<'_>, notes: &mut Notes<'_>) {
 }
 
 fn on_path(patient: &Patient<'_>, program: &Path, notes: &mut Notes<'_>) {
-    let path = patient.environment.variable("PATH").unwrap_or_default();
-    let found = std::env::split_paths(path)
-        .map(|folder| folder.join("lathe"))
-        .find(|candidate| candidate.is_file());
+    let found = program_of("lathe", &patient.environment);
     let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
     match found {
         Some(found) if real(&found) == real(program) => {
@@ -81,6 +79,17 @@ fn on_path(patient: &Patient<'_>, program: &Path, notes: &mut Notes<'_>) {
             format!("add {} to it", parent(program)),
         ),
     }
+}
+
+/// The file that a command would start, if there is one.
+pub(crate) fn program_of(command: &str, environment: &Environment) -> Option<PathBuf> {
+    if command.contains('/') {
+        return Some(environment.resolve(command)).filter(|file| file.is_file());
+    }
+    let path = environment.variable("PATH").unwrap_or_default();
+    std::env::split_paths(path)
+        .map(|folder| folder.join(command))
+        .find(|candidate| candidate.is_file())
 }
 
 fn parent(path: &Path) -> String {

@@ -495,7 +495,7 @@ impl Reader<'_> {
                 let field = format!("lspServers.{}", plain(&name, 60));
                 let mut refuse =
                     |message: String| self.problems.push(Problem::field(&file, &field, message));
-                let Value::Object(server) = expand(server, plugin) else {
+                let Value::Object(mut server) = expand(server, plugin) else {
                     refuse("must be an object".to_owned());
                     continue;
                 };
@@ -519,6 +519,7 @@ impl Reader<'_> {
                     );
                     continue;
                 }
+                with_root(&mut server, plugin);
                 servers.insert(name, Value::Object(server));
             }
         }

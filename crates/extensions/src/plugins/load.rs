@@ -132,19 +132,24 @@ impl LoadedPlugins {
             .collect()
     }
 
-    /// Language servers, named `plugin:<plugin>:<server>`.
+    /// Language servers, named `plugin:<plugin>:<server>`, in the order of the plugins and ready to
+    /// start: the plugins' variables are filled in, and the process is told where its plugin lies.
+    /// A server that two plugins bring alike (the same command with the same arguments for the same
+    /// files) is there once, as the first one's. A plugin that nobody has confirmed brings none.
     #[must_use]
-    pub fn lsp_servers(&self) -> BTreeMap<String, Value> {
-        self.plugins
-            .iter()
-            .filter(|plugin| plugin.contribution.trusted)
-            .flat_map(|plugin| {
-                let servers = plugin.contribution.lsp_servers.iter();
-                servers.map(|(name, server)| {
-                    (format!("plugin:{}:{name}", plugin.id.name), server.clone())
-                })
-            })
-            .collect()
+    pub fn lsp_servers(&self) -> Vec<(String, Value)> {
+        let mut servers: Vec<(String, Value)> = Vec::new();
+        for plugin in &self.plugins {
+            if !plugin.contribution.trusted {
+                continue;
+            }
+            for (name, server) in &plugin.contribution.lsp_servers {
+                if !servers.iter().any(|(_, other)| same_server(other, server)) {
+                    servers.push((format!("plugin:{}:{name}", plugin.id.name), server.clone()));
+                }
+            }
+        }
+        servers
     }
 
     /// What a plugin presets for a setting that nobody has set; the first plugin's word counts.
@@ -570,4 +575,11 @@ fn inline_name(folder: &Path) -> Result<String, String> {
         ));
     }
     Ok(manifest.name)
+}
+
+/// Whether two language servers would do the same work.
+fn same_server(one: &Value, other: &Value) -> bool {
+    ["command", "args", "extensionToLanguage", "settings"]
+        .into_iter()
+        .all(|key| one.get(key) == other.get(key))
 }

@@ -105,11 +105,32 @@ fn language_servers_are_kept_under_the_plugin_s_name() {
         "work/go/.lsp.json",
         &json!({"gopls": {"command": "gopls", "extensionToLanguage": {".go": "go"}}}),
     );
-    let loaded = home.load_with(&[home.root().join("work/go")]);
-    assert_eq!(
-        loaded.lsp_servers().keys().collect::<Vec<_>>(),
-        ["plugin:go:gopls"]
+    home.write_json(
+        "work/alike/.lsp.json",
+        &json!({
+            "mine": {"command": "gopls", "extensionToLanguage": {".go": "go"}},
+            "own": {
+                "command": "${CLAUDE_PLUGIN_ROOT}/server",
+                "args": ["--log", "${LATHE_PLUGIN_ROOT}/log"],
+                "extensionToLanguage": {".own": "own"},
+                "env": {"MODE": "quiet"},
+            },
+        }),
     );
+    let folders = ["work/go", "work/alike"].map(|path| home.root().join(path));
+    let servers = home.load_with(&folders).lsp_servers();
+    let names: Vec<&str> = servers.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(
+        names,
+        ["plugin:go:gopls", "plugin:alike:own"],
+        "the second plugin's gopls is the first's"
+    );
+    let root = home.root().join("work/alike").display().to_string();
+    let own = &servers[1].1;
+    assert_eq!(own["command"], format!("{root}/server"));
+    assert_eq!(own["args"][1], format!("{root}/log"));
+    assert_eq!(own["env"]["MODE"], "quiet");
+    assert_eq!(own["env"]["CLAUDE_PLUGIN_ROOT"], root);
 }
 
 #[test]
