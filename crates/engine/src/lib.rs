@@ -30,6 +30,7 @@ pub mod extraction;
 mod face;
 mod guard;
 pub mod hands;
+mod helpers;
 mod hook_points;
 pub mod ledger;
 mod live;

@@ -54,13 +54,16 @@ pub(crate) fn key_helper(
     environment: &Environment,
 ) -> lathe_model::KeyHelper {
     let cwd = places.environment.cwd.clone();
+    let project = places.project.clone();
     let variables = environment.variables.clone();
     Arc::new(move |_refresh| {
         let (command, cwd, variables) = (command.clone(), cwd.clone(), variables.clone());
+        let project = project.clone();
         Box::pin(async move {
             let context = lathe_hooks::helper::HelperContext {
                 cwd: &cwd,
                 environment: variables,
+                project: Some(&project),
                 limit: std::time::Duration::from_secs(30),
                 cancel: tokio_util::sync::CancellationToken::new(),
             };

@@ -63,6 +63,8 @@ pub struct HelperContext<'a> {
     pub cwd: &'a Path,
     /// Variables beside the ones that this process has.
     pub environment: BTreeMap<String, String>,
+    /// The project's folder, which the command finds as `LATHE_PROJECT_DIR` and `CLAUDE_PROJECT_DIR`.
+    pub project: Option<&'a Path>,
     /// After how long it is stopped.
     pub limit: Duration,
     /// Ends it early.
@@ -80,13 +82,19 @@ pub async fn run_helper(
 ) -> Result<String, HelperError> {
     let (_hold, deadline) = watch::channel(Instant::now() + context.limit);
     let command = command.to_owned();
+    let mut environment = context.environment;
+    if let Some(project) = context.project {
+        for name in ["LATHE_PROJECT_DIR", "CLAUDE_PROJECT_DIR"] {
+            environment.insert(name.to_owned(), project.to_string_lossy().into_owned());
+        }
+    }
     let job = Job {
         program: Program::Shell {
             line: command.clone(),
             shell: None,
         },
         cwd: context.cwd.to_path_buf(),
-        environment: context.environment,
+        environment,
         stdin: stdin.as_bytes().to_vec(),
         deadline,
         cancel: context.cancel,

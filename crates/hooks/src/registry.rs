@@ -331,7 +331,8 @@ impl HookRegistry {
     }
 
     /// The variables that settings ask for.
-    pub(crate) fn settings_environment(&self) -> BTreeMap<String, String> {
+    #[must_use]
+    pub fn settings_environment(&self) -> BTreeMap<String, String> {
         self.state.read().environment.clone()
     }
 

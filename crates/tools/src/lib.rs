@@ -32,6 +32,7 @@ pub mod monitor;
 pub mod multi_edit;
 pub mod notebook_edit;
 pub mod plan_mode;
+pub mod project_files;
 pub mod read;
 pub mod registry;
 pub mod replacement;
@@ -56,5 +57,6 @@ mod text_window;
 mod walk;
 
 pub use context::{CallContext, ToolContext};
+pub use project_files::project_files;
 pub use registry::{ToolDefinition, ToolRegistry};
 pub use tool::{CallTraits, DynTool, InterruptBehavior, PreparedCall, Tool, ToolError, ToolOutput};

@@ -142,6 +142,10 @@ pub(crate) struct App {
     pub(crate) completion_closed: bool,
     pub(crate) files: Option<FileIndex>,
     pub(crate) indexing: bool,
+    /// The search by the person's own command that runs; the next key ends it.
+    pub(crate) suggesting: tokio_util::sync::CancellationToken,
+    /// That command failed, which was said: files are found without it.
+    pub(crate) suggestions_broken: bool,
     pub(crate) dialog: Option<Dialog>,
     /// What the person was looking at when a question came up.
     pub(crate) dialog_below: Option<Dialog>,
@@ -250,6 +254,8 @@ impl App {
             completion_closed: false,
             files: None,
             indexing: false,
+            suggesting: tokio_util::sync::CancellationToken::new(),
+            suggestions_broken: false,
             dialog: None,
             dialog_below: None,
             questions: VecDeque::new(),

@@ -2,6 +2,9 @@
 
 use crate::app::App;
 use crate::completion::{self, Completion, Offer, Wanted};
+use crate::jobs::Found;
+use lathe_hooks::HelperError;
+use tokio_util::sync::CancellationToken;
 
 impl App {
     pub(crate) fn update_completion(&mut self) {
@@ -37,24 +40,68 @@ impl App {
                 }
             }
             Wanted::File(query) => {
-                if let Some(files) = &self.files {
-                    self.jobs.find_files(files.clone(), query.clone());
-                } else if !self.indexing {
-                    self.indexing = true;
-                    let respect = self
-                        .session
-                        .as_ref()
-                        .and_then(|session| {
-                            session
-                                .settings()
-                                .get("respectGitignore")
-                                .and_then(serde_json::Value::as_bool)
-                        })
-                        .unwrap_or(true);
-                    self.jobs.index(&self.places.environment.cwd, respect);
+                self.suggesting.cancel();
+                if !self.ask_for_files(query) {
+                    self.look_for_files(query.clone());
                 }
             }
         }
+    }
+
+    /// Finds files by the project's index, which is made when it is first wanted.
+    fn look_for_files(&mut self, query: String) {
+        if let Some(files) = &self.files {
+            self.jobs.find_files(files.clone(), query);
+        } else if !self.indexing {
+            self.indexing = true;
+            let respect = self
+                .session
+                .as_ref()
+                .and_then(|session| {
+                    session
+                        .settings()
+                        .get("respectGitignore")
+                        .and_then(serde_json::Value::as_bool)
+                })
+                .unwrap_or(true);
+            self.jobs.index(&self.places.environment.cwd, respect);
+        }
+    }
+
+    /// Lets the command that settings name find files. Returns whether there is one that works.
+    fn ask_for_files(&mut self, query: &str) -> bool {
+        if self.suggestions_broken {
+            return false;
+        }
+        let cancel = CancellationToken::new();
+        let Some(session) = &self.session else {
+            return false;
+        };
+        let Some(answer) = session.suggested_files(query, cancel.clone()) else {
+            return false;
+        };
+        self.suggesting = cancel;
+        let query = query.to_owned();
+        self.jobs.task(async move {
+            match answer.await {
+                Ok(matches) => Some(Found::FileMatches { query, matches }),
+                // The person typed on.
+                Err(HelperError::Cancelled { .. }) => None,
+                Err(error) => Some(Found::NoSuggestion(error.to_string())),
+            }
+        });
+        true
+    }
+
+    /// The person's own command gave no answer: it is said once, and files are found without it.
+    pub(crate) fn suggestions_failed(&mut self, error: &str) {
+        if !self.suggestions_broken {
+            self.suggestions_broken = true;
+            self.warn(format!(
+                "fileSuggestion: {error}. Until the settings change, @ completes without it."
+            ));
+        }
+        self.update_completion();
     }
 
     /// The session's own commands that fit a word: those that begin with it first.

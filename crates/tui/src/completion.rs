@@ -3,7 +3,6 @@
 use crate::markdown::Look;
 use crate::style::{Line, Style};
 use crate::text::{truncate, truncate_line, width};
-use std::path::Path;
 use std::sync::Arc;
 
 /// What is being completed.
@@ -119,40 +118,6 @@ impl Completion {
 /// The files of a project.
 pub(crate) type FileIndex = Arc<Vec<String>>;
 
-/// The most files that are offered.
-const INDEX_LIMIT: usize = 500_000;
-
-/// Lists the files of a folder, folders with a slash at their end. What git ignores is left out.
-pub(crate) fn index(folder: &Path, respect_gitignore: bool) -> Vec<String> {
-    let mut files = Vec::new();
-    let walk = ignore::WalkBuilder::new(folder)
-        .hidden(false)
-        .git_ignore(respect_gitignore)
-        .git_exclude(respect_gitignore)
-        .git_global(respect_gitignore)
-        .require_git(false)
-        .filter_entry(|entry| entry.file_name() != ".git")
-        .build();
-    for entry in walk.flatten() {
-        let Ok(relative) = entry.path().strip_prefix(folder) else {
-            continue;
-        };
-        let Some(text) = relative.to_str().filter(|text| !text.is_empty()) else {
-            continue;
-        };
-        let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
-        files.push(if is_folder {
-            format!("{text}/")
-        } else {
-            text.to_owned()
-        });
-        if files.len() >= INDEX_LIMIT {
-            break;
-        }
-    }
-    files
-}
-
 /// The files that fit a query, best first.
 pub(crate) fn find_files(index: &[String], query: &str, limit: usize) -> Vec<String> {
     if query.is_empty() {
@@ -189,23 +154,11 @@ mod tests {
     }
 
     #[test]
-    fn the_index_knows_what_git_ignores() {
-        let folder = tempfile::tempdir().unwrap();
-        for file in ["src/main.rs", "target/x", ".github/ci.yml", ".git/HEAD"] {
-            let path = folder.path().join(file);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, "").unwrap();
-        }
-        std::fs::write(folder.path().join(".gitignore"), "target\n").unwrap();
-        let files = index(folder.path(), true);
-        assert!(files.contains(&"src/main.rs".to_owned()) && files.contains(&"src/".to_owned()));
-        assert!(files.contains(&".github/ci.yml".to_owned()));
-        assert!(
-            !files
-                .iter()
-                .any(|file| file.starts_with("target") || file.starts_with(".git/"))
-        );
-        assert!(index(folder.path(), false).contains(&"target/x".to_owned()));
+    fn an_empty_word_offers_what_is_at_the_top() {
+        let files: Vec<String> = ["src/", "src/main.rs", "README.md"]
+            .map(str::to_owned)
+            .into();
+        assert_eq!(find_files(&files, "", 5), ["README.md", "src/"]);
         assert_eq!(find_files(&files, "mai", 5), ["src/main.rs"]);
     }
 }

@@ -32,6 +32,8 @@ pub(crate) enum Found {
         query: String,
         matches: Vec<String>,
     },
+    /// The person's own command for files gave no answer.
+    NoSuggestion(String),
     Branch(Option<String>),
     Suggestion {
         question: u64,
@@ -166,7 +168,7 @@ impl Jobs {
         let folder = folder.to_owned();
         self.blocking(move || {
             Some(Found::Files(
-                completion::index(&folder, respect_gitignore).into(),
+                lathe_tools::project_files(&folder, respect_gitignore).into(),
             ))
         });
     }

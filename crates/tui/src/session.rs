@@ -124,6 +124,7 @@ impl App {
                 self.update_completion();
             }
             Found::FileMatches { query, matches } => self.file_matches(&query, matches),
+            Found::NoSuggestion(error) => self.suggestions_failed(&error),
             Found::Branch(branch) => self.branch = branch,
             Found::Suggestion { question, text } => self.suggestion.answered(question, text),
             Found::Watching(watching) => self.watching = Some(*watching),
@@ -195,6 +196,7 @@ impl App {
     /// Makes settings count that the terminal goes by.
     pub(crate) fn apply_settings(&mut self, value: &Value) {
         self.applied_settings = Some(crate::watching::concerned(value));
+        self.suggestions_broken = false;
         let text = |key: &str| value.get(key).and_then(Value::as_str);
         let switch = |key: &str| value.get(key).and_then(Value::as_bool);
         let name = text("theme").unwrap_or("auto");
@@ -359,11 +361,7 @@ impl App {
     }
 
     fn status_command(&self) -> Option<String> {
-        let settings = self.session.as_ref()?.settings();
-        let line = settings.get("statusLine")?;
-        line.get("command")
-            .and_then(Value::as_str)
-            .map(str::to_owned)
+        self.session.as_ref()?.helper_command("statusLine")
     }
 
     pub(crate) fn start_status_line(&mut self) {
@@ -371,10 +369,10 @@ impl App {
             return;
         };
         let usage = session.context_usage();
-        let cost = self
-            .last_result
-            .as_ref()
-            .map_or(0.0, |result| result.total_cost_usd);
+        let totals = session.totals();
+        let cost: f64 = totals.models.values().map(|usage| usage.cost_usd).sum();
+        let used = usage.used();
+        let percentage = used.saturating_mul(100) / usage.window.max(1);
         let input = serde_json::json!({
             "hook_event_name": "Status",
             "session_id": session.session_id().to_string(),
@@ -384,23 +382,26 @@ impl App {
             "workspace": {"current_dir": session.working_folder(), "project_dir": self.places.project},
             "version": env!("CARGO_PKG_VERSION"),
             "permission_mode": self.mode.name(),
-            "cost": {"total_cost_usd": cost},
+            "output_style": {"name": session.output_styles().1},
+            "cost": {
+                "total_cost_usd": cost,
+                "total_api_duration_ms": totals.api_duration_ms,
+                "total_lines_added": totals.lines_added,
+                "total_lines_removed": totals.lines_removed,
+            },
             "context_window": {
                 "context_window_size": usage.window,
-                "used": usage.system + usage.tools + usage.messages,
+                "used": used,
+                "used_percentage": percentage.min(100),
+                "remaining_percentage": 100_u64.saturating_sub(percentage),
             },
+            "exceeds_200k_tokens": used > 200_000,
             "git_branch": self.branch,
         });
-        let cwd = self.places.environment.cwd.clone();
-        let environment = self.places.environment.variables.clone();
+        let cancel = tokio_util::sync::CancellationToken::new();
+        let answer = session.run_helper(command, &input, Duration::from_secs(2), cancel);
         self.jobs.task(async move {
-            let context = lathe_hooks::helper::HelperContext {
-                cwd: &cwd,
-                environment,
-                limit: Duration::from_secs(2),
-                cancel: tokio_util::sync::CancellationToken::new(),
-            };
-            let answer = lathe_hooks::run_helper(&command, &input.to_string(), context).await;
+            let answer = answer.await;
             Some(Found::StatusLine(
                 answer.map_err(|error| format!("status line: {error}")),
             ))

@@ -196,12 +196,7 @@ impl Desk {
                     .await
             }
             "file_suggestions" => {
-                let query = request.needed("query")?.to_owned();
-                let (folder, settings) = (session.working_folder(), session.settings());
-                let found = tokio::task::spawn_blocking(move || {
-                    files::suggestions(&folder, &query, &settings)
-                });
-                let found = found.await.map_err(|error| error.to_string())?;
+                let found = files::suggestions(session, request.needed("query")?).await?;
                 Ok(json!({"suggestions": found}))
             }
             "get_session_cost" => {

@@ -12,6 +12,7 @@ fn context<'a>(folder: &'a std::path::Path, limit: Duration) -> HelperContext<'a
     HelperContext {
         cwd: folder,
         environment: BTreeMap::from([("NAME".to_owned(), "value".to_owned())]),
+        project: Some(folder),
         limit,
         cancel: CancellationToken::new(),
     }
@@ -23,7 +24,7 @@ async fn a_helper_gets_its_input_and_its_output_counts() {
     std::fs::create_dir_all(&folder).unwrap();
     let limit = Duration::from_secs(30);
     let said = within(run_helper(
-        "cat; echo \" $NAME\"; echo noise >&2",
+        "cat; [ \"$LATHE_PROJECT_DIR\" = \"$PWD\" ] && echo \" $NAME\"; echo noise >&2",
         "given",
         context(&folder, limit),
     ))

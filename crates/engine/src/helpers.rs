@@ -1,0 +1,76 @@
+//! The commands that settings name and that answer something for a face: `statusLine` and
+//! `fileSuggestion`. Both run as hooks do ([`lathe_hooks::helper`]): in their own group, with a
+//! limit, with the session's environment. (`apiKeyHelper` runs the same way, before there is a
+//! session.)
+
+use crate::session::SessionHandle;
+use lathe_hooks::helper::{HelperContext, HelperError, run_helper};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// How long a person who typed `@` may have to wait for the project's own command.
+const SUGGESTION_LIMIT: Duration = Duration::from_secs(5);
+/// The most paths of one answer.
+const MOST_SUGGESTIONS: usize = 15;
+
+impl SessionHandle {
+    /// The command that a setting names.
+    #[must_use]
+    pub fn helper_command(&self, setting: &str) -> Option<String> {
+        let settings = self.shared.settings.read();
+        let command = settings.get(setting)?.get("command")?.as_str()?;
+        Some(command.to_owned())
+    }
+
+    /// Runs a command that settings name, and gives what it printed; fails when it can't be started,
+    /// fails, takes too long or is cancelled.
+    pub fn run_helper(
+        &self,
+        command: String,
+        stdin: &Value,
+        limit: Duration,
+        cancel: CancellationToken,
+    ) -> impl Future<Output = Result<String, HelperError>> + Send + use<> {
+        let folder = self.working_folder();
+        let project = self.shared.hooks.project.clone();
+        let environment = self.shared.hooks.registry.settings_environment();
+        let stdin = stdin.to_string();
+        async move {
+            let context = HelperContext {
+                cwd: &folder,
+                environment,
+                project: Some(&project),
+                limit,
+                cancel,
+            };
+            run_helper(&command, &stdin, context).await
+        }
+    }
+
+    /// What the `fileSuggestion` command finds for a word after `@`: it gets `{"query": …}` and prints
+    /// a path a line. `None` if settings name no such command.
+    pub fn suggested_files(
+        &self,
+        query: &str,
+        cancel: CancellationToken,
+    ) -> Option<impl Future<Output = Result<Vec<String>, HelperError>> + Send + use<>> {
+        let command = self.helper_command("fileSuggestion")?;
+        let input = json!({
+            "query": query,
+            "session_id": self.session_id().to_string(),
+            "cwd": self.working_folder(),
+        });
+        let answer = self.run_helper(command, &input, SUGGESTION_LIMIT, cancel);
+        Some(async move { answer.await.map(|text| paths(&text)) })
+    }
+}
+
+fn paths(text: &str) -> Vec<String> {
+    text.lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .take(MOST_SUGGESTIONS)
+        .map(str::to_owned)
+        .collect()
+}
