@@ -342,3 +342,50 @@ fn print_mode_gives_structured_output_too() {
     assert_eq!(result["structured_output"], json!({"n": 4}));
     server.finish();
 }
+
+#[test]
+fn the_command_for_file_suggestions_runs_as_helpers_do() {
+    let server = server([]);
+    let home = TestHome::with_server(&server);
+    home.write("docs/x.md", "");
+    let command = r#"cat > asked.json; test "$CLAUDE_PROJECT_DIR" = "$PWD" && printf 'docs\n\nsrc/main.rs\n'"#;
+    let own = json!({"fileSuggestion": {"type": "command", "command": command}}).to_string();
+    let mut host = StreamJson::start(&home, ["--settings", &own]);
+    let mut ask = |request: Value| host.control(&request);
+    let found = success(&ask(json!({"subtype": "file_suggestions", "query": "@ma"}))).clone();
+    assert_eq!(
+        found["suggestions"],
+        json!([
+            {"path": "docs", "displayText": "docs", "isDirectory": true},
+            {"path": "src/main.rs", "displayText": "src/main.rs", "isDirectory": false},
+        ])
+    );
+    let asked = std::fs::read_to_string(home.project().join("asked.json")).unwrap();
+    let asked: Value = serde_json::from_str(&asked).unwrap();
+    assert_eq!(asked["query"], "ma");
+
+    let broken =
+        json!({"fileSuggestion": {"type": "command", "command": "echo 'no index' >&2; exit 4"}});
+    success(&ask(
+        json!({"subtype": "apply_flag_settings", "settings": broken}),
+    ));
+    let refused = ask(json!({"subtype": "file_suggestions", "query": "x"})).to_string();
+    assert!(
+        refused.contains("exit code 4") && refused.contains("no index"),
+        "{refused}"
+    );
+    // One that never ends is stopped, with all that it started.
+    let hangs = json!({"fileSuggestion": {"type": "command", "command": "sleep 1000 & echo $! > child; wait"}});
+    success(&ask(
+        json!({"subtype": "apply_flag_settings", "settings": hangs}),
+    ));
+    let refused = ask(json!({"subtype": "file_suggestions", "query": "x"})).to_string();
+    assert!(refused.contains("took longer than"), "{refused}");
+    let child = std::fs::read_to_string(home.project().join("child")).unwrap();
+    let child = format!("/proc/{}/stat", child.trim());
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while std::fs::read_to_string(&child).is_ok_and(|stat| !stat.contains(") Z ")) {
+        assert!(std::time::Instant::now() < deadline, "the child lives on");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}

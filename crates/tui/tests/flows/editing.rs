@@ -217,6 +217,30 @@ fn files_are_completed_and_sent_by_name() {
 }
 
 #[test]
+fn the_persons_own_command_finds_files_and_when_it_fails_the_index_does() {
+    let stage = Stage::replies([]);
+    stage.home.write("src/engine_room.rs", "x");
+    let command = "read -r line; case $line in *broken*) echo 'no index here' >&2; exit 7;; *) echo found/by/command.rs;; esac";
+    std::fs::write(
+        stage.home.config().join("settings.json"),
+        json!({"fileSuggestion": {"type": "command", "command": command}}).to_string(),
+    )
+    .unwrap();
+    let terminal = stage.open();
+    // Before the session is open its settings are not known.
+    terminal.wait_for("claude");
+    terminal.send("@x");
+    terminal.wait_for("found/by/command.rs");
+    terminal.send("\t");
+    terminal.wait_for("❯ @found/by/command.rs");
+    terminal.send("@broken");
+    terminal.wait_for("no index here");
+    terminal.wait_for("fileSuggestion");
+    terminal.send("\x15@engroom");
+    terminal.wait_for("src/engine_room.rs");
+}
+
+#[test]
 fn a_hundred_thousand_files_are_no_hindrance() {
     let stage = Stage::replies([]);
     // In memory where that is possible: it is not the disk that is tested.

@@ -346,6 +346,9 @@ fn the_users_own_status_line_is_shown() {
     let input: serde_json::Value =
         serde_json::from_str(&stage.home.read("status-input.json")).unwrap();
     assert!(input["model"]["id"].as_str().unwrap().contains("claude"));
+    assert_eq!(input["output_style"]["name"], "default");
+    assert!(input["context_window"]["used_percentage"].is_u64());
+    assert_eq!(input["cost"]["total_cost_usd"], 0.0);
 }
 
 #[test]
