@@ -264,6 +264,13 @@ impl SessionHandle {
         self.shared.totals.lock().clone()
     }
 
+    /// The dollars that count for the budget of this run: not those that a resumed session spent before.
+    #[must_use]
+    pub fn spent_in_run_usd(&self) -> f64 {
+        let spent = self.shared.totals.lock().cost_usd();
+        self.shared.seed.limits.spent_in_run(spent)
+    }
+
     /// The rules that count: text, what they do, and where they come from.
     #[must_use]
     pub fn rules(&self) -> Vec<(String, Behavior, RuleSource)> {

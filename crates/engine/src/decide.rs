@@ -45,8 +45,11 @@ pub enum OutputCap {
 pub struct Limits {
     /// Model calls of one turn.
     pub max_turns: Option<u32>,
-    /// Dollars of the session.
+    /// Dollars of this run.
     pub max_budget_usd: Option<f64>,
+    /// Dollars that the session's totals hold and that don't count: a resumed session spent them before
+    /// this run. Negative where this run spent some in a session that was cleared.
+    pub spent_before_usd: f64,
     /// Tokens of the session, input and output, cached or not.
     pub max_tokens: Option<u64>,
     /// Whether the conversation may be compacted when it doesn't fit.
@@ -201,15 +204,30 @@ pub fn gate(state: &LoopState, limits: &Limits, spent_usd: f64) -> Option<Done> 
             format!("Reached maximum number of turns ({max_turns})"),
         ));
     }
+    let spent_now = limits.spent_in_run(spent_usd);
     if let Some(budget) = limits.max_budget_usd
-        && spent_usd >= budget
+        && spent_now >= budget
     {
         return Some(Done::ended(
             TerminalReason::BudgetExhausted,
-            format!("Reached maximum budget (${budget}); spent ${spent_usd:.4}"),
+            format!("Reached maximum budget (${budget}); spent ${spent_now:.4}"),
         ));
     }
     None
+}
+
+impl Limits {
+    /// What of a session's dollars this run spent.
+    #[must_use]
+    pub fn spent_in_run(&self, session_usd: f64) -> f64 {
+        (session_usd - self.spent_before_usd).max(0.0)
+    }
+
+    /// How far the session's own dollars may go in this run.
+    #[must_use]
+    pub fn max_session_usd(&self) -> Option<f64> {
+        Some(self.max_budget_usd? + self.spent_before_usd)
+    }
 }
 
 /// What happens after a step.
@@ -384,6 +402,7 @@ mod tests {
     const LIMITS: Limits = Limits {
         max_turns: None,
         max_budget_usd: None,
+        spent_before_usd: 0.0,
         max_tokens: None,
         auto_compact: true,
         fixed_output_cap: false,
@@ -543,6 +562,19 @@ mod tests {
                 ..
             })
         ));
+        // What a resumed session spent before is not this run's; what a cleared one spent is.
+        let resumed = Limits {
+            spent_before_usd: 5.0,
+            ..limits
+        };
+        assert_eq!(gate(&state, &resumed, 5.9), None);
+        assert!(gate(&state, &resumed, 6.0).is_some());
+        assert_eq!(resumed.max_session_usd(), Some(6.0));
+        let cleared = Limits {
+            spent_before_usd: -0.75,
+            ..limits
+        };
+        assert!(gate(&state, &cleared, 0.25).is_some());
     }
 
     #[test]

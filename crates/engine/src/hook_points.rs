@@ -33,6 +33,8 @@ pub(crate) struct HookPoints {
     pub(crate) events: EventSink,
     pub(crate) environment_file: Option<PathBuf>,
     pub(crate) agent: Option<(AgentId, String)>,
+    /// Files that hooks want to hear of.
+    pub(crate) watched: crate::watched_files::WatchedFiles,
 }
 
 /// A hook's word on a call.
@@ -92,6 +94,8 @@ pub(crate) struct StartVerdict {
     pub(crate) context: Vec<String>,
     pub(crate) initial_user_message: Option<String>,
     pub(crate) session_title: Option<String>,
+    /// Whether hooks put skills or commands in place that are to be found at once.
+    pub(crate) reload_skills: bool,
 }
 
 impl HookPoints {
@@ -412,13 +416,14 @@ impl HookPoints {
                 &CancellationToken::new(),
             )
             .await;
-        if outcome.is_some() {
+        if let Some(outcome) = outcome {
             self.take_exports().await;
+            self.take_watch_list(&outcome.extra);
         }
     }
 
     /// Gives later shell commands the variables that hooks wrote to the environment file.
-    async fn take_exports(&self) {
+    pub(crate) async fn take_exports(&self) {
         let Some(file) = &self.environment_file else {
             return;
         };
@@ -451,7 +456,9 @@ impl HookPoints {
             return StartVerdict::default();
         };
         self.take_exports().await;
+        self.take_watch_list(&outcome.extra);
         StartVerdict {
+            reload_skills: outcome.extra.get("reloadSkills") == Some(&Value::Bool(true)),
             context: outcome.additional_context,
             initial_user_message: outcome.initial_user_message,
             session_title: outcome.session_title,

@@ -59,6 +59,7 @@ mod step;
 mod tool_search;
 mod turn;
 mod undo;
+mod watched_files;
 
 pub use change_text::{Change, ChangeTextError, change_text};
 pub use commands::{CommandOutcome, is_command};

@@ -7,7 +7,7 @@
 //! a question, nothing happens; it can be undone; and a file that changed meanwhile is left alone.
 //!
 //! Background work like session notes: bounded, cancelled at the end, counted as a side query, and
-//! off unless it was asked for (`LATHE_MAGIC_DOCS=1`).
+//! off unless it was asked for (`magicDocs` in settings, or `LATHE_MAGIC_DOCS=1`).
 
 use crate::background::note_side_usage;
 use crate::context::summary::with_directive;

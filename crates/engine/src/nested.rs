@@ -136,6 +136,7 @@ impl Nested {
             events: sink.clone(),
             environment_file: None,
             agent: None,
+            watched: crate::watched_files::WatchedFiles::default(),
         });
         let system = json!([{"type": "text", "text": self.system}]).to_string();
         let shared = Arc::new(inner(

@@ -4,7 +4,7 @@
 //! hooks, instructions, and only then the conversation. Nothing here prints; what a face should tell
 //! the person is in [`Opened::remarks`].
 
-use crate::context::ContextState;
+use crate::context::{ContextState, KeptPrompt};
 use crate::core::{Choices, Core, Fixed, Shared};
 use crate::decide::Limits;
 use crate::events::{self, EventStream};
@@ -96,12 +96,13 @@ async fn begin(environment: Environment, options: SessionOptions) -> Result<Open
             settings: &settings,
             load_options: &load_options,
             environment: &environment,
-            max_budget_usd: core.fixed.limits.max_budget_usd,
+            max_session_usd: core.fixed.limits.max_session_usd(),
         },
     ));
     let shared = core.shared.clone();
     remarks.extend(open_agents::connect(&mut core, &shared, source == "resume").await);
     hooks.instructions_loaded(loaded_files).await;
+    hooks.watched.tell(&hooks);
     start_hooks(&mut core, &hooks, source).await;
     if source == "startup" && core.shared.permissions.snapshot().trusted {
         let folder = core.shared.tools.working_folder.read().clone();
@@ -218,6 +219,7 @@ pub(crate) async fn prepare(
         events: events.clone(),
         environment_file: Some(opened.paths.session_folder().join("hook-environment.sh")),
         agent: None,
+        watched: crate::watched_files::WatchedFiles::default(),
     });
 
     let model = chosen_model(&options, &environment, &settings, &catalog);
@@ -311,6 +313,9 @@ pub(crate) async fn prepare(
         limits: Limits {
             max_turns: options.max_turns,
             max_budget_usd: options.max_budget_usd.or(settings.settings.max_budget_usd),
+            spent_before_usd: kept_totals(opened.history.as_ref())
+                .map_or(0.0, |totals| totals.cost_usd())
+                - options.spent_usd,
             max_tokens: options
                 .max_session_tokens
                 .or_else(|| {
@@ -401,9 +406,11 @@ pub(crate) async fn prepare(
     hooks.registry.set_model(Arc::new(SessionHookModel {
         shared: Arc::downgrade(&shared),
     }));
-    shared
-        .notes
-        .enable(environment.variable("LATHE_SESSION_NOTES") == Some("1"));
+    shared.notes.enable(switched_on(
+        &environment,
+        "LATHE_SESSION_NOTES",
+        settings.settings.session_notes,
+    ));
     shared.background.wait_at_end(!options.interactive);
     let mut core = Core {
         shared,
@@ -426,7 +433,14 @@ pub(crate) async fn prepare(
         tools_encoded: None,
         context: ContextState::default(),
     };
-    core.context.magic_docs.enabled = environment.variable("LATHE_MAGIC_DOCS") == Some("1");
+    core.context.magic_docs.enabled = switched_on(
+        &environment,
+        "LATHE_MAGIC_DOCS",
+        settings.settings.magic_docs,
+    );
+    if options.keep_system_prompt {
+        core.context.kept_prompt = KeptPrompt::Wanted;
+    }
     core.context.extractor.mode = extraction(&environment, &settings, &options, &mut remarks);
     let source = match (&opened.history, options.fork) {
         (None, _) if options.after_clear => "clear",
@@ -571,6 +585,19 @@ fn with_settings(environment: &Environment, settings: &Resolved) -> Environment 
     environment
 }
 
+/// Whether something is on that is off by itself: a variable decides, else a setting.
+fn switched_on(environment: &Environment, variable: &str, setting: Option<bool>) -> bool {
+    match environment.variable(variable) {
+        Some(value) => !matches!(value, "" | "0" | "false"),
+        None => setting.unwrap_or(false),
+    }
+}
+
+/// What a session used before.
+fn kept_totals(history: Option<&Loaded>) -> Option<Totals> {
+    serde_json::from_value(history?.facts.cost.clone()?).ok()
+}
+
 /// Takes a history up.
 fn restore(
     core: &mut Core,
@@ -598,9 +625,13 @@ fn restore(
         Record::Message(message) if !message.is_sidechain => Some(message.uuid),
         _ => None,
     });
-    if let Some(totals) = &history.facts.cost
-        && let Ok(totals) = serde_json::from_value::<Totals>(totals.clone())
+    if core.context.kept_prompt == KeptPrompt::Wanted
+        && let Some(system) = &history.facts.system_prompt
     {
+        core.fixed.system = system.to_string().into();
+        core.context.kept_prompt = KeptPrompt::Kept;
+    }
+    if let Some(totals) = kept_totals(Some(history)) {
         core.ledger = Ledger::resume(totals);
     }
     if let Some(todos) = &history.facts.todos
@@ -625,6 +656,12 @@ async fn start_hooks(core: &mut Core, hooks: &HookPoints, source: &str) {
             .records
             .meta(core.tip, reminder(&verdict.context.join("\n\n")));
         core.append(record);
+    }
+    if verdict.reload_skills {
+        let shared = core.shared.clone();
+        let reading = tokio::task::spawn_blocking(move || shared.extensions_changed());
+        // What is wrong with the files is told; a reader that fails leaves what was known.
+        let _ = reading.await;
     }
     if let Some(title) = verdict.session_title {
         core.append_fact(lathe_protocol::record::Fact::AiTitle {

@@ -22,6 +22,9 @@ pub struct SessionOptions {
     pub system_prompt: Option<String>,
     /// Added to the system prompt.
     pub append_system_prompt: Option<String>,
+    /// Keep the system prompt of the first request with the session and send it as it is ever after, also when
+    /// the session is resumed, until a compaction.
+    pub keep_system_prompt: bool,
     /// Tell what varies of the system prompt in the conversation instead.
     pub varying_apart: bool,
     /// Names under which the model may call tools: what it says → the tool that is meant.
@@ -44,8 +47,10 @@ pub struct SessionOptions {
     pub answerer: Answerer,
     /// Model calls of one turn.
     pub max_turns: Option<u32>,
-    /// Dollars of the session.
+    /// Dollars of this run: what a resumed session spent before doesn't count.
     pub max_budget_usd: Option<f64>,
+    /// Dollars that this run spent already, in a session that was cleared.
+    pub spent_usd: f64,
     /// Tokens of the session, input and output together.
     pub max_session_tokens: Option<u64>,
     /// How the model may reason, by name; `None` leaves it to the rest.
@@ -117,6 +122,7 @@ impl Default for SessionOptions {
             fallback_model: None,
             system_prompt: None,
             append_system_prompt: None,
+            keep_system_prompt: false,
             varying_apart: false,
             tool_aliases: std::collections::BTreeMap::new(),
             tools: None,
@@ -129,6 +135,7 @@ impl Default for SessionOptions {
             answerer: Answerer::Nobody,
             max_turns: None,
             max_budget_usd: None,
+            spent_usd: 0.0,
             max_session_tokens: None,
             thinking: None,
             max_thinking_tokens: None,

@@ -201,6 +201,7 @@ impl Core {
                 session_id: self.shared.session_id,
             });
         }
+        self.keep_system_prompt();
         self.shared.events.send(Event::TurnStarted(Arc::new(
             self.shared.session_init(&self.model),
         )));

@@ -517,7 +517,15 @@ pub fn merge(answers: Vec<HookAnswer>) -> HookOutcome {
         outcome.initial_user_message =
             joined(outcome.initial_user_message, answer.initial_user_message);
         outcome.suppress_output &= answer.suppress_output;
-        outcome.extra.extend(answer.extra);
+        for (name, value) in answer.extra {
+            // Lists of several hooks (`watchPaths`) count together.
+            match (outcome.extra.get_mut(&name), value) {
+                (Some(Value::Array(known)), Value::Array(new)) => known.extend(new),
+                (_, value) => {
+                    outcome.extra.insert(name, value);
+                }
+            }
+        }
     }
     outcome
 }

@@ -269,6 +269,14 @@ pub enum Fact {
         /// The session.
         session_id: SessionId,
     },
+    /// The system prompt as it was first sent, where the host wants it to stay the same over resumes. It counts
+    /// until the conversation is compacted.
+    SystemPrompt {
+        /// The `system` field of a request.
+        system: Value,
+        /// The session.
+        session_id: SessionId,
+    },
     /// Usage and cost so far, so that totals survive a resume.
     Cost {
         /// The totals, per model.

@@ -22,6 +22,8 @@ pub struct Facts {
     pub cost: Option<Value>,
     /// The task list.
     pub todos: Option<Value>,
+    /// The system prompt that was kept since the last compaction.
+    pub system_prompt: Option<Value>,
 }
 
 impl Facts {
@@ -32,6 +34,9 @@ impl Facts {
             Record::Message(message) => {
                 if let Some(mode) = &message.permission_mode {
                     self.mode = Some(mode.clone());
+                }
+                if message.is_compact_boundary() {
+                    self.system_prompt = None;
                 }
             }
             Record::Other(_) => {}
@@ -49,6 +54,7 @@ impl Facts {
             Fact::Mode { mode, .. } => self.mode = Some(mode.clone()),
             Fact::Cost { totals, .. } => self.cost = Some(totals.clone()),
             Fact::TodoList { todos, .. } => self.todos = Some(todos.clone()),
+            Fact::SystemPrompt { system, .. } => self.system_prompt = Some(system.clone()),
             Fact::FileHistorySnapshot { .. }
             | Fact::Replacement { .. }
             | Fact::MediaDropped { .. }
@@ -67,6 +73,8 @@ impl Facts {
             mode,
             cost,
             todos,
+            // What is older than the part that was read is older than a compaction.
+            system_prompt: _,
         } = older;
         self.custom_title = self.custom_title.take().or(custom_title);
         self.ai_title = self.ai_title.take().or(ai_title);
@@ -103,6 +111,7 @@ pub(crate) fn repeated_kind(record: &Record) -> Option<u8> {
         | Fact::FileHistorySnapshot { .. }
         | Fact::Replacement { .. }
         | Fact::MediaDropped { .. }
+        | Fact::SystemPrompt { .. }
         | Fact::Rewound { .. } => None,
     }
 }

@@ -138,6 +138,10 @@ fn forked_fact(fact: &Fact, new_id: SessionId) -> Option<Fact> {
             media,
             session_id: new_id,
         }),
+        Fact::SystemPrompt { system, .. } => Some(Fact::SystemPrompt {
+            system,
+            session_id: new_id,
+        }),
         fact @ Fact::FileHistorySnapshot { .. } => Some(fact),
         Fact::CustomTitle { .. }
         | Fact::AiTitle { .. }

@@ -116,6 +116,7 @@ pub(crate) fn build(start: Start<'_>) -> Result<(Core, EventStream), String> {
         events: sink.clone(),
         environment_file: None,
         agent: Some((entry.id.clone(), entry.agent_type.clone())),
+        watched: crate::watched_files::WatchedFiles::default(),
     });
     let questions = Arc::new(Questions::for_agent(
         &parent.questions,

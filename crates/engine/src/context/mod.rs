@@ -109,7 +109,20 @@ pub(crate) struct ContextState {
     pub(crate) tools_generation: u64,
     /// A guess for the tools of MCP servers.
     pub(crate) mcp_tokens: u64,
+    pub(crate) kept_prompt: KeptPrompt,
     sizes: Option<FixedSizes>,
+}
+
+/// Whether the system prompt is kept with the session.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum KeptPrompt {
+    /// It is put together anew whenever the session is opened.
+    #[default]
+    Off,
+    /// It will be, with the next prompt.
+    Wanted,
+    /// It is.
+    Kept,
 }
 
 /// Guesses for what stands before the messages, made once.

@@ -2,6 +2,7 @@
 
 use crate::context::git;
 use crate::core::Core;
+use crate::decide::Limits;
 use crate::ledger::Totals;
 use crate::records::reminder;
 use lathe_protocol::event::NoticeLevel;
@@ -100,11 +101,7 @@ impl Core {
     /// A word when much of what may be spent is spent: to the model, and to the person.
     fn budget_left(&mut self) -> Option<String> {
         let limits = self.fixed.limits;
-        let share = spent_percent(
-            self.ledger.totals(),
-            limits.max_budget_usd,
-            limits.max_tokens,
-        )?;
+        let share = spent_percent(self.ledger.totals(), &limits)?;
         let marks = BUDGET_MARKS.iter().filter(|mark| share >= **mark).count();
         if marks <= self.context.reminders.budget_marks {
             return None;
@@ -121,16 +118,18 @@ impl Core {
 }
 
 /// The share of the budget that is spent, in percent; the greater one where there are two.
-fn spent_percent(totals: &Totals, dollars: Option<f64>, tokens: Option<u64>) -> Option<u64> {
+fn spent_percent(totals: &Totals, limits: &Limits) -> Option<u64> {
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a share in percent, never negative"
     )]
-    let of_dollars = dollars
+    let of_dollars = limits
+        .max_budget_usd
         .filter(|limit| *limit > 0.0)
-        .map(|limit| (totals.cost_usd() / limit * 100.0) as u64);
-    let of_tokens = tokens
+        .map(|limit| (limits.spent_in_run(totals.cost_usd()) / limit * 100.0) as u64);
+    let of_tokens = limits
+        .max_tokens
         .filter(|limit| *limit > 0)
         .map(|limit| totals.tokens() * 100 / limit);
     of_dollars.max(of_tokens)
@@ -153,8 +152,13 @@ mod tests {
                 ..ModelUsage::default()
             },
         );
-        assert_eq!(spent_percent(&totals, None, None), None);
-        assert_eq!(spent_percent(&totals, Some(1.0), None), Some(90));
-        assert_eq!(spent_percent(&totals, Some(9.0), Some(1_000)), Some(50));
+        let mut limits = Limits::default();
+        assert_eq!(spent_percent(&totals, &limits), None);
+        limits.max_budget_usd = Some(1.0);
+        assert_eq!(spent_percent(&totals, &limits), Some(90));
+        limits.spent_before_usd = 0.5;
+        assert_eq!(spent_percent(&totals, &limits), Some(40));
+        limits.max_tokens = Some(1_000);
+        assert_eq!(spent_percent(&totals, &limits), Some(50));
     }
 }

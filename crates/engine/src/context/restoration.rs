@@ -1,10 +1,12 @@
 //! What a summary loses and the model needs: the files it works on, the task list, what runs, the
 //! instructions of the folders it works in.
 
+use crate::context::KeptPrompt;
 use crate::core::Core;
 use crate::prompt;
 use lathe_model::estimate;
 use lathe_protocol::display::TodoStatus;
+use lathe_protocol::record::Fact;
 use lathe_settings::instructions::Reason;
 use lathe_shell::run::BackgroundStatus;
 use std::fmt::Write as _;
@@ -154,8 +156,27 @@ impl Core {
             .unwrap_or_default()
     }
 
+    /// Keeps the system prompt with the session, where that is wanted and not done.
+    pub(crate) fn keep_system_prompt(&mut self) {
+        if self.context.kept_prompt != KeptPrompt::Wanted {
+            return;
+        }
+        let Ok(system) = serde_json::from_slice(&self.fixed.system) else {
+            return;
+        };
+        self.context.kept_prompt = KeptPrompt::Kept;
+        self.append_fact(Fact::SystemPrompt {
+            system,
+            session_id: self.shared.session_id,
+        });
+    }
+
     /// Takes over instruction files that changed on disk. The prefix is new after a compaction anyway.
     pub(crate) fn refresh_instructions(&mut self) {
+        if self.context.kept_prompt == KeptPrompt::Kept {
+            self.fixed.system = self.fixed.prompt.encode();
+            self.context.kept_prompt = KeptPrompt::Wanted;
+        }
         let text = {
             let mut instructions = self.shared.instructions.lock();
             let Some(instructions) = instructions.as_mut() else {

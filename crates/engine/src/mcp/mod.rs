@@ -82,7 +82,8 @@ pub(crate) struct Start<'a> {
     pub(crate) settings: &'a Resolved,
     pub(crate) load_options: &'a LoadOptions,
     pub(crate) environment: &'a Environment,
-    pub(crate) max_budget_usd: Option<f64>,
+    /// How many dollars the session may have spent when a server asks for an answer of the model.
+    pub(crate) max_session_usd: Option<f64>,
 }
 
 /// The MCP servers of a session. A conversation inside it shares them. One that was never started has none.
@@ -99,7 +100,7 @@ struct Running {
     caller: Arc<Caller>,
     places: Places,
     environment: Environment,
-    max_budget_usd: Option<f64>,
+    max_session_usd: Option<f64>,
     face_answers: bool,
     state: Mutex<Known>,
     offer: Mutex<Offer>,
@@ -151,7 +152,7 @@ impl Mcp {
             caller: Arc::new(Caller::new(manager.clone())),
             places: start.places.clone(),
             environment: start.environment.clone(),
-            max_budget_usd: start.max_budget_usd,
+            max_session_usd: start.max_session_usd,
             face_answers: start.options.face_answers,
             state: Mutex::new(Known {
                 declared,

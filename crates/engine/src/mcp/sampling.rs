@@ -44,14 +44,14 @@ pub(super) async fn sample(
             "no more than {MOST_ANSWERS} answers of the model are given to servers in one turn"
         ));
     }
-    if let Some(budget) = running.max_budget_usd {
+    if let Some(most) = running.max_session_usd {
         let inner: f64 = shared
             .extra_usage
             .lock()
             .iter()
             .map(|(_, totals)| totals.cost_usd())
             .sum();
-        if shared.totals.lock().cost_usd() + inner >= budget {
+        if shared.totals.lock().cost_usd() + inner >= most {
             return Err("what this session may spend is spent".to_owned());
         }
     }

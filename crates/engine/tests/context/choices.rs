@@ -1,6 +1,8 @@
 //! What a caller may choose about what is sent and what it may cost.
 
 use crate::support::Place;
+use lathe_engine::SessionChoice;
+use lathe_protocol::op::Op;
 use lathe_scripted::{Reply, Scenario};
 use serde_json::{Value, json};
 
@@ -82,4 +84,119 @@ async fn a_tool_answers_to_another_name_where_the_host_says_so() {
     talk.finish().await;
     assert!(messages_of(&place, 1).contains("it is me"));
     assert_eq!(place.server.problems(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_budget_of_dollars_is_for_this_run_not_for_what_was_spent_before() {
+    let scenario = Scenario::new().responder(|_| Reply::text("fine"));
+    let place = Place::new(scenario, 200_000).await;
+    let spend = async |session: SessionChoice| {
+        let mut options = place.options();
+        options.session = session;
+        options.max_budget_usd = Some(0.000_001);
+        let mut talk = place.open_with(options).await;
+        let first = talk.say("one").await;
+        assert!(!first.is_error, "{:?}", first.errors);
+        let second = talk.say("two").await;
+        assert!(second.errors[0].contains("maximum budget"), "{second:?}");
+        let (total, counted) = (second.total_cost_usd, talk.session.spent_in_run_usd());
+        talk.finish().await;
+        (total, counted)
+    };
+    let (total, counted) = spend(SessionChoice::New).await;
+    assert!((total - counted).abs() < 1e-9);
+    // The totals are the session's; the budget is this run's.
+    let (whole, counted) = spend(SessionChoice::Continue).await;
+    assert!(whole > total);
+    assert!((whole - total - counted).abs() < 1e-9);
+    // What a run spent in a session that was cleared counts in the next one.
+    let mut options = place.options();
+    options.max_budget_usd = Some(1.0);
+    options.spent_usd = 1.0;
+    let mut talk = place.open_with(options).await;
+    assert!(talk.say("one").await.errors[0].contains("maximum budget"));
+    talk.finish().await;
+}
+
+#[tokio::test]
+async fn a_kept_system_prompt_stays_the_same_over_resumes_until_a_compaction() {
+    let place = Place::new(crate::support::chatter(3_000), 200_000).await;
+    let open = async |keep: bool, words: &str, session: SessionChoice| {
+        let mut options = place.options();
+        options.keep_system_prompt = keep;
+        options.append_system_prompt = Some(words.to_owned());
+        options.session = session;
+        place.open_with(options).await
+    };
+    let last_system = || {
+        let request = place.main_requests().pop().unwrap();
+        request.body["system"].clone()
+    };
+    let mut talk = open(true, "first words", SessionChoice::New).await;
+    talk.say("hello").await;
+    talk.finish().await;
+    let first = last_system();
+    assert!(first.to_string().contains("first words"));
+    let mut talk = open(true, "second words", SessionChoice::Continue).await;
+    talk.say("again").await;
+    assert_eq!(last_system(), first);
+    talk.session.send(Op::Compact { instructions: None });
+    assert!(talk.compacted().await);
+    talk.say("after it").await;
+    assert!(last_system().to_string().contains("second words"));
+    talk.finish().await;
+    let mut talk = open(true, "third words", SessionChoice::Continue).await;
+    talk.say("and again").await;
+    talk.finish().await;
+    assert!(last_system().to_string().contains("second words"));
+    let mut talk = open(false, "fourth words", SessionChoice::Continue).await;
+    talk.say("not kept").await;
+    talk.finish().await;
+    assert!(last_system().to_string().contains("fourth words"));
+}
+
+#[tokio::test]
+async fn a_hook_at_the_start_brings_skills_and_hears_of_files_that_it_names() {
+    let scenario = Scenario::new().responder(|_| Reply::text("fine"));
+    let mut place = Place::new(scenario, 200_000).await;
+    std::fs::create_dir_all(place.project().join(".git")).unwrap();
+    let skill = place.config().join("skills/winding");
+    let start = format!(
+        "mkdir -p {0} && printf -- '---\\nname: winding\\ndescription: how clocks are wound\\n---\\nTurn it.\\n' > {0}/SKILL.md && echo '{1}'",
+        skill.display(),
+        json!({"hookSpecificOutput": {
+            "hookEventName": "SessionStart", "reloadSkills": true, "watchPaths": [".env"],
+        }})
+    );
+    let command = |text: &str| json!([{"hooks": [{"type": "command", "command": text}]}]);
+    place.settings = json!({"hooks": {
+        "SessionStart": command(&start),
+        "FileChanged": command("cat >> heard.log; echo >> heard.log"),
+    }});
+    let mut talk = place.open().await;
+    talk.say("hello").await;
+    assert!(messages_of(&place, 0).contains("how clocks are wound"));
+    let heard = |event: &str| {
+        let log = place.project().join("heard.log");
+        let event = format!("\"event\":\"{event}\"");
+        let file = place.project().join(".env").display().to_string();
+        async move {
+            loop {
+                let text = std::fs::read_to_string(&log).unwrap_or_default();
+                if text.contains(&event) {
+                    assert!(text.contains(&file), "{text}");
+                    return;
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+        }
+    };
+    let patience = std::time::Duration::from_secs(60);
+    std::fs::write(place.project().join(".env"), "A=1").unwrap();
+    tokio::time::timeout(patience, heard("add")).await.unwrap();
+    std::fs::remove_file(place.project().join(".env")).unwrap();
+    tokio::time::timeout(patience, heard("unlink"))
+        .await
+        .unwrap();
+    talk.finish().await;
 }

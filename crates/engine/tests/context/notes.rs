@@ -29,9 +29,7 @@ fn scenario() -> Scenario {
 #[tokio::test]
 async fn recent_notes_take_the_place_of_older_history_and_new_messages_stay() {
     let mut place = Place::new(scenario(), 60_000).await;
-    place
-        .variables
-        .push(("LATHE_SESSION_NOTES".to_owned(), "1".to_owned()));
+    place.settings = json!({"sessionNotes": true});
     let mut talk = place.open().await;
     let mut number = 0;
     while talk.seen.compactions.is_empty() {
@@ -85,15 +83,28 @@ async fn recent_notes_take_the_place_of_older_history_and_new_messages_stay() {
 
 #[tokio::test]
 async fn no_notes_are_kept_unless_they_are_asked_for() {
-    let place = Place::new(scenario(), 200_000).await;
-    let mut talk = place.open().await;
-    for number in 0..15 {
-        talk.say(format!("question {number}: {}", "word ".repeat(500)))
-            .await;
-    }
-    assert_eq!(talk.session.notes(), None);
-    talk.finish().await;
+    let mut place = Place::new(scenario(), 200_000).await;
+    let talk_of = async |place: &Place| {
+        let mut talk = place.open().await;
+        for number in 0..15 {
+            talk.say(format!("question {number}: {}", "word ".repeat(500)))
+                .await;
+        }
+        talk.session.notes_settled().await;
+        let notes = talk.session.notes();
+        talk.finish().await;
+        notes
+    };
+    assert_eq!(talk_of(&place).await, None);
+    // A variable goes before the setting, both ways.
+    place.settings = json!({"sessionNotes": true});
+    let switch = |value: &str| vec![("LATHE_SESSION_NOTES".to_owned(), value.to_owned())];
+    place.variables = switch("0");
+    assert_eq!(talk_of(&place).await, None);
     assert!(!place.server.message_requests().iter().any(wants_notes));
+    place.settings = json!({"sessionNotes": false});
+    place.variables = switch("1");
+    assert!(talk_of(&place).await.is_some());
 }
 
 #[tokio::test]
@@ -121,9 +132,7 @@ async fn a_document_that_was_read_is_kept_current_and_no_other_file_is_touched()
         2,
         "off unless asked for"
     );
-    place
-        .variables
-        .push(("LATHE_MAGIC_DOCS".to_owned(), "1".to_owned()));
+    place.settings = json!({"magicDocs": true});
     let mut talk = place.open().await;
     talk.say("look at both").await;
     let told = loop {

@@ -585,6 +585,7 @@ impl<E: Write> Face<E> {
         };
         let old_id = old.session.session_id();
         let (model, mode) = (old.session.model(), old.session.permission_mode());
+        let spent = old.session.spent_in_run_usd();
         old.session.ends_by(EndReason::Clear);
         old.session.send(Op::Shutdown);
         while let Some(event) = old.events.next().await {
@@ -604,6 +605,7 @@ impl<E: Write> Face<E> {
         options.resume_at = None;
         options.resume_drops_turn = None;
         options.after_clear = true;
+        options.spent_usd = spent;
         let session = self.session().await?;
         session.set_model(Some(&model));
         if mode != session.permission_mode()

@@ -164,7 +164,16 @@ pub struct Settings {
     /// person decides; the default) or `keep`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_extraction: Option<MemoryExtraction>,
-    /// The most dollars that a session may cost; `--max-budget-usd` goes before it.
+    /// Whether the model keeps a running account of the session, which stands in for older history when the
+    /// window is full (default false; `LATHE_SESSION_NOTES` goes before it).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_notes: Option<bool>,
+    /// Whether documents that begin with `# MAGIC DOC:` and were read in a session are kept current (default
+    /// false; `LATHE_MAGIC_DOCS` goes before it).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub magic_docs: Option<bool>,
+    /// The most dollars that a run may cost, not counting what a resumed session spent before;
+    /// `--max-budget-usd` goes before it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_budget_usd: Option<f64>,
     /// The most tokens that a session may use, input and output together; `--max-session-tokens` goes
