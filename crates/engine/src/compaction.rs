@@ -231,6 +231,7 @@ impl Core {
         self.shared.tools.file_cache.forget_answers();
         self.shared.deferred.forget_told();
         self.shared.extensions.forget_told();
+        self.describe_agents();
         self.forget_plan_reminders();
         self.shared.notes.start_again();
         self.refresh_instructions();

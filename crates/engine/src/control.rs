@@ -427,14 +427,7 @@ impl SessionHandle {
 
     /// Replaces the definitions of agents: files changed, a plugin came or went. The model is told of
     /// the new ones from the next step on.
-    pub fn set_agent_catalog(&self, catalog: lathe_extensions::AgentCatalog) {
-        let tool = crate::open_agents::agent_tool(&catalog, None);
-        let mut registry = self.shared.registry.write();
-        if registry.find(lathe_tools::agent::NAME).is_some() {
-            registry.retain(|tool| tool.name() != lathe_tools::agent::NAME);
-            registry.add(tool);
-        }
-        drop(registry);
+    pub fn set_agent_catalog(&self, catalog: Arc<lathe_extensions::AgentCatalog>) {
         self.shared.agents.set_catalog(catalog);
     }
 

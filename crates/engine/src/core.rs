@@ -378,6 +378,7 @@ impl Core {
             max_tokens = max_tokens.max(budget.saturating_add(ROOM_BESIDE_THINKING));
         }
         let messages = self.request_messages();
+        let shared_results = self.begins_as_fork(&messages);
         let tools = self.encoded_tools();
         self.note_context(&tools);
         ModelRequest {
@@ -387,6 +388,7 @@ impl Core {
             tools,
             messages,
             cache_markers: self.fixed.cache,
+            shared_results,
             thinking,
             betas: self.fixed.betas.clone(),
             stop_sequences: Vec::new(),

@@ -5,7 +5,7 @@ use crate::agents::{self, Agents, Host, Seed, ToolFilter};
 use crate::core::{Core, Fixed, Shared};
 use crate::options::{OpenError, SessionOptions};
 use crate::prompt::PromptParts;
-use lathe_extensions::{AgentCatalog, AgentDefinition, Sources};
+use lathe_extensions::{AgentCatalog, AgentDefinition, AgentMcpServer, ExtensionSource, Sources};
 use lathe_hooks::{HookRegistry, HookSource};
 use lathe_session::{SessionPaths, WriterOptions};
 use lathe_settings::{Environment, Places, Trust};
@@ -66,7 +66,22 @@ pub(crate) fn main_agent(
             .and_then(|effort| serde_json::to_value(effort).ok())
             .and_then(|effort| effort.as_str().map(str::to_owned));
     }
+    add_servers(definition, options);
     Ok(Some(definition.clone()))
+}
+
+/// The servers that the main conversation's agent brings are the session's. What the command line declares
+/// counts more, and alone where it says so.
+fn add_servers(definition: &AgentDefinition, options: &mut SessionOptions) {
+    if options.mcp.strict && definition.source != ExtensionSource::Flag {
+        return;
+    }
+    for server in &definition.mcp_servers {
+        if let AgentMcpServer::Inline(servers) = server {
+            let document = serde_json::json!({"mcpServers": servers});
+            options.mcp.configs.insert(0, document.to_string());
+        }
+    }
 }
 
 /// The system prompt of a main conversation that runs as an agent.
@@ -144,6 +159,19 @@ pub(crate) fn agent_tool(catalog: &AgentCatalog, types: Option<&[String]>) -> Ag
         list.iter()
             .map(|(name, purpose)| (name.as_str(), purpose.as_str())),
     )
+}
+
+impl Core {
+    /// Describes the agents anew where the prefix is new anyway.
+    pub(crate) fn describe_agents(&mut self) {
+        let mut registry = self.shared.registry.write();
+        if self.shared.place.is_some() || registry.find(lathe_tools::agent::NAME).is_none() {
+            return;
+        }
+        let tool = agent_tool(&self.shared.agents.described(), None);
+        registry.retain(|tool| tool.name() != lathe_tools::agent::NAME);
+        registry.add(tool);
+    }
 }
 
 /// The task list's file: the session's own, or one that several sessions share by its name.
@@ -226,6 +254,14 @@ pub(crate) async fn connect(
     resumed: bool,
 ) -> Option<String> {
     shared.tools.set_host(Arc::new(Host::new(shared)));
+    if shared.permissions.snapshot().trusted {
+        let folder = shared.tools.working_folder.read().clone();
+        tokio::spawn(async move {
+            for path in agents::sweep(&folder, agents::PATIENCE).await {
+                tracing::info!(path = %path.display(), "a worktree that was left behind is removed");
+            }
+        });
+    }
     if !resumed {
         return None;
     }

@@ -148,7 +148,7 @@ impl SessionHandle {
     /// Loads the plugins again: what was installed, switched or removed since counts from now on.
     pub fn reload_plugins(&self) -> Arc<LoadedPlugins> {
         let plugins = reload(&self.shared);
-        self.set_agent_catalog(self.shared.extensions.agents().as_ref().clone());
+        self.set_agent_catalog(self.shared.extensions.agents());
         plugins
     }
 }

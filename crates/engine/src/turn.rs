@@ -223,7 +223,9 @@ impl Core {
         }
         if attaches {
             let expanded = self.expand_command(&text, turn).await;
-            self.attach_mentions(expanded.as_deref().unwrap_or(&text));
+            let words = expanded.as_deref().unwrap_or(&text);
+            self.attach_mentions(words);
+            self.attach_agents(words);
             self.attach_resources(&text, &turn.cancel).await;
             if let Err(message) = self.expand_mcp_prompt(&text).await {
                 return Err(Done::Ended {
@@ -477,7 +479,9 @@ impl Core {
             }
             if attaches && verdict.block.is_none() {
                 let expanded = self.expand_command(&text, turn).await;
-                self.attach_mentions(expanded.as_deref().unwrap_or(&text));
+                let words = expanded.as_deref().unwrap_or(&text);
+                self.attach_mentions(words);
+                self.attach_agents(words);
                 self.attach_resources(&text, &turn.cancel).await;
                 if let Err(problem) = self.expand_mcp_prompt(&text).await {
                     self.shared.events.notice(NoticeLevel::Warning, problem);

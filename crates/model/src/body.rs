@@ -67,11 +67,14 @@ impl RequestBody {
             if index > 0 {
                 parts.push(Bytes::from_static(b","));
             }
-            match marked
-                .contains(&Some(index))
-                .then(|| message.split_for_marker())
-                .flatten()
-            {
+            let is_last = index + 1 == request.messages.len();
+            let split = marked.contains(&Some(index)).then(|| {
+                Some(message)
+                    .filter(|_| request.shared_results && is_last)
+                    .and_then(split_after_results)
+                    .or_else(|| message.split_for_marker())
+            });
+            match split.flatten() {
                 Some((before, after)) => {
                     parts.push(before);
                     parts.push(marker(request.cache_markers));
@@ -178,6 +181,25 @@ fn marker(markers: CacheMarkers) -> Bytes {
     }
 }
 
+/// The bytes of a message around the place in its last tool result where a marker goes.
+fn split_after_results(message: &EncodedMessage) -> Option<(Bytes, Bytes)> {
+    #[derive(serde::Deserialize)]
+    struct Blocks<'a> {
+        #[serde(borrow)]
+        content: Vec<&'a serde_json::value::RawValue>,
+    }
+    let blocks: Blocks<'_> = serde_json::from_slice(&message.bytes).ok()?;
+    let last = blocks
+        .content
+        .iter()
+        .map(|block| block.get())
+        .rfind(|block| block.starts_with(r#"{"type":"tool_result""#))?;
+    let start = last.as_ptr().addr() - message.bytes.as_ptr().addr();
+    // Before the brace that closes the block.
+    let at = start + last.len() - 1;
+    Some((message.bytes.slice(..at), message.bytes.slice(at..)))
+}
+
 /// The messages that carry a marker; see [`CacheMarkers`].
 fn marked_messages(messages: &[EncodedMessage], markers: CacheMarkers) -> [Option<usize>; 2] {
     if markers == CacheMarkers::None {
@@ -277,6 +299,29 @@ mod tests {
             })
             .collect();
         assert_eq!(marked, [2, 4]);
+    }
+
+    #[test]
+    fn the_end_of_shared_results_is_marked_instead_of_what_follows_them() {
+        let results = [
+            ContentBlock::tool_result("a".into(), "same".to_owned(), false),
+            ContentBlock::tool_result("b".into(), "same}]}".to_owned(), false),
+            ContentBlock::text("its own"),
+        ];
+        let mut request = conversation(2);
+        request
+            .messages
+            .push(EncodedMessage::new(Role::User, &results).unwrap());
+        request.cache_markers = CacheMarkers::FiveMinutes;
+        request.shared_results = true;
+        let body = RequestBody::messages_api(&request, Purpose::Streaming);
+        let value: Value = serde_json::from_slice(&joined(&body)).unwrap();
+        let content = &value["messages"][2]["content"];
+        assert_eq!(content[1]["cache_control"]["type"], "ephemeral");
+        assert_eq!(content[1]["content"], "same}]}");
+        for other in [0, 2] {
+            assert!(content[other].get("cache_control").is_none());
+        }
     }
 
     #[test]

@@ -20,6 +20,10 @@ pub struct ModelRequest {
     pub messages: Vec<EncodedMessage>,
     /// Whether, and for how long, the end of the conversation is cached.
     pub cache_markers: CacheMarkers,
+    /// Whether other requests share everything up to the last tool result of the last message, and
+    /// only what follows it is this one's own. Then the end of the shared part is marked instead of
+    /// the end of the message.
+    pub shared_results: bool,
     /// How the model may reason; `None` leaves it to the API.
     pub thinking: Option<Thinking>,
     /// Beta features to ask for, beside those of the provider's configuration.

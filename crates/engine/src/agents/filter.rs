@@ -6,7 +6,7 @@
 //! which agents it may start.
 
 use crate::agents::MOST_DEPTH;
-use lathe_extensions::AgentDefinition;
+use lathe_extensions::{AgentDefinition, AgentMcpServer};
 use lathe_permissions::parse_rule;
 use lathe_tools::{DynTool, ToolRegistry, agent, ask_user_question, structured_output};
 
@@ -86,15 +86,22 @@ impl ToolFilter {
                 }
                 kept.push(name);
             }
+            // Servers that it names or brings are for it, whatever else it lists.
+            kept.extend(servers(definition).map(|name| format!("mcp__{name}")));
             filter.kept = Some(kept);
         }
         filter
     }
 
+    /// Whether the definition forbids a tool as a whole.
+    pub(crate) fn removes(&self, tool: &dyn DynTool) -> bool {
+        self.removed.iter().any(|name| names(name, tool))
+    }
+
     /// Whether a tool stays by the definition's word.
     pub(crate) fn keeps(&self, tool: &dyn DynTool) -> bool {
         let named = |list: &[String]| list.iter().any(|name| names(name, tool));
-        !named(&self.removed) && self.kept.as_deref().is_none_or(named)
+        !self.removes(tool) && self.kept.as_deref().is_none_or(named)
     }
 
     /// The tools of an agent.
@@ -111,6 +118,17 @@ impl ToolFilter {
         });
         tools
     }
+}
+
+/// The names of the servers that a definition names or brings.
+fn servers(definition: &AgentDefinition) -> impl Iterator<Item = &str> {
+    definition
+        .mcp_servers
+        .iter()
+        .flat_map(|server| match server {
+            AgentMcpServer::Named(name) => vec![name.as_str()],
+            AgentMcpServer::Inline(map) => map.keys().map(String::as_str).collect(),
+        })
 }
 
 /// Whether a word of a list names a tool: its name, another name of it, or its server.

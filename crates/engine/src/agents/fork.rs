@@ -11,6 +11,7 @@ use crate::core::Core;
 use bytes::Bytes;
 use lathe_model::Thinking;
 use lathe_protocol::content::ContentBlock;
+use lathe_protocol::encoded::EncodedMessage;
 use lathe_protocol::ids::{RecordId, ToolUseId};
 use lathe_session::Conversation;
 use lathe_tools::ToolRegistry;
@@ -49,6 +50,20 @@ impl Core {
             tools_encoded,
         };
         self.shared.fork_point.send_replace(Some(Arc::new(point)));
+    }
+
+    /// Whether these messages are a fork's first: then all up to the placeholders is what its siblings
+    /// send, too.
+    pub(crate) fn begins_as_fork(&self, messages: &[EncodedMessage]) -> bool {
+        let is_fork = self
+            .shared
+            .place
+            .as_ref()
+            .is_some_and(|place| place.is_fork);
+        is_fork
+            && messages
+                .last()
+                .is_some_and(|last| crate::core::memmem(&last.bytes, PLACEHOLDER.as_bytes()))
     }
 
     /// Takes over where a fork starts: the history, and a result for each open call.

@@ -1,6 +1,6 @@
 //! What tools see of the session: agents by order, messages, plans, monitoring.
 
-use crate::agents::run::Ready;
+use crate::agents::run::{self, Ready};
 use crate::agents::start::{self, History, Start};
 use crate::agents::worktree::Worktree;
 use crate::agents::{Entry, ForkPoint, MOST_DEPTH, NewEntry, fork, listed, monitor};
@@ -10,7 +10,7 @@ use lathe_extensions::AgentDefinition;
 use lathe_extensions::agents::Isolation;
 use lathe_extensions::expand::{expand, without_running};
 use lathe_hooks::{HookSource, SourceHandle};
-use lathe_protocol::event::NoticeLevel;
+use lathe_protocol::event::{Event, NoticeLevel};
 use lathe_protocol::ids::{AgentId, RecordId, ToolUseId};
 use lathe_protocol::op::Prompt;
 use lathe_protocol::permission::PermissionMode;
@@ -281,15 +281,19 @@ async fn run_agent(
             )))
         }
         () = call.to_background.cancelled() => {
-            send_to_background(&entry);
+            send_to_background(shared, &entry);
             Ok(AgentReport::Started(Box::new(entry.view())))
         }
     }
 }
 
 /// Lets an agent go on without its call. From now on nobody can be asked for it.
-fn send_to_background(entry: &Entry) {
+fn send_to_background(shared: &Arc<Shared>, entry: &Entry) {
     entry.set_background();
+    // Faces that keep a list of what works in the background learn of it as of one that began there.
+    let root = shared.root();
+    root.events.send(Event::Task(run::started(entry)));
+    shared.agents.keep(entry);
     if let Some(conversation) = entry.state().conversation.upgrade() {
         conversation.questions.detach();
     }
@@ -361,6 +365,7 @@ async fn start_agent(
             worktree: None,
             hooks: None,
             briefing: None,
+            definition: None,
         }
         .spawn();
         return Ok(());
@@ -404,6 +409,7 @@ async fn start_agent(
         worktree,
         hooks: add_hooks(shared, definition),
         briefing,
+        definition: Some(definition.clone()),
     }
     .spawn();
     Ok(())
@@ -634,6 +640,7 @@ async fn wake(
         briefing: lost
             .as_ref()
             .map(|_| "Your worktree is gone; you work in the original folder now.".to_owned()),
+        definition,
     }
     .spawn();
     let mut text = format!(

@@ -15,16 +15,19 @@ mod disk;
 mod filter;
 pub(crate) mod fork;
 mod host;
+mod mention;
 mod monitor;
 pub(crate) mod notice;
 pub(crate) mod restore;
 mod run;
 mod start;
+mod sweep;
 mod worktree;
 
 pub(crate) use filter::{FORBIDDEN, ToolFilter};
 pub(crate) use fork::ForkPoint;
 pub(crate) use host::Host;
+pub(crate) use sweep::{PATIENCE, sweep};
 
 use crate::core::Shared;
 use crate::decide::Limits;
@@ -49,6 +52,8 @@ use tokio_util::task::TaskTracker;
 pub(crate) const MOST_DEPTH: u32 = 3;
 /// How many agents may work at once.
 pub(crate) const MOST_LIVE: usize = 16;
+/// How much of an agent's purpose a note about it has.
+const MOST_PURPOSE: usize = 400;
 /// How long agents may take to end with their session.
 const END_LIMIT: Duration = Duration::from_secs(5);
 
@@ -85,6 +90,10 @@ pub(crate) struct Seed {
 pub(crate) struct Agents {
     entries: Mutex<Vec<Arc<Entry>>>,
     catalog: RwLock<Arc<AgentCatalog>>,
+    /// The definitions that the main conversation's model knows of.
+    told: Mutex<Arc<AgentCatalog>>,
+    /// Agents of an earlier run whose end the model is told of with the next words.
+    untold: Mutex<Vec<Arc<Entry>>>,
     pub(crate) paths: SessionPaths,
     /// How their transcripts are written; `None` writes none.
     pub(crate) writer: Option<WriterOptions>,
@@ -104,9 +113,12 @@ impl Agents {
         paths: SessionPaths,
         writer: Option<WriterOptions>,
     ) -> Self {
+        let catalog = Arc::new(catalog);
         Self {
             entries: Mutex::default(),
-            catalog: RwLock::new(Arc::new(catalog)),
+            catalog: RwLock::new(catalog.clone()),
+            told: Mutex::new(catalog),
+            untold: Mutex::default(),
             paths,
             writer,
             cancel: CancellationToken::new(),
@@ -130,8 +142,34 @@ impl Agents {
         self.catalog.read().clone()
     }
 
-    pub(crate) fn set_catalog(&self, catalog: AgentCatalog) {
-        *self.catalog.write() = Arc::new(catalog);
+    pub(crate) fn set_catalog(&self, catalog: Arc<AgentCatalog>) {
+        *self.catalog.write() = catalog;
+    }
+
+    /// What changed about the agents since the model was told, for the end of the conversation: the
+    /// description of the Agent tool stays as it is, so that the cached prefix does.
+    pub(crate) fn news(&self, types: Option<&[String]>) -> Option<String> {
+        let now = self.catalog();
+        let before = std::mem::replace(&mut *self.told.lock(), now.clone());
+        if Arc::ptr_eq(&before, &now) {
+            return None;
+        }
+        changes(&listed(&before, types, false), &listed(&now, types, false))
+    }
+
+    /// The model reads a new description now, so there is nothing to tell beside it.
+    pub(crate) fn described(&self) -> Arc<AgentCatalog> {
+        let now = self.catalog();
+        *self.told.lock() = now.clone();
+        now
+    }
+
+    /// The model has been told of the agents of the earlier run.
+    pub(crate) fn told_of_earlier(&self) {
+        for entry in std::mem::take(&mut *self.untold.lock()) {
+            entry.set_known(true);
+            self.keep(&entry);
+        }
     }
 
     /// The agent of an id or a name; of several with one name the newest.
@@ -433,6 +471,37 @@ pub(crate) fn listed(
         ));
     }
     list
+}
+
+/// How two lists of agents differ, in words.
+fn changes(before: &[(String, String)], now: &[(String, String)]) -> Option<String> {
+    let mut text = String::new();
+    let mut add = |head: &str, lines: Vec<String>| {
+        if !lines.is_empty() {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            text.push_str(head);
+            text.push_str(&lines.concat());
+        }
+    };
+    let line = |(name, purpose): &(String, String)| {
+        let purpose: String = purpose.chars().take(MOST_PURPOSE).collect();
+        format!("\n- {name}: {}", purpose.replace('\n', " "))
+    };
+    let new = now.iter().filter(|agent| !before.contains(agent));
+    add(
+        "Types of agents that are new or changed since the Agent tool was described:",
+        new.map(line).collect(),
+    );
+    let gone = before
+        .iter()
+        .filter(|(name, _)| !now.iter().any(|(other, _)| other == name));
+    add(
+        "Types of agents that are no longer there:",
+        gone.map(|(name, _)| format!("\n- {name}")).collect(),
+    );
+    (!text.is_empty()).then_some(text)
 }
 
 fn is_listed(definition: &AgentDefinition, types: Option<&[String]>) -> bool {

@@ -70,10 +70,8 @@ impl Agents {
             }
         }
         let text = told(&untold);
-        for entry in untold {
-            entry.set_known(true);
-            self.keep(&entry);
-        }
+        // They count as known when the model has been told: a session that ends before that tells again.
+        *self.untold.lock() = untold;
         (text, interrupted)
     }
 

@@ -6,8 +6,10 @@ use crate::agents::{Agents, Entry};
 use crate::call::panic_message;
 use crate::core::{Core, Shared, Turn};
 use crate::events::EventStream;
+use crate::mcp::agents::{AgentServers, Owner};
 use crate::records::reminder;
 use futures::FutureExt as _;
+use lathe_extensions::AgentDefinition;
 use lathe_hooks::SourceHandle;
 use lathe_protocol::content::ContentBlock;
 use lathe_protocol::event::{Event, NoticeLevel, TaskNotice, TaskStatus, TerminalReason};
@@ -37,6 +39,8 @@ pub(crate) struct Ready {
     pub(crate) hooks: Option<SourceHandle>,
     /// What it should know beside the prompt.
     pub(crate) briefing: Option<String>,
+    /// Who it is; a fork has no definition.
+    pub(crate) definition: Option<AgentDefinition>,
 }
 
 /// What it came to.
@@ -62,6 +66,7 @@ impl Ready {
             worktree,
             hooks,
             briefing,
+            definition,
         } = self;
         let root = parent.root();
         let agents = parent.agents.clone();
@@ -75,8 +80,25 @@ impl Ready {
             entry.clone(),
             actions.clone(),
         ));
-        if let Some(text) = briefing {
-            let record = core.records.meta(core.tip, reminder(&text));
+        let mut servers = AgentServers::default();
+        if let Some(definition) = &definition {
+            let owner = Owner {
+                agent: &core.shared,
+                root: &root,
+                description: &entry.description,
+                definition,
+            };
+            tokio::select! {
+                () = servers.connect(&owner) => {}
+                () = entry.cancel.cancelled() => {}
+            }
+        }
+        let mut briefing: Vec<String> = briefing.into_iter().collect();
+        briefing.extend(servers.news.iter().cloned());
+        if !briefing.is_empty() {
+            let record = core
+                .records
+                .meta(core.tip, reminder(&briefing.join("\n\n")));
             core.append(record);
         }
         let order = prompt.content.text();
@@ -92,6 +114,7 @@ impl Ready {
         // Whatever it left behind ends with it.
         entry.cancel.cancel();
         stop_shells(&core.shared, &entry).await;
+        servers.close().await;
         if let Some(handle) = hooks {
             parent.hooks.registry.remove(handle);
         }
@@ -212,7 +235,7 @@ fn ended_words(status: AgentStatus) -> &'static str {
     }
 }
 
-fn started(entry: &Entry) -> TaskNotice {
+pub(crate) fn started(entry: &Entry) -> TaskNotice {
     let mut extra = lathe_protocol::Extra::new();
     extra.insert("subagent_type".to_owned(), entry.agent_type.as_str().into());
     extra.insert("prompt".to_owned(), entry.prompt.as_str().into());

@@ -157,6 +157,15 @@ pub(crate) fn build(start: Start<'_>) -> Result<(Core, EventStream), String> {
         },
     ));
     tools.set_host(Arc::new(Host::new(&shared)));
+    if definition.is_none_or(|definition| !definition.omit_instructions) {
+        // What holds from the start is in the prompt; what belongs to files comes when they are touched.
+        let own = root
+            .instructions
+            .lock()
+            .as_ref()
+            .map(|all| all.for_folder(&folder));
+        *shared.instructions.lock() = own;
+    }
     shared.questions.take_classifier(&shared);
     crate::skills::tool::bind(&shared);
     let mut core = Core {
@@ -395,7 +404,7 @@ pub(crate) async fn old_worktree(path: Option<PathBuf>) -> (Option<Worktree>, Op
     let Some(path) = path else {
         return (None, None);
     };
-    match Worktree::find(&path).await {
+    match Worktree::take_up(&path).await {
         Some(worktree) => (Some(worktree), None),
         None => (
             None,

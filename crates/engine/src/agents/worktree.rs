@@ -4,6 +4,7 @@
 //! it; with changes or commits it stays, and whoever started the agent is told where. Nothing is ever
 //! forced: what git refuses to remove stays.
 
+use crate::agents::sweep;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// An agent's worktree.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Worktree {
     /// The repository's own folder.
     pub(crate) repository: PathBuf,
@@ -22,6 +23,8 @@ pub(crate) struct Worktree {
     pub(crate) base: String,
     /// What the agent should know about it.
     pub(crate) remarks: Vec<String>,
+    /// Says to other processes that it has an owner.
+    _held: Option<std::fs::File>,
 }
 
 /// What became of a worktree.
@@ -125,6 +128,7 @@ impl Worktree {
             );
         }
         Ok(Self {
+            _held: sweep::hold(&path),
             repository,
             path,
             branch,
@@ -173,7 +177,15 @@ impl Worktree {
             branch,
             base,
             remarks: Vec::new(),
+            _held: None,
         })
+    }
+
+    /// As [`Self::find`], by someone who works in it from now on.
+    pub(crate) async fn take_up(path: &Path) -> Option<Self> {
+        let mut found = Self::find(path).await?;
+        found._held = sweep::hold(path);
+        Some(found)
     }
 
     /// Whether anything was done in it.
@@ -207,6 +219,7 @@ impl Worktree {
                 "git didn't remove it ({error}), so its files stay"
             ));
         }
+        let _ = std::fs::remove_file(sweep::lock_of(&self.path));
         let tip = git(&self.repository, &["rev-parse", &self.branch]).await;
         if tip.as_deref() == Ok(self.base.as_str()) {
             let _ = git(&self.repository, &["branch", "-D", "--quiet", &self.branch]).await;
@@ -298,6 +311,42 @@ mod tests {
             std::fs::read_to_string(folder.path().join("a.txt")).unwrap(),
             "changed\n"
         );
+    }
+
+    #[tokio::test]
+    async fn what_nobody_came_back_for_is_swept_unless_something_was_done_in_it() {
+        use std::time::Duration;
+        let folder = with_commit().await;
+        let empty = Worktree::create(folder.path(), "empty").await.unwrap();
+        let dirty = Worktree::create(folder.path(), "dirty").await.unwrap();
+        let owned = Worktree::create(folder.path(), "owned").await.unwrap();
+        let committed = Worktree::create(folder.path(), "committed").await.unwrap();
+        std::fs::write(dirty.path.join("new.txt"), "x").unwrap();
+        std::fs::write(committed.path.join("a.txt"), "b\n").unwrap();
+        run(&committed.path, &["commit", "--quiet", "-am", "two"]).await;
+        let paths = [&empty, &dirty, &committed].map(|worktree| worktree.path.clone());
+        // Their process is gone; the owned one's isn't.
+        drop((empty, dirty, committed));
+        let soon = sweep::sweep(folder.path(), sweep::PATIENCE).await;
+        assert_eq!(soon, Vec::<PathBuf>::new(), "their session may come back");
+        let swept = sweep::sweep(folder.path(), Duration::ZERO).await;
+        assert_eq!(
+            swept,
+            [folder
+                .path()
+                .canonicalize()
+                .unwrap()
+                .join(".lathe/worktrees/empty")]
+        );
+        assert!(!paths[0].exists() && !sweep::lock_of(&paths[0]).exists());
+        assert!(paths[1].join("new.txt").exists() && paths[2].exists());
+        assert!(owned.path.exists());
+        let branches = run(folder.path(), &["branch", "--list", "lathe/*"]).await;
+        assert!(!branches.contains("empty") && branches.contains("committed"));
+        let back = Worktree::take_up(&paths[1]).await.unwrap();
+        std::fs::remove_file(back.path.join("new.txt")).unwrap();
+        let none = sweep::sweep(folder.path(), Duration::ZERO).await;
+        assert_eq!(none, Vec::<PathBuf>::new(), "someone works in it again");
     }
 
     #[tokio::test]

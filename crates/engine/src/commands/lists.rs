@@ -215,20 +215,31 @@ impl SessionHandle {
 
     pub(super) fn tasks_text(&self) -> String {
         let commands = self.shared.tools.shell.background().list();
-        if commands.is_empty() {
+        let agents = self.agents();
+        if commands.is_empty() && agents.is_empty() {
             return "Nothing runs in the background.".to_owned();
         }
-        let lines: Vec<String> = commands
-            .iter()
-            .map(|command| {
-                format!(
-                    "{} {:?} {}",
-                    command.id.as_str(),
-                    command.status,
-                    command.command
-                )
-            })
-            .collect();
+        let of_commands = commands.iter().map(|command| {
+            let status = format!("{:?}", command.status).to_lowercase();
+            format!("{} {status} command: {}", command.id, command.command)
+        });
+        let of_agents = agents.iter().map(|agent| {
+            let mut line = format!(
+                "{} {} agent {}: {} ({} tool calls, {} tokens, {} s)",
+                agent.id,
+                agent.status.word(),
+                agent.agent_type,
+                agent.description,
+                agent.usage.tool_uses,
+                agent.usage.total_tokens,
+                agent.usage.duration_ms / 1_000
+            );
+            if let Some(note) = &agent.worktree {
+                let _ = write!(line, "\n    {note}");
+            }
+            line
+        });
+        let lines: Vec<String> = of_commands.chain(of_agents).collect();
         lines.join("\n")
     }
 

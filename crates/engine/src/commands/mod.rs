@@ -123,6 +123,7 @@ impl SessionHandle {
             Some(plugins) => self.shared.extensions.set_plugins(plugins),
             None => self.shared.extensions.reload(),
         }
+        self.set_agent_catalog(self.shared.extensions.agents());
     }
 
     /// Takes a text for what it is, and answers it if it is a command that answers itself. Commands that

@@ -56,7 +56,11 @@ impl Core {
         texts.extend(self.context.reminders.git_state().await);
         texts.extend(self.mcp_news());
         texts.extend(self.waiting_tools());
-        texts.extend(self.context.since_interruption.take());
+        if let Some(text) = self.context.since_interruption.take() {
+            self.shared.agents.told_of_earlier();
+            texts.push(text);
+        }
+        texts.extend(self.agent_news());
         texts.extend(self.plan_reminder());
         texts.extend(self.stale_todos());
         texts.extend(self.budget_left());
@@ -64,6 +68,19 @@ impl Core {
             let record = self.records.meta(self.tip, reminder(&texts.join("\n\n")));
             self.append(record);
         }
+    }
+
+    /// Agents that came, went or changed.
+    fn agent_news(&self) -> Option<String> {
+        let is_main = self.shared.place.is_none();
+        let registry = self.shared.registry.read();
+        if !is_main || registry.find(lathe_tools::agent::NAME).is_none() {
+            return None;
+        }
+        let types = self.shared.main_filter.as_ref();
+        self.shared
+            .agents
+            .news(types.and_then(|filter| filter.types.as_deref()))
     }
 
     /// Asks git again when the work has moved into another repository.

@@ -23,7 +23,7 @@ impl Caller {
     }
 
     /// Waits until a server isn't being connected any more. The manager bounds how long that takes.
-    async fn ready(&self, server: &str) {
+    pub(super) async fn ready(&self, server: &str) {
         let mut changes = self.manager.changes();
         loop {
             let pending = self
@@ -34,6 +34,11 @@ impl Caller {
                 return;
             }
         }
+    }
+
+    /// How a server stands.
+    pub(super) fn server(&self, name: &str) -> Option<lathe_mcp::ServerStatus> {
+        self.manager.server(name)
     }
 
     /// The server's own name of a tool that the model named.

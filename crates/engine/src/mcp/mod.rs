@@ -11,6 +11,7 @@
 //! A server is never trusted: its tools can't take the name of another tool, its words are cleaned before
 //! anyone sees them, and a failing one is told to the person once while the session goes on.
 
+pub(crate) mod agents;
 mod caller;
 pub mod control;
 mod elicitation;
@@ -48,6 +49,9 @@ const GRACE: Duration = Duration::from_secs(2);
 /// How long the end of a session waits for servers to end.
 const END_LIMIT: Duration = Duration::from_secs(5);
 
+/// The version of the protocol that servers inside a host are spoken to in.
+pub const HOSTED_PROTOCOL: &str = "2025-11-25";
+
 /// What a caller chooses about MCP servers.
 #[derive(Clone, Default)]
 pub struct McpOptions {
@@ -59,6 +63,8 @@ pub struct McpOptions {
     pub plugins: Vec<PluginServers>,
     /// Servers that live in an SDK host, by name.
     pub hosted: Vec<String>,
+    /// How long a call of theirs may take, where the host says so.
+    pub hosted_timeouts: std::collections::BTreeMap<String, Duration>,
     /// Reaches them.
     pub in_process: Option<Arc<dyn InProcess>>,
     /// Whether the face answers questions of servers even where it answers no permission questions.
@@ -146,7 +152,9 @@ impl Mcp {
         let manager = Manager::new(options, handlers);
         let mut dynamic = IndexMap::new();
         for name in &start.options.hosted {
-            dynamic.insert(name.clone(), (hosted_entry(name), hosted(name)));
+            let mut config = hosted(name);
+            config.tool_timeout = start.options.hosted_timeouts.get(name).copied();
+            dynamic.insert(name.clone(), (hosted_entry(name), config));
         }
         let running = Running {
             caller: Arc::new(Caller::new(manager.clone())),
@@ -344,7 +352,7 @@ fn hosted_entry(name: &str) -> Value {
 /// Hosts know the handshake of the stateful protocol, so nothing else is tried on them.
 fn fit_hosted(config: &mut ServerConfig) {
     if matches!(config.transport, TransportConfig::Sdk { .. }) {
-        config.protocol = lathe_mcp::ProtocolChoice::Only("2025-06-18".to_owned());
+        config.protocol = lathe_mcp::ProtocolChoice::Only(HOSTED_PROTOCOL.to_owned());
     }
 }
 

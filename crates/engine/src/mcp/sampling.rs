@@ -244,6 +244,7 @@ fn model_request(shared: &Shared, request: &Value, model: &str) -> Result<ModelR
         tools: Bytes::from_static(b"[]"),
         messages,
         cache_markers: CacheMarkers::None,
+        shared_results: false,
         thinking: None,
         betas: Vec::new(),
         stop_sequences,

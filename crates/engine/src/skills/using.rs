@@ -379,6 +379,7 @@ impl Shared {
     pub(crate) fn extensions_changed(&self) {
         let before = self.extensions.problems();
         self.extensions.reload();
+        self.agents.set_catalog(self.extensions.agents());
         for problem in self.extensions.problems() {
             if !before.contains(&problem) {
                 self.events

@@ -1,6 +1,6 @@
 //! Forks read their parent's cache.
 
-use crate::support::{Place, whole};
+use crate::support::{Place, Talk, whole};
 use lathe_scripted::{RecordedRequest, Reply, Scenario};
 use serde_json::{Value, json};
 
@@ -17,6 +17,29 @@ fn bare(value: &Value) -> String {
         text = text.replace(marker, "");
     }
     text
+}
+
+/// Which part of each agent's first request the provider found in its cache, as its own transcript has it.
+fn shares(talk: &Talk) -> Vec<f64> {
+    let paths = lathe_session::SessionPaths::of_transcript(talk.session.transcript());
+    let mut shares = Vec::new();
+    for agent in talk.session.agents() {
+        let id = lathe_protocol::ids::AgentId(agent.id.0.clone());
+        let loaded = lathe_session::load(&paths.agent_transcript(&id)).unwrap();
+        let usage = loaded
+            .messages()
+            .find_map(|record| match &record.message {
+                Some(lathe_protocol::record::RecordMessage::Assistant(message)) => {
+                    Some(message.usage.clone())
+                }
+                _ => None,
+            })
+            .unwrap();
+        #[allow(clippy::cast_precision_loss, reason = "small numbers")]
+        let share = usage.cache_read_input_tokens as f64 / usage.total_input() as f64;
+        shares.push(share);
+    }
+    shares
 }
 
 #[tokio::test]
@@ -80,30 +103,49 @@ async fn ten_forks_of_a_long_conversation_are_read_from_the_cache() {
                 .all(|one| one["content"] == results[0]["content"])
         );
     }
-    // What the provider counted, as the forks' own transcripts have it.
-    let paths = lathe_session::SessionPaths::of_transcript(talk.session.transcript());
-    let mut shares = Vec::new();
-    for agent in talk.session.agents() {
-        let id = lathe_protocol::ids::AgentId(agent.id.0.clone());
-        let loaded = lathe_session::load(&paths.agent_transcript(&id)).unwrap();
-        let usage = loaded
-            .messages()
-            .find_map(|record| match &record.message {
-                Some(lathe_protocol::record::RecordMessage::Assistant(message)) => {
-                    Some(message.usage.clone())
-                }
-                _ => None,
-            })
-            .unwrap();
-        #[allow(clippy::cast_precision_loss, reason = "small numbers")]
-        let share = usage.cache_read_input_tokens as f64 / usage.total_input() as f64;
-        shares.push(share);
-    }
+    let mut shares = shares(&talk);
     // Which of them was first is up to the machine; nine must have read.
     shares.sort_by(f64::total_cmp);
     assert!(shares[1] >= 0.99, "{shares:?}");
     let back = whole(requests.last().unwrap());
     assert_eq!(back.matches("a part of it is done").count() % 10, 0);
+    talk.finish().await;
+}
+
+#[tokio::test]
+async fn forks_of_a_conversation_of_few_words_read_all_but_their_orders_from_the_cache() {
+    let scenario = Scenario::new()
+        .cache_minimum_tokens(0)
+        .responder(|request| {
+            if is_fork(request) {
+                Reply::text("done")
+            } else if request.last_user_text().contains("in ten parts")
+                && request.last_results().is_empty()
+            {
+                (0..10).fold(Reply::text("So."), |reply, number| {
+                    reply.with_tool_use(
+                        "Agent",
+                        json!({
+                            "description": "a part", "prompt": format!("part {number}"),
+                            "subagent_type": "fork", "run_in_background": false,
+                        }),
+                    )
+                })
+            } else {
+                Reply::text("yes")
+            }
+        });
+    let place = Place::new(scenario).await;
+    let mut talk = place.open().await;
+    for number in 0..150 {
+        assert!(!talk.say(&number.to_string()).await.is_error);
+    }
+    talk.say("do it in ten parts").await;
+    assert_eq!(place.server.problems(), Vec::<String>::new());
+    let mut shares = shares(&talk);
+    shares.sort_by(f64::total_cmp);
+    assert_eq!(shares.len(), 10);
+    assert!(shares[1] >= 0.99, "{shares:?}");
     talk.finish().await;
 }
 

@@ -11,4 +11,5 @@ mod limits;
 mod plans;
 mod running;
 mod support;
+mod surroundings;
 mod tasks;

@@ -215,6 +215,15 @@ impl Instructions {
         instructions
     }
 
+    /// The same for another conversation, which works in a folder: it has what holds there from the
+    /// start, and nothing of what was touched here.
+    #[must_use]
+    pub fn for_folder(&self, folder: &Path) -> Self {
+        let mut places = self.places.clone();
+        folder.clone_into(&mut places.environment.cwd);
+        Self::discover(&places, self.options.clone())
+    }
+
     /// What is loaded, in the order in which it speaks.
     #[must_use]
     pub fn files(&self) -> &[InstructionFile] {
