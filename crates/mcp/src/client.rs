@@ -13,7 +13,7 @@ use crate::handlers::{
 };
 use crate::limits::TEXT_CHARS;
 use crate::log::ServerLog;
-use crate::manager::Progress;
+use crate::manager::{Options, Progress};
 use crate::status::Change;
 use crate::text;
 use parking_lot::Mutex;
@@ -21,8 +21,9 @@ use rmcp::ClientHandler;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult,
     CustomNotification, CustomRequest, CustomResult, ElicitRequestParams, ElicitResult, ErrorCode,
-    ErrorData, Implementation, InputRequest, ListRootsResult, LoggingMessageNotificationParam,
-    ProgressNotificationParam, ProgressToken, ProtocolVersion, ResourceUpdatedNotificationParam,
+    ErrorData, Implementation, InputRequest, ListRootsResult, LoggingLevel,
+    LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken, ProtocolVersion,
+    ResourceUpdatedNotificationParam,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use serde_json::{Value, json};
@@ -45,6 +46,8 @@ pub(crate) struct Shared {
     pub(crate) changes: broadcast::Sender<Change>,
     pub(crate) log: ServerLog,
     client_version: String,
+    /// From which level on the server sends its log.
+    pub(crate) log_level: LoggingLevel,
     progress: Mutex<HashMap<ProgressToken, mpsc::Sender<Progress>>>,
     dirty: Mutex<Dirty>,
     marked: Notify,
@@ -56,14 +59,16 @@ impl Shared {
         handlers: Arc<dyn Handlers>,
         changes: broadcast::Sender<Change>,
         log: ServerLog,
-        client_version: &str,
+        options: &Options,
     ) -> Self {
+        let level = Value::from(options.log_level);
         Self {
             server: server.to_owned(),
             handlers,
             changes,
             log,
-            client_version: client_version.to_owned(),
+            client_version: options.client_version.clone(),
+            log_level: serde_json::from_value(level).unwrap_or(LoggingLevel::Info),
             progress: Mutex::default(),
             dirty: Mutex::default(),
             marked: Notify::new(),
@@ -236,6 +241,22 @@ impl Shared {
     }
 }
 
+/// What a log message says. Some servers put their words into an object, with nothing beside them.
+fn words_of(data: Value) -> String {
+    if let Value::Object(fields) = &data {
+        let mut some = fields.iter().filter(|(_, value)| !value.is_null());
+        if let (Some((name, Value::String(said))), None) = (some.next(), some.next())
+            && matches!(name.as_str(), "msg" | "message" | "text")
+        {
+            return said.clone();
+        }
+    }
+    match data {
+        Value::String(said) => said,
+        other => other.to_string(),
+    }
+}
+
 /// The SDK's handler.
 #[derive(Clone)]
 pub(crate) struct Client {
@@ -321,10 +342,7 @@ impl ClientHandler for Client {
     ) {
         let shared = &self.shared;
         shared.notification("notifications/message", Value::Null);
-        let said = match params.data {
-            Value::String(said) => said,
-            other => other.to_string(),
-        };
+        let said = words_of(params.data);
         let level = serde_json::to_value(params.level).unwrap_or_default();
         let level = level.as_str().unwrap_or("info").to_owned();
         let said = text::cut(&said, TEXT_CHARS);

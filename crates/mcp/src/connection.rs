@@ -302,6 +302,11 @@ impl Connection {
     ) -> Result<ServerResult, CallError> {
         let mut options = PeerRequestOptions::no_options();
         options.meta = meta.and_then(|meta| serde_json::from_value(meta.clone()).ok());
+        if self.modern && self.offers("logging") {
+            // Here a server sends log messages only for requests that say from which level on.
+            let meta = options.meta.get_or_insert_default();
+            meta.set_log_level(self.shared.log_level);
+        }
         let handle = self
             .peer
             .send_request_with_option(request, options)
@@ -363,6 +368,27 @@ impl Connection {
         if !self.modern && self.shared.handlers.offers().roots {
             let _ = self.peer.notify_roots_list_changed().await;
         }
+    }
+
+    /// In the older protocol a server is told once from which level on it sends its log. Nobody waits for
+    /// its answer.
+    pub(crate) fn choose_log_level(self: &Arc<Self>) {
+        if self.modern || !self.offers("logging") {
+            return;
+        }
+        let connection = self.clone();
+        tokio::spawn(async move {
+            let params = rmcp::model::SetLevelRequestParams::new(connection.shared.log_level);
+            let asked = connection.peer.set_level(params);
+            let refused = tokio::select! {
+                answer = asked => answer.err(),
+                () = connection.ended.cancelled() => None,
+            };
+            if let Some(error) = refused {
+                let log = &connection.shared.log;
+                log.note(&format!("it doesn't let its log be chosen: {error}"));
+            }
+        });
     }
 
     /// In the newer protocol a client says what it wants to be told. Ends with the connection.

@@ -359,6 +359,8 @@ async fn progress_logs_and_updates_arrive_clean() {
         (Some(3.0), Some(false))
     );
 
+    // A server that has a log is told from which level on it is wanted.
+    until(|| home.log("s").contains("level info")).await;
     call(&manager, "log", json!({})).await.unwrap();
     let log = wait_for(&mut changes, |change| matches!(change, Change::Log { .. })).await;
     assert!(
@@ -371,6 +373,19 @@ async fn progress_logs_and_updates_arrive_clean() {
     })
     .await;
     assert!(matches!(updated, Change::ResourceUpdated { uri, .. } if uri == "note://1"));
+    manager.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_level_of_logs_is_chosen() {
+    let home = Home::default();
+    let mut environment = home.environment();
+    let level = ("LATHE_MCP_LOG_LEVEL".to_owned(), "Error".to_owned());
+    environment.variables.extend([level]);
+    let options = lathe_mcp::Options::new(environment, "0");
+    let manager = Manager::new(options, Arc::new(common::Person));
+    manager.set_servers(servers([("s", local(&[]))]));
+    until(|| home.log("s").contains("level error")).await;
     manager.shutdown().await;
 }
 

@@ -302,3 +302,65 @@ async fn a_websocket_server_of_the_official_sdk() {
     );
     manager.shutdown().await;
 }
+
+#[tokio::test]
+async fn a_fastmcp_server_gives_structure_progress_and_log_messages() {
+    let home = Home::default();
+    let python = text(&packages().join("venv/bin/python"));
+    let config = ServerConfig::stdio(python, [common::fixture("fastmcp_server.py")]);
+    let manager = one(&home, config).await;
+    let status = manager.server("s").unwrap();
+    assert_eq!(status.state, State::Connected);
+    let description = status.description.unwrap();
+    assert_eq!(description.info["name"], "weather");
+    assert_eq!(
+        description.instructions.as_deref(),
+        Some("Knows the weather.")
+    );
+    let weather = status.tools.iter().find(|tool| tool["name"] == "weather");
+    assert_eq!(weather.unwrap()["annotations"]["readOnlyHint"], true);
+    let report = manager
+        .call_tool(
+            "s",
+            "weather",
+            json!({"place": "Oslo"}),
+            CallOptions::default(),
+        )
+        .await
+        .unwrap();
+    assert_eq!(
+        report["structuredContent"],
+        json!({"place": "Oslo", "degrees": 21})
+    );
+    let (sender, mut steps) = mpsc::channel(4);
+    let options = CallOptions {
+        progress: Some(sender),
+        ..CallOptions::default()
+    };
+    let done = manager
+        .call_tool("s", "slowly", json!({}), options)
+        .await
+        .unwrap();
+    assert_eq!(done["content"][0]["text"], "done");
+    assert_eq!(
+        steps.recv().await.unwrap().message.as_deref(),
+        Some("half of it")
+    );
+    until(|| home.log("s").contains("[info] words for the log")).await;
+    let failed = manager
+        .call_tool("s", "fail", json!({}), CallOptions::default())
+        .await
+        .unwrap();
+    assert_eq!(failed["isError"], true);
+    let read = manager.read_resource("s", "forecast://Oslo").await.unwrap();
+    assert_eq!(read["contents"][0]["text"], "Rain in Oslo");
+    let prompt = manager
+        .get_prompt("s", "travel", json!({"place": "Oslo"}))
+        .await
+        .unwrap();
+    assert_eq!(
+        prompt["messages"][0]["content"]["text"],
+        "What to pack for Oslo?"
+    );
+    manager.shutdown().await;
+}

@@ -8,7 +8,7 @@ mod common;
 use common::{Home, LONG, Person, call, fixture, reason, servers, state, until, wait_for};
 use futures::future::BoxFuture;
 use futures::{SinkExt as _, StreamExt as _};
-use lathe_mcp::auth::{Browser, CredentialStore};
+use lathe_mcp::auth::{Browser, CredentialStore, Keeping};
 use lathe_mcp::{Change, Manager, McpError, Remote, ServerConfig, State, TransportConfig};
 use serde_json::{Value, json};
 use std::process::Stdio;
@@ -145,6 +145,10 @@ async fn without_a_person_a_server_that_wants_a_sign_in_is_reported_with_the_com
     let error = echo(&manager, "x").await.unwrap_err();
     assert!(error.to_string().contains("lathe mcp login s"), "{error}");
     assert_eq!(server.stats().await["register"], 0);
+    // Somebody signs in elsewhere: that is all that is needed.
+    connect(&home, server.config(), true).await.shutdown().await;
+    manager.reconnect("s").await.unwrap();
+    echo(&manager, "x").await.unwrap();
     manager.shutdown().await;
 }
 
@@ -155,7 +159,7 @@ async fn a_sign_in_is_kept_refreshed_once_for_all_and_given_back() {
     let manager = connect(&home, server.config(), true).await;
     assert_eq!(state(&manager), State::Connected);
     echo(&manager, "x").await.unwrap();
-    let signed_in = CredentialStore::new(&home.options().home)
+    let signed_in = CredentialStore::new(&home.options().home, &home.environment())
         .summaries()
         .unwrap();
     assert_eq!(signed_in[0].scopes, ["read"]);
@@ -193,12 +197,161 @@ async fn a_sign_in_is_kept_refreshed_once_for_all_and_given_back() {
     until(|| state(&manager) == State::NeedsAuth).await;
     assert!(!manager.log_out("s").await.unwrap());
     assert!(
-        CredentialStore::new(&home.options().home)
+        CredentialStore::new(&home.options().home, &home.environment())
             .summaries()
             .unwrap()
             .is_empty()
     );
     manager.shutdown().await;
+}
+
+/// A machine whose keyring is a folder.
+fn with_keyring(home: &Home, more: &[(&str, &str)]) -> lathe_mcp::Options {
+    let vault = home.path().join("vault");
+    std::fs::create_dir_all(&vault).unwrap();
+    let programs = std::path::PathBuf::from(fixture("secret-tool"));
+    let programs = programs.parent().unwrap().display().to_string();
+    let mut options = home.options();
+    let variables = &mut options.environment.variables;
+    let path = format!("{programs}:{}", variables["PATH"]);
+    let vault = vault.display().to_string();
+    for (name, value) in [
+        ("PATH", path.as_str()),
+        ("VAULT", &vault),
+        ("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nowhere"),
+    ]
+    .iter()
+    .chain(more)
+    {
+        variables.insert((*name).to_owned(), (*value).to_owned());
+    }
+    options.browser = Some(Arc::new(Agrees));
+    options
+}
+
+/// What the keyring holds.
+fn vault(home: &Home) -> Vec<String> {
+    let entries = std::fs::read_dir(home.path().join("vault")).unwrap();
+    let items = entries.map(|entry| entry.unwrap().path()).filter(|path| {
+        path.file_name()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .starts_with("item")
+    });
+    items
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect()
+}
+
+fn credentials_file(home: &Home) -> String {
+    std::fs::read_to_string(home.options().home.join("mcp-credentials.json")).unwrap()
+}
+
+async fn connected(options: lathe_mcp::Options, config: ServerConfig) -> Manager {
+    let manager = Manager::new(options, Arc::new(Person));
+    manager.set_servers(servers([("s", config)]));
+    assert!(manager.settled(LONG).await);
+    assert_eq!(state(&manager), State::Connected);
+    manager
+}
+
+#[tokio::test]
+async fn tokens_lie_in_the_keyring_and_nowhere_else() {
+    let home = Home::default();
+    let server = Fixture::with("auth").await;
+    let options = with_keyring(&home, &[]);
+    connected(options.clone(), server.config())
+        .await
+        .shutdown()
+        .await;
+    assert_eq!(vault(&home).len(), 1);
+    assert!(vault(&home)[0].contains("access-"), "{:?}", vault(&home));
+    let nobody = lathe_mcp::Options {
+        browser: None,
+        ..options
+    };
+    let manager = connected(nobody.clone(), server.config()).await;
+    server.control("expire").await;
+    echo(&manager, "x").await.unwrap();
+    assert_eq!(server.stats().await["refresh"], 1);
+    let store = CredentialStore::new(&nobody.home, &nobody.environment);
+    assert_eq!(store.summaries().unwrap()[0].scopes, ["read"]);
+    assert_eq!(
+        store.keeping(),
+        Keeping::Keyring {
+            program: "secret-tool"
+        }
+    );
+    assert!(!credentials_file(&home).contains("access-"));
+    assert!(!credentials_file(&home).contains("refresh-"));
+    let arguments = std::fs::read_to_string(home.path().join("vault/arguments")).unwrap();
+    assert!(!arguments.contains("access-"), "{arguments}");
+    assert!(manager.log_out("s").await.unwrap());
+    assert!(vault(&home).is_empty());
+    manager.shutdown().await;
+}
+
+#[tokio::test]
+async fn tokens_of_the_file_move_into_the_keyring_and_back() {
+    let home = Home::default();
+    let server = Fixture::with("auth").await;
+    let file = with_keyring(&home, &[("LATHE_MCP_CREDENTIALS", "file")]);
+    connected(file.clone(), server.config())
+        .await
+        .shutdown()
+        .await;
+    assert!(credentials_file(&home).contains("access-"));
+    assert!(vault(&home).is_empty());
+    let keyring = with_keyring(&home, &[("LATHE_MCP_CREDENTIALS", "keyring")]);
+    connected(keyring, server.config()).await.shutdown().await;
+    assert!(!credentials_file(&home).contains("access-"));
+    assert_eq!(vault(&home).len(), 1);
+    let manager = connected(file, server.config()).await;
+    assert!(credentials_file(&home).contains("access-"));
+    assert!(vault(&home).is_empty());
+    assert_eq!(
+        server.stats().await["code"],
+        1,
+        "nobody had to sign in again"
+    );
+    manager.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_keyring_that_is_locked_is_told_once_and_the_file_takes_its_place() {
+    let home = Home::default();
+    let server = Fixture::with("auth").await;
+    let options = with_keyring(&home, &[]);
+    std::fs::write(home.path().join("vault/locked"), "").unwrap();
+    let manager = Manager::new(options.clone(), Arc::new(Person));
+    let mut changes = manager.changes();
+    let other = ServerConfig::http(format!("{}?other", server.url("/mcp")));
+    manager.set_servers(servers([("s", server.config()), ("t", other)]));
+    assert!(manager.settled(LONG).await);
+    assert_eq!(manager.server("t").unwrap().state, State::Connected);
+    let mut notices = Vec::new();
+    while let Ok(change) = changes.try_recv() {
+        if let Change::Notice { text, .. } = change {
+            notices.push(text);
+        }
+    }
+    assert_eq!(notices.len(), 1, "{notices:?}");
+    assert!(notices[0].contains("locked collection"), "{notices:?}");
+    assert!(credentials_file(&home).contains("access-"));
+    manager.shutdown().await;
+    // And is found there.
+    let nobody = lathe_mcp::Options {
+        browser: None,
+        ..options
+    };
+    connected(nobody, server.config()).await.shutdown().await;
+    // Who wants the keyring and nothing else has no sign-in for the next time.
+    let strict = Home::default();
+    let options = with_keyring(&strict, &[("LATHE_MCP_CREDENTIALS", "keyring")]);
+    std::fs::write(strict.path().join("vault/locked"), "").unwrap();
+    connected(options, server.config()).await.shutdown().await;
+    assert!(!credentials_file(&strict).contains("access-"));
 }
 
 #[tokio::test]

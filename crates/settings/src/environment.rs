@@ -163,6 +163,8 @@ variables! {
     #[harmless] "MCP_TOOL_TIMEOUT" => "mcp", "", "How long a server's tool may take, in milliseconds.";
     #[harmless] "MAX_MCP_OUTPUT_TOKENS" => "mcp", "25000", "How many tokens of a server's answer the model gets.";
     "MCP_OAUTH_CLIENT_METADATA_URL" => "mcp", "", "The address of this client's metadata document, for servers that ask for one.";
+    "LATHE_MCP_CREDENTIALS" => "mcp", "auto", "Where sign-ins at MCP servers are kept: `auto` (the system's keyring where it works, else a file that only you can read), `keyring`, `file`.";
+    #[harmless] "LATHE_MCP_LOG_LEVEL" => "mcp", "info", "From which level on MCP servers send their log: `debug`, `info`, `notice`, `warning`, `error`, `critical`, `alert`, `emergency`.";
     #[secret] "MCP_CLIENT_SECRET" => "mcp", "", "The client secret for `lathe mcp add --client-secret`.";
     #[harmless] "ENABLE_TOOL_SEARCH" => "engine", "", "`false` offers every tool from the start instead of letting the model search for them.";
     #[harmless] "LATHE_PRINT_BACKGROUND_WAIT_MS" | "CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS" => "headless", "600000", "How long print mode waits for background work at the end; 0 is without limit.";

@@ -5,6 +5,7 @@ use crate::plugins::servers_of;
 use lathe_extensions::plugins::{LoadedPlugins, PluginManager, PluginState};
 use lathe_extensions::{AgentCatalog, OutputStyles, Problem, SkillCatalog, Sources};
 use lathe_hooks::{HookRegistry, HookSource};
+use lathe_mcp::auth::{CredentialStore, Keeping};
 use lathe_mcp::config::{self, Standing};
 use lathe_mcp::{Manager, Nobody, Options, State};
 use lathe_settings::Severity as SettingsSeverity;
@@ -253,8 +254,33 @@ pub(crate) async fn servers(patient: &Patient<'_>, notes: &mut Notes<'_>) {
             Standing::Broken(_) => notes.error(what, "correct its entry"),
         }
     }
+    sign_ins(patient, notes).await;
     if patient.options.connect_servers {
         connect(patient, declared.configs(), notes).await;
+    }
+}
+
+/// Where the tokens of servers are kept.
+async fn sign_ins(patient: &Patient<'_>, notes: &mut Notes<'_>) {
+    let store = CredentialStore::new(&patient.places.config_home, &patient.environment);
+    // A keyring may take its time.
+    let Ok(keeping) = tokio::task::spawn_blocking(move || store.keeping()).await else {
+        return;
+    };
+    match keeping {
+        Keeping::Keyring { program } => {
+            notes.fine(format!(
+                "sign-ins are kept in the system's keyring ({program})"
+            ));
+        }
+        Keeping::File { file, why } => notes.fine(format!(
+            "sign-ins are kept in {}, which only you can read ({why})",
+            file.display()
+        )),
+        Keeping::Nowhere { why } => notes.warning(
+            format!("sign-ins are not kept: LATHE_MCP_CREDENTIALS wants the keyring, and {why}"),
+            "unlock it, or set LATHE_MCP_CREDENTIALS to `auto`",
+        ),
     }
 }
 

@@ -13,6 +13,7 @@ use super::store::{CredentialStore, Credentials, config_hash};
 use super::tokens::{Denied, Endpoint, Tokens};
 use crate::error::McpError;
 use crate::server::OAuthConfig;
+use crate::status::Change;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use lathe_settings::{Environment, environment};
@@ -21,6 +22,7 @@ use rmcp::model::ProtocolVersion;
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::broadcast;
 use url::Url;
 
 /// How long a person may take at the browser.
@@ -53,6 +55,7 @@ pub(crate) struct Authoriser {
     environment: Environment,
     store: CredentialStore,
     browser: Option<Arc<dyn Browser>>,
+    changes: broadcast::Sender<Change>,
     current: Mutex<Option<Credentials>>,
     loaded: tokio::sync::OnceCell<()>,
     flight: tokio::sync::Mutex<()>,
@@ -67,6 +70,7 @@ impl Authoriser {
         environment: Environment,
         store: CredentialStore,
         browser: Option<Arc<dyn Browser>>,
+        changes: broadcast::Sender<Change>,
     ) -> Self {
         Self {
             server: server.to_owned(),
@@ -76,6 +80,7 @@ impl Authoriser {
             environment,
             store,
             browser,
+            changes,
             current: Mutex::new(None),
             loaded: tokio::sync::OnceCell::new(),
             flight: tokio::sync::Mutex::new(()),
@@ -98,13 +103,31 @@ impl Authoriser {
             .map_err(|error: String| self.failed(error))
     }
 
-    fn stored(&self) -> Vec<Credentials> {
-        self.store
-            .find(self.url.as_str(), &self.hash)
-            .unwrap_or_else(|error| {
-                tracing::warn!(server = %self.server, %error, "credentials can't be read");
-                Vec::new()
-            })
+    /// Does something with the store, off the runtime's threads: a keyring may take its time. What the
+    /// person should know of it is told.
+    async fn in_store<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&CredentialStore) -> std::io::Result<T> + Send + 'static,
+    ) -> std::io::Result<T> {
+        let store = self.store.clone();
+        let done = tokio::task::spawn_blocking(move || work(&store)).await;
+        if let Some(text) = self.store.complaint() {
+            let server = self.server.clone();
+            let _ = self.changes.send(Change::Notice { server, text });
+        }
+        done.unwrap_or_else(|error| Err(std::io::Error::other(error)))
+    }
+
+    async fn find(&self) -> std::io::Result<Vec<Credentials>> {
+        let (server, hash) = (self.url.to_string(), self.hash.clone());
+        self.in_store(move |store| store.find(&server, &hash)).await
+    }
+
+    async fn stored(&self) -> Vec<Credentials> {
+        self.find().await.unwrap_or_else(|error| {
+            tracing::warn!(server = %self.server, %error, "credentials can't be read");
+            Vec::new()
+        })
     }
 
     async fn load(&self) {
@@ -112,6 +135,7 @@ impl Authoriser {
             .get_or_init(|| async {
                 let found = self
                     .stored()
+                    .await
                     .into_iter()
                     .find(|found| found.tokens.is_some());
                 let mut current = self.current.lock();
@@ -149,14 +173,13 @@ impl Authoriser {
     /// Refreshes a token, or takes the one that another process got meanwhile.
     async fn refresh(&self, credentials: Credentials) -> Option<String> {
         let lock = {
-            let (store, credentials) = (self.store.clone(), credentials.clone());
-            tokio::task::spawn_blocking(move || store.refresh_lock(&credentials))
+            let credentials = credentials.clone();
+            self.in_store(move |store| store.refresh_lock(&credentials))
                 .await
-                .ok()?
                 .map_err(|error| tracing::warn!(%error, "no lock for a refresh"))
                 .ok()
         };
-        let newer = self.stored().into_iter().find(|found| {
+        let newer = self.stored().await.into_iter().find(|found| {
             found.issuer == credentials.issuer
                 && found.tokens.is_some()
                 && found.tokens != credentials.tokens
@@ -195,18 +218,22 @@ impl Authoriser {
                 self.keep(Credentials {
                     tokens: Some(tokens),
                     ..credentials
-                });
+                })
+                .await;
                 Some(access)
             }
             Err(denied) => {
                 tracing::debug!(server = %self.server, reason = denied.text(), "no refresh");
                 match denied {
-                    Denied::Grant(_) => self.keep(Credentials {
-                        tokens: None,
-                        ..credentials
-                    }),
+                    Denied::Grant(_) => {
+                        self.keep(Credentials {
+                            tokens: None,
+                            ..credentials
+                        })
+                        .await;
+                    }
                     // The registration is dead: the next sign-in makes a new one.
-                    Denied::Client(_) => self.forget(&credentials),
+                    Denied::Client(_) => self.forget(&credentials).await,
                     Denied::Other(_) => {}
                 }
                 None
@@ -235,15 +262,20 @@ impl Authoriser {
         Some((key, self.config.signing_algorithm.as_deref()))
     }
 
-    fn keep(&self, credentials: Credentials) {
-        if let Err(error) = self.store.save(&credentials) {
+    async fn save(&self, credentials: Credentials) {
+        if let Err(error) = self.in_store(move |store| store.save(&credentials)).await {
             tracing::warn!(server = %self.server, %error, "credentials can't be kept");
         }
+    }
+
+    async fn keep(&self, credentials: Credentials) {
+        self.save(credentials.clone()).await;
         *self.current.lock() = Some(credentials);
     }
 
-    fn forget(&self, credentials: &Credentials) {
-        if let Err(error) = self.store.remove(credentials) {
+    async fn forget(&self, credentials: &Credentials) {
+        let gone = credentials.clone();
+        if let Err(error) = self.in_store(move |store| store.remove(&gone)).await {
             tracing::warn!(server = %self.server, %error, "credentials can't be removed");
         }
         *self.current.lock() = None;
@@ -256,7 +288,23 @@ impl Authoriser {
     pub(crate) async fn authorise(&self, challenge: &str) -> Result<(), McpError> {
         self.load().await;
         let _one = self.flight.lock().await;
+        if self.take_newer().await {
+            return Ok(());
+        }
         self.agree(&Challenge::parse(challenge)).await
+    }
+
+    /// Takes tokens that somebody got elsewhere meanwhile, such as with `lathe mcp login`.
+    async fn take_newer(&self) -> bool {
+        let mut stored = self.stored().await.into_iter();
+        let mut current = self.current.lock();
+        let known = current.as_ref().and_then(|current| current.tokens.as_ref());
+        let newer = stored.find(|found| found.tokens.is_some() && found.tokens.as_ref() != known);
+        let is_newer = newer.is_some();
+        if is_newer {
+            *current = newer;
+        }
+        is_newer
     }
 
     async fn agree(&self, challenge: &Challenge) -> Result<(), McpError> {
@@ -276,13 +324,11 @@ impl Authoriser {
             .map_err(|error| self.failed(error))?;
         let before = self
             .stored()
+            .await
             .into_iter()
             .find(|stored| stored.issuer == found.issuer);
         let scopes = self.scopes(challenge, &found, before.as_ref());
-        let secret = self.config.client_secret.clone().or_else(|| {
-            let id = self.config.client_id.as_deref()?;
-            self.store.client_secret(self.url.as_str(), id)
-        });
+        let secret = self.secret().await;
         if self.config.client_credentials {
             return self
                 .own_credentials(http, &found, &scopes, secret.as_deref())
@@ -304,7 +350,7 @@ impl Authoriser {
                 .await
             {
                 Ok(credentials) => {
-                    self.keep(credentials);
+                    self.keep(credentials).await;
                     return Ok(());
                 }
                 // The server has forgotten us: once more, with a new registration.
@@ -312,6 +358,18 @@ impl Authoriser {
                 Err(denied) => return Err(self.failed(denied.text())),
             }
         }
+    }
+
+    /// The secret of a client that somebody registered by hand.
+    async fn secret(&self) -> Option<String> {
+        if self.config.client_secret.is_some() {
+            return self.config.client_secret.clone();
+        }
+        let (server, id) = (self.url.to_string(), self.config.client_id.clone()?);
+        self.in_store(move |store| Ok(store.client_secret(&server, &id)))
+            .await
+            .ok()
+            .flatten()
     }
 
     /// What to ask for: what is configured or wanted, and what we had.
@@ -384,7 +442,7 @@ impl Authoriser {
             .await
             .map_err(|denied| self.failed(denied.text()))?;
         credentials.tokens = Some(tokens);
-        self.keep(credentials);
+        self.keep(credentials).await;
         Ok(())
     }
 
@@ -474,17 +532,16 @@ impl Authoriser {
             revocation_endpoint: found.server.revocation_endpoint.clone(),
             resource: found.resource.clone(),
             updated_at: 0,
+            in_keyring: false,
         }
     }
 
     /// Forgets the tokens without telling anybody, so that the next connection asks anew.
     pub(crate) async fn drop_tokens(&self) {
         let _one = self.flight.lock().await;
-        for mut credentials in self.stored() {
+        for mut credentials in self.stored().await {
             credentials.tokens = None;
-            if let Err(error) = self.store.save(&credentials) {
-                tracing::warn!(server = %self.server, %error, "credentials can't be kept");
-            }
+            self.save(credentials).await;
         }
         *self.current.lock() = None;
     }
@@ -492,10 +549,7 @@ impl Authoriser {
     /// Gives the tokens back (the refresh token first) and forgets them. Says whether there were any.
     pub(crate) async fn log_out(&self) -> Result<bool, McpError> {
         let _one = self.flight.lock().await;
-        let all = self
-            .store
-            .find(self.url.as_str(), &self.hash)
-            .map_err(|error| self.failed(error))?;
+        let all = self.find().await.map_err(|error| self.failed(error))?;
         let mut any = false;
         for credentials in all {
             if let (Some(tokens), Some(address)) =
@@ -515,7 +569,7 @@ impl Authoriser {
                 }
             }
             any |= credentials.tokens.is_some();
-            self.forget(&credentials);
+            self.forget(&credentials).await;
         }
         Ok(any)
     }

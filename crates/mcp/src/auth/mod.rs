@@ -7,8 +7,8 @@
 //! scopes that are wanted, together, at most twice.
 //!
 //! Where nobody is at a browser nothing waits: the server is reported as one that needs a sign-in,
-//! with the command for it. Credentials lie in a file that only the person can read (`store`); no
-//! token, code or secret is ever written to a log.
+//! with the command for it. Credentials lie in the system's keyring (`keyring`), or in a file that only
+//! the person can read (`store`); no token, code or secret is ever written to a log.
 
 mod address;
 mod authoriser;
@@ -17,6 +17,7 @@ mod callback;
 mod challenge;
 mod discovery;
 mod key;
+mod keyring;
 mod registration;
 mod store;
 mod tokens;
@@ -24,4 +25,5 @@ mod tokens;
 pub(crate) use authoriser::{Access, Authoriser};
 pub use browser::{Browser, SystemBrowser};
 pub use challenge::Challenge;
-pub use store::{CredentialStore, Summary};
+pub use keyring::Wanted;
+pub use store::{CredentialStore, Keeping, Summary};

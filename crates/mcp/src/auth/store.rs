@@ -1,18 +1,28 @@
-//! Where credentials lie: one file that only the person can read.
+//! Where credentials lie: tokens and secrets in the system's keyring, the rest in one file that only the
+//! person can read. Where there is no keyring, or it doesn't work, everything is in the file.
 //!
 //! An entry belongs to a server's address, an issuer and the part of the configuration that decides
 //! who we are there; a changed configuration or another issuer never gets another one's tokens. The
-//! file is written whole and renamed into place; writers in other processes are kept out by a lock.
+//! file is written whole and renamed into place; writers in other processes are kept out by a lock. It
+//! says of each entry whether its secrets are in the keyring; those that are in the file are moved when
+//! they are used and the keyring works. That it doesn't work is told once.
+//!
+//! Everything here blocks, for seconds if a keyring hangs: it is called off the runtime's threads.
 
+use super::keyring::{Keyring, Wanted};
 use super::registration::Client;
 use super::tokens::{Tokens, now};
+use crate::headers;
 use crate::server::OAuthConfig;
+use lathe_settings::Environment;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What is known of us at one server.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,11 +41,34 @@ pub(super) struct Credentials {
     pub(super) revocation_endpoint: Option<String>,
     pub(super) resource: String,
     pub(super) updated_at: u64,
+    /// The tokens and the client's secret are in the keyring, and not here.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) in_keyring: bool,
+}
+
+/// What of an entry goes into the keyring.
+#[derive(Default, Serialize, Deserialize)]
+struct Secrets {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tokens: Option<Tokens>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    client_secret: Option<String>,
 }
 
 impl Credentials {
     fn key(&self) -> String {
         key(&self.server, &self.issuer, &self.config)
+    }
+
+    fn has_secrets(&self) -> bool {
+        self.tokens.is_some() || self.client.secret.is_some()
+    }
+
+    fn take_secrets(&mut self) -> Secrets {
+        Secrets {
+            tokens: self.tokens.take(),
+            client_secret: self.client.secret.take(),
+        }
     }
 }
 
@@ -57,12 +90,46 @@ struct Content {
     /// Secrets of clients that were registered by hand, by server address and client id.
     #[serde(default)]
     client_secrets: BTreeMap<String, String>,
+    /// Those of them that are in the keyring.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    client_secrets_in_keyring: BTreeSet<String>,
 }
 
-/// The credentials of a person.
+/// The credentials of a person. Cheap to clone; clones tell of a broken keyring once between them.
 #[derive(Debug, Clone)]
 pub struct CredentialStore {
     folder: PathBuf,
+    wanted: Wanted,
+    keyring: Result<Arc<Keyring>, String>,
+    complaints: Arc<Mutex<Complaints>>,
+}
+
+#[derive(Debug, Default)]
+struct Complaints {
+    made: bool,
+    waiting: Option<String>,
+}
+
+/// Where tokens and secrets are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Keeping {
+    /// In the system's keyring, through this program.
+    Keyring {
+        /// `secret-tool` or `security`.
+        program: &'static str,
+    },
+    /// In a file that only the person can read.
+    File {
+        /// The file.
+        file: PathBuf,
+        /// Why not in a keyring.
+        why: String,
+    },
+    /// Nowhere: the keyring was asked for, and doesn't work.
+    Nowhere {
+        /// Why.
+        why: String,
+    },
 }
 
 fn key(server: &str, issuer: &str, config: &str) -> String {
@@ -82,6 +149,14 @@ fn digest(parts: &[&str]) -> String {
         .collect()
 }
 
+/// What the secret of a client is found by; the address may be written in several ways.
+fn secret_key(server: &str, client_id: &str) -> String {
+    // As the authorisation names a WebSocket server.
+    let server = server.replacen("ws", "http", usize::from(server.starts_with("ws")));
+    let address = headers::address(&server).map_or(server, String::from);
+    digest(&[&address, client_id])
+}
+
 /// The part of a configuration that decides who we are.
 pub(super) fn config_hash(config: &OAuthConfig) -> String {
     digest(&[
@@ -97,11 +172,15 @@ pub(super) fn config_hash(config: &OAuthConfig) -> String {
 }
 
 impl CredentialStore {
-    /// The credentials in a configuration folder.
+    /// The credentials in a configuration folder, kept as the environment says.
     #[must_use]
-    pub fn new(home: &Path) -> Self {
+    pub fn new(home: &Path, environment: &Environment) -> Self {
         Self {
             folder: home.to_owned(),
+            wanted: Wanted::of(environment),
+            // Also where the file is wanted: what was put there before is still found and removed.
+            keyring: Keyring::find(environment).map(Arc::new),
+            complaints: Arc::default(),
         }
     }
 
@@ -109,10 +188,86 @@ impl CredentialStore {
         self.folder.join("mcp-credentials.json")
     }
 
-    /// Keeps the secret of a client that was registered by hand.
+    /// Where tokens and secrets are kept. Asks the keyring whether it works.
+    #[must_use]
+    pub fn keeping(&self) -> Keeping {
+        let why = match &self.keyring {
+            _ if self.wanted == Wanted::File => "LATHE_MCP_CREDENTIALS says so".to_owned(),
+            Ok(keyring) => match keyring.check() {
+                Ok(()) => {
+                    return Keeping::Keyring {
+                        program: keyring.program(),
+                    };
+                }
+                Err(why) => why,
+            },
+            Err(why) => why.clone(),
+        };
+        match self.wanted {
+            Wanted::Keyring => Keeping::Nowhere { why },
+            Wanted::Auto | Wanted::File => Keeping::File {
+                file: self.file(),
+                why,
+            },
+        }
+    }
+
+    /// What the person should know about the keyring, once.
+    #[must_use]
+    pub fn complaint(&self) -> Option<String> {
+        self.complaints.lock().waiting.take()
+    }
+
+    fn complain(&self, why: &str) {
+        let mut complaints = self.complaints.lock();
+        if std::mem::replace(&mut complaints.made, true) {
+            return;
+        }
+        complaints.waiting = Some(match self.wanted {
+            Wanted::Keyring => format!(
+                "the keyring can't be used ({why}), and LATHE_MCP_CREDENTIALS allows nothing else: sign-ins at MCP servers are not kept"
+            ),
+            Wanted::Auto | Wanted::File => format!(
+                "the keyring can't be used ({why}): sign-ins at MCP servers are kept in {}, which only you can read; LATHE_MCP_CREDENTIALS=file doesn't ask the keyring",
+                self.file().display()
+            ),
+        });
+    }
+
+    /// What an entry is called in the keyring. Other configuration folders have others.
+    fn account(&self, key: &str) -> String {
+        digest(&[&self.folder.to_string_lossy(), key])
+    }
+
+    /// Asks the keyring something; `None` when there is none that works.
+    fn in_keyring<T>(&self, ask: impl FnOnce(&Keyring) -> Result<T, String>) -> Option<T> {
+        match &self.keyring {
+            Ok(keyring) => ask(keyring).map_err(|why| self.complain(&why)).ok(),
+            Err(why) => {
+                if self.wanted == Wanted::Keyring {
+                    self.complain(why);
+                }
+                None
+            }
+        }
+    }
+
+    /// Puts a secret into the keyring. Says whether it is there.
+    fn put(&self, key: &str, secret: &str) -> bool {
+        self.wanted != Wanted::File
+            && self
+                .in_keyring(|keyring| keyring.set(&self.account(key), secret))
+                .is_some()
+    }
+
+    fn take_out(&self, key: &str) {
+        let _ = self.in_keyring(|keyring| keyring.remove(&self.account(key)));
+    }
+
+    /// Keeps the secret of a client that was registered by hand, for the server at this address.
     ///
     /// # Errors
-    /// If the file can't be written.
+    /// If it can't be kept anywhere.
     pub fn set_client_secret(
         &self,
         server: &str,
@@ -121,19 +276,48 @@ impl CredentialStore {
     ) -> std::io::Result<()> {
         let _lock = self.lock("store")?;
         let mut content = self.read()?;
-        content
-            .client_secrets
-            .insert(digest(&[server, client_id]), secret.to_owned());
+        self.put_client_secret(&mut content, secret_key(server, client_id), secret)?;
         self.write(&content)
+    }
+
+    fn put_client_secret(
+        &self,
+        content: &mut Content,
+        key: String,
+        secret: &str,
+    ) -> std::io::Result<()> {
+        if self.put(&key, secret) {
+            content.client_secrets.remove(&key);
+            content.client_secrets_in_keyring.insert(key);
+        } else if self.wanted == Wanted::Keyring {
+            return Err(std::io::Error::other(
+                "the keyring can't be used, and LATHE_MCP_CREDENTIALS allows nothing else",
+            ));
+        } else {
+            content.client_secrets_in_keyring.remove(&key);
+            content.client_secrets.insert(key, secret.to_owned());
+        }
+        Ok(())
     }
 
     /// The secret of a client that was registered by hand.
     pub(super) fn client_secret(&self, server: &str, client_id: &str) -> Option<String> {
+        let key = secret_key(server, client_id);
         let content = self.read().ok()?;
-        content
-            .client_secrets
-            .get(&digest(&[server, client_id]))
-            .cloned()
+        if let Some(secret) = content.client_secrets.get(&key) {
+            if self.keyring.is_ok()
+                && self.wanted != Wanted::File
+                && let Err(error) = self.set_client_secret(server, client_id, secret)
+            {
+                tracing::warn!(%error, "a client secret can't be moved into the keyring");
+            }
+            return Some(secret.clone());
+        }
+        if !content.client_secrets_in_keyring.contains(&key) {
+            return None;
+        }
+        self.in_keyring(|keyring| keyring.get(&self.account(&key)))
+            .flatten()
     }
 
     /// Who is signed in where.
@@ -142,7 +326,8 @@ impl CredentialStore {
     /// If the file can't be read.
     pub fn summaries(&self) -> std::io::Result<Vec<Summary>> {
         let content = self.read()?;
-        let signed_in = content.credentials.into_values().filter_map(|found| {
+        let signed_in = content.credentials.into_values().filter_map(|mut found| {
+            self.fill_in(&mut found);
             Some(Summary {
                 server: found.server,
                 issuer: found.issuer,
@@ -152,7 +337,22 @@ impl CredentialStore {
         Ok(signed_in.collect())
     }
 
-    /// All entries for a server and a configuration, the youngest first.
+    /// Gets what of an entry is in the keyring.
+    fn fill_in(&self, entry: &mut Credentials) {
+        if !entry.in_keyring {
+            return;
+        }
+        let secrets = self
+            .in_keyring(|keyring| keyring.get(&self.account(&entry.key())))
+            .flatten()
+            .and_then(|text| serde_json::from_str::<Secrets>(&text).ok())
+            .unwrap_or_default();
+        entry.tokens = secrets.tokens;
+        entry.client.secret = secrets.client_secret;
+    }
+
+    /// All entries for a server and a configuration, the youngest first. Those whose secrets are not where
+    /// they should be are moved.
     pub(super) fn find(&self, server: &str, config: &str) -> std::io::Result<Vec<Credentials>> {
         let mut found: Vec<Credentials> = self
             .read()?
@@ -161,22 +361,82 @@ impl CredentialStore {
             .filter(|found| found.server == server && found.config == config)
             .collect();
         found.sort_by_key(|found| std::cmp::Reverse(found.updated_at));
+        for entry in &mut found {
+            self.fill_in(entry);
+            let belongs_there = self.keyring.is_ok() && self.wanted != Wanted::File;
+            if entry.has_secrets() && entry.in_keyring != belongs_there {
+                self.move_secrets(&entry.key())?;
+            }
+        }
         Ok(found)
+    }
+
+    /// Moves an entry's secrets into the keyring or out of it, as it is wanted. What can't be moved stays.
+    fn move_secrets(&self, key: &str) -> std::io::Result<()> {
+        let _lock = self.lock("store")?;
+        let mut content = self.read()?;
+        // As it is now: another process may have refreshed it meanwhile.
+        let Some(entry) = content.credentials.get_mut(key) else {
+            return Ok(());
+        };
+        if entry.in_keyring {
+            self.fill_in(entry);
+            if !entry.has_secrets() {
+                return Ok(());
+            }
+            entry.in_keyring = false;
+            self.write(&content)?;
+            self.take_out(key);
+            return Ok(());
+        }
+        let mut open = entry.clone();
+        let secrets = serde_json::to_string(&open.take_secrets())?;
+        if self.put(key, &secrets) {
+            open.in_keyring = true;
+            *entry = open;
+            self.write(&content)?;
+        }
+        Ok(())
     }
 
     pub(super) fn save(&self, credentials: &Credentials) -> std::io::Result<()> {
         let _lock = self.lock("store")?;
         let mut content = self.read()?;
-        let mut credentials = credentials.clone();
-        credentials.updated_at = now();
-        content.credentials.insert(credentials.key(), credentials);
+        let mut entry = credentials.clone();
+        let key = entry.key();
+        entry.updated_at = now();
+        let was_in_keyring = content
+            .credentials
+            .get(&key)
+            .is_some_and(|before| before.in_keyring);
+        entry.in_keyring = false;
+        if entry.has_secrets() {
+            let mut open = entry.clone();
+            let secrets = serde_json::to_string(&open.take_secrets())?;
+            if self.put(&key, &secrets) {
+                open.in_keyring = true;
+                entry = open;
+            } else if self.wanted == Wanted::Keyring {
+                entry = open;
+            }
+        } else if was_in_keyring {
+            self.take_out(&key);
+        }
+        content.credentials.insert(key, entry);
         self.write(&content)
     }
 
     pub(super) fn remove(&self, credentials: &Credentials) -> std::io::Result<()> {
         let _lock = self.lock("store")?;
         let mut content = self.read()?;
-        content.credentials.remove(&credentials.key());
+        let key = credentials.key();
+        if content
+            .credentials
+            .remove(&key)
+            .is_some_and(|before| before.in_keyring)
+        {
+            self.take_out(&key);
+        }
         self.write(&content)
     }
 
@@ -254,13 +514,23 @@ mod tests {
             revocation_endpoint: None,
             resource: "https://s.example/mcp".to_owned(),
             updated_at: 0,
+            in_keyring: false,
         }
+    }
+
+    fn file_only(home: &Path) -> CredentialStore {
+        let environment = Environment {
+            variables: BTreeMap::new(),
+            home: None,
+            cwd: home.to_owned(),
+        };
+        CredentialStore::new(home, &environment)
     }
 
     #[test]
     fn entries_belong_to_a_server_an_issuer_and_a_configuration() {
         let home = tempfile::tempdir().unwrap();
-        let store = CredentialStore::new(home.path());
+        let store = file_only(home.path());
         store.save(&credentials("https://a", "1")).unwrap();
         store.save(&credentials("https://b", "1")).unwrap();
         store.save(&credentials("https://a", "2")).unwrap();
@@ -273,12 +543,20 @@ mod tests {
         store.set_client_secret("s", "id", "hush").unwrap();
         assert_eq!(store.client_secret("s", "id").as_deref(), Some("hush"));
         assert_eq!(store.client_secret("s", "other"), None);
+        // However its address is written.
+        store
+            .set_client_secret("https://h.example", "id", "x")
+            .unwrap();
+        assert_eq!(
+            store.client_secret("https://h.example/", "id").as_deref(),
+            Some("x")
+        );
     }
 
     #[test]
     fn only_the_person_can_read_the_file() {
         let home = tempfile::tempdir().unwrap();
-        let store = CredentialStore::new(home.path());
+        let store = file_only(home.path());
         store.save(&credentials("https://a", "1")).unwrap();
         let mode = std::fs::metadata(store.file())
             .unwrap()
@@ -290,7 +568,7 @@ mod tests {
     #[test]
     fn a_broken_file_is_reported_and_kept() {
         let home = tempfile::tempdir().unwrap();
-        let store = CredentialStore::new(home.path());
+        let store = file_only(home.path());
         std::fs::write(store.file(), "{").unwrap();
         let error = store.save(&credentials("https://a", "1")).unwrap_err();
         assert!(error.to_string().contains("sign in again"), "{error}");

@@ -87,6 +87,12 @@ pub struct Choices {
 }
 
 impl Choices {
+    /// The file in which it is kept.
+    #[must_use]
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
     /// What was said about the project of these places.
     #[must_use]
     pub fn new(places: &Places) -> Self {

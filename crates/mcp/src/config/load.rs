@@ -325,6 +325,28 @@ pub fn load(request: Request<'_>) -> Servers {
     servers
 }
 
+/// The files, beside settings, in which servers are declared or decided about; they need not be there.
+#[must_use]
+pub fn files(request: Request<'_>) -> Vec<PathBuf> {
+    let mut files = vec![request.places.managed.join("managed-mcp.json")];
+    if !request.strict {
+        files.push(Choices::new(request.places).file().to_path_buf());
+        if includes(request, Source::Project) {
+            let folders = project_folders(request.places).into_iter();
+            files.extend(folders.map(|folder| folder.join(".mcp.json")));
+        }
+    }
+    let named = request
+        .flags
+        .iter()
+        .map(|value| value.trim())
+        .filter(|value| !value.starts_with('{'))
+        .map(|value| request.environment.resolve(value));
+    // A pipe can be read only once.
+    files.extend(named.filter(|file| file.is_file()));
+    files
+}
+
 fn hidden(one: Found) -> Declared {
     Declared {
         name: one.name,

@@ -22,6 +22,6 @@ pub mod policy;
 pub use choices::Choices;
 pub use entry::{ConfigError, Place};
 pub use load::{
-    Declared, PluginServers, Request, Scope, Servers, Standing, load, own_servers, read_flags,
-    refusal,
+    Declared, PluginServers, Request, Scope, Servers, Standing, files, load, own_servers,
+    read_flags, refusal,
 };

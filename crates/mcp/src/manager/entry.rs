@@ -5,7 +5,7 @@
 //! sends it orders ([`Order`]) and reads what it left in [`Entry::live`].
 
 use super::Inner;
-use crate::auth::{Authoriser, CredentialStore};
+use crate::auth::Authoriser;
 use crate::client::{Dirty, Shared};
 use crate::connect::{self, Recipe};
 use crate::connection::{CallError, Connection};
@@ -74,7 +74,7 @@ impl Entry {
             inner.handlers.clone(),
             inner.changes.clone(),
             ServerLog::new(&options.home, name),
-            &options.client_version,
+            options,
         );
         let authoriser = config.transport.remote().and_then(|remote| {
             let own = |(header, _): &(String, String)| header.eq_ignore_ascii_case("authorization");
@@ -90,8 +90,9 @@ impl Entry {
                 headers::address(&url).ok()?,
                 remote.oauth.clone(),
                 options.environment.clone(),
-                CredentialStore::new(&options.home),
+                inner.credentials.clone(),
                 options.browser.clone(),
+                inner.changes.clone(),
             )))
         });
         let (orders, receiver) = mpsc::unbounded_channel();
@@ -441,6 +442,7 @@ async fn make(
                 live.description = Some(connection.description.clone());
             }
             connection.listen();
+            connection.choose_log_level();
             entry.set_state(inner, State::Connected);
             Ok(Next::Idle)
         }

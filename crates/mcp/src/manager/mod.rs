@@ -13,6 +13,7 @@ mod entry;
 mod options;
 mod requests;
 
+use crate::auth::CredentialStore;
 use crate::error::McpError;
 use crate::handlers::Handlers;
 use crate::limits::{LOCAL_STARTS, REMOTE_STARTS};
@@ -60,6 +61,8 @@ impl Drop for Last {
 
 pub(crate) struct Inner {
     pub(crate) options: Options,
+    /// One for all servers, so that a broken keyring is waited for and told of once.
+    pub(crate) credentials: CredentialStore,
     pub(crate) handlers: Arc<dyn Handlers>,
     pub(crate) changes: broadcast::Sender<Change>,
     /// Beats whenever a server stands elsewhere.
@@ -86,6 +89,7 @@ impl Manager {
     #[must_use]
     pub fn new(options: Options, handlers: Arc<dyn Handlers>) -> Self {
         let inner = Arc::new(Inner {
+            credentials: CredentialStore::new(&options.home, &options.environment),
             options,
             handlers,
             changes: broadcast::channel(CHANGES).0,

@@ -2,7 +2,7 @@
 
 use crate::auth::Browser;
 use crate::server::Timeouts;
-use lathe_settings::{Environment, paths};
+use lathe_settings::{Environment, environment, paths};
 use serde_json::Value;
 use std::fmt;
 use std::path::PathBuf;
@@ -29,6 +29,33 @@ pub struct Options {
     pub browser: Option<Arc<dyn Browser>>,
     /// How a lost remote server is sought again.
     pub backoff: Backoff,
+    /// From which level on servers send their log: `debug` … `emergency`.
+    pub log_level: &'static str,
+}
+
+/// The levels of a server's log.
+const LEVELS: [&str; 8] = [
+    "debug",
+    "info",
+    "notice",
+    "warning",
+    "error",
+    "critical",
+    "alert",
+    "emergency",
+];
+
+/// What the environment says; everything where we are being debugged ourselves.
+fn log_level(environment: &Environment) -> &'static str {
+    let wanted = environment::value(environment, "LATHE_MCP_LOG_LEVEL").unwrap_or_default();
+    let known = LEVELS
+        .into_iter()
+        .find(|level| wanted.trim().eq_ignore_ascii_case(level));
+    known.unwrap_or(if tracing::enabled!(tracing::Level::DEBUG) {
+        "debug"
+    } else {
+        "info"
+    })
 }
 
 /// How a lost remote server is sought again.
@@ -63,6 +90,7 @@ impl Options {
             timeouts: Timeouts::of(&environment),
             client_version: client_version.into(),
             home: paths::config_home(&environment),
+            log_level: log_level(&environment),
             environment,
             in_process: None,
             browser: None,

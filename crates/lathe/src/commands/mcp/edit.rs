@@ -1,6 +1,7 @@
 //! Adding, removing, switching and importing servers.
 
 use super::{AddArguments, Ground, TransportWord};
+use crate::complain;
 use lathe_mcp::auth::CredentialStore;
 use lathe_mcp::config::{self, Choices, Place, Scope, Standing, edit, entry, import};
 use serde_json::{Map, Value, json};
@@ -17,11 +18,20 @@ pub(super) fn add(ground: &Ground, arguments: &AddArguments) -> Result<String, S
         )?;
         let id = arguments.client_id.as_deref().unwrap_or_default();
         let url = entry.get("url").and_then(Value::as_str).unwrap_or_default();
-        CredentialStore::new(&ground.places.config_home)
-            .set_client_secret(url, id, secret)
-            .map_err(|error| format!("the client secret can't be kept: {error}"))?;
+        let store = CredentialStore::new(&ground.places.config_home, &ground.environment);
+        let kept = store.set_client_secret(&expanded(ground, url), id, secret);
+        if let Some(complaint) = store.complaint() {
+            complain(&complaint);
+        }
+        kept.map_err(|error| format!("the client secret can't be kept: {error}"))?;
     }
     Ok(said)
+}
+
+/// An address with its variables filled in: that is what the secret is found by.
+fn expanded(ground: &Ground, url: &str) -> String {
+    let lookup = |name: &str| ground.environment.variables.get(name).cloned();
+    config::expand::text(url, "url", &lookup, &mut Vec::new())
 }
 
 fn entry_of(ground: &Ground, arguments: &AddArguments) -> Result<Value, String> {
@@ -193,6 +203,12 @@ pub(super) fn remove(ground: &Ground, name: &str, scope: Option<Scope>) -> Resul
             ));
         }
     };
+    if scope == Scope::Plugin {
+        let plugin = name.split(':').nth(1).unwrap_or(name);
+        return Err(format!(
+            "{name} comes with the plugin {plugin}; `lathe plugin disable {plugin}` takes the plugin away, `lathe mcp disable {name}` switches off the server alone"
+        ));
+    }
     let (file, removed) =
         edit::remove(&ground.places, scope, name).map_err(|error| error.to_string())?;
     if !removed {
@@ -244,7 +260,7 @@ pub(super) fn enable(ground: &Ground, name: &str) -> Result<String, String> {
         choices.decide(name, &server.entry, true).map_err(failed)?;
     }
     choices.switch(name, true).map_err(failed)?;
-    if server.entry.get("disabled") == Some(&Value::Bool(true)) {
+    if server.entry.get("disabled") == Some(&Value::Bool(true)) && server.scope != Scope::Plugin {
         let mut entry = server.entry.clone();
         if let Some(fields) = entry.as_object_mut() {
             fields.shift_remove("disabled");

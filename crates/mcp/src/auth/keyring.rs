@@ -1,0 +1,425 @@
+//! The system's keyring, reached through the program that the system has for it: `secret-tool` (Secret
+//! Service, as GNOME and KDE have it) or `security` (the keychain of macOS).
+//!
+//! A secret goes to the program's standard input and comes from its standard output; it is never an
+//! argument, which other users could read. A keyring can be locked, or wait for a person at a screen that
+//! nobody looks at: each question has a limit, and one that wasn't answered is the last that is asked in
+//! this process, so that a session loses a few seconds at most.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use lathe_settings::{Environment, environment};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use parking_lot::Mutex;
+use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// How long the keyring may take for one answer.
+const LIMIT: Duration = Duration::from_secs(5);
+/// What our entries are called there.
+const SERVICE: &str = "lathe-mcp";
+/// How much of a secret goes into one entry of the keychain: its program reads lines of 4,096 bytes.
+const PIECE: usize = 2_048;
+
+/// Where the person wants credentials to be kept (`LATHE_MCP_CREDENTIALS`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Wanted {
+    /// In the keyring where there is one that works, else in the file.
+    #[default]
+    Auto,
+    /// In the keyring, and nowhere else.
+    Keyring,
+    /// In the file.
+    File,
+}
+
+impl Wanted {
+    /// What the environment says.
+    #[must_use]
+    pub fn of(environment: &Environment) -> Self {
+        match environment::value(environment, "LATHE_MCP_CREDENTIALS").map(str::trim) {
+            Some("keyring") => Self::Keyring,
+            Some("file") => Self::File,
+            _ => Self::Auto,
+        }
+    }
+}
+
+/// Which program is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// `secret-tool`.
+    SecretService,
+    /// `security`.
+    Keychain,
+}
+
+impl Kind {
+    fn program(self) -> &'static str {
+        match self {
+            Self::SecretService => "secret-tool",
+            Self::Keychain => "security",
+        }
+    }
+}
+
+/// The keyring of this machine.
+#[derive(Debug)]
+pub(super) struct Keyring {
+    kind: Kind,
+    program: PathBuf,
+    environment: Environment,
+    limit: Duration,
+    /// Why it isn't asked any more.
+    down: Mutex<Option<String>>,
+}
+
+/// What a program said.
+struct Said {
+    code: Option<i32>,
+    output: String,
+    complaint: String,
+}
+
+impl Keyring {
+    /// The keyring, if this machine has one.
+    ///
+    /// # Errors
+    /// In words, why there is none.
+    pub(super) fn find(environment: &Environment) -> Result<Self, String> {
+        let kind = if cfg!(target_os = "macos") {
+            Kind::Keychain
+        } else {
+            Kind::SecretService
+        };
+        Self::of_kind(kind, environment, LIMIT)
+    }
+
+    fn of_kind(kind: Kind, environment: &Environment, limit: Duration) -> Result<Self, String> {
+        let name = kind.program();
+        let path = environment.variable("PATH").unwrap_or_default();
+        let program = std::env::split_paths(path)
+            // A folder that is relative could be the project's.
+            .filter(|folder| folder.is_absolute())
+            .map(|folder| folder.join(name))
+            .find(|file| file.is_file())
+            .ok_or_else(|| format!("there is no program {name}"))?;
+        if kind == Kind::SecretService && !has_bus(environment) {
+            // Without one, the program would try to start a desktop.
+            return Err("there is no session bus (DBUS_SESSION_BUS_ADDRESS)".to_owned());
+        }
+        Ok(Self {
+            kind,
+            program,
+            environment: environment.clone(),
+            limit,
+            down: Mutex::new(None),
+        })
+    }
+
+    /// The program that is asked.
+    pub(super) fn program(&self) -> &'static str {
+        self.kind.program()
+    }
+
+    /// Whether it answers at all.
+    pub(super) fn check(&self) -> Result<(), String> {
+        self.get("nothing").map(drop)
+    }
+
+    /// The secret of an account; `None` if there is none.
+    pub(super) fn get(&self, account: &str) -> Result<Option<String>, String> {
+        self.guarded(|| match self.kind {
+            Kind::SecretService => self.secret_tool_get(account),
+            Kind::Keychain => self.keychain_get(account),
+        })
+    }
+
+    /// Keeps a secret in place of the one that there was.
+    pub(super) fn set(&self, account: &str, secret: &str) -> Result<(), String> {
+        self.guarded(|| match self.kind {
+            Kind::SecretService => self.secret_tool_set(account, secret),
+            Kind::Keychain => self.keychain_set(account, secret),
+        })
+    }
+
+    /// Forgets a secret. That there was none is well.
+    pub(super) fn remove(&self, account: &str) -> Result<(), String> {
+        self.guarded(|| match self.kind {
+            Kind::SecretService => {
+                let said = self.run(
+                    &["clear", "service", SERVICE, "account", account],
+                    Vec::new(),
+                )?;
+                self.judge(&said).map(drop)
+            }
+            Kind::Keychain => self.keychain_remove(account, 0),
+        })
+    }
+
+    /// A keyring that failed once isn't asked again.
+    fn guarded<T>(&self, ask: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+        if let Some(reason) = &*self.down.lock() {
+            return Err(reason.clone());
+        }
+        ask().inspect_err(|reason| *self.down.lock() = Some(reason.clone()))
+    }
+
+    fn secret_tool_get(&self, account: &str) -> Result<Option<String>, String> {
+        let said = self.run(
+            &["lookup", "service", SERVICE, "account", account],
+            Vec::new(),
+        )?;
+        Ok(self.judge(&said)?.then_some(said.output))
+    }
+
+    fn secret_tool_set(&self, account: &str, secret: &str) -> Result<(), String> {
+        let label = "--label=Lathe: signed in at an MCP server";
+        let words = ["store", label, "service", SERVICE, "account", account];
+        let said = self.run(&words, secret.as_bytes().to_vec())?;
+        match self.judge(&said)? {
+            true => Ok(()),
+            false => Err(format!("{} kept nothing", self.program())),
+        }
+    }
+
+    /// `true` for done, `false` for nothing there: `secret-tool` then ends with 1 and says nothing.
+    fn judge(&self, said: &Said) -> Result<bool, String> {
+        let complaint = crate::text::line(said.complaint.trim(), 200);
+        match said.code {
+            Some(0) => Ok(true),
+            Some(1) if complaint.is_empty() => Ok(false),
+            // errSecItemNotFound
+            Some(44) if self.kind == Kind::Keychain => Ok(false),
+            code => Err(format!(
+                "{} failed ({}): {complaint}",
+                self.program(),
+                code.map_or("a signal".to_owned(), |code| format!("exit code {code}"))
+            )),
+        }
+    }
+
+    fn piece(&self, account: &str, number: usize) -> Result<Option<String>, String> {
+        let account = format!("{account}.{number}");
+        let words = ["find-generic-password", "-s", SERVICE, "-a", &account, "-w"];
+        let said = self.run(&words, Vec::new())?;
+        Ok(self
+            .judge(&said)?
+            .then(|| said.output.trim_end_matches('\n').to_owned()))
+    }
+
+    /// The pieces of a secret: the first begins with their number.
+    fn keychain_get(&self, account: &str) -> Result<Option<String>, String> {
+        let Some(first) = self.piece(account, 0)? else {
+            return Ok(None);
+        };
+        let Some((count, start)) = first.split_once(':') else {
+            return Ok(None);
+        };
+        let mut encoded = start.to_owned();
+        for number in 1..count.parse().unwrap_or(1) {
+            // Pieces of two writers are no secret at all.
+            match self.piece(account, number)? {
+                Some(piece) => encoded.push_str(&piece),
+                None => return Ok(None),
+            }
+        }
+        let secret = STANDARD_NO_PAD.decode(encoded).ok();
+        Ok(secret.and_then(|bytes| String::from_utf8(bytes).ok()))
+    }
+
+    fn keychain_set(&self, account: &str, secret: &str) -> Result<(), String> {
+        let encoded = STANDARD_NO_PAD.encode(secret);
+        let pieces: Vec<&str> = encoded
+            .as_bytes()
+            .chunks(PIECE)
+            .filter_map(|piece| std::str::from_utf8(piece).ok())
+            .collect();
+        let mut commands = String::new();
+        for (number, piece) in pieces.iter().enumerate() {
+            let count = if number == 0 {
+                format!("{}:", pieces.len())
+            } else {
+                String::new()
+            };
+            commands.push_str(&format!(
+                "add-generic-password -U -s {SERVICE} -a {account}.{number} -w {count}{piece}\n"
+            ));
+        }
+        let said = self.run(&["-i"], commands.into_bytes())?;
+        self.judge(&said)?;
+        // Interactively it ends with 0 whatever happened.
+        if self.keychain_get(account)?.as_deref() != Some(secret) {
+            let complaint = crate::text::line(said.complaint.trim(), 200);
+            return Err(format!("{} kept nothing: {complaint}", self.program()));
+        }
+        self.keychain_remove(account, pieces.len())
+    }
+
+    /// Removes pieces from this one on.
+    fn keychain_remove(&self, account: &str, from: usize) -> Result<(), String> {
+        for number in from.. {
+            let account = format!("{account}.{number}");
+            let words = ["delete-generic-password", "-s", SERVICE, "-a", &account];
+            let said = self.run(&words, Vec::new())?;
+            if !self.judge(&said)? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the program. It leads a group of its own, which ends with the limit.
+    fn run(&self, words: &[&str], input: Vec<u8>) -> Result<Said, String> {
+        let name = self.program();
+        let mut child = Command::new(&self.program)
+            .args(words)
+            .env_clear()
+            .envs(&self.environment.variables)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .map_err(|error| format!("{name} can't be started: {error}"))?;
+        let group = Pid::from_raw(child.id().cast_signed());
+        let (told, ended) = mpsc::channel();
+        std::thread::spawn(move || {
+            if let Some(mut stdin) = child.stdin.take() {
+                // A program that doesn't read says so when it ends.
+                let _ = stdin.write_all(&input);
+            }
+            let _ = told.send(child.wait_with_output());
+        });
+        match ended.recv_timeout(self.limit) {
+            Ok(Ok(output)) => Ok(Said {
+                code: output.status.code(),
+                output: String::from_utf8_lossy(&output.stdout).into_owned(),
+                complaint: String::from_utf8_lossy(&output.stderr).into_owned(),
+            }),
+            Ok(Err(error)) => Err(format!("{name} can't be read: {error}")),
+            Err(_) => {
+                // The thread reaps it.
+                let _ = killpg(group, Signal::SIGKILL);
+                Err(format!(
+                    "{name} didn't answer within {} s",
+                    self.limit.as_secs_f32()
+                ))
+            }
+        }
+    }
+}
+
+fn has_bus(environment: &Environment) -> bool {
+    if environment.variable("DBUS_SESSION_BUS_ADDRESS").is_some() {
+        return true;
+    }
+    let folder = environment.variable("XDG_RUNTIME_DIR");
+    folder.is_some_and(|folder| PathBuf::from(folder).join("bus").exists())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::path::Path;
+
+    const LONG: Duration = Duration::from_secs(120);
+
+    /// A machine whose keyring is a script.
+    fn machine(folder: &Path, program: &str, script: &str) -> Environment {
+        let file = folder.join(program);
+        std::fs::write(&file, format!("#!/bin/bash\n{script}")).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+        let variables = [
+            ("PATH", path),
+            ("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nowhere".to_owned()),
+            ("VAULT", folder.display().to_string()),
+        ];
+        Environment {
+            variables: variables
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
+            home: None,
+            cwd: folder.to_owned(),
+        }
+    }
+
+    /// Keeps passwords in files, with the words and exit codes of `security`.
+    const SECURITY: &str = r#"
+account() { while [ $# -gt 0 ]; do [ "$1" = -a ] && echo "$2"; shift; done; }
+echo "$*" >>"$VAULT/arguments"
+case $1 in
+-i) while read -r line; do
+      [ ${#line} -lt 4096 ] || { echo "too long" >&2; continue; }
+      set -- $line; printf '%s' "${!#}" >"$VAULT/item.$(account "$@")"
+    done ;;
+find-generic-password) cat "$VAULT/item.$(account "$@")" 2>/dev/null || exit 44; echo ;;
+delete-generic-password) rm "$VAULT/item.$(account "$@")" 2>/dev/null || exit 44 ;;
+esac
+"#;
+
+    #[test]
+    fn a_secret_goes_into_a_keychain_in_pieces_and_comes_back_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let environment = machine(folder.path(), "security", SECURITY);
+        let keychain = Keyring::of_kind(Kind::Keychain, &environment, LONG).unwrap();
+        assert_eq!(keychain.get("a").unwrap(), None);
+        let long = "tøken ".repeat(2_000);
+        keychain.set("a", &long).unwrap();
+        assert_eq!(keychain.get("a").unwrap().as_deref(), Some(long.as_str()));
+        // A shorter one leaves nothing of the longer.
+        keychain.set("a", "short").unwrap();
+        assert_eq!(keychain.get("a").unwrap().as_deref(), Some("short"));
+        assert!(!folder.path().join("item.a.1").exists());
+        keychain.remove("a").unwrap();
+        assert_eq!(keychain.get("a").unwrap(), None);
+        keychain.remove("a").unwrap();
+        let arguments = std::fs::read_to_string(folder.path().join("arguments")).unwrap();
+        let encoded = STANDARD_NO_PAD.encode("short");
+        assert!(!arguments.contains(&encoded), "{arguments}");
+    }
+
+    #[test]
+    fn a_keyring_that_hangs_is_given_up_for_good() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = "echo $$ >>\"$VAULT/started\"; sleep 1000 & wait";
+        let environment = machine(folder.path(), "secret-tool", script);
+        let limit = Duration::from_millis(200);
+        let keyring = Keyring::of_kind(Kind::SecretService, &environment, limit).unwrap();
+        let reason = keyring.set("a", "x").unwrap_err();
+        assert_eq!(reason, "secret-tool didn't answer within 0.2 s");
+        assert_eq!(keyring.get("a").unwrap_err(), reason);
+        // Asked once; it may have been ended before it could note that.
+        let started = std::fs::read_to_string(folder.path().join("started"));
+        assert!(started.unwrap_or_default().lines().count() <= 1);
+    }
+
+    #[test]
+    fn why_there_is_none_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut environment = machine(folder.path(), "secret-tool", "exit 1");
+        let found = |environment: &Environment| {
+            Keyring::of_kind(Kind::SecretService, environment, LONG)
+                .map(drop)
+                .unwrap_err()
+        };
+        environment.variables.remove("DBUS_SESSION_BUS_ADDRESS");
+        assert!(found(&environment).contains("session bus"));
+        environment
+            .variables
+            .insert("PATH".to_owned(), "/nowhere".to_owned());
+        assert!(found(&environment).contains("no program secret-tool"));
+        let broken = machine(folder.path(), "secret-tool", "echo locked >&2; exit 1");
+        let keyring = Keyring::of_kind(Kind::SecretService, &broken, LONG).unwrap();
+        let reason = keyring.check().unwrap_err();
+        assert_eq!(reason, "secret-tool failed (exit code 1): locked");
+    }
+}
