@@ -46,7 +46,7 @@ mod open_model;
 mod open_parts;
 pub mod options;
 mod plan;
-mod plugins;
+pub mod plugins;
 mod preview;
 pub mod prompt;
 pub mod questions;

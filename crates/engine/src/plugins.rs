@@ -111,7 +111,8 @@ impl Plugins {
 }
 
 /// MCP servers of plugins, as their configuration takes them.
-pub(crate) fn servers_of(loaded: &LoadedPlugins) -> Vec<PluginServers> {
+#[must_use]
+pub fn servers_of(loaded: &LoadedPlugins) -> Vec<PluginServers> {
     loaded
         .mcp_servers()
         .into_iter()

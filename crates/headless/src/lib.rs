@@ -10,5 +10,6 @@
 pub mod command;
 pub mod exit;
 pub mod output;
+mod permission_tool;
 pub mod print;
 pub mod sdk;

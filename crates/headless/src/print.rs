@@ -3,7 +3,11 @@
 use crate::command;
 use crate::exit::Exit;
 use crate::output::Lines;
+use crate::permission_tool;
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use lathe_engine::{EventStream, SessionHandle};
+use lathe_protocol::elicitation::ElicitationReply;
 use lathe_protocol::event::{Event, ModelUsage, NoticeLevel, TerminalReason, TurnResult};
 use lathe_protocol::frame::{FrameOptions, frames_of, result_frame};
 use lathe_protocol::ids::SessionId;
@@ -43,6 +47,8 @@ pub struct PrintOptions {
     pub format: Format,
     /// Every call on standard error.
     pub verbose: bool,
+    /// The MCP tool that answers permission questions; without one nobody does.
+    pub permission_tool: Option<String>,
     /// Told when a signal comes.
     pub signals: watch::Receiver<Signal>,
 }
@@ -61,6 +67,7 @@ pub async fn run(
         prompt,
         format,
         verbose,
+        permission_tool,
         mut signals,
     } = options;
     let mut lines = Lines::new(output);
@@ -68,6 +75,17 @@ pub async fn run(
         events.only_wholes();
     }
     let session_id = session.session_id();
+    let mcp = session.mcp();
+    if let Some(tool) = &permission_tool
+        && let Err(error) = permission_tool::find(&mcp, tool).await
+    {
+        let _ = writeln!(errors, "lathe: {error}");
+        if let Format::StreamJson(_) = format {
+            lines.json(&failed_start(&error));
+        }
+        session.finish().await;
+        return Exit::Usage;
+    }
     let answered = command::in_print_mode(
         &session,
         &mut events,
@@ -83,9 +101,14 @@ pub async fn run(
     session.send(Op::Prompt(prompt));
     let mut result: Option<Arc<TurnResult>> = None;
     let mut signal = Signal::None;
+    let mut asked = FuturesUnordered::new();
     loop {
         let event = tokio::select! {
             event = events.next() => event,
+            Some((request_id, reply)) = asked.next() => {
+                session.send(Op::PermissionReply { request_id, reply });
+                continue;
+            }
             changed = signals.changed(), if signal == Signal::None => {
                 signal = if changed.is_ok() { *signals.borrow() } else { Signal::Terminate };
                 session.kill_agents();
@@ -102,6 +125,27 @@ pub async fn run(
                 result = Some(finished.clone());
             }
             Event::SessionEnded => break,
+            Event::PermissionRequested(request) => {
+                if let Some(tool) = &permission_tool {
+                    let (mcp, tool, request) = (mcp.clone(), tool.clone(), request.clone());
+                    asked.push(async move {
+                        let reply = permission_tool::ask(&mcp, &tool, &request).await;
+                        (request.request_id.clone(), reply)
+                    });
+                }
+            }
+            // The tool answers questions about permissions and no others.
+            Event::ElicitationRequested(request) => {
+                let _ = writeln!(
+                    errors,
+                    "lathe: The MCP server {} asked: {:?}. Nobody is here to answer, so it was declined; an Elicitation hook can answer such questions.",
+                    request.mcp_server_name, request.message
+                );
+                session.send(Op::ElicitationReply {
+                    request_id: request.request_id.clone(),
+                    reply: ElicitationReply::Decline,
+                });
+            }
             Event::Notice {
                 level: NoticeLevel::Error | NoticeLevel::Warning,
                 text,

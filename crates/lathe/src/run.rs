@@ -31,6 +31,12 @@ async fn interactive(environment: Environment, mut arguments: SessionArguments) 
             return Exit::Usage;
         }
     };
+    if arguments.permission_prompt_tool.is_some() {
+        complain(
+            "--permission-prompt-tool is for -p and for hosts; in the terminal you are asked yourself",
+        );
+        return Exit::Usage;
+    }
     options.interactive = true;
     let terminal = lathe_tui::TerminalOptions {
         prompt: arguments.prompt.clone(),
@@ -185,7 +191,7 @@ async fn drive(
 
 async fn print_one(
     environment: Environment,
-    options: SessionOptions,
+    mut options: SessionOptions,
     arguments: &SessionArguments,
     prompt: String,
     signals: watch::Receiver<Signal>,
@@ -195,6 +201,14 @@ async fn print_one(
         OutputFormat::Json => Format::Json,
         OutputFormat::StreamJson => Format::StreamJson(frame_options(&environment, arguments)),
     };
+    let permission_tool = arguments
+        .permission_prompt_tool
+        .clone()
+        .filter(|tool| tool != "stdio")
+        .filter(|_| arguments.permission_prompts != Some(PermissionPrompts::None));
+    if permission_tool.is_some() {
+        options.answerer = Answerer::Face;
+    }
     let opened = match lathe_engine::open(environment, options).await {
         Ok(opened) => opened,
         Err(error) => {
@@ -213,6 +227,7 @@ async fn print_one(
         prompt: Prompt::new(prompt),
         format,
         verbose: arguments.verbose,
+        permission_tool,
         signals,
     };
     print::run(
@@ -262,7 +277,7 @@ fn session_options(arguments: &SessionArguments) -> Result<SessionOptions, Strin
         && arguments.input_format != InputFormat::StreamJson
     {
         return Err(format!(
-            "--permission-prompt-tool {tool}: only a host's own tools can be asked (with --input-format stream-json)"
+            "--permission-prompt-tool {tool}: name a tool of an MCP server, such as mcp__server__tool, or \"stdio\" for the host itself"
         ));
     }
     let session = if arguments.continue_session {

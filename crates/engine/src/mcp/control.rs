@@ -371,19 +371,8 @@ impl McpControl {
 impl Running {
     /// Reads the configuration again, and starts and ends what that changes.
     pub(super) fn reload(&self) {
-        {
-            let mut known = self.state.lock();
-            let declared = config::load(config::Request {
-                places: &self.places,
-                settings: &known.settings,
-                options: &known.load_options,
-                environment: &self.environment,
-                flags: &known.options.configs,
-                strict: known.options.strict,
-                plugins: &known.options.plugins,
-            });
-            known.declared = declared;
-        }
+        let declared = self.read_again();
+        self.state.lock().declared = declared;
         self.connect();
     }
 }

@@ -18,6 +18,7 @@ mod elicitation;
 mod handlers;
 mod offer;
 mod prompts;
+mod reload;
 mod resources;
 mod sampling;
 
@@ -182,6 +183,7 @@ impl Mcp {
         if let Some(running) = self.running.get() {
             watch(&running.manager, shared);
             running.connect();
+            reload::watch(shared);
             shared.registry.write().set_late(Arc::new(offer::Late {
                 shared: Arc::downgrade(shared),
             }));
@@ -298,6 +300,23 @@ impl Running {
 }
 
 impl Known {
+    /// What the list of servers is made from.
+    fn request<'a>(
+        &'a self,
+        places: &'a Places,
+        environment: &'a Environment,
+    ) -> config::Request<'a> {
+        config::Request {
+            places,
+            settings: &self.settings,
+            options: &self.load_options,
+            environment,
+            flags: &self.options.configs,
+            strict: self.options.strict,
+            plugins: &self.options.plugins,
+        }
+    }
+
     /// All servers that a manager should have.
     fn configs(&self) -> IndexMap<String, ServerConfig> {
         let mut servers: IndexMap<String, ServerConfig> = self

@@ -14,6 +14,7 @@ use super::initialize::Initialize;
 use super::input::{self, Line};
 use super::mirror;
 use super::servers::Servers;
+use crate::permission_tool;
 use crate::command;
 use crate::exit::Exit;
 use crate::print::{Signal, failed_start, local_result};
@@ -28,7 +29,7 @@ use lathe_protocol::frame::{
 };
 use lathe_protocol::ids::{RecordId, RequestId, SessionId};
 use lathe_protocol::op::{Op, Prompt};
-use lathe_protocol::permission::{PermissionReply, PermissionRequest};
+use lathe_protocol::permission::PermissionRequest;
 use lathe_settings::Environment;
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -667,17 +668,9 @@ async fn ask(
     session: Arc<SessionHandle>,
     request: Arc<PermissionRequest>,
 ) {
-    let answer = match &tool {
-        Some(tool) => ask_tool(&session, tool, &request).await,
-        None => ask_host(&host, &request).await,
-    };
-    let reply = match answer {
-        Ok(answer) => serde_json::from_value::<PermissionReply>(answer).unwrap_or_else(|error| {
-            PermissionReply::deny(format!(
-                "The answer to the permission question doesn't fit: {error}"
-            ))
-        }),
-        Err(error) => PermissionReply::deny(format!("The permission question failed: {error}")),
+    let reply = match &tool {
+        Some(tool) => permission_tool::ask(&session.mcp(), tool, &request).await,
+        None => permission_tool::reply_of(ask_host(&host, &request).await),
     };
     session.send(Op::PermissionReply {
         request_id: request.request_id.clone(),
@@ -707,23 +700,6 @@ async fn elicit(host: Host, session: Arc<SessionHandle>, request: Arc<Elicitatio
         request_id: request.request_id.clone(),
         reply,
     });
-}
-
-/// Asks an MCP tool; its answer is JSON in a text.
-async fn ask_tool(
-    session: &SessionHandle,
-    tool: &str,
-    request: &PermissionRequest,
-) -> Result<Value, String> {
-    let arguments = json!({
-        "tool_name": request.tool_name, "input": request.input,
-        "tool_use_id": request.tool_use_id,
-    });
-    let mcp = session.mcp();
-    mcp.settled().await;
-    let result = mcp.call(tool, arguments).await?;
-    let text = lathe_tools::mcp_result::text_of(&result);
-    serde_json::from_str(&text).map_err(|error| format!("{tool} gave no JSON: {error}"))
 }
 
 fn prompt_of(frame: UserFrame) -> Prompt {

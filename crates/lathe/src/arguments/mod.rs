@@ -213,7 +213,8 @@ pub(crate) struct SessionArguments {
     #[arg(long, help_heading = "Permissions")]
     pub(crate) allow_dangerously_skip_permissions: bool,
 
-    /// Who answers permission questions: "stdio" is the host on standard input and output.
+    /// Who answers permission questions: a tool of an MCP server (mcp__server__tool), or "stdio", which is
+    /// the host on standard input and output.
     #[arg(long, value_name = "NAME", help_heading = "Permissions")]
     pub(crate) permission_prompt_tool: Option<String>,
 

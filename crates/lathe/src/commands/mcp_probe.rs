@@ -5,10 +5,10 @@
 
 use clap::{ArgAction, ArgMatches, Args, FromArgMatches, ValueEnum};
 use lathe_mcp::auth::SystemBrowser;
-use lathe_mcp::config;
+use lathe_mcp::config::{self, Servers};
 use lathe_mcp::probe::{self, Elicit, Operation, Outcome, Plan};
 use lathe_mcp::{Options, ProtocolChoice, Remote, ServerConfig, TransportConfig};
-use lathe_settings::{Environment, LoadOptions, Places, TrustStore, environment};
+use lathe_settings::{Environment, environment};
 use serde_json::Value;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -31,8 +31,8 @@ pub(crate) struct ProbeArguments {
     #[arg(long, value_name = "VERSION")]
     protocol_version: Option<String>,
     /// How long the start and each operation may take.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
-    timeout: u64,
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    timeout: Duration,
     /// Connect and list, nothing else.
     #[arg(long)]
     list_only: bool,
@@ -150,6 +150,12 @@ impl FromArgMatches for Operations {
     }
 }
 
+fn seconds(text: &str) -> Result<Duration, String> {
+    let number = text.parse().ok().filter(|number: &f64| *number >= 0.0);
+    let number = number.ok_or_else(|| format!("{text} is no number of seconds"))?;
+    Duration::try_from_secs_f64(number).map_err(|error| error.to_string())
+}
+
 fn operation(name: &str, value: &str) -> Result<Operation, String> {
     let pair = || -> Result<(String, Value), String> {
         let (name, json) = value.split_once('=').unwrap_or((value, "{}"));
@@ -171,13 +177,7 @@ fn operation(name: &str, value: &str) -> Result<Operation, String> {
             uri: value.to_owned(),
         },
         "read-first" => Operation::ReadFirst,
-        "pause" => {
-            let seconds = value.parse().ok().filter(|seconds: &f64| *seconds >= 0.0);
-            let seconds = seconds.ok_or_else(|| format!("{value} is no number of seconds"))?;
-            Operation::Pause(
-                Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?,
-            )
-        }
+        "pause" => Operation::Pause(seconds(value)?),
         _ => Operation::WaitNotification {
             method: value.to_owned(),
         },
@@ -190,10 +190,11 @@ fn operation(name: &str, value: &str) -> Result<Operation, String> {
 /// In words, if the command line names nothing that can be looked at.
 pub(crate) async fn run(
     environment: Environment,
+    servers: impl FnOnce() -> Result<Servers, String>,
     arguments: ProbeArguments,
 ) -> Result<Outcome, String> {
     let json = arguments.json;
-    let plan = plan(&environment, arguments)?;
+    let plan = plan(&environment, servers, arguments)?;
     let mut options = Options::new(environment.clone(), env!("CARGO_PKG_VERSION"));
     options.browser = Some(Arc::new(SystemBrowser::new(environment)));
     let (report, mut lines) = mpsc::unbounded_channel();
@@ -213,8 +214,12 @@ pub(crate) async fn run(
     running.await.map_err(|error| error.to_string())
 }
 
-fn plan(environment: &Environment, arguments: ProbeArguments) -> Result<Plan, String> {
-    let (name, mut config) = target(environment, &arguments)?;
+fn plan(
+    environment: &Environment,
+    servers: impl FnOnce() -> Result<Servers, String>,
+    arguments: ProbeArguments,
+) -> Result<Plan, String> {
+    let (name, mut config) = target(environment, servers, &arguments)?;
     if let Some(version) = arguments.protocol_version {
         config.protocol = ProtocolChoice::Only(version);
     }
@@ -252,13 +257,14 @@ fn plan(environment: &Environment, arguments: ProbeArguments) -> Result<Plan, St
             Answer::Decline => Elicit::Decline,
             Answer::Cancel => Elicit::Cancel,
         },
-        timeout: Duration::from_secs(arguments.timeout.max(1)),
+        timeout: arguments.timeout,
     })
 }
 
 /// The server that is meant.
 fn target(
     environment: &Environment,
+    servers: impl FnOnce() -> Result<Servers, String>,
     arguments: &ProbeArguments,
 ) -> Result<(String, ServerConfig), String> {
     let target = arguments.target.as_str();
@@ -288,23 +294,7 @@ fn target(
             .map_err(|error| error.to_string())?;
         return Ok((name, config));
     }
-    let places = Places::new(environment.clone());
-    let options = LoadOptions {
-        flags: Vec::new(),
-        managed_flags: Vec::new(),
-        sources: None,
-        trust: TrustStore::new(&places).trust(&places.project),
-    };
-    let settings = lathe_settings::load(&places, &options);
-    let servers = config::load(config::Request {
-        places: &places,
-        settings: &settings,
-        options: &options,
-        environment,
-        flags: &[],
-        strict: false,
-        plugins: &[],
-    });
+    let servers = servers()?;
     let found = servers.find(target).ok_or_else(|| {
         format!(
             "there is no server {target}; `lathe mcp list` shows them, and an address works too"

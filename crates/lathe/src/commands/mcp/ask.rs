@@ -9,7 +9,8 @@ use lathe_headless::exit::Exit;
 use lathe_mcp::auth::SystemBrowser;
 use lathe_mcp::config::{Declared, Standing};
 use lathe_mcp::{
-    CallOptions, Manager, Nobody, Options, ServerConfig, ServerItem, ServerStatus, State, text,
+    CallOptions, Change, Manager, Nobody, Options, ServerConfig, ServerItem, ServerStatus, State,
+    text,
 };
 use lathe_tools::mcp_result;
 use serde_json::{Value, json};
@@ -17,6 +18,7 @@ use std::fmt::Write as _;
 use std::io::Read as _;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::broadcast;
 
 /// Longer than any server may take to start.
 const LONGEST: Duration = Duration::from_secs(600);
@@ -288,13 +290,24 @@ pub(super) async fn login(ground: &Ground, name: &str) -> Result<String, String>
         ..config
     };
     manager.set_servers(IndexMap::from([(name.to_owned(), config)]));
+    let mut changes = manager.changes();
     let outcome = tokio::select! {
         outcome = manager.log_in(name) => outcome.map_err(|error| error.to_string()),
         _ = tokio::signal::ctrl_c() => Err("stopped".to_owned()),
     };
     manager.shutdown().await;
+    notices(&mut changes);
     outcome?;
     Ok(format!("Signed in at the MCP server {name}."))
+}
+
+/// Says what a person should know.
+fn notices(changes: &mut broadcast::Receiver<Change>) {
+    while let Ok(change) = changes.try_recv() {
+        if let Change::Notice { text, .. } = change {
+            complain(&text);
+        }
+    }
 }
 
 /// `lathe mcp logout`.
@@ -310,11 +323,13 @@ pub(super) async fn logout(ground: &Ground, name: &str) -> Result<String, String
         ..config
     };
     manager.set_servers(IndexMap::from([(name.to_owned(), config)]));
+    let mut changes = manager.changes();
     let outcome = manager
         .log_out(name)
         .await
         .map_err(|error| error.to_string());
     manager.shutdown().await;
+    notices(&mut changes);
     Ok(if outcome? {
         format!("Signed out of the MCP server {name}.")
     } else {
@@ -324,18 +339,17 @@ pub(super) async fn logout(ground: &Ground, name: &str) -> Result<String, String
 
 /// `lathe mcp logs`.
 pub(super) fn logs(ground: &Ground, name: &str) -> Result<String, String> {
-    match lathe_mcp::log::read(&ground.places.config_home, name) {
-        Ok(words) => Ok(text::clean(&words)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            if ground.servers(&[])?.find(name).is_none() {
-                return Err(unknown(ground, name));
-            }
-            Ok(format!("The MCP server {name} has written nothing yet."))
-        }
-        Err(error) => Err(format!(
-            "{} can't be read: {error}",
-            lathe_mcp::log::path(&ground.places.config_home, name).display()
-        )),
+    let words = lathe_mcp::log::read(&ground.places.config_home, name).map_err(|error| {
+        let file = lathe_mcp::log::path(&ground.places.config_home, name);
+        format!("{} can't be read: {error}", file.display())
+    })?;
+    if !words.is_empty() {
+        return Ok(words);
+    }
+    // The log of a server that is gone is still there to be read.
+    match ground.servers(&[])?.find(name) {
+        Some(_) => Ok(format!("The MCP server {name} has written nothing yet.")),
+        None => Err(unknown(ground, name)),
     }
 }
 

@@ -12,7 +12,7 @@ use super::{finish, load_options, places};
 use crate::complain;
 use clap::{Args, Subcommand, ValueEnum};
 use lathe_headless::exit::Exit;
-use lathe_mcp::config::{self, Scope, Servers};
+use lathe_mcp::config::{self, PluginServers, Scope, Servers};
 use lathe_mcp::probe::Outcome;
 use lathe_settings::{Environment, LoadOptions, Places, Resolved, load};
 use std::net::SocketAddr;
@@ -270,6 +270,7 @@ struct Ground {
     settings: Resolved,
     options: LoadOptions,
     environment: Environment,
+    plugins: Vec<PluginServers>,
 }
 
 impl Ground {
@@ -281,11 +282,17 @@ impl Ground {
         for (name, value) in settings.environment() {
             environment.variables.entry(name).or_insert(value);
         }
+        let plugins = lathe_engine::plugins::servers_of(&lathe_extensions::plugins::load(
+            &places,
+            &settings,
+            &[],
+        ));
         Self {
             places,
             settings,
             options,
             environment,
+            plugins,
         }
     }
 
@@ -299,7 +306,7 @@ impl Ground {
             environment: &self.environment,
             flags,
             strict: false,
-            plugins: &[],
+            plugins: &self.plugins,
         }))
     }
 }
@@ -359,7 +366,9 @@ pub(crate) async fn run(environment: Environment, arguments: McpArguments) -> Ex
             from,
         } => ask::call(&ground, &from, &server, &tool, arguments.as_deref(), json).await,
         McpCommand::Probe(arguments) => {
-            match super::mcp_probe::run(ground.environment, *arguments).await {
+            let environment = ground.environment.clone();
+            let servers = || ground.servers(&[]);
+            match super::mcp_probe::run(environment, servers, *arguments).await {
                 Ok(Outcome::Well) => Exit::Success,
                 Ok(Outcome::NotConnected) => Exit::Failure,
                 Ok(Outcome::Failed) => Exit::Usage,
