@@ -25,7 +25,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     (
         "rules and connections",
-        &["permissions", "hooks", "mcp", "extensions", "session"],
+        &["permissions", "hooks", "mcp", "lsp", "extensions", "session"],
     ),
     ("hands", &["tools"]),
     ("heart", &["engine"]),

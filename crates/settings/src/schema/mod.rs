@@ -5,11 +5,13 @@
 //! key is optional, and keys that this version doesn't know are kept in `extra`.
 
 mod hooks;
+mod language;
 mod models;
 mod sandbox;
 mod tables;
 
 pub use hooks::{HookDefinition, HookGroup, HookKind, OnFailure};
+pub use language::{LanguageServerSettings, LanguageServerTransport, LspDiagnostics};
 pub use models::{
     Effort, ModelSettings, PriceSettings, ProviderKind, ProviderSettings, Thinking, ThinkingMode,
 };
@@ -144,7 +146,10 @@ pub struct Settings {
     pub plugin_configs: BTreeMap<String, Value>,
     /// Language servers by name, in the format of plugins.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub lsp_servers: BTreeMap<String, Value>,
+    pub lsp_servers: BTreeMap<String, LanguageServerSettings>,
+    /// What the model is told of what language servers find after an edit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lsp_diagnostics: Option<LspDiagnostics>,
     /// The language in which the model answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub language: Option<String>,

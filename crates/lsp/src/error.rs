@@ -1,0 +1,71 @@
+//! Why a server gave no answer.
+
+use std::time::Duration;
+
+/// Why a server gave no answer. The texts are for the model and for people.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LspError {
+    /// No server is configured for this kind of file.
+    #[error("no language server is configured for {0}")]
+    NoServer(String),
+    /// The server can't be started.
+    #[error("the language server {name} can't be started: {reason}")]
+    Start {
+        /// The server.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+    /// The server ended.
+    #[error("the language server {name} ended: {reason}")]
+    Ended {
+        /// The server.
+        name: String,
+        /// How.
+        reason: String,
+    },
+    /// The server has been given up.
+    #[error("the language server {name} is not used any more in this session: {reason}")]
+    GivenUp {
+        /// The server.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+    /// The answer took too long.
+    #[error("the language server {name} has not answered {method} within {} s", limit.as_secs())]
+    TimedOut {
+        /// The server.
+        name: String,
+        /// What it was asked.
+        method: String,
+        /// How long it had.
+        limit: Duration,
+    },
+    /// The server answered with an error.
+    #[error("the language server {name} refused {method}: {message}")]
+    Refused {
+        /// The server.
+        name: String,
+        /// What it was asked.
+        method: String,
+        /// The error's number.
+        code: i64,
+        /// The error's text.
+        message: String,
+    },
+    /// The server can't do this.
+    #[error("the language server {name} can't answer {operation}")]
+    Unsupported {
+        /// The server.
+        name: String,
+        /// What was wanted.
+        operation: String,
+    },
+    /// The question makes no sense for the file.
+    #[error("{0}")]
+    Question(String),
+    /// Nobody waits for the answer any more.
+    #[error("the question was cancelled")]
+    Cancelled,
+}

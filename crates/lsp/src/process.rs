@@ -1,0 +1,170 @@
+//! The process of a server: in a group of its own that ends with it, and with what we know it by.
+
+use crate::config::ServerConfig;
+use crate::limits::LAST_WORDS;
+use lathe_settings::{Environment, environment};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use parking_lot::Mutex;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use tokio::io::AsyncReadExt as _;
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+
+/// A started server.
+pub(crate) struct Process {
+    pub(crate) child: Child,
+    pub(crate) group: Group,
+    pub(crate) stdin: ChildStdin,
+    pub(crate) stdout: ChildStdout,
+    pub(crate) words: LastWords,
+    /// Ends when its standard error does.
+    pub(crate) errors: tokio::task::JoinHandle<()>,
+}
+
+/// Starts a server's program in a folder.
+///
+/// # Errors
+/// In words, with the way out.
+pub(crate) fn start(
+    config: &ServerConfig,
+    root: &Path,
+    environment: &Environment,
+) -> Result<Process, String> {
+    let name = &config.command;
+    let program = find_program(name, &config.env, environment).ok_or_else(|| {
+        format!("there is no program {name}; install it, or give its full path in \"command\"")
+    })?;
+    let mut command = Command::new(program);
+    command
+        .args(&config.args)
+        .env_clear()
+        .envs(inherited(environment))
+        .envs(&config.env)
+        .current_dir(root)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true);
+    let mut child = command
+        .spawn()
+        .map_err(|error| format!("{name}: {error}"))?;
+    let group = Group(child.id());
+    let (Some(stdin), Some(stdout), Some(stderr)) =
+        (child.stdin.take(), child.stdout.take(), child.stderr.take())
+    else {
+        return Err(format!("{name}: its input and output can't be had"));
+    };
+    let words = LastWords::default();
+    let errors = tokio::spawn(drain(stderr, words.clone()));
+    Ok(Process {
+        child,
+        group,
+        stdin,
+        stdout,
+        words,
+        errors,
+    })
+}
+
+/// What a program inherits: everything but the keys that are meant for us.
+fn inherited(environment: &Environment) -> impl Iterator<Item = (&String, &String)> {
+    environment
+        .variables
+        .iter()
+        .filter(|(name, _)| !environment::find(name).is_some_and(|variable| variable.secret))
+}
+
+/// Where a program is: a path as it is written, a name on the `PATH` that the program will have.
+#[must_use]
+pub fn find_program(
+    command: &str,
+    own: &std::collections::BTreeMap<String, String>,
+    environment: &Environment,
+) -> Option<PathBuf> {
+    if command.is_empty() {
+        return None;
+    }
+    if command.contains('/') {
+        let path = environment.resolve(command);
+        return is_program(&path).then_some(path);
+    }
+    let path = own
+        .get("PATH")
+        .or_else(|| environment.variables.get("PATH"))?;
+    std::env::split_paths(path)
+        .filter(|folder| folder.is_absolute())
+        .map(|folder| folder.join(command))
+        .find(|path| is_program(path))
+}
+
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    path.metadata()
+        .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+/// How a process ended, in words.
+pub(crate) fn describe(status: std::io::Result<ExitStatus>) -> String {
+    use std::os::unix::process::ExitStatusExt as _;
+    match status.map(|status| (status.code(), status.signal())) {
+        Ok((Some(code), _)) => format!("exit code {code}"),
+        Ok((None, Some(signal))) => format!("signal {signal}"),
+        Ok((None, None)) => "it ended".to_owned(),
+        Err(error) => format!("it can't be waited for: {error}"),
+    }
+}
+
+/// The end of what a server printed as errors.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LastWords(Arc<Mutex<Vec<u8>>>);
+
+impl LastWords {
+    fn add(&self, bytes: &[u8]) {
+        let mut kept = self.0.lock();
+        kept.extend_from_slice(bytes);
+        let surplus = kept.len().saturating_sub(LAST_WORDS);
+        kept.drain(..surplus);
+    }
+
+    /// Its last line that says something, shortened.
+    pub(crate) fn line(&self) -> Option<String> {
+        let kept = self.0.lock();
+        let text = String::from_utf8_lossy(&kept);
+        let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
+        let plain = line
+            .trim()
+            .chars()
+            .filter(|character| !character.is_control());
+        Some(plain.take(300).collect())
+    }
+}
+
+/// Read to the end whatever happens: a program that can't write its errors stops.
+async fn drain(mut stderr: ChildStderr, words: LastWords) {
+    let mut buffer = vec![0; 8 * 1024];
+    while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
+        words.add(&buffer[..count]);
+        tokio::task::yield_now().await;
+    }
+}
+
+/// A process group that doesn't outlive this value.
+pub(crate) struct Group(Option<u32>);
+
+impl Group {
+    pub(crate) fn signal(&self, signal: Signal) {
+        if let Some(leader) = self.0.and_then(|leader| i32::try_from(leader).ok()) {
+            // Nobody is left: that is what was wanted.
+            let _ = killpg(Pid::from_raw(leader), signal);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.signal(Signal::SIGKILL);
+    }
+}
