@@ -189,8 +189,8 @@ impl App {
         if place.wanted != Wanted::File(query.to_owned()) || self.completion_closed {
             return;
         }
-        let mut offers = self.mentions(query);
-        offers.extend(matches.into_iter().map(|path| Offer {
+        let mentions = self.mentions(query);
+        let files = matches.into_iter().map(|path| Offer {
             insert: if path.contains(' ') {
                 format!("@\"{path}\" ")
             } else if path.ends_with('/') {
@@ -200,7 +200,15 @@ impl App {
             },
             label: path,
             detail: String::new(),
-        }));
+        });
+        // A name that merely has the letters in it doesn't stand before a file.
+        let named =
+            query.contains(':') || "agent-".starts_with(query) || query.starts_with("agent");
+        let offers: Vec<Offer> = if named {
+            mentions.into_iter().chain(files).collect()
+        } else {
+            files.chain(mentions).collect()
+        };
         self.completion = (!offers.is_empty()).then_some(Completion {
             place,
             offers,
