@@ -48,6 +48,7 @@ pub(crate) struct CallEnvironment {
     pub(crate) agent_id: Option<AgentId>,
     pub(crate) backgrounds: Arc<Backgrounds>,
     pub(crate) undo: Option<Arc<Undo>>,
+    pub(crate) language_servers: lathe_lsp::LanguageServers,
 }
 
 /// How running calls are sent to the background.
@@ -280,7 +281,8 @@ impl CallEnvironment {
             self.hooks.cwd_changed(&folder, &folder_now).await;
         }
         if let (Some(undo), Some((before, roots))) = (&self.undo, watched) {
-            undo.after_shell(before, roots, self.turn).await;
+            let changed = undo.after_shell(before, roots, self.turn).await;
+            self.language_servers.changed_on_disk(&changed);
         }
         self.backgrounds.forget(&id);
         let mut result = self

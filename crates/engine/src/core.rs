@@ -71,6 +71,8 @@ pub(crate) struct Shared {
     pub(crate) mcp_servers: RwLock<Vec<serde_json::Value>>,
     /// The MCP servers themselves; a conversation inside this one has none of its own.
     pub(crate) mcp: Arc<crate::mcp::Mcp>,
+    /// The language servers, and whose edits they hear of.
+    pub(crate) language: crate::language::Language,
     /// The part of what a face is told at the start of a turn that doesn't change.
     pub(crate) init: SessionInit,
     /// Names under which the model may call tools.

@@ -109,6 +109,7 @@ impl Hands {
     /// Ends what calls left running.
     pub async fn finish(self) {
         let core = self.core.into_inner();
+        core.shared.language.servers.shut_down().await;
         core.shared.tools.shell.shut_down().await;
     }
 }

@@ -33,6 +33,7 @@ pub mod hands;
 mod helpers;
 mod hook_points;
 pub mod ledger;
+mod language;
 mod live;
 mod magic_docs;
 pub mod mcp;

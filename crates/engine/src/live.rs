@@ -209,6 +209,7 @@ fn apply(shared: &Shared, settings: &Resolved) {
     *shared.layers.write() = layers(settings);
     shared.permissions.reload(&rules);
     shared.hooks.registry.set_settings(settings);
+    crate::language::reconfigure(shared, settings);
     shared.mcp.settings_changed(shared, settings);
     if let Some(model) = &settings.settings.model
         && !shared.model_is_pinned

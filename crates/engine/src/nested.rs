@@ -95,6 +95,7 @@ pub(crate) fn inner(parent: &Shared, parts: InnerParts) -> Shared {
         ),
         mcp_servers: RwLock::default(),
         mcp: Arc::default(),
+        language: parent.language.beside(),
         plugins: parent.plugins.clone(),
         tool_aliases: parent.tool_aliases.clone(),
         init: parent.init.clone(),

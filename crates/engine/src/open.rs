@@ -11,6 +11,7 @@ use crate::events::{self, EventStream};
 use crate::extraction::Extraction;
 use crate::guard::RepeatGuard;
 use crate::hook_points::HookPoints;
+use crate::language::Language;
 use crate::ledger::{Ledger, Totals};
 use crate::live;
 use crate::memory::AutoMemory;
@@ -186,12 +187,18 @@ pub(crate) async fn prepare(
     )?);
     let undo = undo(&opened, &events, &mut remarks);
     let mut tools = tool_context(&places, &environment, &permissions, &opened);
-    if let Some(undo) = &undo {
-        tools.change_observer = undo.clone();
-    }
+    let mut language = Language::new(
+        &settings,
+        &plugins.loaded(),
+        &environment,
+        &permissions,
+        &events,
+        &mut remarks,
+    );
+    language.observe(&mut tools, undo.clone());
     tools.tasks = open_agents::task_store(&places, &environment, &opened.paths, options.persist);
     let tools = Arc::new(tools);
-    let mut registry = offered(&options, &agents, &environment)?;
+    let mut registry = offered(&options, &agents, &environment, &mut language)?;
     let deferred = Arc::new(DeferredTools::default());
     if environment.variable("ENABLE_TOOL_SEARCH") != Some("false") {
         tool_search::add(&mut registry, &deferred);
@@ -380,6 +387,7 @@ pub(crate) async fn prepare(
         init: fixed.init.clone(),
         tool_aliases: options.tool_aliases.clone(),
         totals: Mutex::default(),
+        language,
         effort: options.effort.clone(),
         context_usage: Mutex::default(),
         extensions,

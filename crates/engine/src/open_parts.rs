@@ -251,13 +251,16 @@ pub(crate) fn offered(
     options: &SessionOptions,
     agents: &lathe_extensions::AgentCatalog,
     environment: &Environment,
+    language: &mut crate::language::Language,
 ) -> Result<ToolRegistry, OpenError> {
     let mut registry = lathe_tools::registry::builtin();
+    language.offer(&mut registry, options.tools.as_deref());
     crate::skills::tool::offer(&mut registry);
     crate::open_agents::add_tools(&mut registry, agents, options, environment);
     if let Some(names) = &options.tools {
         for name in names {
-            if registry.find(name).is_none() {
+            // Language servers may not be there here; whoever lists the tool needn't know.
+            if registry.find(name).is_none() && name != lathe_tools::lsp::NAME {
                 let known: Vec<&str> = registry.names().collect();
                 return Err(OpenError::Usage(format!(
                     "--tools: there is no tool {name}; tools: {}",

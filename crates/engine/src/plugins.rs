@@ -3,8 +3,7 @@
 //!
 //! Reading them and judging whether they may be used is the work of [`lathe_extensions::plugins`]; here
 //! what they bring is handed to those who use it: agents, skills, commands and styles to the
-//! extensions, hooks to the registry, servers to MCP. Language servers are known and listed; nothing
-//! starts them yet.
+//! extensions, hooks to the registry, servers to MCP, language servers to `language`.
 
 use crate::core::Shared;
 use crate::options::SessionOptions;
@@ -153,3 +152,4 @@ impl SessionHandle {
         plugins
     }
 }
+    crate::language::reconfigure(shared, &settings);

@@ -441,6 +441,7 @@ impl Actor {
             core.append_fact(Fact::Cost { totals, session_id });
         }
         self.shared.mcp.shut_down().await;
+        self.shared.language.servers.shut_down().await;
         self.shared.tools.shell.shut_down().await;
         let reason = self.shared.background.end_reason();
         self.shared.hooks.session_end(reason.name()).await;

@@ -178,6 +178,7 @@ impl Core {
             agent_id: self.records.agent_id.clone(),
             backgrounds: self.shared.backgrounds.clone(),
             undo: self.shared.undo.clone(),
+            language_servers: self.shared.language.servers.clone(),
         }
     }
 

@@ -91,7 +91,7 @@ impl Core {
             }
             self.take_changes().await;
             self.announce_skills();
-            self.remind().await;
+            self.remind(turn).await;
             self.follow_choices();
             self.bound_newest_results();
             self.make_room(turn).await;
@@ -252,7 +252,10 @@ impl Core {
     /// Files that someone else changed since the model read them, and hooks that finished late.
     async fn take_changes(&mut self) {
         let mut texts = self.shared.hooks.take_late_context();
-        for change in self.shared.tools.file_cache.changed_on_disk() {
+        let changes = self.shared.tools.file_cache.changed_on_disk();
+        let paths: Vec<_> = changes.iter().map(|change| change.path.clone()).collect();
+        self.shared.changed_on_disk(&paths);
+        for change in changes {
             texts.push(format!(
                 "{} was changed on disk by someone else since you read it. The change:\n{}",
                 change.path.display(),

@@ -46,17 +46,24 @@ impl Undo {
         tokio::task::spawn_blocking(look).await.ok()
     }
 
-    /// Looks again after it and keeps what it changed.
-    pub(crate) async fn after_shell(&self, before: Scan, roots: Vec<PathBuf>, turn: RecordId) {
+    /// Looks again after it and keeps what it changed. Gives the files.
+    pub(crate) async fn after_shell(
+        &self,
+        before: Scan,
+        roots: Vec<PathBuf>,
+        turn: RecordId,
+    ) -> Vec<PathBuf> {
         let excluded = self.excluded.clone();
         let look = move || scan(&roots, &excluded, ScanLimits::default().without_contents());
         let Ok(after) = tokio::task::spawn_blocking(look).await else {
-            return;
+            return Vec::new();
         };
         let changes = before.changes(&after);
         if changes.is_empty() && changes.uncovered.is_empty() {
-            return;
+            return Vec::new();
         }
+        let changed = [&changes.created, &changes.modified, &changes.deleted];
+        let changed = changed.into_iter().flatten().cloned().collect();
         match self.history.after_shell(before, changes, turn).await {
             Ok(unknown) if unknown.is_empty() => {}
             Ok(unknown) => {
@@ -80,5 +87,6 @@ impl Undo {
                 format!("Changes could not be kept for undo: {error}"),
             ),
         }
+        changed
     }
 }

@@ -60,6 +60,12 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// In one line: place, severity, message, name.
+    #[must_use]
+    pub fn line_text(&self) -> String {
+        line_of(self, 600)
+    }
+
     /// Whether two are the same, wherever they stand.
     fn is_like(&self, other: &Self) -> bool {
         self.severity == other.severity
@@ -196,7 +202,7 @@ pub fn tell(news: &[FileNews], shown: &dyn Fn(&std::path::Path) -> String) -> Op
 }
 
 /// A problem in one line.
-pub(crate) fn line_of(problem: &Problem, most: usize) -> String {
+fn line_of(problem: &Problem, most: usize) -> String {
     let message = problem
         .message
         .split_whitespace()

@@ -7,14 +7,13 @@
 //!
 //! News are not pushed at anyone. Whoever makes the next request asks for them, waits a moment for edits that
 //! are still being looked at, and gets what isn't known to have been there before or told already. What comes
-//! later is told with a later request. Edits belong to the turn in which they were made, so that conversations
-//! beside each other hear of their own.
+//! later is told with a later request. Edits belong to a [`Conversation`], so that agents beside each other hear
+//! of their own.
 
 use crate::diagnostics::{FileNews, Problem, Severity, new_problems};
-use crate::limits::{BASELINE, INDEXING, WATCHED};
+use crate::limits::{AROUND, BASELINE, INDEXING, WATCHED};
 use crate::manager::{Inner, LanguageServers};
 use crate::server::{Change, Server, read_text_now};
-use lathe_protocol::ids::RecordId;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -22,6 +21,10 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+
+/// Whose edits they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Conversation(u64);
 
 /// What is known of edits.
 #[derive(Default)]
@@ -36,10 +39,11 @@ struct State {
     /// What files held before the change that is being made.
     before: HashMap<PathBuf, Option<String>>,
     /// Edits that are being looked at.
-    running: HashMap<RecordId, usize>,
+    running: HashMap<Conversation, usize>,
     /// The newest edit of each file.
     newest: HashMap<PathBuf, u64>,
     count: u64,
+    conversations: u64,
     /// Changed files whose problems are followed.
     watched: Vec<Watched>,
     /// Whether somebody waited in vain for what is being looked at now.
@@ -48,7 +52,7 @@ struct State {
 
 /// A changed file.
 struct Watched {
-    turn: RecordId,
+    conversation: Conversation,
     path: PathBuf,
     /// What was there before the change, or has been told.
     known: Vec<Problem>,
@@ -57,17 +61,25 @@ struct Watched {
 /// An edit that is to be looked at.
 struct Edit {
     path: PathBuf,
-    turn: RecordId,
+    conversation: Conversation,
     /// What the file held before; `None` where it wasn't there or couldn't be read.
     before: Option<String>,
     number: u64,
 }
 
 impl LanguageServers {
+    /// Somebody whose edits are told apart from others'.
+    #[must_use]
+    pub fn conversation(&self) -> Conversation {
+        let mut state = self.inner.edits.state.lock();
+        state.conversations += 1;
+        Conversation(state.conversations)
+    }
+
     /// A file is about to be changed by one of our tools. Reads it, so call it where waiting is allowed.
     pub fn before_edit(&self, path: &Path) {
         let inner = &self.inner;
-        if inner.surroundings.news.is_none() || !inner.covers(path) {
+        if inner.patience().is_none() || !inner.covers(path) {
             return;
         }
         let text = read_text_now(path).ok();
@@ -77,13 +89,13 @@ impl LanguageServers {
         }
     }
 
-    /// A file was changed by one of our tools, in a turn. Its servers are started if they aren't there yet.
-    pub fn after_edit(&self, path: &Path, turn: RecordId, runtime: &Handle) {
+    /// A file was changed by one of our tools. Its servers are started if they aren't there yet.
+    pub fn after_edit(&self, path: &Path, conversation: Conversation, runtime: &Handle) {
         let inner = self.inner.clone();
         if !inner.covers(path) {
             return;
         }
-        if inner.surroundings.news.is_none() {
+        if inner.patience().is_none() {
             let (servers, paths) = (self.clone(), vec![path.to_owned()]);
             runtime.spawn(async move { servers.changed_on_disk(&paths) });
             return;
@@ -93,71 +105,51 @@ impl LanguageServers {
             state.count += 1;
             let number = state.count;
             state.newest.insert(path.to_owned(), number);
-            *state.running.entry(turn).or_default() += 1;
+            *state.running.entry(conversation).or_default() += 1;
             Edit {
                 path: path.to_owned(),
-                turn,
+                conversation,
                 before: state.before.remove(path).flatten(),
                 number,
             }
         };
         runtime.spawn(async move {
-            let _running = Running {
+            let running = Running {
                 inner: inner.clone(),
-                turn,
+                conversation,
             };
-            inner.look_at(edit).await;
+            let asked = inner.look_at(&edit).await;
+            drop(running);
+            inner.look_around(&edit, &asked).await;
         });
     }
 
-    /// What is new in files that were changed in these turns, each thing once. Waits a moment for edits that
-    /// are still being looked at.
-    pub async fn news(&self, turns: &[RecordId], cancel: &CancellationToken) -> Vec<FileNews> {
-        let Some(limit) = self.inner.surroundings.news else {
+    /// What is new in files that were changed in a conversation, each thing once. Waits a moment for edits
+    /// that are still being looked at.
+    pub async fn news(
+        &self,
+        conversation: Conversation,
+        cancel: &CancellationToken,
+    ) -> Vec<FileNews> {
+        let edits = &self.inner.edits;
+        let Some(limit) = self.inner.patience() else {
             return Vec::new();
         };
-        let edits = &self.inner.edits;
-        if !edits.concern(turns) {
-            return Vec::new();
-        }
         if !edits.state.lock().late {
             tokio::select! {
-                () = edits.looked_at(turns) => {}
+                () = edits.looked_at(conversation) => {}
                 () = cancel.cancelled() => {}
                 // Whoever waited in vain doesn't wait for the same again.
                 () = tokio::time::sleep(limit) => edits.state.lock().late = true,
             }
         }
-        let watched: Vec<(RecordId, PathBuf)> = {
-            let mut state = edits.state.lock();
-            let mut paths: Vec<(RecordId, PathBuf)> = Vec::new();
-            let mut stale = Vec::new();
-            // Of a file that was changed in several turns, the last counts.
-            for (index, entry) in state.watched.iter().enumerate().rev() {
-                if !turns.contains(&entry.turn) {
-                    continue;
-                }
-                if paths.iter().any(|(_, path)| *path == entry.path) {
-                    stale.push(index);
-                } else {
-                    paths.push((entry.turn, entry.path.clone()));
-                }
-            }
-            for index in stale {
-                state.watched.remove(index);
-            }
-            paths.reverse();
-            paths
-        };
         let mut news = Vec::new();
-        for (turn, path) in watched {
+        for path in edits.watched_by(conversation) {
             let present = self.inner.problems_of(&path).await;
             let mut state = edits.state.lock();
-            let entry = state
-                .watched
-                .iter_mut()
-                .find(|entry| entry.turn == turn && entry.path == path);
-            let Some(entry) = entry else { continue };
+            let Some(entry) = state.entry(conversation, &path) else {
+                continue;
+            };
             let problems = new_problems(&entry.known, &present);
             entry.known = present;
             if !problems.is_empty() {
@@ -168,20 +160,28 @@ impl LanguageServers {
     }
 }
 
+impl State {
+    fn entry(&mut self, conversation: Conversation, path: &Path) -> Option<&mut Watched> {
+        self.watched
+            .iter_mut()
+            .find(|entry| entry.conversation == conversation && entry.path == path)
+    }
+}
+
 /// An edit that is being looked at, until it isn't.
 struct Running {
     inner: Arc<Inner>,
-    turn: RecordId,
+    conversation: Conversation,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         let edits = &self.inner.edits;
         let mut state = edits.state.lock();
-        if let Some(count) = state.running.get_mut(&self.turn) {
+        if let Some(count) = state.running.get_mut(&self.conversation) {
             *count -= 1;
             if *count == 0 {
-                state.running.remove(&self.turn);
+                state.running.remove(&self.conversation);
             }
         }
         if state.running.is_empty() {
@@ -193,25 +193,21 @@ impl Drop for Running {
 }
 
 impl Edits {
-    /// Whether anything was changed in these turns.
-    fn concern(&self, turns: &[RecordId]) -> bool {
+    /// The changed files of a conversation.
+    fn watched_by(&self, conversation: Conversation) -> Vec<PathBuf> {
         let state = self.state.lock();
-        turns.iter().any(|turn| state.running.contains_key(turn))
-            || state
-                .watched
-                .iter()
-                .any(|entry| turns.contains(&entry.turn))
+        let own = state
+            .watched
+            .iter()
+            .filter(|entry| entry.conversation == conversation);
+        own.map(|entry| entry.path.clone()).collect()
     }
 
-    /// Waits until no edit of these turns is being looked at.
-    async fn looked_at(&self, turns: &[RecordId]) {
+    /// Waits until no edit of a conversation is being looked at.
+    async fn looked_at(&self, conversation: Conversation) {
         let mut changes = self.changes.subscribe();
-        loop {
-            let busy = {
-                let state = self.state.lock();
-                turns.iter().any(|turn| state.running.contains_key(turn))
-            };
-            if !busy || changes.changed().await.is_err() {
+        while self.state.lock().running.contains_key(&conversation) {
+            if changes.changed().await.is_err() {
                 return;
             }
         }
@@ -223,19 +219,15 @@ impl Edits {
 
     fn watch(&self, edit: &Edit, known: Vec<Problem>) {
         let mut state = self.state.lock();
-        let there = state
-            .watched
-            .iter()
-            .any(|entry| entry.turn == edit.turn && entry.path == edit.path);
-        if there {
-            // What was there before the first change of the turn still counts.
+        if state.entry(edit.conversation, &edit.path).is_some() {
+            // What was there before the first change, or has been told, still counts.
             return;
         }
         if state.watched.len() >= WATCHED {
             state.watched.remove(0);
         }
         state.watched.push(Watched {
-            turn: edit.turn,
+            conversation: edit.conversation,
             path: edit.path.clone(),
             known,
         });
@@ -243,8 +235,8 @@ impl Edits {
 }
 
 impl Inner {
-    /// Shows a changed file to its servers, and waits for what they find.
-    async fn look_at(&self, edit: Edit) {
+    /// Shows a changed file to its servers, and waits for what they find. Gives the servers.
+    async fn look_at(&self, edit: &Edit) -> Vec<Arc<Server>> {
         let mut servers: Vec<Arc<Server>> = Vec::new();
         let slots = self.slots_of(&edit.path);
         let mut order = Vec::new();
@@ -266,10 +258,10 @@ impl Inner {
             }
         }
         let known = problems(&servers, &edit.path).await;
-        self.edits.watch(&edit, known);
-        if !self.edits.is_newest(&edit) {
+        self.edits.watch(edit, known);
+        if !self.edits.is_newest(edit) {
             // The newer one shows the same text, and looks.
-            return;
+            return Vec::new();
         }
         let change = if edit.before.is_some() {
             Change::Changed
@@ -282,6 +274,24 @@ impl Inner {
             };
             server.files_changed(&[(edit.path.clone(), change)]).await;
             server.judged_again(&edit.path, &shown).await;
+        }
+        servers
+    }
+
+    /// Looks at other files of the conversation again: an edit here may have broken something there.
+    /// Servers that report by themselves do that anyway.
+    async fn look_around(&self, edit: &Edit, servers: &[Arc<Server>]) {
+        let nobody = CancellationToken::new();
+        let mut others = self.edits.watched_by(edit.conversation);
+        others.retain(|path| *path != edit.path);
+        for server in servers.iter().filter(|server| server.is_asked()) {
+            for path in others.iter().rev().take(AROUND) {
+                if server.is_open(path).await
+                    && let Ok(shown) = server.show(path).await
+                {
+                    server.judged(path, &shown, BASELINE, &nobody).await;
+                }
+            }
         }
     }
 

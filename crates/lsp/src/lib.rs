@@ -30,6 +30,7 @@ mod slot;
 
 pub use config::{ServerConfig, Servers};
 pub use diagnostics::{FileNews, Problem, Severity, new_problems, tell};
+pub use edits::Conversation;
 pub use error::LspError;
 pub use manager::{LanguageServers, Status, Surroundings, patience};
 pub use process::find_program;

@@ -46,5 +46,7 @@ pub(crate) const OPEN_FILES: usize = 100;
 pub(crate) const INSTANCES: usize = 8;
 /// The most changed files that are remembered until their news are told.
 pub(crate) const WATCHED: usize = 200;
+/// How many other files are looked at again after an edit.
+pub(crate) const AROUND: usize = 10;
 /// How much of a server's last words is kept for the reason of a failure.
 pub(crate) const LAST_WORDS: usize = 2048;

@@ -30,8 +30,6 @@ pub struct Surroundings {
     pub roots: Box<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
     /// Told once of each server that fails.
     pub on_problem: Box<dyn Fn(String) + Send + Sync>,
-    /// How long the next request waits for news after an edit; `None` tells no news at all.
-    pub news: Option<Duration>,
 }
 
 /// What settings say about news: how long is waited for them, `None` for no news.
@@ -72,20 +70,24 @@ pub(crate) struct Inner {
     pub(crate) surroundings: Arc<Surroundings>,
     configs: RwLock<Vec<Arc<ServerConfig>>>,
     slots: Mutex<Vec<Arc<Slot>>>,
+    /// How long the next request waits for news; `None` tells none at all.
+    patience: RwLock<Option<Duration>>,
     closed: AtomicBool,
     pub(crate) edits: Edits,
 }
 
 impl LanguageServers {
-    /// The servers of a session. None is started.
+    /// The servers of a session. None is started. `patience` is how long a request waits for news after an
+    /// edit; `None` tells no news at all.
     #[must_use]
-    pub fn new(servers: Servers, surroundings: Surroundings) -> Self {
+    pub fn new(servers: Servers, surroundings: Surroundings, patience: Option<Duration>) -> Self {
         let configs = servers.list.into_iter().map(Arc::new).collect();
         Self {
             inner: Arc::new(Inner {
                 surroundings: Arc::new(surroundings),
                 configs: RwLock::new(configs),
                 slots: Mutex::default(),
+                patience: RwLock::new(patience),
                 closed: AtomicBool::new(false),
                 edits: Edits::default(),
             }),
@@ -99,7 +101,8 @@ impl LanguageServers {
     }
 
     /// Takes other servers; those that are not among them any more, or changed, are ended.
-    pub fn set(&self, servers: Servers) {
+    pub fn set(&self, servers: Servers, patience: Option<Duration>) {
+        *self.inner.patience.write() = patience;
         let configs: Vec<Arc<ServerConfig>> = servers.list.into_iter().map(Arc::new).collect();
         let mut gone = Vec::new();
         self.inner.slots.lock().retain(|slot| {
@@ -255,6 +258,10 @@ impl LanguageServers {
 }
 
 impl Inner {
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        *self.patience.read()
+    }
+
     pub(crate) fn covers(&self, path: &Path) -> bool {
         self.configs
             .read()

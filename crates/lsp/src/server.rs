@@ -347,6 +347,11 @@ impl Server {
         }
     }
 
+    /// Whether it is asked for problems, rather than reporting them by itself.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.can("diagnosticProvider", "textDocument/diagnostic")
+    }
+
     /// Waits until the server has said what it finds in a file that it was shown. Gives whether it has.
     pub(crate) async fn judged(
         &self,
@@ -356,7 +361,7 @@ impl Server {
         cancel: &CancellationToken,
     ) -> bool {
         let judged = async {
-            if self.can("diagnosticProvider", "textDocument/diagnostic") {
+            if self.is_asked() {
                 self.pull(path, limit, cancel).await
             } else {
                 self.heard(path, shown).await;

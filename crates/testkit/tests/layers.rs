@@ -25,7 +25,14 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     (
         "rules and connections",
-        &["permissions", "hooks", "mcp", "lsp", "extensions", "session"],
+        &[
+            "permissions",
+            "hooks",
+            "mcp",
+            "lsp",
+            "extensions",
+            "session",
+        ],
     ),
     ("hands", &["tools"]),
     ("heart", &["engine"]),

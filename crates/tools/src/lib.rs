@@ -25,6 +25,7 @@ pub mod glob;
 pub mod grep;
 pub mod host;
 pub mod input;
+pub mod lsp;
 pub mod mcp_resources;
 pub mod mcp_result;
 pub mod mcp_tool;

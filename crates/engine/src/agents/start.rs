@@ -98,7 +98,10 @@ pub(crate) fn build(start: Start<'_>) -> Result<(Core, EventStream), String> {
     if let Some(worktree) = worktree {
         roots.insert(0, worktree.path.clone());
     }
-    let tools = Arc::new(parent.tools.for_agent(folder.clone(), roots));
+    let mut tools = parent.tools.for_agent(folder.clone(), roots);
+    let language = parent.language.beside();
+    language.observe(&mut tools, parent.undo.clone());
+    let tools = Arc::new(tools);
     let writer = transcript(parent, entry, &history)?;
     let filter = definition.map(ToolFilter::of).unwrap_or_default();
     let registry = match &history {
@@ -125,7 +128,7 @@ pub(crate) fn build(start: Start<'_>) -> Result<(Core, EventStream), String> {
     ));
     let is_fork = matches!(history, History::Fork(_)) || entry.agent_type == agent::FORK;
     let (fixed, child_seed) = fixed(&seed, &root, definition, &model, &folder, memory.as_ref());
-    let shared = Arc::new(nested::inner(
+    let mut shared = nested::inner(
         parent,
         InnerParts {
             session_id: parent.session_id,
@@ -155,7 +158,9 @@ pub(crate) fn build(start: Start<'_>) -> Result<(Core, EventStream), String> {
                 entry: entry.clone(),
             }),
         },
-    ));
+    );
+    shared.language = language;
+    let shared = Arc::new(shared);
     tools.set_host(Arc::new(Host::new(&shared)));
     if definition.is_none_or(|definition| !definition.omit_instructions) {
         // What holds from the start is in the prompt; what belongs to files comes when they are touched.

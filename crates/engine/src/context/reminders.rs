@@ -1,7 +1,7 @@
 //! Words from the harness that go with a request, always at its end: never between what was sent before.
 
 use crate::context::git;
-use crate::core::Core;
+use crate::core::{Core, Turn};
 use crate::decide::Limits;
 use crate::ledger::Totals;
 use crate::records::reminder;
@@ -50,10 +50,11 @@ impl Reminders {
 
 impl Core {
     /// Puts what is due at the end of the conversation.
-    pub(crate) async fn remind(&mut self) {
+    pub(crate) async fn remind(&mut self, turn: &Turn) {
         let mut texts = Vec::new();
         self.look_at_folder();
         texts.extend(self.context.reminders.git_state().await);
+        texts.extend(self.language_news(turn).await);
         texts.extend(self.mcp_news());
         texts.extend(self.waiting_tools());
         if let Some(text) = self.context.since_interruption.take() {

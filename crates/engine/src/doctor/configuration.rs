@@ -209,14 +209,50 @@ pub(crate) fn plugins(patient: &Patient<'_>, notes: &mut Notes<'_>) {
         }
         Err(error) => notes.error(error.to_string(), "repair or remove that file"),
     }
-    for (name, server) in loaded.lsp_servers() {
-        let command = server.get("command").and_then(serde_json::Value::as_str);
-        let command = command.unwrap_or_default();
-        if super::machine::program_of(command, &patient.environment).is_none() {
-            notes.warning(
+}
+
+/// Language servers: whether their programs are there, and which others could be used.
+pub(crate) fn language_servers(patient: &Patient<'_>, notes: &mut Notes<'_>) {
+    let configured = crate::language::configured(&patient.settings, &loaded(patient));
+    notes.fine(match configured.list.len() {
+        1 => "1 language server is configured".to_owned(),
+        count => format!("{count} language servers are configured"),
+    });
+    for problem in &configured.problems {
+        notes.error(problem.clone(), "correct its entry");
+    }
+    for server in &configured.list {
+        let (name, command) = (&server.name, &server.command);
+        match lathe_lsp::find_program(command, &server.env, &patient.environment) {
+            Some(program) => notes.fine(format!(
+                "{name} is {}, for {}",
+                program.display(),
+                server.endings()
+            )),
+            None if name.starts_with("plugin:") => notes.warning(
                 format!("the language server {name} can't start: there is no program {command}"),
                 "install it, or switch the plugin off with `lathe plugin disable`",
-            );
+            ),
+            None => notes.warning(
+                format!("the language server {name} can't start: there is no program {command}"),
+                format!("install it, correct lspServers.{name}.command, or take lspServers.{name} out"),
+            ),
+        }
+    }
+    for (command, argument, ending) in lathe_lsp::config::WELL_KNOWN {
+        let file = format!("/x{ending}");
+        let covered = configured
+            .list
+            .iter()
+            .any(|server| server.language_of(Path::new(&file)).is_some());
+        let own = std::collections::BTreeMap::new();
+        let there = lathe_lsp::find_program(command, &own, &patient.environment).is_some();
+        if there && !covered {
+            let call = format!("{command} {argument}");
+            notes.fine(format!(
+                "`{}` is installed and could answer for {ending} files; lspServers in settings switches it on",
+                call.trim()
+            ));
         }
     }
 }

@@ -247,6 +247,7 @@ pub async fn diagnose(environment: &Environment, options: &DoctorOptions) -> Dia
             },
         );
     };
+    look("language servers", &configuration::language_servers);
     look("instructions", &configuration::instructions);
     look("sandbox", &machine::sandbox);
     look("terminal", &machine::terminal);

@@ -150,6 +150,7 @@ impl Shared {
             agent_id: self.hooks.agent.as_ref().map(|(id, _)| id.clone()),
             backgrounds: self.backgrounds.clone(),
             undo: self.undo.clone(),
+            language_servers: self.language.servers.clone(),
         });
         let block = ToolUseBlock {
             id: ToolUseId::from(format!("skill-{}", RecordId::random())),

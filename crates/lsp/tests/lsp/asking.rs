@@ -274,7 +274,7 @@ async fn other_configuration_ends_what_is_not_in_it() {
     work.write("a.words", TEXT);
     work.hover().await.unwrap();
     let process = work.processes()[0];
-    work.servers.set(lathe_lsp::Servers::default());
+    work.servers.set(lathe_lsp::Servers::default(), None);
     assert!(work.servers.is_empty());
     until("the server is gone", || !is_alive(process)).await;
 }

@@ -1,7 +1,6 @@
 //! What is new after an edit.
 
 use crate::support::{Work, scripted, until};
-use lathe_protocol::ids::RecordId;
 use serde_json::json;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -107,17 +106,43 @@ async fn files_that_a_command_changed_are_told_to_servers_that_run() {
 }
 
 #[tokio::test]
+async fn what_an_edit_breaks_in_another_changed_file_is_told_too() {
+    // The scripted server finds fault with a file that another one names.
+    let work = Work::new("pull");
+    work.write("a.words", "x\n");
+    work.write("b.words", "x\n");
+    work.edit("a.words", "see b.words\n");
+    work.edit("b.words", "fine\n");
+    assert_eq!(work.news().await, "");
+    work.edit("b.words", "BREAKS\n");
+    let told = async {
+        loop {
+            let news = work.news().await;
+            if !news.is_empty() {
+                return news;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let news = tokio::time::timeout(crate::support::LONG, told)
+        .await
+        .unwrap();
+    assert!(
+        news.contains("a.words\n  1:1 error: b.words is broken"),
+        "{news}"
+    );
+}
+
+#[tokio::test]
 async fn conversations_beside_each_other_hear_of_their_own_edits() {
     let work = Work::new("normal");
     work.write("a.words", "x\n");
     work.edit("a.words", "BAD\n");
     let cancel = CancellationToken::new();
-    let other = work.servers.news(&[RecordId::random()], &cancel).await;
+    let other = work.servers.conversation();
+    let other = work.servers.news(other, &cancel).await;
     assert!(other.is_empty());
-    let mine = work
-        .servers
-        .news(&[RecordId::random(), work.turn], &cancel)
-        .await;
+    let mine = work.servers.news(work.conversation, &cancel).await;
     assert_eq!(mine.len(), 1);
 }
 

@@ -1,9 +1,9 @@
 //! A folder with files in it, and servers for them.
 
 use lathe_lsp::{
-    Answer, LanguageServers, LspError, Operation, Question, Servers, Surroundings, tell,
+    Answer, Conversation, LanguageServers, LspError, Operation, Question, Servers, Surroundings,
+    tell,
 };
-use lathe_protocol::ids::RecordId;
 use lathe_settings::Environment;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ pub(crate) struct Work {
     pub(crate) root: PathBuf,
     pub(crate) servers: LanguageServers,
     pub(crate) problems: Arc<Mutex<Vec<String>>>,
-    pub(crate) turn: RecordId,
+    pub(crate) conversation: Conversation,
 }
 
 pub(crate) fn fixture() -> String {
@@ -74,15 +74,16 @@ impl Work {
                 version: "0".to_owned(),
                 roots: Box::new(move || roots.clone()),
                 on_problem: Box::new(move |text| told.lock().push(text)),
-                news,
             },
+            news,
         );
+        let conversation = servers.conversation();
         Self {
             _folder: folder,
             root,
             servers,
             problems,
-            turn: RecordId::random(),
+            conversation,
         }
     }
 
@@ -99,13 +100,13 @@ impl Work {
         self.servers.before_edit(&path);
         self.write(name, text);
         let runtime = tokio::runtime::Handle::current();
-        self.servers.after_edit(&path, self.turn, &runtime);
+        self.servers.after_edit(&path, self.conversation, &runtime);
     }
 
     /// What the model would be told now.
     pub(crate) async fn news(&self) -> String {
         let cancel = CancellationToken::new();
-        let news = self.servers.news(&[self.turn], &cancel).await;
+        let news = self.servers.news(self.conversation, &cancel).await;
         tell(&news, &|path| self.shown(path)).unwrap_or_default()
     }
 

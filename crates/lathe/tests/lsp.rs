@@ -1,0 +1,258 @@
+//! Language servers on the real binary, with a scripted model: what it is offered, what it is answered, and
+//! what it is told after an edit.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    missing_docs,
+    reason = "tests assert by panicking"
+)]
+
+use lathe_scripted::{BlockingServer, Reply, Scenario};
+use lathe_testkit::{TestHome, processes, workspace_root};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+fn model(replies: impl IntoIterator<Item = Reply>) -> BlockingServer {
+    let scenario = replies.into_iter().fold(Scenario::new(), Scenario::reply);
+    BlockingServer::start(scenario).unwrap()
+}
+
+/// A language server that behaves as told, for `.words` files.
+fn scripted(mode: &str) -> Value {
+    let script = workspace_root().join("crates/lsp/tests/fixtures/server.py");
+    json!({"command": "python3", "args": [script, mode], "extensionToLanguage": {".words": "words"}})
+}
+
+/// Settings with servers; a request waits for what they find, however slow the machine is.
+fn settings(servers: &Value) -> String {
+    json!({"lspServers": servers, "lspDiagnostics": {"waitSeconds": 120}}).to_string()
+}
+
+fn pyright() -> Value {
+    let packages = std::env::var_os("LATHE_TEST_PACKAGES").map_or_else(
+        || workspace_root().join("target/test-packages"),
+        PathBuf::from,
+    );
+    let program = packages.join("lsp/node_modules/.bin/pyright-langserver");
+    assert!(
+        program.is_file(),
+        "{} is not there; run scripts/setup-tests",
+        program.display()
+    );
+    json!({"command": program, "args": ["--stdio"], "extensionToLanguage": {".py": "python"}})
+}
+
+fn run(home: &TestHome, more: &[&str]) -> lathe_testkit::Output {
+    let arguments = ["-p", "go", "--output-format", "json"];
+    home.run(arguments.iter().chain(more), "")
+}
+
+/// What the model was sent with a request, as text.
+fn sent(server: &BlockingServer, request: usize) -> String {
+    server.requests()[request].body["messages"].to_string()
+}
+
+fn offered(server: &BlockingServer, request: usize) -> bool {
+    server.requests()[request].tool_names().contains(&"LSP")
+}
+
+#[test]
+fn the_request_after_an_edit_carries_what_pyright_finds() {
+    let model = model([
+        Reply::tool_use("Read", json!({"file_path": "app.py"})),
+        Reply::tool_use(
+            "Edit",
+            json!({"file_path": "app.py", "old_string": "double(2)", "new_string": "double('two')"}),
+        ),
+        Reply::text("I see."),
+    ]);
+    let home = TestHome::with_server(&model);
+    home.write(
+        home.config().join("settings.json"),
+        settings(&json!({"pyright": pyright()})),
+    );
+    let text = "def double(x: int) -> int:\n    return x * 2\n\n\nold: int = 'wrong before'\nprint(double(2))\n";
+    home.write(home.project().join("app.py"), text);
+    let output = run(&home, &["--permission-mode", "acceptEdits"]);
+    assert_eq!(output.code(), Some(0), "{}", output.stderr);
+    assert_eq!(output.stderr, "");
+    assert!(offered(&model, 0));
+    let told = sent(&model, 2);
+    assert!(
+        told.contains("<system-reminder>\\nLanguage servers report new problems"),
+        "{told}"
+    );
+    assert!(told.contains("app.py\\n  6:14 error:"), "{told}");
+    assert!(told.contains("reportArgumentType"), "{told}");
+    assert!(
+        !told.contains("reportAssignmentType"),
+        "what was there before: {told}"
+    );
+    assert!(!sent(&model, 1).contains("Language servers"));
+    model.finish();
+    processes::assert_none_left(&home);
+}
+
+#[test]
+fn the_tool_answers_without_a_question_and_keeps_to_what_may_be_read() {
+    let ask = |operation: &str, file: &str| {
+        Reply::tool_use(
+            "LSP",
+            json!({"operation": operation, "filePath": file, "line": 1, "query": "Outer"}),
+        )
+    };
+    let model = model([
+        ask("findReferences", "a.words"),
+        ask("documentSymbol", "a.words"),
+        ask("hover", "hidden/b.words"),
+        ask("hover", "c.txt"),
+        ask("diagnostics", "a.words"),
+        Reply::text("done"),
+    ]);
+    let home = TestHome::with_server(&model);
+    home.write(
+        home.config().join("settings.json"),
+        settings(&json!({"scripted": scripted("normal")})),
+    );
+    for name in ["a.words", "hidden/b.words", "c.txt"] {
+        home.write(home.project().join(name), "class Outer\nBAD line\n");
+    }
+    let output = run(&home, &["--disallowedTools", "Read(hidden/**)"]);
+    assert_eq!(output.code(), Some(0), "{}", output.stderr);
+    assert!(
+        sent(&model, 1).contains("a.words:1:1  class Outer\\na.words:2:1  BAD line"),
+        "{}",
+        sent(&model, 1)
+    );
+    assert!(sent(&model, 2).contains("class Outer  1:1\\n  method inner  2:1"));
+    assert_eq!(output.result()["permission_denials"][0]["tool_name"], "LSP");
+    assert!(sent(&model, 4).contains("no language server is configured for .txt files"));
+    assert!(
+        sent(&model, 5).contains("2:1 error: BAD is not a word [words bad]"),
+        "{}",
+        sent(&model, 5)
+    );
+    model.finish();
+    processes::assert_none_left(&home);
+}
+
+#[test]
+fn without_a_server_there_is_no_tool_and_an_untrusted_folder_brings_none() {
+    let model = model([
+        Reply::tool_use("Write", json!({"file_path": "a.words", "content": "BAD"})),
+        Reply::text("done"),
+    ]);
+    let home = TestHome::with_server(&model);
+    let mut entry = scripted("normal");
+    let log = home.project().join("log");
+    entry["env"] = json!({"LSP_LOG": log});
+    home.write(
+        home.project().join(".lathe/settings.json"),
+        settings(&json!({"scripted": entry})),
+    );
+    let output = run(&home, &["--permission-mode", "acceptEdits"]);
+    assert!(!offered(&model, 0));
+    assert!(
+        output.stderr.contains("lspServers.scripted: python3"),
+        "{}",
+        output.stderr
+    );
+    assert!(!log.exists(), "nothing of an untrusted folder is started");
+    model.finish();
+}
+
+#[test]
+fn a_server_that_is_broken_is_told_once_and_breaks_nothing() {
+    let write =
+        |text: &str| Reply::tool_use("Write", json!({"file_path": "a.words", "content": text}));
+    let model = model([write("one"), write("two"), Reply::text("done")]);
+    let home = TestHome::with_server(&model);
+    home.write(
+        home.config().join("settings.json"),
+        settings(&json!({"scripted": scripted("dies"), "gone": {
+            "command": "no-such-language-server", "extensionToLanguage": {".words": "words"},
+        }})),
+    );
+    let output = run(&home, &["--permission-mode", "acceptEdits"]);
+    assert_eq!(output.code(), Some(0), "{}", output.stderr);
+    assert_eq!(output.result()["result"], "done");
+    assert_eq!(home.read(home.project().join("a.words")), "two");
+    for words in [
+        "a broken installation",
+        "there is no program no-such-language-server",
+    ] {
+        assert_eq!(output.stderr.matches(words).count(), 1, "{}", output.stderr);
+    }
+    model.finish();
+    processes::assert_none_left(&home);
+}
+
+#[test]
+fn plugins_bring_servers_and_the_doctor_knows_them() {
+    let model = model([
+        Reply::tool_use(
+            "LSP",
+            json!({"operation": "hover", "filePath": "a.words", "line": 1, "character": 3}),
+        ),
+        Reply::text("done"),
+    ]);
+    let home = TestHome::with_server(&model);
+    let plugin = home.root().join("plugin");
+    let script = workspace_root().join("crates/lsp/tests/fixtures/server.py");
+    home.write(
+        plugin.join(".claude-plugin/plugin.json"),
+        r#"{"name": "words"}"#,
+    );
+    home.write(plugin.join("server.py"), std::fs::read(script).unwrap());
+    home.write(
+        plugin.join(".lsp.json"),
+        json!({"scripted": {
+            "command": "python3", "args": ["${CLAUDE_PLUGIN_ROOT}/server.py", "normal"],
+            "extensionToLanguage": {".words": "words"},
+        }})
+        .to_string(),
+    );
+    home.write(home.project().join("a.words"), "some words\n");
+    let folder = plugin.display().to_string();
+    let output = run(&home, &["--plugin-dir", &folder]);
+    assert_eq!(output.code(), Some(0), "{}", output.stderr);
+    assert!(
+        sent(&model, 1).contains("rest: me words"),
+        "{}",
+        sent(&model, 1)
+    );
+    let doctor = home.run(["doctor", "--plugin-dir", &folder], "");
+    assert!(
+        doctor.stdout.contains("plugin:words:scripted is "),
+        "{}",
+        doctor.stdout
+    );
+    model.finish();
+    processes::assert_none_left(&home);
+}
+
+#[test]
+fn wrong_settings_are_said_with_their_place() {
+    let model = model([Reply::text("done")]);
+    let home = TestHome::with_server(&model);
+    let file = home.config().join("settings.json");
+    home.write(
+        &file,
+        "{\n  \"lspServers\": {\n    \"py\": {\"args\": []},\n    \"go\": {\"command\": \"gopls\", \"extensionToLanguage\": {\".go\": 7}}\n  }\n}\n",
+    );
+    let output = run(&home, &[]);
+    assert!(
+        output.stderr.contains("settings.json:3"),
+        "{}",
+        output.stderr
+    );
+    assert!(output.stderr.contains("command"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("settings.json:4"),
+        "{}",
+        output.stderr
+    );
+    assert!(!offered(&model, 0));
+    model.finish();
+}
