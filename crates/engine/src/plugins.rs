@@ -133,6 +133,7 @@ pub(crate) fn reload(shared: &Arc<Shared>) -> Arc<LoadedPlugins> {
     for problem in plugins.register_hooks(&shared.hooks.registry) {
         tracing::warn!(%problem, "a plugin's hook");
     }
+    crate::language::reconfigure(shared, &settings);
     shared.extensions.set_plugins(fresh.contributions());
     shared.mcp.set_plugins(servers_of(&fresh));
     fresh
@@ -152,4 +153,3 @@ impl SessionHandle {
         plugins
     }
 }
-    crate::language::reconfigure(shared, &settings);
