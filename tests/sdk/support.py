@@ -64,12 +64,18 @@ class Script:
     def __str__(self):
         return f'<model id="{self.id}">{json.dumps(self.replies)}</model>'
 
+    def reference(self):
+        """The script by its file, for a prompt that stands inside another script."""
+        with open(os.path.join(REQUESTS, f"{self.id}.script"), "w") as file:
+            json.dump(self.replies, file)
+        return f'<script id="{self.id}"/>'
+
     def sent(self, index):
         with open(os.path.join(REQUESTS, f"{self.id}-{index}.json")) as file:
             return json.load(file)
 
     def count(self):
-        return len([name for name in os.listdir(REQUESTS) if name.startswith(self.id)])
+        return len([name for name in os.listdir(REQUESTS) if name.startswith(self.id + "-")])
 
 
 def call(name, **input):

@@ -65,7 +65,7 @@ mod watched_files;
 pub use change_text::{Change, ChangeTextError, change_text};
 pub use commands::{CommandOutcome, is_command};
 pub use events::EventStream;
-pub use mcp::McpOptions;
+pub use mcp::{HOSTED_PROTOCOL, McpOptions};
 pub use open::{Opened, open};
 pub use options::{OpenError, SessionChoice, SessionOptions, TranscriptObserver};
 pub use preview::{Preview, PreviewPart, context_usage, preview};

@@ -161,7 +161,7 @@ pub(crate) async fn prepare(
     let trust = trust_store.headless_trust(&places.project, options.setting_sources.as_deref());
     let (settings, load_options) = load_settings(&places, &options, &trust, &mut remarks)?;
     let own_writes = OwnWrites::default();
-    let plugins = Arc::new(Plugins::load(&places, &settings, &options.plugin_folders));
+    let plugins = Arc::new(Plugins::load(&places, &settings, &options));
     plugins.equip(&mut options, &mut remarks);
     let extensions = load_extensions(&places, &trust, &options);
     let environment = with_settings(&places.environment, &settings);

@@ -37,6 +37,8 @@ pub struct SessionOptions {
     pub disallowed_tools: Vec<String>,
     /// Folders with plugins, for this session only (`--plugin-dir`).
     pub plugin_folders: Vec<PathBuf>,
+    /// Those of them whose MCP servers the host connects itself (`--plugin-dir-no-mcp`).
+    pub plugins_without_servers: Vec<PathBuf>,
     /// MCP servers.
     pub mcp: crate::mcp::McpOptions,
     /// The permission mode; `None` leaves it to settings.
@@ -129,6 +131,7 @@ impl Default for SessionOptions {
             allowed_tools: Vec::new(),
             disallowed_tools: Vec::new(),
             plugin_folders: Vec::new(),
+            plugins_without_servers: Vec::new(),
             mcp: crate::mcp::McpOptions::default(),
             permission_mode: None,
             allow_bypass: false,

@@ -22,16 +22,24 @@ use std::sync::Arc;
 pub(crate) struct Plugins {
     /// The folders that were named for this session.
     folders: Vec<PathBuf>,
+    /// Those of them whose MCP servers are the host's business.
+    without_servers: Vec<PathBuf>,
     loaded: RwLock<Arc<LoadedPlugins>>,
     hooks: Mutex<Vec<SourceHandle>>,
 }
 
 impl Plugins {
     /// Loads what settings switch on, and the folders of `--plugin-dir`.
-    pub(crate) fn load(places: &Places, settings: &Resolved, folders: &[PathBuf]) -> Self {
+    pub(crate) fn load(places: &Places, settings: &Resolved, options: &SessionOptions) -> Self {
+        let folders = &options.plugin_folders;
         let loaded = load(places, settings, folders);
+        let real = |folder: &PathBuf| {
+            let folder = places.environment.resolve(&folder.to_string_lossy());
+            std::fs::canonicalize(&folder).unwrap_or(folder)
+        };
         Self {
-            folders: folders.to_vec(),
+            folders: folders.clone(),
+            without_servers: options.plugins_without_servers.iter().map(real).collect(),
             loaded: RwLock::new(Arc::new(loaded)),
             hooks: Mutex::default(),
         }
@@ -53,7 +61,24 @@ impl Plugins {
         let loaded = self.loaded();
         remarks.extend(loaded.remarks());
         options.plugins.extend(loaded.contributions());
-        options.mcp.plugins.extend(servers_of(&loaded));
+        options.mcp.plugins.extend(self.servers_of(&loaded));
+    }
+
+    /// MCP servers of plugins, as their configuration takes them.
+    pub(crate) fn servers_of(&self, loaded: &LoadedPlugins) -> Vec<PluginServers> {
+        let mut servers = servers_of(loaded);
+        servers.retain(|of_plugin| {
+            let plugin = loaded
+                .plugins
+                .iter()
+                .find(|plugin| plugin.contribution.name == of_plugin.plugin);
+            plugin.is_none_or(|plugin| {
+                let root = &plugin.contribution.root;
+                let root = std::fs::canonicalize(root).unwrap_or_else(|_| root.clone());
+                !self.without_servers.contains(&root)
+            })
+        });
+        servers
     }
 
     /// The agent that the main conversation runs as where the caller names none: what settings say,
@@ -135,7 +160,7 @@ pub(crate) fn reload(shared: &Arc<Shared>) -> Arc<LoadedPlugins> {
     }
     crate::language::reconfigure(shared, &settings);
     shared.extensions.set_plugins(fresh.contributions());
-    shared.mcp.set_plugins(servers_of(&fresh));
+    shared.mcp.set_plugins(plugins.servers_of(&fresh));
     fresh
 }
 

@@ -29,6 +29,8 @@ const SUGGESTION: &str = "You are shown the end of a conversation between a pers
 const AWAY: &str = "You are shown the end of a conversation between a person and a coding agent. The person was away. Tell them in at most three short sentences what was done and what waits for them. Plain text.";
 const TOOL_USE: &str = "You are shown what a coding agent's tool was asked and what it gave. Say in at most ten words what was done, as a past-tense phrase without a full stop. Plain text, nothing else.";
 
+const PROGRESS: &str = "You are shown what an agent was told to do and what it did so far. Say in three to seven words what it is doing right now, beginning with a verb in its -ing form, without a full stop. Plain text, nothing else.";
+
 impl SessionHandle {
     /// A title for the session; kept with it unless a person gave one.
     pub async fn suggest_title(&self, cancel: &CancellationToken) -> Option<String> {
@@ -79,6 +81,24 @@ impl SessionHandle {
         );
         let answer = ask_small(&self.shared, TOOL_USE, question, cancel).await?;
         one_line(&answer, 120)
+    }
+}
+
+impl SessionHandle {
+    /// What an agent is doing, in a few words.
+    pub async fn summarize_progress(
+        &self,
+        order: &str,
+        done: &str,
+        cancel: &CancellationToken,
+    ) -> Option<String> {
+        let question = format!(
+            "Told to: {}\n\nDone so far:\n{}",
+            beginning(order, MOST_OF_ONE),
+            beginning(done, MOST_CHARACTERS)
+        );
+        let answer = ask_small(&self.shared, PROGRESS, question, cancel).await?;
+        one_line(&answer, 100)
     }
 }
 

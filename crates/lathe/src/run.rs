@@ -316,7 +316,12 @@ fn session_options(arguments: &SessionArguments) -> Result<SessionOptions, Strin
     };
     Ok(SessionOptions {
         add_dirs: arguments.add_dir.clone(),
-        plugin_folders: arguments.plugin_dir.clone(),
+        plugin_folders: [
+            arguments.plugin_dir.as_slice(),
+            arguments.plugin_dir_no_mcp.as_slice(),
+        ]
+        .concat(),
+        plugins_without_servers: arguments.plugin_dir_no_mcp.clone(),
         model: arguments.model.clone(),
         fallback_model: arguments.fallback_model.clone(),
         system_prompt: from_file(

@@ -185,8 +185,18 @@ fn python_corners_of_the_protocol() {
 }
 
 #[test]
+fn python_agents_tasks_skills_and_plugins() {
+    at_least(18, &python("extending.py"));
+}
+
+#[test]
 fn typescript_options() {
     at_least(22, &node("options.mjs"));
+}
+
+#[test]
+fn typescript_agents_servers_and_plugins() {
+    at_least(16, &node("extending.mjs"));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The host's requests about a session, and their answers.
 
 use super::initialize::{agents, commands, models, skills};
-use super::{files, listing};
+use super::{files, listing, window};
 use base64::Engine as _;
 use lathe_engine::SessionHandle;
 use lathe_model::ThinkingDisplay;
@@ -241,7 +241,7 @@ impl Desk {
                 }
                 Ok(json!({}))
             }
-            "get_context_usage" => Ok(self.context_usage()),
+            "get_context_usage" => Ok(window::usage(session)),
             "get_settings" => Ok(json!({
                 "effective": session.settings(), "sources": session.settings_layers(),
                 "applied": {"model": session.model(), "effort": session.effort()},
@@ -318,94 +318,6 @@ impl Desk {
             },
             "subscription_type": null, "rate_limits_available": false, "rate_limits": null,
             "behaviors": null,
-        })
-    }
-
-    /// The skills with the size of their line in the request.
-    fn skill_sizes(&self, tokens: u64) -> Value {
-        let listed: Vec<Value> = skills(&self.session)
-            .iter()
-            .map(|skill| {
-                let text = |name: &str| skill.get(name).and_then(Value::as_str).unwrap_or_default();
-                let size = lathe_model::estimate::text(text("name"))
-                    + lathe_model::estimate::text(text("description"));
-                json!({"name": text("name"), "source": "skill", "tokens": size})
-            })
-            .collect();
-        json!({
-            "totalSkills": listed.len(), "includedSkills": listed.len(), "tokens": tokens,
-            "skillFrontmatter": listed,
-        })
-    }
-
-    /// The agents with the size of their line in the request.
-    fn agent_sizes(&self) -> Vec<Value> {
-        self.session
-            .agent_catalog()
-            .iter()
-            .map(|agent| {
-                json!({
-                    "agentType": agent.name, "source": agent.source.wire_name(),
-                    "tokens": (agent.name.len() + agent.description.len()) / 4,
-                })
-            })
-            .collect()
-    }
-
-    fn context_usage(&self) -> Value {
-        let usage = self.session.context_usage();
-        let used = usage.used();
-        let categories: Vec<Value> = usage
-            .parts()
-            .iter()
-            .map(|part| {
-                let (color, kind) = match (part.name, part.kind) {
-                    (_, "free") => ("white", "free"),
-                    (_, "reserve") => ("yellow", "buffer"),
-                    ("System prompt", kind) => ("gray", kind),
-                    ("Messages", kind) => ("purple", kind),
-                    ("Memory files", kind) => ("green", kind),
-                    (_, kind) => ("blue", kind),
-                };
-                let id = match part.name {
-                    "System prompt" => "system_prompt",
-                    "System tools" => "system_tools",
-                    "MCP tools" => "mcp_tools",
-                    "Memory files" => "memory_files",
-                    "Messages" => "messages",
-                    "Skills" => "skills",
-                    "Custom agents" => "custom_agents",
-                    "Free space" => "free_space",
-                    _ => "autocompact_buffer",
-                };
-                json!({
-                    "id": id, "name": part.name, "tokens": part.tokens, "color": color,
-                    "kind": kind,
-                })
-            })
-            .collect();
-        #[allow(
-            clippy::cast_precision_loss,
-            reason = "token counts are far below 2^52"
-        )]
-        let percentage = if usage.window == 0 {
-            0.0
-        } else {
-            (used as f64 / usage.window as f64 * 100.0).min(100.0)
-        };
-        let files: Vec<Value> = usage
-            .instruction_files
-            .iter()
-            .map(|(path, scope, tokens)| json!({"path": path, "type": scope, "tokens": tokens}))
-            .collect();
-        json!({
-            "categories": categories,
-            "totalTokens": used, "maxTokens": usage.window, "rawMaxTokens": usage.window,
-            "percentage": percentage, "model": usage.model,
-            "isAutoCompactEnabled": usage.auto_compact,
-            "autoCompactThreshold": usage.compact_at,
-            "memoryFiles": files, "mcpTools": self.session.mcp().tool_sizes(), "agents": self.agent_sizes(),
-            "gridRows": [], "apiUsage": usage.api_usage, "skills": self.skill_sizes(usage.skills),
         })
     }
 }

@@ -305,7 +305,8 @@ impl<E: Write> Face<E> {
                 }
                 let session = Arc::new(opened.session);
                 if let Some(initialize) = self.initialize.clone() {
-                    for problem in initialize.register(&session, &self.host) {
+                    let is_new = self.options.session.session == SessionChoice::New;
+                    for problem in initialize.register(&session, &self.host, is_new) {
                         self.complain(&problem);
                     }
                 }
@@ -435,10 +436,14 @@ impl<E: Write> Face<E> {
         match Initialize::parse(request) {
             Ok(initialize) => {
                 let first = self.open.is_none();
+                let parked = initialize.park_manifests(&self.servers, !first);
                 if first {
                     self.options.frames.forward_subagent_text = initialize.forwards_subagent_text();
                     if initialize.wants_suggestions() {
                         self.helpers.suggest(&self.environment);
+                    }
+                    if initialize.wants_agent_progress() {
+                        self.helpers.follow_agents(&self.environment);
                     }
                     let hosted = initialize.mcp_servers().map(str::to_owned);
                     self.options.session.mcp.hosted.extend(hosted);
@@ -446,8 +451,11 @@ impl<E: Write> Face<E> {
                 }
                 let session = self.session().await?;
                 let initialize = self.initialize.clone().unwrap_or_default();
-                self.host
-                    .send(control_success(id, initialize.response(&session)));
+                let mut response = initialize.response(&session);
+                if let (Some(parked), Some(fields)) = (parked, response.as_object_mut()) {
+                    fields.insert("sdk_mcp_manifests_parked".to_owned(), parked);
+                }
+                self.host.send(control_success(id, response));
                 self.servers.host_listens();
             }
             Err(error) => self.host.send(control_error(id, &error)),

@@ -1,7 +1,8 @@
 //! Small questions beside the conversation that a host may want the answers of: what the person may say
-//! next, and what the calls of a step did. They never hold anything up, and never outlive the session.
+//! next, what the calls of a step did, and what agents are doing. They never hold anything up, and never outlive the session.
 
 use super::host::Host;
+use super::progress::Progress;
 use indexmap::IndexMap;
 use lathe_engine::SessionHandle;
 use lathe_protocol::content::ContentBlock;
@@ -26,6 +27,7 @@ pub(super) struct Helpers {
     done: Vec<Done>,
     suggesting: CancellationToken,
     cancel: CancellationToken,
+    progress: Progress,
 }
 
 struct Done {
@@ -59,8 +61,14 @@ impl Helpers {
         self.suggests = !matches!(environment.first_variable(&names), Some("0" | "false"));
     }
 
+    /// The host wants to know what agents are doing.
+    pub(super) fn follow_agents(&mut self, environment: &Environment) {
+        self.progress.tell(environment);
+    }
+
     /// Looks at what happened, and asks where something is wanted.
     pub(super) fn look(&mut self, event: &Event, session: &Arc<SessionHandle>, host: &Host) {
+        self.progress.look(event, session, host);
         match event {
             Event::PromptAccepted { .. } => self.suggesting.cancel(),
             Event::Record {

@@ -1,7 +1,8 @@
 //! The host's first request: how the session is set up, and what we can do.
 
 use super::host::Host;
-use lathe_engine::{SessionHandle, SessionOptions};
+use super::servers::{Manifest, Servers};
+use lathe_engine::{HOSTED_PROTOCOL, SessionHandle, SessionOptions};
 use lathe_protocol::frame::COMPATIBILITY_VERSION;
 use lathe_protocol::hook::HookEvent;
 use lathe_settings::schema::OnFailure;
@@ -10,6 +11,10 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// A limit on calls below this is taken for a mistake and doesn't count.
+const SHORTEST_CALL_MS: u64 = 1_000;
 
 /// What the host says at the start. Fields that this version has no use for are kept out of the way.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -30,6 +35,22 @@ pub struct Initialize {
     /// MCP servers that live in the host.
     #[serde(default)]
     sdk_mcp_servers: Option<Vec<String>>,
+    /// What the host says about them, by name: how long a call may take, which tools to ask about or to
+    /// refuse. What isn't of that shape is passed over.
+    #[serde(default)]
+    sdk_mcp_server_configs: Option<Value>,
+    /// What they answered to the host's own handshake, by name.
+    #[serde(default)]
+    sdk_mcp_server_manifests: Option<Value>,
+    /// Whether the system prompt stays as it was first sent, also when the session is resumed.
+    #[serde(default)]
+    system_prompt_snapshot: Option<bool>,
+    /// Whether the host shows what agents are doing.
+    #[serde(default)]
+    agent_progress_summaries: Option<bool>,
+    /// Policy of the parent process, where it isn't an argument.
+    #[serde(default)]
+    managed_settings: Option<Map<String, Value>>,
     /// Whether sub-agents' words are shown.
     #[serde(default)]
     forward_subagent_text: Option<bool>,
@@ -109,9 +130,84 @@ impl Initialize {
         self.prompt_suggestions.unwrap_or(false)
     }
 
+    /// Whether the host shows what agents are doing.
+    #[must_use]
+    pub fn wants_agent_progress(&self) -> bool {
+        self.agent_progress_summaries.unwrap_or(false)
+    }
+
     /// The MCP servers that live in the host.
     pub fn mcp_servers(&self) -> impl Iterator<Item = &str> {
         self.sdk_mcp_servers.iter().flatten().map(String::as_str)
+    }
+
+    /// Keeps the host's own handshakes for the connections that are made next. Gives what became of each, if
+    /// there were any.
+    pub fn park_manifests(&self, servers: &Servers, is_open: bool) -> Option<Value> {
+        let manifests = self.sdk_mcp_server_manifests.as_ref()?;
+        let names: Vec<&str> = self.mcp_servers().collect();
+        if names.is_empty() {
+            return None;
+        }
+        let mut report = Map::new();
+        for name in names {
+            let entry = manifests.get(name);
+            if entry.is_none() && manifests.is_object() {
+                continue;
+            }
+            let fate = match entry.map(Manifest::read) {
+                None | Some(None) => "malformed",
+                Some(Some(_)) if is_open => "already_connected",
+                Some(Some(manifest)) if manifest.version() != HOSTED_PROTOCOL => {
+                    "protocol_version_mismatch"
+                }
+                Some(Some(manifest)) => {
+                    servers.park(name, manifest);
+                    "parked"
+                }
+            };
+            report.insert(name.to_owned(), fate.into());
+        }
+        Some(Value::Object(report))
+    }
+
+    /// What the host says about its MCP servers.
+    fn apply_server_configs(&self, options: &mut SessionOptions) {
+        let mut rules = json!({"ask": [], "deny": []});
+        for name in self.mcp_servers() {
+            let Some(config) = self
+                .sdk_mcp_server_configs
+                .as_ref()
+                .and_then(|all| all.get(name))
+            else {
+                continue;
+            };
+            if let Some(limit) = config.get("timeout").and_then(Value::as_u64)
+                && limit >= SHORTEST_CALL_MS
+            {
+                let limit = Duration::from_millis(limit);
+                options.mcp.hosted_timeouts.insert(name.to_owned(), limit);
+            }
+            let policies = config.get("tools").and_then(Value::as_array);
+            for policy in policies.into_iter().flatten() {
+                let Some(tool) = policy.get("name").and_then(Value::as_str) else {
+                    continue;
+                };
+                let list = match policy.get("permission_policy").and_then(Value::as_str) {
+                    Some("always_allow") => continue,
+                    Some("always_deny") => "deny",
+                    // A word that isn't known asks.
+                    _ => "ask",
+                };
+                if let Some(list) = rules.get_mut(list).and_then(Value::as_array_mut) {
+                    list.push(lathe_tools::mcp_tool::tool_name(name, tool).into());
+                }
+            }
+        }
+        if rules != json!({"ask": [], "deny": []}) {
+            let settings = json!({"permissions": rules});
+            options.settings_flags.push(settings.to_string());
+        }
     }
 
     /// What it changes about how the session is opened.
@@ -134,7 +230,11 @@ impl Initialize {
         }
         for plugin in self.plugins.iter().flatten() {
             let path = plugin.as_str().or_else(|| plugin.get("path")?.as_str());
-            options.plugin_folders.extend(path.map(PathBuf::from));
+            let path = path.map(PathBuf::from);
+            if plugin.get("skipMcpDiscovery") == Some(&Value::Bool(true)) {
+                options.plugins_without_servers.extend(path.clone());
+            }
+            options.plugin_folders.extend(path);
         }
         if let Some(agents) = &self.agents {
             options.agents.push(Value::Object(agents.clone()));
@@ -145,15 +245,22 @@ impl Initialize {
         if let Some(words) = &self.plan_mode_instructions {
             options.plan_mode_instructions = Some(words.clone());
         }
+        if let Some(policy) = &self.managed_settings {
+            let policy = Value::Object(policy.clone()).to_string();
+            options.managed_settings.push(policy);
+        }
+        self.apply_server_configs(options);
+        options.keep_system_prompt = self.system_prompt_snapshot.unwrap_or(false);
         options.varying_apart |= self.exclude_dynamic_sections.unwrap_or(false);
         if let Some(aliases) = &self.tool_aliases {
             options.tool_aliases.clone_from(aliases);
         }
     }
 
-    /// Registers the host's hook functions and the title. Gives what is wrong with the hooks.
-    pub fn register(&self, session: &SessionHandle, host: &Host) -> Vec<String> {
-        if let Some(title) = &self.title {
+    /// Registers the host's hook functions, and the title of a session that is new. Gives what is wrong with
+    /// the hooks.
+    pub fn register(&self, session: &SessionHandle, host: &Host, is_new: bool) -> Vec<String> {
+        if let Some(title) = self.title.as_ref().filter(|_| is_new) {
             session.rename(title);
         }
         let Some(hooks) = &self.hooks else {
@@ -199,6 +306,7 @@ impl Initialize {
         for (sent, answer) in [
             (self.hooks.is_some(), "hooks_applied"),
             (self.plugins.is_some(), "plugins_applied"),
+            (self.managed_settings.is_some(), "managed_settings_applied"),
         ] {
             if let (true, Some(fields)) = (sent, response.as_object_mut()) {
                 fields.insert(answer.to_owned(), true.into());

@@ -16,7 +16,9 @@ pub mod initialize;
 pub mod input;
 mod listing;
 mod mirror;
+mod progress;
 pub mod servers;
+mod window;
 
 use crate::exit::Exit;
 use crate::print::Signal;

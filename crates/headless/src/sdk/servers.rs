@@ -7,6 +7,7 @@
 use super::host::Host;
 use lathe_mcp::{InProcess, MessageChannel};
 use lathe_protocol::ids::RequestId;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,6 +22,57 @@ const ROOM: usize = 64;
 pub struct Servers {
     host: Host,
     listening: Arc<watch::Sender<bool>>,
+    parked: Arc<Mutex<HashMap<String, Manifest>>>,
+}
+
+/// What a server answered when the host itself shook hands with it: the connection that is made next needs
+/// no messages for that.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Manifest {
+    initialize: Value,
+    tools: Option<Value>,
+}
+
+impl Manifest {
+    /// Reads one; `None` when it isn't of the shape that it should have.
+    #[must_use]
+    pub fn read(value: &Value) -> Option<Self> {
+        let initialize = value.get("initializeResult")?;
+        if !initialize.is_object() || !initialize.get("protocolVersion")?.is_string() {
+            return None;
+        }
+        let tools = match value.get("toolsListResult") {
+            None => None,
+            // A list in pages isn't whole.
+            Some(list) if list.get("nextCursor").is_some() => None,
+            Some(list) if list.get("tools").is_some_and(Value::is_array) => Some(list.clone()),
+            Some(_) => return None,
+        };
+        Some(Self {
+            initialize: initialize.clone(),
+            tools,
+        })
+    }
+
+    /// The version of the protocol that was agreed on.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        let version = self.initialize.get("protocolVersion");
+        version.and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// What a message of ours is answered with, without asking: `Some(None)` needs no answer.
+    fn answer(&mut self, message: &Value) -> Option<Option<Value>> {
+        let result = match message.get("method").and_then(Value::as_str)? {
+            "initialize" => self.initialize.clone(),
+            "notifications/initialized" => return Some(None),
+            // Only the first list: a later one is asked for because something changed.
+            "tools/list" => self.tools.take()?,
+            _ => return None,
+        };
+        let id = message.get("id")?;
+        Some(Some(json!({"jsonrpc": "2.0", "id": id, "result": result})))
+    }
 }
 
 impl Servers {
@@ -30,7 +82,13 @@ impl Servers {
         Self {
             host,
             listening: Arc::new(watch::Sender::new(false)),
+            parked: Arc::default(),
         }
+    }
+
+    /// Keeps a handshake for the next connection to a server, and only for that.
+    pub fn park(&self, name: &str, manifest: Manifest) {
+        self.parked.lock().insert(name.to_owned(), manifest);
     }
 
     /// The host has its first answer, so it can be asked things from now on.
@@ -43,11 +101,12 @@ impl InProcess for Servers {
     fn open(&self, name: &str) -> Result<MessageChannel, String> {
         let (outgoing, from_us) = mpsc::channel(ROOM);
         let (to_us, incoming) = mpsc::channel(ROOM);
+        let manifest = self.parked.lock().remove(name);
         let (host, name) = (self.host.clone(), name.to_owned());
         let mut listening = self.listening.subscribe();
         tokio::spawn(async move {
             if listening.wait_for(|listens| *listens).await.is_ok() {
-                pass_on(host, name, from_us, to_us).await;
+                pass_on(host, name, manifest, from_us, to_us).await;
             }
         });
         Ok(MessageChannel { outgoing, incoming })
@@ -58,6 +117,7 @@ impl InProcess for Servers {
 async fn pass_on(
     host: Host,
     server: String,
+    mut manifest: Option<Manifest>,
     mut from_us: mpsc::Receiver<Value>,
     to_us: mpsc::Sender<Value>,
 ) {
@@ -67,6 +127,13 @@ async fn pass_on(
         tokio::select! {
             message = from_us.recv() => {
                 let Some(message) = message else { return };
+                let known = manifest.as_mut().and_then(|manifest| manifest.answer(&message));
+                if let Some(answer) = known {
+                    if let Some(answer) = answer && to_us.send(answer).await.is_err() {
+                        return;
+                    }
+                    continue;
+                }
                 if message.get("method").and_then(Value::as_str) == Some("notifications/cancelled") {
                     let id = message.pointer("/params/requestId").map(ToString::to_string);
                     // Dropping the question withdraws it; the host then answers nothing.
@@ -123,7 +190,6 @@ fn failure(id: &str, error: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parking_lot::Mutex;
     use std::io::Write;
 
     #[derive(Clone, Default)]
@@ -153,6 +219,48 @@ mod tests {
                 }
                 tokio::task::yield_now().await;
             }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_handshake_of_the_host_is_used_once_and_calls_still_travel() {
+        let buffer = Buffer::default();
+        let (host, _writer) = Host::start(buffer.clone()).unwrap();
+        let servers = Servers::new(host.clone());
+        let manifest = json!({
+            "initializeResult": {"protocolVersion": "1", "capabilities": {"tools": {}}},
+            "toolsListResult": {"tools": []},
+        });
+        servers.park("s", Manifest::read(&manifest).unwrap());
+        let mut channel = servers.open("s").unwrap();
+        servers.host_listens();
+        for (id, method) in [(1, "initialize"), (2, "tools/list")] {
+            let request = json!({"jsonrpc": "2.0", "id": id, "method": method});
+            channel.outgoing.send(request).await.unwrap();
+            let answer = channel.incoming.recv().await.unwrap();
+            assert_eq!(answer["id"], id);
+            let note = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+            channel.outgoing.send(note).await.unwrap();
+        }
+        // The list is asked for when it changed, and another connection shakes hands itself.
+        let again = json!({"jsonrpc": "2.0", "id": 3, "method": "tools/list"});
+        channel.outgoing.send(again).await.unwrap();
+        let first = buffer
+            .frame(|frame| frame["type"] == "control_request")
+            .await;
+        assert_eq!(first["request"]["message"]["id"], 3);
+        let other = servers.open("s").unwrap();
+        let hello = json!({"jsonrpc": "2.0", "id": 4, "method": "initialize"});
+        other.outgoing.send(hello).await.unwrap();
+        buffer
+            .frame(|frame| frame["request"]["message"]["id"] == 4)
+            .await;
+        for wrong in [
+            json!(null),
+            json!({"initializeResult": {}}),
+            json!({"initializeResult": {"protocolVersion": "1"}, "toolsListResult": 3}),
+        ] {
+            assert_eq!(Manifest::read(&wrong), None, "{wrong}");
         }
     }
 

@@ -136,7 +136,7 @@ pub(crate) struct SessionArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Model")]
     pub(crate) max_turns: Option<u32>,
 
-    /// Dollars of the session at most.
+    /// Dollars of this run at most; what a resumed session spent before doesn't count.
     #[arg(long, value_name = "USD", value_parser = positive_dollars, help_heading = "Model")]
     pub(crate) max_budget_usd: Option<f64>,
 
@@ -234,6 +234,10 @@ pub(crate) struct SessionArguments {
     #[arg(long, value_name = "FOLDER", help_heading = "Extensions")]
     pub(crate) plugin_dir: Vec<PathBuf>,
 
+    /// A folder with a plugin whose MCP servers the host connects itself. Repeatable.
+    #[arg(long, value_name = "FOLDER", hide = true)]
+    pub(crate) plugin_dir_no_mcp: Vec<PathBuf>,
+
     /// The agent that leads the conversation.
     #[arg(long, value_name = "NAME", help_heading = "Extensions")]
     pub(crate) agent: Option<String>,
@@ -245,6 +249,10 @@ pub(crate) struct SessionArguments {
     /// Wait for the host's first request before anything is loaded, as is always done.
     #[arg(long, hide = true)]
     pub(crate) await_initialize: bool,
+
+    /// Policy of the parent comes with the host's first request, as is always possible.
+    #[arg(long, hide = true)]
+    pub(crate) managed_settings_in_initialize: bool,
 
     /// Go on with the newest session of this folder.
     #[arg(

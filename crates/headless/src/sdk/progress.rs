@@ -1,0 +1,197 @@
+//! What agents are doing, for hosts that show it: every half minute in which something happened, the small
+//! model says it in a few words, and the host gets a `task_progress` frame with that `summary`.
+
+use super::host::Host;
+use lathe_engine::SessionHandle;
+use lathe_protocol::content::ContentBlock;
+use lathe_protocol::event::{Event, TaskNotice, TaskUsage};
+use lathe_protocol::ids::{RecordId, ToolUseId};
+use lathe_protocol::record::{MessageRecord, RecordKind};
+use lathe_settings::Environment;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// How often an agent is looked at.
+const EVERY: Duration = Duration::from_secs(30);
+/// What of an agent's work is shown to the small model: the newest lines.
+const MOST_LINES: usize = 40;
+
+/// The agents that are at work.
+#[derive(Default)]
+pub(super) struct Progress {
+    /// How often they are looked at; `None` is never.
+    every: Option<Duration>,
+    agents: HashMap<String, Arc<Agent>>,
+}
+
+struct Agent {
+    task_id: String,
+    description: String,
+    order: String,
+    tool_use_id: Option<ToolUseId>,
+    work: Mutex<Work>,
+    stop: CancellationToken,
+}
+
+/// What an agent did.
+#[derive(Default)]
+struct Work {
+    lines: VecDeque<String>,
+    /// Whether something came since it was last told.
+    news: bool,
+    usage: TaskUsage,
+    last_tool: Option<String>,
+}
+
+impl Work {
+    fn add(&mut self, line: String) {
+        if self.lines.len() == MOST_LINES {
+            self.lines.pop_front();
+        }
+        self.lines.push_back(line);
+        self.news = true;
+    }
+}
+
+impl Progress {
+    /// The host wants it, unless the environment says no.
+    pub(super) fn tell(&mut self, environment: &Environment) {
+        let off = environment
+            .variable("CLAUDE_CODE_DISABLE_AGENT_PROGRESS_SUMMARIES")
+            .is_some_and(|value| !matches!(value, "" | "0" | "false"));
+        let every = environment
+            .variable("LATHE_AGENT_PROGRESS_MS")
+            .and_then(|text| text.trim().parse().ok())
+            .map_or(EVERY, |ms: u64| Duration::from_millis(ms.max(1)));
+        self.every = (!off).then_some(every);
+    }
+
+    /// Looks at what happened.
+    pub(super) fn look(&mut self, event: &Event, session: &Arc<SessionHandle>, host: &Host) {
+        let Some(every) = self.every else { return };
+        match event {
+            Event::Task(TaskNotice::Started {
+                task_id,
+                description,
+                tool_use_id,
+                task_type,
+                extra,
+                ..
+            }) if task_type == "local_agent" => {
+                let order = extra.get("prompt").and_then(Value::as_str);
+                let agent = Arc::new(Agent {
+                    task_id: task_id.0.clone(),
+                    description: description.clone(),
+                    order: order.unwrap_or_default().to_owned(),
+                    tool_use_id: tool_use_id.clone(),
+                    work: Mutex::default(),
+                    stop: CancellationToken::new(),
+                });
+                let before = self.agents.insert(task_id.0.clone(), agent.clone());
+                if let Some(before) = before {
+                    before.stop.cancel();
+                }
+                tokio::spawn(watch(agent, every, Arc::downgrade(session), host.clone()));
+            }
+            Event::Task(TaskNotice::Progress {
+                task_id,
+                description,
+                usage,
+                last_tool_name,
+                ..
+            }) => {
+                if let Some(agent) = self.agents.get(task_id.as_str()) {
+                    let mut work = agent.work.lock();
+                    work.usage = *usage;
+                    work.last_tool.clone_from(last_tool_name);
+                    work.add(format!("(call) {description}"));
+                }
+            }
+            Event::Task(TaskNotice::Finished { task_id, .. }) => {
+                if let Some(agent) = self.agents.remove(task_id.as_str()) {
+                    agent.stop.cancel();
+                }
+            }
+            Event::Record {
+                record,
+                parent_tool_use_id: Some(parent),
+            } => {
+                let agent = self
+                    .agents
+                    .values()
+                    .find(|agent| agent.tool_use_id.as_ref() == Some(parent));
+                if let (Some(agent), Some(words)) = (agent, words_of(record)) {
+                    agent.work.lock().add(words);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        for agent in self.agents.values() {
+            agent.stop.cancel();
+        }
+    }
+}
+
+/// What an agent said.
+fn words_of(record: &MessageRecord) -> Option<String> {
+    if record.kind != RecordKind::Assistant {
+        return None;
+    }
+    let words: Vec<String> = record
+        .message
+        .as_ref()?
+        .blocks()
+        .into_iter()
+        .filter_map(|block| match block {
+            ContentBlock::Text(text) => Some(text.text.trim().chars().take(500).collect()),
+            _ => None,
+        })
+        .collect();
+    (!words.is_empty()).then(|| words.join(" "))
+}
+
+/// Says what an agent does until it is done.
+async fn watch(agent: Arc<Agent>, every: Duration, session: Weak<SessionHandle>, host: Host) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(every) => {}
+            () = agent.stop.cancelled() => return,
+        }
+        let done = {
+            let mut work = agent.work.lock();
+            if !std::mem::take(&mut work.news) {
+                continue;
+            }
+            let lines: Vec<&str> = work.lines.iter().map(String::as_str).collect();
+            lines.join("\n")
+        };
+        let Some(session) = session.upgrade() else {
+            return;
+        };
+        let summary = session
+            .summarize_progress(&agent.order, &done, &agent.stop)
+            .await;
+        let Some(summary) = summary.filter(|_| !agent.stop.is_cancelled()) else {
+            continue;
+        };
+        let (usage, last_tool) = {
+            let work = agent.work.lock();
+            (work.usage, work.last_tool.clone())
+        };
+        host.send(json!({
+            "type": "system", "subtype": "task_progress", "task_id": agent.task_id,
+            "tool_use_id": agent.tool_use_id, "description": agent.description,
+            "usage": usage, "last_tool_name": last_tool, "summary": summary,
+            "uuid": RecordId::random(), "session_id": session.session_id(),
+        }));
+    }
+}
