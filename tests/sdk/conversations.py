@@ -337,6 +337,23 @@ async def a_server_that_can_not_be_connected_is_shown_as_failed(case):
         assert init == {"calc": "connected", "far": "failed"}
 
 
+@behaviour
+async def a_server_outside_the_host_is_used_like_one_inside(case):
+    fixture = os.path.join(os.path.dirname(__file__), "../../crates/mcp/tests/fixtures/server.py")
+    servers = {"calc": calculator(), "outside": {"type": "stdio", "command": "python3", "args": [fixture], "env": {"LATHE_TEST": "1"}}}
+    script = Script(call("mcp__outside__echo", text="from outside"), call("mcp__outside__die"), call("mcp__calc__add", a=2, b=3), "{{last_tool_result}}")
+    async with ClaudeSDKClient(case.options(mcp_servers=servers, allowed_tools=["mcp__outside", "mcp__calc"])) as client:
+        shown = {s["name"]: s for s in (await client.get_mcp_status())["mcpServers"]}
+        assert shown["outside"]["status"] == "connected" and shown["outside"]["config"]["command"] == "python3", shown["outside"]
+        assert "echo" in {t["name"] for t in shown["outside"]["tools"]}
+        messages = await turn(client, script)
+    echoed, died, added = [block for _, block in results_of_tools(messages)]
+    assert "from outside" in str(echoed.content) and not echoed.is_error
+    # It dies in the middle of a call: that call fails, and nothing else.
+    assert died.is_error, died
+    assert not added.is_error and "5" in result(messages).result
+
+
 SHAPE = {"type": "json_schema", "schema": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}}
 
 

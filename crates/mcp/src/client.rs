@@ -62,6 +62,15 @@ impl Shared {
         options: &Options,
     ) -> Self {
         let level = Value::from(options.log_level);
+        log.on_fault({
+            let (server, changes) = (server.to_owned(), changes.clone());
+            move |what| {
+                let text = format!(
+                    "The MCP server {server} sends what isn't in the protocol ({what}). That is ignored; `lathe mcp logs {server}` shows it."
+                );
+                let _ = changes.send(Change::Notice { server, text });
+            }
+        });
         Self {
             server: server.to_owned(),
             handlers,

@@ -67,6 +67,8 @@ impl List {
 pub(crate) struct Listed {
     pub(crate) items: Vec<Value>,
     pub(crate) remarks: Vec<String>,
+    /// How many entries had a text that was cut.
+    pub(crate) cut: usize,
 }
 
 /// Reads a whole list.
@@ -98,7 +100,8 @@ pub(crate) async fn read(connection: &Connection, list: List) -> Result<Listed, 
             }
             let server = &connection.shared.server;
             match tidy(server, list, item, &mut seen) {
-                Ok(item) => {
+                Ok((item, cut)) => {
+                    listed.cut += usize::from(cut);
                     bytes += size(&item);
                     if bytes > LIST_BYTES {
                         let field = list.field();
@@ -129,13 +132,13 @@ pub(crate) async fn read(connection: &Connection, list: List) -> Result<Listed, 
     Ok(listed)
 }
 
-/// An entry made safe, or why it is left out.
+/// An entry made safe, and whether something of it was cut; or why it is left out.
 fn tidy(
     server: &str,
     list: List,
     mut item: Value,
     seen: &mut HashSet<String>,
-) -> Result<Value, String> {
+) -> Result<(Value, bool), String> {
     let key = item
         .get(list.key())
         .and_then(Value::as_str)
@@ -159,37 +162,46 @@ fn tidy(
     if !seen.insert(key) {
         return Err(format!("{shown}: left out, it is there twice"));
     }
-    tidy_words(&mut item, 0);
+    let cut = tidy_words(&mut item, 0);
     if matches!(list, List::Resources | List::Templates)
         && let Some(Value::String(name)) = item.get_mut("name")
     {
         // Only shown; what they are called by is their address.
         *name = text::line(name, 200);
     }
-    Ok(item)
+    Ok((item, cut))
 }
 
-/// Words for people and models, wherever they stand in an entry; schemas are left alone.
-fn tidy_words(value: &mut Value, depth: usize) {
+/// Words for people and models, wherever they stand in an entry; schemas are left alone. Says whether some
+/// were cut.
+fn tidy_words(value: &mut Value, depth: usize) -> bool {
+    let mut cut = false;
     match value {
         Value::Object(fields) if depth < 4 => {
             for (name, field) in fields {
                 match (name.as_str(), field) {
                     ("inputSchema" | "outputSchema" | "_meta", _) => {}
                     ("description" | "title", Value::String(words)) => {
-                        *words = text::cut(words, DESCRIPTION_CHARS);
+                        // One character says that there was more.
+                        let length = match words.chars().nth(DESCRIPTION_CHARS) {
+                            Some(_) => DESCRIPTION_CHARS - 1,
+                            None => DESCRIPTION_CHARS,
+                        };
+                        cut |= length < DESCRIPTION_CHARS;
+                        *words = text::cut(words, length);
                     }
-                    (_, field) => tidy_words(field, depth + 1),
+                    (_, field) => cut |= tidy_words(field, depth + 1),
                 }
             }
         }
         Value::Array(items) if depth < 4 => {
             for item in items {
-                tidy_words(item, depth + 1);
+                cut |= tidy_words(item, depth + 1);
             }
         }
         _ => {}
     }
+    cut
 }
 
 /// About how much memory a value takes.
@@ -220,9 +232,10 @@ mod tests {
             "annotations": {"title": "a\u{7}b", "readOnlyHint": true},
         });
         let mut seen = HashSet::new();
-        let tidied = tidy("s", List::Tools, tool, &mut seen).unwrap();
+        let (tidied, cut) = tidy("s", List::Tools, tool, &mut seen).unwrap();
+        assert!(cut);
         let description = tidied["description"].as_str().unwrap();
-        assert_eq!(description.chars().count(), DESCRIPTION_CHARS + 1);
+        assert_eq!(description.chars().count(), DESCRIPTION_CHARS);
         assert!(!description.contains('\u{1b}'));
         assert_eq!(tidied["annotations"]["title"], "ab");
         assert_eq!(tidied["inputSchema"], schema);

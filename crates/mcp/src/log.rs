@@ -15,7 +15,11 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct ServerLog {
     inner: Arc<Mutex<Inner>>,
+    faulty: Arc<Mutex<Option<TellFault>>>,
 }
+
+/// Who is told of a server's first fault.
+type TellFault = Box<dyn FnOnce(&str) + Send>;
 
 struct Inner {
     path: PathBuf,
@@ -61,6 +65,21 @@ impl ServerLog {
                 length: 0,
                 last_words: VecDeque::new(),
             })),
+            faulty: Arc::default(),
+        }
+    }
+
+    /// Who is told when the server does for the first time what isn't in the protocol.
+    pub(crate) fn on_fault(&self, tell: impl FnOnce(&str) + Send + 'static) {
+        *self.faulty.lock() = Some(Box::new(tell));
+    }
+
+    /// Notes what isn't in the protocol. The first time it is told too.
+    pub(crate) fn fault(&self, what: &str, shown: &str) {
+        self.note(&format!("{what}: {shown}"));
+        let first = self.faulty.lock().take();
+        if let Some(tell) = first {
+            tell(what);
         }
     }
 

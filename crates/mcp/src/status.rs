@@ -61,8 +61,10 @@ pub struct ServerStatus {
     pub description: Option<Arc<ServerDescription>>,
     /// Its tools, entries of `tools/list` (descriptions cut to size).
     pub tools: Arc<Vec<Value>>,
-    /// What was left out or cut, for a person.
+    /// What was left out, for a person.
     pub remarks: Vec<String>,
+    /// How many entries of its lists had texts that were too long and were cut.
+    pub cut: usize,
 }
 
 impl ServerStatus {

@@ -227,7 +227,7 @@ async fn lists_are_cut_to_size_and_what_is_left_out_is_said() {
         .as_str()
         .unwrap()
         .to_owned();
-    assert_eq!(description.chars().count(), DESCRIPTION_CHARS + 1);
+    assert_eq!(description.chars().count(), DESCRIPTION_CHARS);
     assert_eq!(status("all").tools.len(), LIST_ITEMS);
     assert!(status("all").remarks.is_empty());
     assert_eq!(status("more").tools.len(), LIST_ITEMS);

@@ -137,6 +137,29 @@ async fn a_forgotten_session_is_opened_anew_and_the_call_repeated_once() {
 }
 
 #[tokio::test]
+async fn twenty_remote_servers_start_at_a_time() {
+    let home = Home::default();
+    // It answers nobody before twenty wait for it.
+    let server = Fixture::with("together=20").await;
+    let manager = home.manager();
+    let all = (0..24).map(|number| (format!("s{number}"), server.config()));
+    manager.set_servers(all.collect());
+    assert!(manager.settled(LONG).await);
+    assert!(
+        manager
+            .status()
+            .iter()
+            .all(|server| server.state == State::Connected)
+    );
+    let stats = server.stats().await;
+    assert_eq!(
+        (&stats["most"], &stats["sessions"]),
+        (&json!(20), &json!(24))
+    );
+    manager.shutdown().await;
+}
+
+#[tokio::test]
 async fn without_a_person_a_server_that_wants_a_sign_in_is_reported_with_the_command() {
     let home = Home::default();
     let server = Fixture::with("auth").await;

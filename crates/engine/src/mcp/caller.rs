@@ -1,12 +1,15 @@
 //! Whoever stands behind the tools of MCP servers: asks the manager, and waits for a server that is still
-//! being connected when the model calls it already.
+//! being connected when the model calls it already. A resource that was read is followed, where its server
+//! offers that: the model is told when it changes.
 
 use futures::future::BoxFuture;
 use lathe_hooks::HookTools;
 use lathe_mcp::{CallOptions, Manager, McpError, State};
 use lathe_tools::mcp_result;
 use lathe_tools::mcp_tool::{McpCall, McpCaller, McpProgress, cleaned};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
@@ -15,11 +18,73 @@ use tokio_util::sync::CancellationToken;
 /// Asks the servers of a manager.
 pub(super) struct Caller {
     manager: Manager,
+    followed: Mutex<Followed>,
+}
+
+/// How many resources are followed at a time.
+const MOST_FOLLOWED: usize = 100;
+
+/// Resources that were read: server and address.
+#[derive(Default)]
+struct Followed {
+    all: BTreeSet<(String, String)>,
+    changed: BTreeSet<(String, String)>,
 }
 
 impl Caller {
     pub(super) fn new(manager: Manager) -> Self {
-        Self { manager }
+        Self {
+            manager,
+            followed: Mutex::default(),
+        }
+    }
+
+    /// Wants to be told when a resource changes, if its server offers that.
+    fn follow(&self, server: &str, uri: &str) {
+        let offers = self
+            .manager
+            .server(server)
+            .and_then(|status| status.description)
+            .is_some_and(|said| {
+                said.capabilities.pointer("/resources/subscribe") == Some(&Value::Bool(true))
+            });
+        let resource = (server.to_owned(), uri.to_owned());
+        {
+            let mut followed = self.followed.lock();
+            followed.changed.remove(&resource);
+            if !offers
+                || followed.all.len() >= MOST_FOLLOWED
+                || !followed.all.insert(resource.clone())
+            {
+                return;
+            }
+        }
+        let manager = self.manager.clone();
+        tokio::spawn(async move {
+            let (server, uri) = resource;
+            if let Err(error) = manager.subscribe(&server, &uri).await {
+                tracing::debug!(server, uri, %error, "a resource can't be followed");
+            }
+        });
+    }
+
+    /// A server said that a resource changed.
+    pub(super) fn resource_changed(&self, server: String, uri: String) {
+        let mut followed = self.followed.lock();
+        let resource = (server, uri);
+        if followed.all.contains(&resource) {
+            followed.changed.insert(resource);
+        }
+    }
+
+    /// A connection ended, and with it what was followed through it.
+    pub(super) fn connection_ended(&self, server: &str) {
+        self.followed.lock().all.retain(|(of, _)| of != server);
+    }
+
+    /// The resources that changed since they were read, once.
+    pub(super) fn changed_resources(&self) -> BTreeSet<(String, String)> {
+        std::mem::take(&mut self.followed.lock().changed)
     }
 
     /// Waits until a server isn't being connected any more. The manager bounds how long that takes.
@@ -112,6 +177,9 @@ impl McpCaller for Caller {
             tokio::select! {
                 biased;
                 result = self.manager.read_resource(server, uri) => {
+                    if result.is_ok() {
+                        self.follow(server, uri);
+                    }
                     result.map_err(|error| error.to_string())
                 }
                 () = cancel.cancelled() => Err("stopped".to_owned()),

@@ -31,7 +31,7 @@ use handlers::SessionHandlers;
 use indexmap::IndexMap;
 use lathe_mcp::config::{Declared, PluginServers, Servers, Standing};
 use lathe_mcp::{
-    Change, InProcess, Manager, Options, ServerConfig, State, TransportConfig, config,
+    Change, InProcess, Manager, Options, ServerConfig, ServerStatus, State, TransportConfig, config,
 };
 use lathe_protocol::event::NoticeLevel;
 use lathe_settings::{Environment, LoadOptions, Places, Resolved};
@@ -397,9 +397,10 @@ fn watch(manager: &Manager, shared: &Arc<Shared>) {
                 return;
             };
             match change {
-                Change::Tools { .. } | Change::Resources { .. } => {
+                Change::Tools { server } | Change::Resources { server } => {
                     if let Some(running) = shared.mcp.running() {
                         running.changed.store(true, Ordering::Relaxed);
+                        told.lists(running.manager.server(&server), &shared.events);
                     }
                 }
                 Change::State { server, state } => {
@@ -407,9 +408,11 @@ fn watch(manager: &Manager, shared: &Arc<Shared>) {
                         && !matches!(state, State::Connected)
                     {
                         running.changed.store(true, Ordering::Relaxed);
+                        running.caller.connection_ended(&server);
                     }
                     if let Some(running) = shared.mcp.running() {
                         running.show(&shared);
+                        told.lists(running.manager.server(&server), &shared.events);
                     }
                     told.state(&server, &state, &shared.events);
                 }
@@ -420,9 +423,12 @@ fn watch(manager: &Manager, shared: &Arc<Shared>) {
                     text,
                     ..
                 } => tracing::debug!(server, level, text, "an MCP server says"),
-                Change::Prompts { .. }
-                | Change::ResourceUpdated { .. }
-                | Change::Notification { .. } => {}
+                Change::ResourceUpdated { server, uri } => {
+                    if let Some(running) = shared.mcp.running() {
+                        running.caller.resource_changed(server, uri);
+                    }
+                }
+                Change::Prompts { .. } | Change::Notification { .. } => {}
             }
         }
     });
@@ -455,6 +461,29 @@ impl Told {
                 self.once(&text, NoticeLevel::Warning, events);
             }
             State::Pending | State::Connected | State::Disabled => {}
+        }
+    }
+
+    /// What of a server's lists isn't used.
+    fn lists(&mut self, server: Option<ServerStatus>, events: &EventSink) {
+        let Some(server) = server.filter(|server| server.state == State::Connected) else {
+            return;
+        };
+        let name = &server.name;
+        if let [first, rest @ ..] = server.remarks.as_slice() {
+            let more = match rest.len() {
+                0 => String::new(),
+                count => format!("; and {count} more, which `/mcp` shows"),
+            };
+            let text = format!("The MCP server {name}: {first}{more}");
+            self.once(&text, NoticeLevel::Warning, events);
+        }
+        if server.cut > 0 {
+            let text = format!(
+                "The MCP server {name}: {} of its descriptions are too long and were cut.",
+                server.cut
+            );
+            self.once(&text, NoticeLevel::Info, events);
         }
     }
 

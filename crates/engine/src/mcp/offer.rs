@@ -110,6 +110,9 @@ impl Running {
             });
             list.extend(pair.iter().cloned());
         }
+        if which == Which::Offered {
+            offer.tell_changes(shared, &tools);
+        }
         offer.servers = connected.iter().map(|server| server.name.clone()).collect();
         offer.tools = tools;
         let taken = shared
@@ -131,6 +134,29 @@ fn is_ours(name: &str) -> bool {
 }
 
 impl Offer {
+    /// Tells the person which tools of servers came and went during a turn.
+    fn tell_changes(&self, shared: &Shared, now: &HashMap<String, (Value, Arc<dyn DynTool>)>) {
+        let sorted = |mut names: Vec<&str>| {
+            names.sort_unstable();
+            some(&names)
+        };
+        let of = |one: &'_ HashMap<String, (Value, Arc<dyn DynTool>)>,
+                  other: &HashMap<String, (Value, Arc<dyn DynTool>)>| {
+            one.keys()
+                .filter(|name| !other.contains_key(*name))
+                .cloned()
+                .collect::<Vec<String>>()
+        };
+        let (came, gone) = (of(now, &self.tools), of(&self.tools, now));
+        for (names, what) in [(came, "came"), (gone, "went")] {
+            if !names.is_empty() {
+                let names = sorted(names.iter().map(String::as_str).collect());
+                let text = format!("Tools of MCP servers that {what}: {names}.");
+                shared.events.notice(NoticeLevel::Info, text);
+            }
+        }
+    }
+
     fn complain(&mut self, shared: &Shared, text: String) {
         if self.complained.len() < 200 && self.complained.insert(text.clone()) {
             shared.events.notice(NoticeLevel::Warning, text);
@@ -249,7 +275,14 @@ impl Mcp {
         let Some(running) = self.running() else {
             return Vec::new();
         };
-        running.offer.lock().news(shared, &running.manager, first)
+        let mut texts = running.offer.lock().news(shared, &running.manager, first);
+        for (server, uri) in running.caller.changed_resources() {
+            let uri = clean(&uri);
+            texts.push(format!(
+                "The resource {uri} of the MCP server {server} has changed since it was read."
+            ));
+        }
+        texts
     }
 }
 

@@ -7,7 +7,9 @@
     reason = "helpers of tests assert by panicking"
 )]
 
+mod changes;
 mod commands;
+mod faults;
 mod sdk;
 mod serve;
 mod sessions;

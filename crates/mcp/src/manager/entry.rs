@@ -59,6 +59,7 @@ pub(crate) struct Live {
     pub(crate) templates: Arc<Vec<Value>>,
     pub(crate) prompts: Arc<Vec<Value>>,
     remarks: [Vec<String>; 4],
+    cut: [usize; 4],
 }
 
 impl Entry {
@@ -116,6 +117,7 @@ impl Entry {
                 templates: Arc::default(),
                 prompts: Arc::default(),
                 remarks: Default::default(),
+                cut: Default::default(),
             }),
         };
         (entry, receiver)
@@ -130,6 +132,7 @@ impl Entry {
             description: live.description.clone(),
             tools: live.tools.clone(),
             remarks: live.remarks.concat(),
+            cut: live.cut.iter().sum(),
         }
     }
 
@@ -271,6 +274,7 @@ impl Entry {
                         "{list:?}: {}",
                         crate::text::line(&error.message, 200)
                     )],
+                    cut: 0,
                 })),
                 Err(error) => Err(error),
             }
@@ -290,8 +294,10 @@ impl Entry {
             (templates, &mut live.templates),
             (prompts, &mut live.prompts),
         ];
-        for ((listed, place), remarks) in kept.into_iter().zip(&mut live.remarks) {
+        let said = live.remarks.iter_mut().zip(&mut live.cut);
+        for ((listed, place), (remarks, cut)) in kept.into_iter().zip(said) {
             if let Some(listed) = listed {
+                *cut = listed.cut;
                 debug_assert!(listed.items.len() <= LIST_ITEMS);
                 *place = Arc::new(listed.items);
                 *remarks = listed.remarks;

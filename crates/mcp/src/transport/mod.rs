@@ -18,8 +18,9 @@ use crate::log::ServerLog;
 use crate::text;
 use parking_lot::Mutex;
 use rmcp::RoleClient;
-use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
+use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -64,6 +65,29 @@ pub(crate) struct Outgoing {
 pub(crate) struct Link {
     outgoing: Option<mpsc::Sender<Outgoing>>,
     incoming: mpsc::Receiver<ServerJsonRpcMessage>,
+    /// Requests that have no answer yet.
+    asked: HashSet<RequestId>,
+    log: ServerLog,
+}
+
+impl Link {
+    /// Whether a message is none, or answers a request of ours.
+    fn is_ours(&mut self, message: &ServerJsonRpcMessage) -> bool {
+        let answered = match message {
+            ServerJsonRpcMessage::Response(response) => &response.id,
+            ServerJsonRpcMessage::Error(error) => match &error.id {
+                Some(id) => id,
+                None => return true,
+            },
+            _ => return true,
+        };
+        let ours = self.asked.remove(answered);
+        if !ours {
+            let id = text::line(&answered.to_string(), 100);
+            self.log.fault("an answer to nobody", &id);
+        }
+        ours
+    }
 }
 
 /// The far end: where the tasks that move bytes take and give messages.
@@ -92,7 +116,11 @@ impl Incoming {
             Err(error) => {
                 let shown = &bytes[..bytes.len().min(TEXT_CHARS)];
                 let shown = text::line(&String::from_utf8_lossy(shown), 200);
-                self.log.note(&format!("not a message ({error}): {shown}"));
+                if meant_as_message(bytes) {
+                    self.log.fault("invalid JSON", &shown);
+                } else {
+                    self.log.note(&format!("not a message ({error}): {shown}"));
+                }
                 true
             }
         }
@@ -109,6 +137,12 @@ impl Incoming {
     }
 }
 
+/// Whether a line that is no message was meant as one: it begins like one and is broken.
+fn meant_as_message(line: &[u8]) -> bool {
+    line.trim_ascii_start().starts_with(b"{")
+        && serde_json::from_slice::<serde::de::IgnoredAny>(line).is_err()
+}
+
 /// Makes both ends of a connection.
 pub(crate) fn link(log: ServerLog, ending: Ending) -> (Link, FarEnd) {
     let (out_sender, out_receiver) = mpsc::channel(QUEUE);
@@ -116,6 +150,8 @@ pub(crate) fn link(log: ServerLog, ending: Ending) -> (Link, FarEnd) {
     let link = Link {
         outgoing: Some(out_sender),
         incoming: in_receiver,
+        asked: HashSet::new(),
+        log: log.clone(),
     };
     let far = FarEnd {
         outgoing: out_receiver,
@@ -141,6 +177,9 @@ impl Transport<RoleClient> for Link {
         item: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         let outgoing = self.outgoing.clone();
+        if let ClientJsonRpcMessage::Request(request) = &item {
+            self.asked.insert(request.id.clone());
+        }
         async move {
             let text =
                 serde_json::to_string(&item).map_err(|error| SendError(error.to_string()))?;
@@ -156,7 +195,12 @@ impl Transport<RoleClient> for Link {
     }
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
-        self.incoming.recv().await
+        loop {
+            let message = self.incoming.recv().await?;
+            if self.is_ours(&message) {
+                return Some(message);
+            }
+        }
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
