@@ -440,8 +440,10 @@ impl Actor {
             let session_id = self.shared.session_id;
             core.append_fact(Fact::Cost { totals, session_id });
         }
-        self.shared.mcp.shut_down().await;
-        self.shared.language.servers.shut_down().await;
+        tokio::join!(
+            self.shared.mcp.shut_down(),
+            self.shared.language.servers.shut_down(),
+        );
         self.shared.tools.shell.shut_down().await;
         let reason = self.shared.background.end_reason();
         self.shared.hooks.session_end(reason.name()).await;

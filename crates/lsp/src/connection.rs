@@ -45,6 +45,8 @@ pub(crate) struct Connection {
     over: CancellationToken,
     /// Cancelled when we want no more of it.
     leave: CancellationToken,
+    /// Cancelled when it gets no time to end by itself.
+    hurry: CancellationToken,
     /// Cancelled when the process is gone.
     gone: CancellationToken,
 }
@@ -86,11 +88,8 @@ impl Connection {
             waiting: Mutex::default(),
             ending: Mutex::default(),
         });
-        let (over, leave, gone) = (
-            CancellationToken::new(),
-            CancellationToken::new(),
-            CancellationToken::new(),
-        );
+        let token = CancellationToken::new;
+        let (over, leave, hurry, gone) = (token(), token(), token(), token());
         let Process {
             mut child,
             group,
@@ -101,9 +100,10 @@ impl Connection {
         } = process;
         let mut writing = tokio::spawn(write(stdin, waiting, leave.clone()));
         let reading = tokio::spawn(read(stdout, lines.clone(), receiver));
-        let (tokens, shared) = ((over.clone(), leave.clone(), gone.clone()), lines.clone());
+        let tokens = (over.clone(), leave.clone(), hurry.clone(), gone.clone());
+        let shared = lines.clone();
         tokio::spawn(async move {
-            let (over, leave, gone) = tokens;
+            let (over, leave, hurry, gone) = tokens;
             let mut reading = reading;
             let status = tokio::select! {
                 status = child.wait() => {
@@ -125,9 +125,14 @@ impl Connection {
                         let _ = (&mut writing).await;
                         child.wait().await
                     };
-                    match tokio::time::timeout(farewell, goes).await {
-                        Ok(status) => status,
-                        Err(_) => {
+                    let ended = tokio::select! {
+                        status = goes => Some(status),
+                        () = tokio::time::sleep(farewell) => None,
+                        () = hurry.cancelled() => None,
+                    };
+                    match ended {
+                        Some(status) => status,
+                        None => {
                             group.signal(Signal::SIGKILL);
                             child.wait().await
                         }
@@ -153,6 +158,7 @@ impl Connection {
             next: AtomicI64::new(1),
             over,
             leave,
+            hurry,
             gone,
         }
     }
@@ -253,6 +259,16 @@ impl Connection {
         self.lines.because(reason);
         self.over.cancel();
         self.leave.cancel();
+    }
+}
+
+impl Connection {
+    /// Ends the server at once, and waits until it is gone.
+    pub(crate) async fn kill(&self) {
+        self.over.cancel();
+        self.leave.cancel();
+        self.hurry.cancel();
+        self.gone.cancelled().await;
     }
 }
 

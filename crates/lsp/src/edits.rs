@@ -11,7 +11,7 @@
 //! of their own.
 
 use crate::diagnostics::{FileNews, Problem, Severity, new_problems};
-use crate::limits::{AROUND, BASELINE, INDEXING, WATCHED};
+use crate::limits::{AROUND, BASELINE, INDEXING_BESIDE, WATCHED};
 use crate::manager::{Inner, LanguageServers};
 use crate::server::{Change, Server, read_text_now};
 use parking_lot::Mutex;
@@ -253,7 +253,7 @@ impl Inner {
         for server in &servers {
             if let (Some(before), false) = (&edit.before, server.is_open(&edit.path).await) {
                 let shown = server.show_text(&edit.path, before.clone()).await;
-                server.idle(INDEXING, &nobody).await;
+                server.idle(INDEXING_BESIDE, &nobody).await;
                 server.judged(&edit.path, &shown, BASELINE, &nobody).await;
             }
         }

@@ -19,6 +19,8 @@ pub(crate) const SHUTDOWN: Duration = Duration::from_secs(2);
 pub(crate) const RESTARTS: u32 = 3;
 /// How long a question waits for a server that is still reading the project.
 pub(crate) const INDEXING: Duration = Duration::from_secs(20);
+/// The same for what nobody waits for.
+pub(crate) const INDEXING_BESIDE: Duration = Duration::from_secs(180);
 /// How long after its start an empty answer is doubted: a server may not have begun to read the project.
 pub(crate) const YOUNG: Duration = Duration::from_secs(4);
 /// How soon a doubted question is asked again, where nothing says that something changed.

@@ -62,12 +62,13 @@ pub(crate) struct Shown {
 }
 
 impl Server {
-    /// Starts a server in a folder and waits until it can be asked.
+    /// Starts a server in a folder and waits until it can be asked. One that can't is gone when this returns.
     pub(crate) async fn start(
         config: Arc<ServerConfig>,
         root: &Path,
         environment: &Environment,
         version: &str,
+        closing: &CancellationToken,
     ) -> Result<Self, LspError> {
         let failed = |reason: String| LspError::Start {
             name: config.name.clone(),
@@ -95,11 +96,13 @@ impl Server {
             "initializationOptions": config.initialization_options,
             "trace": "off",
         });
-        let nobody = CancellationToken::new();
         let limit = config.startup_timeout;
         let answer = connection
-            .request("initialize", params, limit, &nobody)
+            .request("initialize", params, limit, closing)
             .await;
+        if answer.is_err() {
+            connection.kill().await;
+        }
         let mut answer = match answer {
             Ok(answer) => answer,
             Err(LspError::Ended { reason, .. }) => {
@@ -111,6 +114,7 @@ impl Server {
                     limit.as_secs_f64()
                 )));
             }
+            Err(LspError::Cancelled) => return Err(LspError::Cancelled),
             Err(other) => return Err(failed(other.to_string())),
         };
         let capabilities = answer["capabilities"].take();

@@ -10,6 +10,7 @@ use crate::server::Server;
 use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 
 /// Where a server stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +51,8 @@ pub(crate) struct Slot {
     /// Held while it is started.
     state: Arc<tokio::sync::Mutex<State>>,
     shown: Mutex<Shown>,
+    /// Cancelled when it is ended for good.
+    closing: CancellationToken,
     /// Changed files are looked at one after the other.
     pub(crate) editing: tokio::sync::Mutex<()>,
 }
@@ -59,7 +62,6 @@ struct State {
     server: Option<Arc<Server>>,
     starts: u32,
     given_up: Option<String>,
-    closed: bool,
 }
 
 #[derive(Default)]
@@ -81,6 +83,7 @@ impl Slot {
             surroundings,
             state: Arc::default(),
             shown: Mutex::default(),
+            closing: CancellationToken::new(),
             editing: tokio::sync::Mutex::default(),
         }
     }
@@ -130,7 +133,7 @@ impl Slot {
             Some(server) => ended = Some(server.ending().await),
             None => {}
         }
-        if state.closed {
+        if self.closing.is_cancelled() {
             return Err(LspError::Cancelled);
         }
         if let Some(reason) = &state.given_up {
@@ -159,6 +162,7 @@ impl Slot {
             &self.root,
             &self.surroundings.environment,
             &self.surroundings.version,
+            &self.closing,
         );
         match started.await {
             Ok(server) => {
@@ -167,6 +171,7 @@ impl Slot {
                 self.set(Standing::Running, Some(server.clone()));
                 Ok(server)
             }
+            Err(LspError::Cancelled) => Err(LspError::Cancelled),
             Err(error) => {
                 // A program that isn't there won't be there the next time.
                 if crate::process::find_program(
@@ -213,14 +218,9 @@ impl Slot {
 
     /// Ends it for good.
     pub(crate) async fn close(&self) {
-        // A start that goes on is not waited for longer than an end may take.
-        let limit = self.config.shutdown_timeout;
-        let Ok(mut state) = tokio::time::timeout(limit, self.state.lock()).await else {
-            return;
-        };
-        state.closed = true;
-        let server = state.server.take();
-        drop(state);
+        // A start that goes on ends with it.
+        self.closing.cancel();
+        let server = self.state.lock().await.server.take();
         self.set(Standing::Ended, None);
         if let Some(server) = server {
             server.close().await;

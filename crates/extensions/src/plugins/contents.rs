@@ -484,6 +484,8 @@ impl Reader<'_> {
             "restartOnCrash",
             "maxRestarts",
             "loggingConfig",
+            "rootMarkers",
+            "diagnostics",
         ];
         let mut servers = BTreeMap::new();
         for (file, map) in self.objects("lspServers", ".lsp.json") {

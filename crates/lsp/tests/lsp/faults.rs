@@ -1,6 +1,6 @@
 //! Servers that misbehave.
 
-use crate::support::{Work, scripted, until};
+use crate::support::{LONG, Work, is_alive, scripted, until};
 use lathe_lsp::{Answer, LspError, Operation, Question, Standing};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -39,6 +39,24 @@ async fn a_start_that_never_ends_is_cut_off() {
     let error = work.hover().await.unwrap_err().to_string();
     assert!(error.contains("has not answered within 0.3 s"), "{error}");
     assert_eq!(work.problems.lock().len(), 1);
+}
+
+#[tokio::test]
+async fn an_end_does_not_wait_for_a_start() {
+    let work = Work::with(|root| {
+        let mut entry = scripted(root, "never");
+        entry["startupTimeout"] = json!(600_000);
+        json!({"scripted": entry})
+    });
+    work.write("a.words", "x\n");
+    work.edit("a.words", "y\n");
+    until("it is being started", || !work.processes().is_empty()).await;
+    let process = work.processes()[0];
+    tokio::time::timeout(LONG, work.servers.shut_down())
+        .await
+        .expect("the end");
+    assert!(!is_alive(process));
+    assert!(work.problems.lock().is_empty());
 }
 
 #[tokio::test]
