@@ -397,7 +397,7 @@ impl Core {
         ) {
             request.max_tokens = request.max_tokens.min(MOST_SUMMARY_TOKENS);
         }
-        let mut whole = std::mem::take(&mut request.messages);
+        let mut whole = std::mem::take(&mut request.messages).to_vec();
         let mut skip = 0;
         let mut slimmed = false;
         let mut tries = 0;

@@ -17,7 +17,7 @@ use lathe_model::{
 };
 use lathe_permissions::Permissions;
 use lathe_protocol::content::ContentBlock;
-use lathe_protocol::encoded::EncodedMessage;
+use lathe_protocol::encoded::{EncodedMessage, EncodedMessages};
 use lathe_protocol::event::{Event, SessionInit};
 use lathe_protocol::ids::{RecordId, SessionId, ToolUseId};
 use lathe_protocol::message::{Message, Role};
@@ -342,9 +342,9 @@ impl Core {
                         let mut request = request.clone();
                         request.model.clone_from(&model);
                         request.max_tokens = request.max_tokens.min(large);
-                        for message in &mut request.messages {
-                            strip_thinking(message);
-                        }
+                        let mut messages = request.messages.to_vec();
+                        messages.iter_mut().for_each(strip_thinking);
+                        request.messages = messages.into();
                         request
                     }),
                 }
@@ -399,7 +399,7 @@ impl Core {
     }
 
     /// The conversation as it is sent.
-    pub(crate) fn request_messages(&mut self) -> Vec<EncodedMessage> {
+    pub(crate) fn request_messages(&mut self) -> EncodedMessages {
         self.conversation.request_messages()
     }
 

@@ -130,7 +130,7 @@ impl Core {
         );
         let mut request = self.request(OutputCap::Small);
         bound_answer(&mut request, MOST_TOKENS);
-        request.messages = with_directive(&request.messages, 0, &directive);
+        request.messages = with_directive(&request.messages.to_vec(), 0, &directive);
         let (shared, policy) = (self.shared.clone(), self.recovery_policy());
         let cancel = shared.notes.cancel.clone();
         let work = async move {

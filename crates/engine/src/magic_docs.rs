@@ -99,7 +99,7 @@ impl Core {
                 path.display()
             );
             let mut request = self.request(OutputCap::Large);
-            request.messages = with_directive(&request.messages, 0, &directive);
+            request.messages = with_directive(&request.messages.to_vec(), 0, &directive);
             updates.push((path, loaded, request));
         }
         let policy = self.recovery_policy();

@@ -111,7 +111,7 @@ impl Core {
         bound_answer(&mut request, MOST_TOKENS);
         let known = if before.is_empty() { "(none)" } else { &before };
         let directive = format!("{}{known}", include_str!("../prompts/notes.md"));
-        request.messages = with_directive(&request.messages, 0, &directive);
+        request.messages = with_directive(&request.messages.to_vec(), 0, &directive);
         let shared = self.shared.clone();
         let policy = self.recovery_policy();
         let paths = lathe_session::SessionPaths::of_transcript(self.transcript.path());

@@ -51,8 +51,8 @@ fn record(role: &str, number: usize, text: &str) -> Record {
 }
 
 /// Bytes and calls that the next turn's request costs after so many messages.
-fn cost_after(messages: usize) -> (usize, usize) {
-    let text = "some words ".repeat(200);
+fn cost_after(messages: usize, words: usize) -> (usize, usize) {
+    let text = "some words ".repeat(words);
     let mut conversation = Conversation::new("m");
     for number in 0..messages {
         let role = ["user", "assistant"][number % 2];
@@ -72,23 +72,30 @@ fn cost_after(messages: usize) -> (usize, usize) {
     request.cache_markers = CacheMarkers::FiveMinutes;
     request.messages = conversation.request_messages();
     let body = RequestBody::messages_api(&request, Purpose::Streaming);
+    // What the socket is given.
+    let sent: usize = body.chunks().map(|chunk| chunk.len()).sum();
     let after = (BYTES.load(Ordering::Relaxed), CALLS.load(Ordering::Relaxed));
-    assert!(body.length() > messages as u64 * 2_000);
+    assert_eq!(sent as u64, body.length());
+    assert!(sent > messages * words * 11);
     (after.0 - before.0, after.1 - before.1)
 }
 
 #[test]
 fn a_request_after_a_thousand_messages_costs_what_the_turn_adds() {
-    let (few_bytes, few_calls) = cost_after(10);
-    let (many_bytes, many_calls) = cost_after(1_000);
-    // Lists of references grow with the conversation (some hundred bytes a message); two megabytes of
-    // words don't.
-    assert!(
-        many_bytes < few_bytes + 1_000 * 300,
-        "{few_bytes} → {many_bytes} bytes"
-    );
-    assert!(
-        many_calls <= few_calls + 50,
-        "{few_calls} → {many_calls} allocations"
-    );
+    for words in [10, 200] {
+        // Both conversations end at the same place in a run.
+        let (few_bytes, few_calls) = cost_after(36, words);
+        let (many_bytes, many_calls) = cost_after(36 + 64 * 15, words);
+        // A list of what is shared grows a little with the conversation; its words are neither copied
+        // nor listed one by one, on the way to the socket included.
+        let listed = if words < 100 { 64 } else { 150 };
+        assert!(
+            many_bytes < few_bytes + 1_000 * listed,
+            "{few_bytes} → {many_bytes} bytes"
+        );
+        assert!(
+            many_calls <= few_calls + 20,
+            "{few_calls} → {many_calls} allocations"
+        );
+    }
 }

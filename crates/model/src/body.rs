@@ -3,24 +3,27 @@
 //! A conversation is sent again and again, each time a little longer. So a message is serialised
 //! once, and a body is only a list of references to those bytes with a small fresh head (model,
 //! limits) and a few bytes of punctuation and cache markers between them. Nothing is copied when a
-//! body is built, cloned for a retry, or dropped.
+//! body is built, cloned for a retry, or dropped; messages that won't change any more are joined once
+//! ([`EncodedMessages`]), so that the list is short too.
 
 use crate::request::{CacheMarkers, ModelRequest};
 use bytes::{Bytes, BytesMut};
-use lathe_protocol::encoded::{CACHE_MARKER, CACHE_MARKER_ONE_HOUR, EncodedMessage};
+use lathe_protocol::encoded::{
+    CACHE_MARKER, CACHE_MARKER_ONE_HOUR, EncodedMessage, EncodedMessages, SMALL_MESSAGE,
+};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// Pieces up to this size are joined on their way to the socket; larger ones are passed on as they
 /// are. Joining happens in one buffer of [`CHUNK`] bytes, whatever the body's size.
-const SMALL: usize = 2 * 1024;
+const SMALL: usize = SMALL_MESSAGE;
 /// The size that joined pieces aim for.
 const CHUNK: usize = 16 * 1024;
 
 /// A request body. Cheap to clone, and the same bytes every time it is read.
 #[derive(Debug, Clone)]
 pub struct RequestBody {
-    parts: Arc<[Bytes]>,
+    parts: Arc<Vec<Bytes>>,
     length: u64,
 }
 
@@ -51,7 +54,9 @@ impl RequestBody {
     /// Lays out the body of a Messages API request.
     #[must_use]
     pub fn messages_api(request: &ModelRequest, purpose: Purpose) -> Self {
-        let mut parts = Vec::with_capacity(request.messages.len() * 2 + 12);
+        let messages = &request.messages;
+        let joined: usize = messages.runs().iter().map(|run| run.parts().len()).sum();
+        let mut parts = Vec::with_capacity(joined + messages.tail().len() * 2 + 12);
         parts.push(head(request, purpose));
         if !request.system.is_empty() {
             parts.push(Bytes::from_static(b",\"system\":"));
@@ -62,12 +67,10 @@ impl RequestBody {
             parts.push(request.tools.clone());
         }
         parts.push(Bytes::from_static(b",\"messages\":["));
-        let marked = marked_messages(&request.messages, request.cache_markers);
-        for (index, message) in request.messages.iter().enumerate() {
-            if index > 0 {
-                parts.push(Bytes::from_static(b","));
-            }
-            let is_last = index + 1 == request.messages.len();
+        let marked = marked_messages(messages, request.cache_markers);
+        let lay = |parts: &mut Vec<Bytes>, index: usize| {
+            let message = &messages[index];
+            let is_last = index + 1 == messages.len();
             let split = marked.contains(&Some(index)).then(|| {
                 Some(message)
                     .filter(|_| request.shared_results && is_last)
@@ -76,17 +79,32 @@ impl RequestBody {
             });
             match split.flatten() {
                 Some((before, after)) => {
-                    parts.push(before);
-                    parts.push(marker(request.cache_markers));
-                    parts.push(after);
+                    parts.extend([before, marker(request.cache_markers), after]);
                 }
                 None => parts.push(message.bytes.clone()),
             }
+            if !is_last {
+                parts.push(Bytes::from_static(b","));
+            }
+        };
+        let mut index = 0;
+        for run in messages.runs() {
+            let numbers = index..index + run.messages().len();
+            index = numbers.end;
+            // The bytes of a run end in a comma, and a mark would stand in the middle of them.
+            let as_it_is = index < messages.len()
+                && !marked.iter().flatten().any(|mark| numbers.contains(mark));
+            if as_it_is {
+                parts.extend_from_slice(run.parts());
+            } else {
+                numbers.for_each(|number| lay(&mut parts, number));
+            }
         }
+        (index..messages.len()).for_each(|number| lay(&mut parts, number));
         parts.push(Bytes::from_static(b"]}"));
         let length = parts.iter().map(|part| part.len() as u64).sum();
         Self {
-            parts: parts.into(),
+            parts: Arc::new(parts),
             length,
         }
     }
@@ -116,7 +134,7 @@ impl RequestBody {
 /// See [`RequestBody::chunks`].
 #[derive(Debug)]
 pub struct Chunks {
-    parts: Arc<[Bytes]>,
+    parts: Arc<Vec<Bytes>>,
     next: usize,
 }
 
@@ -201,24 +219,20 @@ fn split_after_results(message: &EncodedMessage) -> Option<(Bytes, Bytes)> {
 }
 
 /// The messages that carry a marker; see [`CacheMarkers`].
-fn marked_messages(messages: &[EncodedMessage], markers: CacheMarkers) -> [Option<usize>; 2] {
+fn marked_messages(messages: &EncodedMessages, markers: CacheMarkers) -> [Option<usize>; 2] {
     if markers == CacheMarkers::None {
         return [None, None];
     }
-    let mut candidates = messages
-        .iter()
-        .enumerate()
+    let mut candidates = (0..messages.len())
         .rev()
-        .filter(|(_, message)| message.markable);
-    let Some((last, message)) = candidates.next() else {
+        .filter(|index| messages[*index].markable);
+    let Some(last) = candidates.next() else {
         return [None, None];
     };
-    let role = message.role;
+    let role = messages[last].role;
     [
         Some(last),
-        candidates
-            .find(|(_, earlier)| earlier.role == role)
-            .map(|(index, _)| index),
+        candidates.find(|index| messages[*index].role == role),
     ]
 }
 
@@ -325,10 +339,52 @@ mod tests {
     }
 
     #[test]
+    fn a_long_conversation_is_whole_wherever_its_marks_stand() {
+        let mut request = conversation(300);
+        request.cache_markers = CacheMarkers::FiveMinutes;
+        for unmarkable in [0, 20, 80, 240, 300] {
+            for length in [300, 256, 192, 65, 64, 1] {
+                let mut messages: Vec<EncodedMessage> =
+                    request.messages.iter().take(length).cloned().collect();
+                let first = length.saturating_sub(unmarkable);
+                messages[first..]
+                    .iter_mut()
+                    .for_each(|it| it.markable = false);
+                let mut cut = request.clone();
+                cut.messages = messages.clone().into();
+                if unmarkable == 0 {
+                    // Cut at the end of a run: nothing follows it.
+                    cut.messages = request.messages.clone();
+                    cut.messages.truncate(length);
+                }
+                let body = RequestBody::messages_api(&cut, Purpose::Streaming);
+                let value: Value = serde_json::from_slice(&joined(&body)).unwrap();
+                let sent = value["messages"].as_array().unwrap();
+                assert_eq!(sent.len(), length);
+                let mut marks = Vec::new();
+                for (index, (sent, message)) in sent.iter().zip(&messages).enumerate() {
+                    let mut sent = sent.clone();
+                    let block = sent["content"][0].as_object_mut().unwrap();
+                    if block.shift_remove("cache_control").is_some() {
+                        marks.push(index);
+                    }
+                    let known: Value = serde_json::from_slice(&message.bytes).unwrap();
+                    assert_eq!(sent, known);
+                }
+                let wanted: Vec<usize> = [first.checked_sub(3), first.checked_sub(1)]
+                    .into_iter()
+                    .flatten()
+                    .collect();
+                assert_eq!(marks, wanted, "{unmarkable} of {length}");
+            }
+        }
+    }
+
+    #[test]
     fn without_tools_and_system_those_fields_are_absent() {
         let mut request = ModelRequest::new("m", 1);
         request.tools = Bytes::from_static(b"[]");
-        request.messages = vec![message(Role::User, "hi")];
+        request.messages = vec![message(Role::User, "hi")].into();
         let body = RequestBody::messages_api(&request, Purpose::Whole);
         let value: Value = serde_json::from_slice(&joined(&body)).unwrap();
         assert_eq!(
@@ -358,6 +414,7 @@ mod tests {
             .messages
             .iter()
             .map(|message| &message.bytes)
+            .chain(request.messages.runs().iter().flat_map(|run| run.parts()))
             .chain([&request.system, &request.tools])
             .map(|bytes| {
                 let start = bytes.as_ptr() as usize;
@@ -373,9 +430,13 @@ mod tests {
             })
             .map(Bytes::len)
             .sum();
-        // Head, punctuation (a comma each) and two markers; two million bytes of messages are not in it.
-        assert!(fresh < 1000 + 400, "{fresh} bytes are new");
+        // Head, punctuation (a comma for each of the newest) and two markers; two million bytes of
+        // messages are not in it, nor a part for each of them.
+        assert!(fresh < 400, "{fresh} bytes are new");
         assert!(body.length() > 2_000_000);
+        let large = |message: &&EncodedMessage| message.bytes.len() > SMALL;
+        let most = request.messages.iter().filter(large).count() * 2 + 200;
+        assert!(body.parts().len() < most, "{} parts", body.parts().len());
     }
 
     #[test]

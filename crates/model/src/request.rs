@@ -1,7 +1,7 @@
 //! What is asked of a model: mostly bytes that were serialised before.
 
 use bytes::Bytes;
-use lathe_protocol::encoded::EncodedMessage;
+use lathe_protocol::encoded::EncodedMessages;
 use serde_json::{Map, Value};
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub struct ModelRequest {
     /// The tools: a JSON array, already serialised. Empty or `[]` means none.
     pub tools: Bytes,
     /// The conversation.
-    pub messages: Vec<EncodedMessage>,
+    pub messages: EncodedMessages,
     /// Whether, and for how long, the end of the conversation is cached.
     pub cache_markers: CacheMarkers,
     /// Whether other requests share everything up to the last tool result of the last message, and

@@ -272,7 +272,7 @@ async fn an_early_refusal_of_a_large_body_is_heard() {
     .await;
     let mut request = request();
     let long = ContentBlock::text("x".repeat(8 << 20));
-    request.messages = vec![EncodedMessage::new(Role::User, &[long]).unwrap()];
+    request.messages = vec![EncodedMessage::new(Role::User, &[long]).unwrap()].into();
     let error = provider(&server.url())
         .stream(&request, Transfer::Streaming)
         .await
@@ -288,7 +288,7 @@ async fn what_the_public_api_would_not_take_is_not_uploaded() {
     };
     let mut request = request();
     let long = ContentBlock::text("x".repeat(33 << 20));
-    request.messages = vec![EncodedMessage::new(Role::User, &[long]).unwrap()];
+    request.messages = vec![EncodedMessage::new(Role::User, &[long]).unwrap()].into();
     let provider = AnthropicProvider::new(&config).unwrap();
     let error = provider
         .stream(&request, Transfer::Streaming)

@@ -29,7 +29,7 @@ mod view;
 use bytes::Bytes;
 use group::{Group, Heard};
 use lathe_protocol::content::{Content, ContentBlock};
-use lathe_protocol::encoded::EncodedMessage;
+use lathe_protocol::encoded::{EncodedMessage, EncodedMessages};
 use lathe_protocol::ids::{RecordId, ToolUseId};
 use lathe_protocol::message::{Message, Role};
 use lathe_protocol::record::{Fact, MessageRecord, Record, RecordKind, RecordMessage};
@@ -71,7 +71,7 @@ struct Mark {
 pub struct Conversation {
     model: String,
     groups: Vec<Group>,
-    rendered: Vec<EncodedMessage>,
+    rendered: EncodedMessages,
     /// The first group whose messages are out of date.
     dirty: Option<usize>,
     /// The state after each record.
@@ -101,7 +101,7 @@ impl Conversation {
         Self {
             model: model.to_owned(),
             groups: Vec::new(),
-            rendered: Vec::new(),
+            rendered: EncodedMessages::new(),
             dirty: None,
             marks: Vec::new(),
             seen: HashSet::new(),
@@ -389,12 +389,12 @@ impl Conversation {
 
     /// The messages of the next request, always acceptable to the API. Messages that were sent before
     /// are the same buffers as before.
-    pub fn request_messages(&mut self) -> Vec<EncodedMessage> {
+    pub fn request_messages(&mut self) -> EncodedMessages {
         self.request_messages_with(Tail::User)
     }
 
     /// As [`Conversation::request_messages`], choosing how the request may end.
-    pub fn request_messages_with(&mut self, tail: Tail) -> Vec<EncodedMessage> {
+    pub fn request_messages_with(&mut self, tail: Tail) -> EncodedMessages {
         self.render(tail);
         let mut messages = self.rendered.clone();
         let spoke_last = messages

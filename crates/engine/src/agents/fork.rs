@@ -11,7 +11,7 @@ use crate::core::Core;
 use bytes::Bytes;
 use lathe_model::Thinking;
 use lathe_protocol::content::ContentBlock;
-use lathe_protocol::encoded::EncodedMessage;
+use lathe_protocol::encoded::EncodedMessages;
 use lathe_protocol::ids::{RecordId, ToolUseId};
 use lathe_session::Conversation;
 use lathe_tools::ToolRegistry;
@@ -54,7 +54,7 @@ impl Core {
 
     /// Whether these messages are a fork's first: then all up to the placeholders is what its siblings
     /// send, too.
-    pub(crate) fn begins_as_fork(&self, messages: &[EncodedMessage]) -> bool {
+    pub(crate) fn begins_as_fork(&self, messages: &EncodedMessages) -> bool {
         let is_fork = self
             .shared
             .place

@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use lathe_model::{ModelRequest, Thinking};
-use lathe_protocol::encoded::EncodedMessage;
+use lathe_protocol::encoded::EncodedMessages;
 use std::fmt;
 
 /// The first thing in which a request differs from the one before.
@@ -57,7 +57,7 @@ struct Shape {
     system: Bytes,
     tools: Bytes,
     thinking: Option<Thinking>,
-    messages: Vec<EncodedMessage>,
+    messages: EncodedMessages,
 }
 
 /// Compares each request with the one before.
@@ -73,7 +73,7 @@ impl PrefixWatch {
         self.expected = Some(why);
     }
 
-    /// Looks at a request. Costs a comparison of addresses per message.
+    /// Looks at a request. Costs a comparison of addresses for what isn't known to be the same.
     pub(crate) fn look(&mut self, request: &ModelRequest) -> Option<Break> {
         let changed = self.last.as_ref().and_then(|last| change(last, request));
         self.last = Some(Shape {
@@ -101,13 +101,14 @@ fn change(last: &Shape, now: &ModelRequest) -> Option<Changed> {
     if last.thinking != now.thinking {
         return Some(Changed::Thinking);
     }
-    let mut pairs = last.messages.iter().zip(&now.messages).enumerate();
-    let different = pairs.find(|(index, (before, after))| {
+    let common = last.messages.len().min(now.messages.len());
+    let different = (last.messages.shared_with(&now.messages)..common).find(|index| {
+        let (before, after) = (&last.messages[*index].bytes, &now.messages[*index].bytes);
         // The last message may grow until the model has answered it.
-        let grows = index + 1 == last.messages.len() && grew(&before.bytes, &after.bytes);
-        !grows && !same(&before.bytes, &after.bytes)
+        let grows = index + 1 == last.messages.len() && grew(before, after);
+        !grows && !same(before, after)
     });
-    if let Some((index, _)) = different {
+    if let Some(index) = different {
         return Some(Changed::Message(index));
     }
     (now.messages.len() < last.messages.len()).then_some(Changed::Shorter(now.messages.len()))
@@ -127,6 +128,7 @@ fn grew(before: &[u8], after: &[u8]) -> bool {
 mod tests {
     use super::*;
     use lathe_protocol::content::ContentBlock;
+    use lathe_protocol::encoded::EncodedMessage;
     use lathe_protocol::message::Role;
 
     fn request(texts: &[&[&str]]) -> ModelRequest {

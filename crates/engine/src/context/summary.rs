@@ -3,7 +3,7 @@
 
 use lathe_model::ModelError;
 use lathe_protocol::content::{Content, ContentBlock};
-use lathe_protocol::encoded::EncodedMessage;
+use lathe_protocol::encoded::{EncodedMessage, EncodedMessages};
 use lathe_protocol::message::{Message, Role};
 
 /// A block of a summary's request that is longer is shortened when the request is too long.
@@ -158,7 +158,7 @@ pub(crate) fn with_directive(
     messages: &[EncodedMessage],
     skip: usize,
     directive: &str,
-) -> Vec<EncodedMessage> {
+) -> EncodedMessages {
     let mut kept: Vec<EncodedMessage> = messages.get(skip..).unwrap_or_default().to_vec();
     if skip > 0 {
         // A conversation begins with the person, and a result needs its call.
@@ -185,7 +185,7 @@ pub(crate) fn with_directive(
         }
         None => kept.extend(EncodedMessage::new(Role::User, &[note]).ok()),
     }
-    kept
+    kept.into()
 }
 
 fn starts_with_result(message: &EncodedMessage) -> bool {

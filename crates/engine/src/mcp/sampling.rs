@@ -217,7 +217,7 @@ fn model_request(shared: &Shared, request: &Value, model: &str) -> Result<ModelR
             EncodedMessage::new(*role, blocks)
                 .map_err(|error| format!("a message doesn't fit: {error}"))
         })
-        .collect::<Result<Vec<_>, String>>()?;
+        .collect::<Result<_, String>>()?;
     let system = request
         .get("systemPrompt")
         .and_then(Value::as_str)

@@ -27,7 +27,7 @@ use crate::request::{ModelRequest, Thinking};
 use attempts::{Attempts, Reaction};
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt};
-use lathe_protocol::encoded::EncodedMessage;
+use lathe_protocol::encoded::EncodedMessages;
 use lathe_protocol::stream::StreamEvent;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -86,16 +86,16 @@ pub type Deliveries = BoxStream<'static, Result<Delivery, ModelError>>;
 /// Messages that take the place of the request's from the next attempt on: for an engine that learns
 /// between two attempts what the model must know, such as what a call of a withdrawn answer did.
 #[derive(Debug, Clone, Default)]
-pub struct Amendment(Arc<Mutex<Option<Vec<EncodedMessage>>>>);
+pub struct Amendment(Arc<Mutex<Option<EncodedMessages>>>);
 
 impl Amendment {
     /// Sets the messages. Whoever sets them on [`Delivery::Retracted`] or [`Delivery::FellBack`] is in
     /// time for the next attempt.
-    pub fn set(&self, messages: Vec<EncodedMessage>) {
+    pub fn set(&self, messages: EncodedMessages) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(messages);
     }
 
-    fn take(&self) -> Option<Vec<EncodedMessage>> {
+    fn take(&self) -> Option<EncodedMessages> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
