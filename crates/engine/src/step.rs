@@ -40,6 +40,18 @@ pub(crate) struct StepReport {
     pub(crate) structured: Option<serde_json::Value>,
 }
 
+/// An event as it came, on one line: faces write it as it is. Outside of its texts, where a line can't
+/// end, every kind of space is the same.
+fn on_one_line(raw: &[u8]) -> Option<Arc<RawValue>> {
+    let text = std::str::from_utf8(raw).ok()?;
+    if text.contains(['\n', '\r']) {
+        let joined = text.replace(['\n', '\r'], " ");
+        return RawValue::from_string(joined).ok().map(Arc::from);
+    }
+    let checked: &RawValue = serde_json::from_str(text).ok()?;
+    Some(Arc::from(checked.to_owned()))
+}
+
 /// One try at an answer.
 struct Attempt {
     assembler: MessageAssembler,
@@ -243,11 +255,10 @@ impl Core {
             return Ok(());
         }
         if self.shared.events.wants_pieces()
-            && let Ok(raw) = String::from_utf8(event.raw.to_vec())
-            && let Ok(raw) = RawValue::from_string(raw)
+            && let Some(raw) = on_one_line(&event.raw)
         {
             self.shared.events.send(Event::Stream {
-                event: Arc::from(raw),
+                event: raw,
                 parent_tool_use_id: self.parent_tool_use_id.clone(),
             });
         }
@@ -562,4 +573,23 @@ fn changed_lines(display: &Display) -> (u64, u64) {
         }
     }
     counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_passed_on_as_it_came_and_on_one_line() {
+        for (came, passed_on) in [
+            (r#"{"a": 1e2,"b":"\n"}"#, Some(r#"{"a": 1e2,"b":"\n"}"#)),
+            ("{\"a\":\r\n1,\n\"b\":2}", Some("{\"a\":  1, \"b\":2}")),
+            ("{\"a\":\"one\ntwo\"", None),
+            ("", None),
+        ] {
+            let raw = on_one_line(came.as_bytes());
+            assert_eq!(raw.as_deref().map(RawValue::get), passed_on);
+        }
+        assert!(on_one_line(b"\"\xff\"").is_none());
+    }
 }

@@ -1,8 +1,15 @@
 //! Writing lines to standard output: in order, flushed each, and without ever failing loudly. A reader
 //! that went away (`lathe … | head -1`) ends the run quietly.
 
+use lathe_protocol::event::Event;
+use lathe_protocol::frame::{FrameOptions, frames_of, stream_frame};
+use lathe_protocol::ids::SessionId;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Serialize;
+use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt as _;
 
 /// Where lines go.
 pub struct Lines<W> {
@@ -33,24 +40,16 @@ impl<W: Write> Lines<W> {
         self.write(text.as_bytes());
     }
 
-    /// Writes a value as a line of JSON. One that would be too long for readers has its longest texts
-    /// cut, and says so.
+    /// Writes a value as a line of JSON; see [`line_of`].
     pub fn json(&mut self, value: &impl Serialize) {
-        let Ok(mut line) = serde_json::to_vec(value) else {
-            return;
-        };
-        if line.len() > MAX_LINE
-            && let Ok(mut value) = serde_json::to_value(value)
-        {
-            let mut limit = MAX_LINE / 4;
-            while line.len() > MAX_LINE && limit > 64 {
-                cut_texts(&mut value, limit);
-                line = serde_json::to_vec(&value).unwrap_or_default();
-                limit /= 2;
-            }
+        if let Some(line) = line_of(value) {
+            self.write(&line);
         }
-        line.push(b'\n');
-        self.write(&line);
+    }
+
+    /// Writes lines that are ready.
+    pub fn ready(&mut self, lines: &[u8]) {
+        self.write(lines);
     }
 
     fn write(&mut self, bytes: &[u8]) {
@@ -66,6 +65,67 @@ impl<W: Write> Lines<W> {
         {
             self.closed = true;
         }
+    }
+}
+
+/// A value as a line of JSON. One that would be too long for readers has its longest texts cut, and says
+/// so.
+#[must_use]
+pub fn line_of(value: &impl Serialize) -> Option<Vec<u8>> {
+    let mut line = serde_json::to_vec(value).ok()?;
+    if line.len() > MAX_LINE
+        && let Ok(mut value) = serde_json::to_value(value)
+    {
+        let mut limit = MAX_LINE / 4;
+        while line.len() > MAX_LINE && limit > 64 {
+            cut_texts(&mut value, limit);
+            line = serde_json::to_vec(&value).unwrap_or_default();
+            limit /= 2;
+        }
+    }
+    line.push(b'\n');
+    Some(line)
+}
+
+/// The lines of an event's frames, in order.
+pub fn lines_of(
+    event: &Event,
+    session_id: SessionId,
+    options: FrameOptions,
+    mut each: impl FnMut(Vec<u8>),
+) {
+    if let Some(frame) = stream_frame(event, session_id, options) {
+        line_of(&frame).into_iter().for_each(each);
+        return;
+    }
+    for frame in frames_of(event, session_id, options) {
+        line_of(&frame).into_iter().for_each(&mut each);
+    }
+}
+
+/// Tells whether a short line can be written at once: a pipe, a socket or a file that has room for it.
+pub struct Outlet {
+    file: File,
+}
+
+impl Outlet {
+    /// So much can be written at once: as much as a pipe takes whole.
+    pub const MOST: usize = 4096;
+
+    /// An outlet on a descriptor; `None` where waiting can't be told beforehand (a terminal).
+    #[must_use]
+    pub fn new(descriptor: OwnedFd) -> Option<Self> {
+        let file = File::from(descriptor);
+        let kind = file.metadata().ok()?.file_type();
+        (kind.is_fifo() || kind.is_socket() || kind.is_file()).then_some(Self { file })
+    }
+
+    /// Whether there is room for a line of at most [`Self::MOST`] bytes now. A reader that went away
+    /// counts: writing tells.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        let mut asked = [PollFd::new(self.file.as_fd(), PollFlags::POLLOUT)];
+        poll(&mut asked, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
     }
 }
 
@@ -106,6 +166,58 @@ mod tests {
         let value: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
         assert_eq!(value["c"], 1);
         assert!(value["a"].as_str().unwrap().ends_with("bytes left out]"));
+    }
+
+    #[test]
+    fn a_piece_of_an_answer_is_the_providers_own_words_on_one_line() {
+        use serde_json::value::RawValue;
+        let words = r#"{"type":"content_block_delta", "index":0,"delta":{"type":"text_delta","text":"a\nä\u0041"},"new":1e2}"#;
+        let event = Event::Stream {
+            event: RawValue::from_string(words.to_owned()).unwrap().into(),
+            parent_tool_use_id: Some("toolu_1".into()),
+        };
+        let session_id = SessionId::random();
+        let wanted = FrameOptions {
+            partial_messages: true,
+            ..FrameOptions::default()
+        };
+        let mut lines = Vec::new();
+        lines_of(&event, session_id, wanted, |line| lines.push(line));
+        lines_of(&event, session_id, FrameOptions::default(), |line| {
+            lines.push(line);
+        });
+        assert_eq!(lines.len(), 1);
+        let line = std::str::from_utf8(&lines[0]).unwrap();
+        assert!(line.contains(words) && line.ends_with("}\n"), "{line}");
+        // The same as the frame that is taken apart, but for its id.
+        let mut fast: serde_json::Value = serde_json::from_str(line).unwrap();
+        let mut slow = frames_of(&event, session_id, wanted).remove(0);
+        for frame in [&mut fast, &mut slow] {
+            assert!(frame["uuid"].take().is_string());
+        }
+        assert_eq!(fast, slow);
+        assert_eq!(fast["parent_tool_use_id"], "toolu_1");
+        assert!(
+            fast.to_string()
+                .starts_with(r#"{"type":"stream_event","event":"#)
+        );
+    }
+
+    #[test]
+    fn a_full_pipe_has_no_room_until_it_is_read() {
+        let (mut reader, mut writer) = io::pipe().unwrap();
+        let outlet = Outlet::new(writer.as_fd().try_clone_to_owned().unwrap()).unwrap();
+        let mut written = 0;
+        while outlet.has_room() {
+            writer.write_all(&[b'x'; Outlet::MOST]).unwrap();
+            written += Outlet::MOST;
+        }
+        assert!(written >= Outlet::MOST);
+        let mut some = vec![0; written];
+        io::Read::read_exact(&mut reader, &mut some).unwrap();
+        assert!(outlet.has_room());
+        drop(reader);
+        assert!(outlet.has_room() && writer.write_all(b"x").is_err());
     }
 
     #[test]

@@ -2,14 +2,14 @@
 
 use crate::command;
 use crate::exit::Exit;
-use crate::output::Lines;
+use crate::output::{Lines, lines_of};
 use crate::permission_tool;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use lathe_engine::{EventStream, SessionHandle};
 use lathe_protocol::elicitation::ElicitationReply;
 use lathe_protocol::event::{Event, ModelUsage, NoticeLevel, TerminalReason, TurnResult};
-use lathe_protocol::frame::{FrameOptions, frames_of, result_frame};
+use lathe_protocol::frame::{FrameOptions, result_frame};
 use lathe_protocol::ids::SessionId;
 use lathe_protocol::op::{Op, Prompt};
 use std::io::Write;
@@ -177,9 +177,7 @@ pub async fn run(
             _ => {}
         }
         if let Format::StreamJson(options) = format {
-            for frame in frames_of(&event, session_id, options) {
-                lines.json(&frame);
-            }
+            lines_of(&event, session_id, options, |line| lines.ready(&line));
         }
         if lines.is_closed() {
             session.kill_agents();

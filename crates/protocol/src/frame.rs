@@ -7,9 +7,10 @@ use crate::content::Content;
 use crate::event::{
     Event, HookNotice, NoticeLevel, SessionInit, TaskNotice, TaskStatus, TerminalReason, TurnResult,
 };
-use crate::ids::{RecordId, RequestId, SessionId};
+use crate::ids::{RecordId, RequestId, SessionId, ToolUseId};
 use crate::record::{MessageRecord, RecordKind};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 /// The protocol's compatibility level that hosts check; not our own version.
@@ -186,6 +187,40 @@ pub enum SessionStateFrames {
     Caller,
 }
 
+/// The frame of a piece of an answer: the provider's event as it came, with what says whose it is. There
+/// are very many of these, so they are written without being taken apart.
+#[derive(Debug, Serialize)]
+pub struct StreamFrame<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    event: &'a RawValue,
+    parent_tool_use_id: Option<&'a ToolUseId>,
+    uuid: RecordId,
+    session_id: SessionId,
+}
+
+/// The frame of a piece of an answer, if the event is one and pieces are wanted.
+#[must_use]
+pub fn stream_frame(
+    event: &Event,
+    session_id: SessionId,
+    options: FrameOptions,
+) -> Option<StreamFrame<'_>> {
+    match event {
+        Event::Stream {
+            event,
+            parent_tool_use_id,
+        } if options.partial_messages => Some(StreamFrame {
+            kind: "stream_event",
+            event,
+            parent_tool_use_id: parent_tool_use_id.as_ref(),
+            uuid: RecordId::random(),
+            session_id,
+        }),
+        _ => None,
+    }
+}
+
 /// The frames that an event becomes, in order. Most become one, some none.
 #[must_use]
 pub fn frames_of(event: &Event, session_id: SessionId, options: FrameOptions) -> Vec<Value> {
@@ -220,20 +255,10 @@ pub fn frames_of(event: &Event, session_id: SessionId, options: FrameOptions) ->
             }
         }
         Event::Requesting => vec![system("status", json!({"status": "requesting"}))],
-        Event::Stream {
-            event,
-            parent_tool_use_id,
-        } => {
-            if options.partial_messages {
-                vec![json!({
-                    "type": "stream_event", "event": event,
-                    "parent_tool_use_id": parent_tool_use_id,
-                    "uuid": RecordId::random(), "session_id": session_id,
-                })]
-            } else {
-                Vec::new()
-            }
-        }
+        Event::Stream { .. } => stream_frame(event, session_id, options)
+            .and_then(|frame| serde_json::to_value(frame).ok())
+            .into_iter()
+            .collect(),
         Event::Record {
             record,
             parent_tool_use_id,

@@ -17,6 +17,7 @@ use super::servers::Servers;
 use crate::permission_tool;
 use crate::command;
 use crate::exit::Exit;
+use crate::output::lines_of;
 use crate::print::{Signal, failed_start, local_result};
 use indexmap::IndexMap;
 use lathe_engine::{
@@ -24,9 +25,7 @@ use lathe_engine::{
 };
 use lathe_protocol::elicitation::{ElicitationReply, ElicitationRequest};
 use lathe_protocol::event::{Event, NoticeLevel, SessionState, TaskNotice};
-use lathe_protocol::frame::{
-    HostFrame, UserFrame, control_error, control_success, frames_of, result_frame,
-};
+use lathe_protocol::frame::{HostFrame, UserFrame, control_error, control_success, result_frame};
 use lathe_protocol::ids::{RecordId, RequestId, SessionId};
 use lathe_protocol::op::{Op, Prompt};
 use lathe_protocol::permission::PermissionRequest;
@@ -601,9 +600,10 @@ impl<E: Write> Face<E> {
             if matches!(event, Event::SessionEnded) {
                 break;
             }
-            for frame in frames_of(&event, old_id, self.options.frames) {
-                self.host.send(frame);
-            }
+            let host = &self.host;
+            lines_of(&event, old_id, self.options.frames, |line| {
+                host.send_line(line);
+            });
         }
         drop(old);
         self.tasks.clear();
@@ -636,9 +636,8 @@ impl<E: Write> Face<E> {
     /// Sends the frames of an event.
     fn show(&self, event: &Event) {
         let Some(open) = &self.open else { return };
-        for frame in frames_of(event, open.session.session_id(), self.options.frames) {
-            self.host.send(frame);
-        }
+        let (session_id, frames) = (open.session.session_id(), self.options.frames);
+        lines_of(event, session_id, frames, |line| self.host.send_line(line));
     }
 
     /// The result of a prompt that was a command.

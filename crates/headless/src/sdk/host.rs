@@ -1,9 +1,11 @@
 //! The line to the host: frames out, answers in.
 //!
-//! Frames go through one writer in order. A question to the host is a future; dropping it withdraws the
-//! question, and when the host is gone every open question fails.
+//! Frames are written in order: at once by whoever sends one if the host takes it (handing a line to
+//! another thread costs more than writing it), else by a thread that waits for the host and then writes
+//! what has gathered. A question to the host is a future; dropping it withdraws the question, and when
+//! the host is gone every open question fails.
 
-use crate::output::Lines;
+use crate::output::{Lines, Outlet, line_of};
 use futures::future::BoxFuture;
 use lathe_hooks::CallbackHost;
 use lathe_protocol::frame::control_request;
@@ -13,8 +15,9 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use tokio::sync::{Notify, oneshot};
@@ -29,21 +32,29 @@ pub struct Host {
 }
 
 struct Inner {
-    /// `None` is the end.
-    frames: mpsc::Sender<Option<Value>>,
+    /// Lines that wait for the host; `None` is the end.
+    waiting: mpsc::Sender<Option<Vec<u8>>>,
+    lines: Arc<Mutex<Output>>,
+    /// How to tell whether a line can be written at once.
+    outlet: Option<Outlet>,
+    finished: AtomicBool,
     open: Mutex<Questions>,
     backlog: Arc<Backlog>,
 }
 
-/// Frames that are not written yet.
+type Output = Lines<Box<dyn Write + Send>>;
+
+/// Lines that are not written yet.
 #[derive(Default)]
 struct Backlog {
     count: AtomicUsize,
     drained: Notify,
 }
 
-/// How many frames may wait before the session is held back.
+/// How many lines may wait before the session is held back.
 const HIGH_WATER: usize = 256;
+/// Lines that wait are joined up to this size.
+const JOINED: usize = 64 * 1024;
 
 #[derive(Default)]
 struct Questions {
@@ -66,27 +77,37 @@ impl FrameWriter {
 }
 
 impl Host {
-    /// A host that reads what is written to `output`. Writing has its own thread: a host that reads
-    /// slowly must not stop the session from hearing it.
+    /// A host that reads what is written to `output`. Waiting for it has its own thread: a host that
+    /// reads slowly must not stop the session from hearing it.
     ///
     /// # Errors
     /// When no thread can be started.
     pub fn start(output: impl Write + Send + 'static) -> std::io::Result<(Self, FrameWriter)> {
-        let (frames, receiver) = mpsc::channel::<Option<Value>>();
+        Self::start_on(output, None)
+    }
+
+    /// As [`Self::start`], where `output` writes to a descriptor: what it takes at once is written at
+    /// once.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub fn start_on(
+        output: impl Write + Send + 'static,
+        descriptor: Option<OwnedFd>,
+    ) -> std::io::Result<(Self, FrameWriter)> {
+        let (waiting, receiver) = mpsc::channel::<Option<Vec<u8>>>();
         let backlog = Arc::new(Backlog::default());
-        let written = backlog.clone();
+        let output: Box<dyn Write + Send> = Box::new(output);
+        let lines = Arc::new(Mutex::new(Lines::new(output)));
+        let (written, shared) = (backlog.clone(), lines.clone());
         let thread = std::thread::Builder::new()
             .name("frames".to_owned())
-            .spawn(move || {
-                let mut lines = Lines::new(output);
-                while let Ok(Some(frame)) = receiver.recv() {
-                    lines.json(&frame);
-                    written.count.fetch_sub(1, Ordering::Relaxed);
-                    written.drained.notify_waiters();
-                }
-            })?;
+            .spawn(move || write_waiting(&receiver, &shared, &written))?;
         let inner = Inner {
-            frames,
+            waiting,
+            lines,
+            outlet: descriptor.and_then(Outlet::new),
+            finished: AtomicBool::new(false),
             open: Mutex::default(),
             backlog,
         };
@@ -102,9 +123,38 @@ impl Host {
 
     /// Sends a frame.
     pub fn send(&self, frame: Value) {
+        if let Some(line) = line_of(&frame) {
+            self.send_line(line);
+        }
+    }
+
+    /// Sends a frame that is a line already.
+    pub fn send_line(&self, line: Vec<u8>) {
+        if self.inner.finished.load(Ordering::Acquire) || self.write_at_once(&line) {
+            return;
+        }
         // A writer that is gone has nobody left to write to.
-        self.inner.backlog.count.fetch_add(1, Ordering::Relaxed);
-        let _ = self.inner.frames.send(Some(frame));
+        self.inner.backlog.count.fetch_add(1, Ordering::AcqRel);
+        let _ = self.inner.waiting.send(Some(line));
+    }
+
+    /// Writes a line if nothing waits before it and nobody has to wait for the host.
+    fn write_at_once(&self, line: &[u8]) -> bool {
+        let inner = &self.inner;
+        let Some(outlet) = &inner.outlet else {
+            return false;
+        };
+        if line.len() > Outlet::MOST || inner.backlog.count.load(Ordering::Acquire) > 0 {
+            return false;
+        }
+        let Some(mut lines) = inner.lines.try_lock() else {
+            return false;
+        };
+        let writes = outlet.has_room();
+        if writes {
+            lines.ready(line);
+        }
+        writes
     }
 
     /// Waits until the host has read most of what was sent. Whoever waits for this before taking more
@@ -125,7 +175,8 @@ impl Host {
 
     /// Nothing more is written after what was sent so far.
     pub fn finish(&self) {
-        let _ = self.inner.frames.send(None);
+        self.inner.finished.store(true, Ordering::Release);
+        let _ = self.inner.waiting.send(None);
     }
 
     /// Asks the host under an id of our own choice.
@@ -163,6 +214,34 @@ impl Host {
         let mut open = self.inner.open.lock();
         open.closed = true;
         open.waiting.clear();
+    }
+}
+
+/// Writes lines as the host takes them, what has gathered meanwhile in one go.
+fn write_waiting(
+    receiver: &mpsc::Receiver<Option<Vec<u8>>>,
+    lines: &Mutex<Output>,
+    backlog: &Backlog,
+) {
+    let mut joined = Vec::new();
+    let mut ended = false;
+    while !ended && let Ok(Some(first)) = receiver.recv() {
+        joined.clear();
+        joined.extend_from_slice(&first);
+        let mut count = 1;
+        while joined.len() < JOINED && !ended {
+            match receiver.try_recv() {
+                Ok(Some(line)) => {
+                    joined.extend_from_slice(&line);
+                    count += 1;
+                }
+                Ok(None) => ended = true,
+                Err(_) => break,
+            }
+        }
+        lines.lock().ready(&joined);
+        backlog.count.fetch_sub(count, Ordering::AcqRel);
+        backlog.drained.notify_waiters();
     }
 }
 
@@ -264,6 +343,37 @@ mod tests {
             frames[2],
             json!({"type": "control_cancel_request", "request_id": "b"})
         );
+    }
+
+    #[tokio::test]
+    async fn frames_keep_their_order_whether_the_host_reads_or_not() {
+        let (reader, writer) = io::pipe().unwrap();
+        let descriptor = writer.try_clone().unwrap().into();
+        let (host, frames) = Host::start_on(writer, Some(descriptor)).unwrap();
+        let sent = 5_000;
+        // More than a pipe holds before anyone reads; some are too long to be written at once.
+        for number in 0..sent / 2 {
+            let padding = "x".repeat(if number % 7 == 0 { 6_000 } else { 20 });
+            host.send(json!({"number": number, "padding": padding}));
+        }
+        let reading = std::thread::spawn(move || {
+            let lines = io::BufRead::lines(io::BufReader::new(reader));
+            let numbers: Vec<u64> = lines
+                .map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap())
+                .map(|frame| frame["number"].as_u64().unwrap())
+                .collect();
+            numbers
+        });
+        for number in sent / 2..sent {
+            host.room().await;
+            host.send(json!({"number": number}));
+        }
+        host.finish();
+        host.send(json!({"number": 0}));
+        frames.finish();
+        drop(host);
+        let numbers = reading.join().unwrap();
+        assert_eq!(numbers, (0..sent).collect::<Vec<u64>>());
     }
 
     #[tokio::test]

@@ -28,6 +28,7 @@ use lathe_engine::SessionOptions;
 use lathe_protocol::frame::FrameOptions;
 use lathe_settings::Environment;
 use std::io::{Read, Write};
+use std::os::fd::AsFd;
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -57,10 +58,11 @@ pub async fn run(
     environment: Environment,
     options: SdkOptions,
     input: impl Read + Send + 'static,
-    output: impl Write + Send + 'static,
+    output: impl Write + AsFd + Send + 'static,
     errors: impl Write,
 ) -> Exit {
-    let Ok((host, writer)) = Host::start(output) else {
+    let descriptor = output.as_fd().try_clone_to_owned().ok();
+    let Ok((host, writer)) = Host::start_on(output, descriptor) else {
         return Exit::Failure;
     };
     let mut face = Face::new(environment, options, host.clone(), errors);
