@@ -57,6 +57,7 @@ pub mod session;
 mod side_query;
 mod skills;
 mod step;
+mod today;
 mod tool_search;
 mod turn;
 mod undo;

@@ -276,6 +276,10 @@ pub(crate) async fn prepare(
     let style = extensions.choose_style(style, &mut remarks);
     remarks.extend(extensions.remarks());
     let extensions = Arc::new(extensions);
+    let variable = |name: &str| {
+        let variables = &places.environment.variables;
+        variables.get(name).map(String::as_str)
+    };
     let prompt = PromptParts {
         style: style.prompt,
         style_alone: !style.keep_coding_instructions,
@@ -290,7 +294,7 @@ pub(crate) async fn prepare(
                 .shell
                 .program()
                 .map_or_else(|| "none".to_owned(), |program| program.name().to_owned()),
-            date: jiff::Zoned::now().date().to_string(),
+            date: crate::today::date(jiff::Timestamp::now(), variable("TZ"), variable("TZDIR")),
             model: model.id.clone(),
         },
         instructions: instructions_text(&instructions),
