@@ -1,5 +1,6 @@
 //! The speed numbers, as ratios to something in the same run and as counts. Run it with
-//! `scripts/bench`, which builds the release binary first.
+//! `scripts/bench`, which builds the release binary first. Words after `--` choose what is measured:
+//! `start`, `turns`, `long`, `memory`, `host`.
 //!
 //! Our own time in a turn is the processor time that our process used between two requests, read from
 //! the kernel when a request arrives: the server's and the machine's other work don't count. What waits
@@ -203,6 +204,29 @@ fn turns(call: impl Fn(usize) -> Reply + Copy + Send + Sync + 'static) -> Turns 
 /// How often a measurement is repeated.
 const ROUNDS: usize = 5;
 
+/// How long a program takes from its start to its end.
+fn timed(arguments: &[&str], program: &std::path::Path) -> Duration {
+    let round = || {
+        let started = Instant::now();
+        let done = Command::new(program)
+            .args(arguments)
+            .stdout(Stdio::null())
+            .status();
+        assert!(done.unwrap().success());
+        started.elapsed()
+    };
+    median((0..31).map(|_| round()).collect())
+}
+
+/// A call that reads a few lines, other ones than the call before.
+fn read(index: usize) -> Reply {
+    let offset = 1 + index % 15;
+    Reply::tool_use(
+        "Read",
+        json!({"file_path": "small.txt", "offset": offset, "limit": 3}),
+    )
+}
+
 fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
@@ -215,25 +239,30 @@ fn main() {
     let binary = lathe_testkit::binary::lathe();
     println!("{}\n", binary.display());
     row("what", "measured", "wanted");
+    let chosen: Vec<String> = std::env::args().skip(1).collect();
+    let wants = |part: &str| chosen.is_empty() || chosen.iter().any(|name| name == part);
+    if wants("start") {
+        start(binary);
+    }
+    if wants("turns") {
+        short_turns();
+    }
+    if wants("long") {
+        long_session();
+    }
+    if wants("memory") {
+        large_results();
+    }
+    if wants("host") {
+        sdk::rows();
+    }
+}
 
+/// A new process: its size, what it costs to begin.
+fn start(binary: &std::path::Path) {
     let size = std::fs::metadata(binary).unwrap().len();
     row("binary", &format!("{:.1} MB", megabytes(size)), "≤ 20 MB");
 
-    let timed = |arguments: &[&str], program: &std::path::Path| {
-        median(
-            (0..31)
-                .map(|_| {
-                    let started = Instant::now();
-                    let done = Command::new(program)
-                        .args(arguments)
-                        .stdout(Stdio::null())
-                        .status();
-                    assert!(done.unwrap().success());
-                    started.elapsed()
-                })
-                .collect(),
-        )
-    };
     let version = timed(&["--version"], binary);
     let nothing = timed(&[], std::path::Path::new("/bin/true"));
     row(
@@ -259,14 +288,10 @@ fn main() {
         &format!("{:.1} MB", megabytes(peak)),
         "≤ 25 MB",
     );
+}
 
-    let read = |index: usize| {
-        let offset = 1 + index % 15;
-        Reply::tool_use(
-            "Read",
-            json!({"file_path": "small.txt", "offset": offset, "limit": 3}),
-        )
-    };
+/// Turns at the beginning of a session.
+fn short_turns() {
     let floor = best(|| bare(50, 14_000));
     let reads = turns(read);
     row(
@@ -290,7 +315,10 @@ fn main() {
             milliseconds(shell)
         ),
     );
+}
 
+/// What a turn costs late in a session, beside early.
+fn long_session() {
     let long = run(1_010, read);
     let near = |at: usize| median(long.own[at - 10..at].to_vec());
     let (early, late) = (near(20), near(1_005));
@@ -303,7 +331,10 @@ fn main() {
             milliseconds(early)
         ),
     );
+}
 
+/// What large results leave in memory.
+fn large_results() {
     let large = |index: usize| {
         let offset = 1 + index % 10;
         Reply::tool_use(
@@ -317,7 +348,6 @@ fn main() {
         &format!("{:.0} MB", megabytes(peak)),
         "≤ 150 MB",
     );
-    sdk::rows();
 }
 
 #[allow(clippy::cast_precision_loss, reason = "shown with one decimal")]
