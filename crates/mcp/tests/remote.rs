@@ -363,6 +363,8 @@ async fn a_keyring_that_is_locked_is_told_once_and_the_file_takes_its_place() {
     assert!(notices[0].contains("locked collection"), "{notices:?}");
     assert!(credentials_file(&home).contains("access-"));
     manager.shutdown().await;
+    let store = CredentialStore::new(&options.home, &options.environment);
+    assert!(matches!(store.keeping(), Keeping::File { why, .. } if why.contains("locked")));
     // And is found there.
     let nobody = lathe_mcp::Options {
         browser: None,

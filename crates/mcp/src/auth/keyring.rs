@@ -127,9 +127,10 @@ impl Keyring {
         self.kind.program()
     }
 
-    /// Whether it answers at all.
+    /// Whether it takes a secret: one that is locked can still be asked for what it doesn't have.
     pub(super) fn check(&self) -> Result<(), String> {
-        self.get("nothing").map(drop)
+        self.set("check", "nothing")?;
+        self.remove("check")
     }
 
     /// The secret of an account; `None` if there is none.
