@@ -302,24 +302,32 @@ impl HookPoints {
         }
     }
 
-    /// A person's command became words. Gives what hooks add.
+    /// A person's command became words. Hooks may add to them, or refuse them.
     pub(crate) async fn user_prompt_expansion(
         &self,
         command: &str,
         arguments: &str,
         expanded: &str,
         cancel: &CancellationToken,
-    ) -> Vec<String> {
+    ) -> PromptVerdict {
         let fields = || {
             json!({
                 "prompt": format!("/{command} {arguments}").trim_end(), "command_name": command,
                 "command_args": arguments, "expanded_prompt": expanded,
             })
         };
-        self.fire(HookEvent::UserPromptExpansion, None, fields, cancel)
+        let Some(outcome) = self
+            .fire(HookEvent::UserPromptExpansion, None, fields, cancel)
             .await
-            .map(|outcome| outcome.additional_context)
-            .unwrap_or_default()
+        else {
+            return PromptVerdict::default();
+        };
+        PromptVerdict {
+            block: outcome.block,
+            stop: outcome.stop,
+            context: outcome.additional_context,
+            session_title: None,
+        }
     }
 
     pub(crate) async fn stop(

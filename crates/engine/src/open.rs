@@ -163,9 +163,11 @@ pub(crate) async fn prepare(
     let own_writes = OwnWrites::default();
     let plugins = Arc::new(Plugins::load(&places, &settings, &options));
     plugins.equip(&mut options, &mut remarks);
-    let extensions = load_extensions(&places, &trust, &options);
+    let (extensions, agents) = load_extensions(&places, &trust, &options);
     let environment = with_settings(&places.environment, &settings);
-    let agents = open_agents::catalog(&places, &trust, &options);
+    let agents = agents
+        .await
+        .map_err(|error| OpenError::Usage(error.to_string()))?;
     plugins.choose_agent(&agents, &settings, &mut options, &mut remarks);
     let main = open_agents::main_agent(&agents, &mut options)?;
     let catalog = catalog(&environment, &settings, &mut remarks);
@@ -267,6 +269,7 @@ pub(crate) async fn prepare(
     let extensions = extensions
         .await
         .map_err(|error| OpenError::Usage(error.to_string()))?;
+    extensions.take_agents(agents.clone());
     let preset = plugins.style(&extensions.styles());
     let style = settings
         .settings
@@ -499,7 +502,10 @@ fn load_extensions(
     places: &Places,
     trust: &Trust,
     options: &SessionOptions,
-) -> tokio::task::JoinHandle<crate::skills::Extensions> {
+) -> (
+    tokio::task::JoinHandle<crate::skills::Extensions>,
+    tokio::task::JoinHandle<Arc<lathe_extensions::AgentCatalog>>,
+) {
     let added = options
         .add_dirs
         .iter()
@@ -514,7 +520,11 @@ fn load_extensions(
     );
     chosen.agents.clone_from(&options.agents);
     chosen.only_skills.clone_from(&options.skills);
-    tokio::task::spawn_blocking(move || crate::skills::Extensions::load(chosen))
+    let same = chosen.clone();
+    (
+        tokio::task::spawn_blocking(move || crate::skills::Extensions::load(chosen)),
+        tokio::task::spawn_blocking(move || Arc::new(same.load_agents())),
+    )
 }
 
 /// What the system prompt says about kept memory.

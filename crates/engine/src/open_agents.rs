@@ -5,10 +5,10 @@ use crate::agents::{self, Agents, Host, Seed, ToolFilter};
 use crate::core::{Core, Fixed, Shared};
 use crate::options::{OpenError, SessionOptions};
 use crate::prompt::PromptParts;
-use lathe_extensions::{AgentCatalog, AgentDefinition, AgentMcpServer, ExtensionSource, Sources};
+use lathe_extensions::{AgentCatalog, AgentDefinition, AgentMcpServer, ExtensionSource};
 use lathe_hooks::{HookRegistry, HookSource};
 use lathe_session::{SessionPaths, WriterOptions};
-use lathe_settings::{Environment, Places, Trust};
+use lathe_settings::{Environment, Places};
 use lathe_tools::agent::Agent;
 use lathe_tools::ask_user_question::AskUserQuestion;
 use lathe_tools::monitor::Monitor;
@@ -23,14 +23,6 @@ use std::time::Duration;
 
 /// How long the end of a session that nobody watches waits for its background agents.
 const USUAL_PATIENCE: Duration = Duration::from_secs(600);
-
-/// Reads the agents of every source, plugins' too. What is wrong with a file is told with the other
-/// extensions, and the rest counts.
-pub(crate) fn catalog(places: &Places, trust: &Trust, options: &SessionOptions) -> AgentCatalog {
-    let sources = Sources::new(places, trust, options.setting_sources.as_deref())
-        .with_plugins(options.plugins.clone());
-    AgentCatalog::load(&sources, &options.agents)
-}
 
 /// The agent that the main conversation runs as. What it says about model, mode and effort counts where
 /// the caller said nothing.
@@ -207,7 +199,7 @@ pub(crate) fn task_store(
 
 /// The session's agents.
 pub(crate) fn agents(
-    catalog: AgentCatalog,
+    catalog: Arc<AgentCatalog>,
     paths: SessionPaths,
     writer: Option<WriterOptions>,
     environment: &Environment,
@@ -265,7 +257,17 @@ pub(crate) async fn connect(
     if !resumed {
         return None;
     }
-    let (told, interrupted) = shared.agents.restore(&shared.tools.results_folder).await;
+    let messages = core.request_messages();
+    let was_told = |id: &lathe_protocol::ids::AgentId| {
+        let tag = format!("<task-id>{id}</task-id>");
+        messages
+            .iter()
+            .any(|message| crate::core::memmem(&message.bytes, tag.as_bytes()))
+    };
+    let (told, interrupted) = shared
+        .agents
+        .restore(&shared.tools.results_folder, was_told)
+        .await;
     core.context.since_interruption = told;
     (interrupted > 0).then(|| {
         format!(

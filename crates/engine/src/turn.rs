@@ -104,6 +104,7 @@ impl Core {
             let base = self.tip;
             state.model_calls += 1;
             let step = self.step(turn, request).await;
+            self.shared.extensions.answered.notify_one();
             let StepReport {
                 outcome,
                 error,
@@ -222,7 +223,13 @@ impl Core {
             });
         }
         if attaches {
-            let expanded = self.expand_command(&text, turn).await;
+            let expanded =
+                self.expand_command(&text, turn)
+                    .await
+                    .map_err(|message| Done::Ended {
+                        reason: TerminalReason::HookStopped,
+                        message,
+                    })?;
             let words = expanded.as_deref().unwrap_or(&text);
             self.attach_mentions(words);
             self.attach_agents(words);
@@ -481,7 +488,13 @@ impl Core {
                 }
             }
             if attaches && verdict.block.is_none() {
-                let expanded = self.expand_command(&text, turn).await;
+                let expanded = match self.expand_command(&text, turn).await {
+                    Ok(expanded) => expanded,
+                    Err(refused) => {
+                        self.shared.events.notice(NoticeLevel::Warning, refused);
+                        continue;
+                    }
+                };
                 let words = expanded.as_deref().unwrap_or(&text);
                 self.attach_mentions(words);
                 self.attach_agents(words);

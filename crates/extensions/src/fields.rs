@@ -3,7 +3,7 @@
 //! Keys are found however they are spelled (`allowed-tools`, `allowed_tools`, `allowedTools`). A value
 //! of the wrong kind is a [`Problem`] and doesn't count; the rest of the file does.
 
-use crate::front_matter::{Document, Field};
+use crate::front_matter::Field;
 use crate::problem::Problem;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -19,15 +19,11 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    pub(crate) fn of_document(
-        file: &Path,
-        document: &mut Document,
-        problems: &'a mut Vec<Problem>,
-    ) -> Self {
+    pub(crate) fn new(file: &Path, fields: Vec<Field>, problems: &'a mut Vec<Problem>) -> Self {
         Self {
             file: file.to_path_buf(),
             prefix: String::new(),
-            fields: std::mem::take(&mut document.fields),
+            fields,
             problems,
         }
     }

@@ -5,8 +5,12 @@
 //! writes by hand is cut with a word about it.
 
 use crate::problem::Problem;
+use nix::fcntl::OFlag;
 use std::collections::HashSet;
+use std::fs::File;
 use std::io::Read as _;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// The largest file that is read.
@@ -17,32 +21,83 @@ pub(crate) const MOST_FILES: usize = 2_000;
 const DEEPEST: usize = 8;
 
 /// Where a file may really lie.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Reach<'a> {
+#[derive(Debug, Clone)]
+pub(crate) enum Reach {
     /// Anywhere: links of the person's own lead where the person wants.
     Anywhere,
-    /// Inside a folder: what comes from others must not name files of this machine.
-    Inside(&'a Path),
+    /// Inside a folder (its real path): what comes from others must not name files of this machine.
+    Inside(PathBuf),
+}
+
+impl Reach {
+    /// Inside a folder.
+    pub(crate) fn inside(folder: &Path) -> Self {
+        Self::Inside(std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_path_buf()))
+    }
+
+    /// Anywhere for files that are trusted, else inside a folder.
+    pub(crate) fn of(trusted: bool, folder: &Path) -> Self {
+        if trusted {
+            Self::Anywhere
+        } else {
+            Self::inside(folder)
+        }
+    }
+}
+
+/// A file that was read.
+pub(crate) struct Content {
+    pub(crate) text: String,
+    /// Device and number: the same for one file, however it is reached.
+    pub(crate) identity: (u64, u64),
 }
 
 /// Reads a file whole. A file that isn't UTF-8 is read with replacement characters and reported.
-pub(crate) fn read(file: &Path, reach: Reach<'_>, problems: &mut Vec<Problem>) -> Option<String> {
+pub(crate) fn read(file: &Path, reach: &Reach, problems: &mut Vec<Problem>) -> Option<String> {
+    match look(file, reach, problems) {
+        Ok(content) => Some(content.text),
+        Err(Missing::Reported) => None,
+        Err(Missing::NotThere) => {
+            problems.push(Problem::fatal(file, "can't be read: it is not there"));
+            None
+        }
+    }
+}
+
+/// Why a file has no content.
+pub(crate) enum Missing {
+    NotThere,
+    Reported,
+}
+
+/// As [`read`], where a file that isn't there is no problem. With hundreds of files every call of the
+/// system counts: there are four for a file.
+pub(crate) fn look(
+    file: &Path,
+    reach: &Reach,
+    problems: &mut Vec<Problem>,
+) -> Result<Content, Missing> {
     let refused = |problems: &mut Vec<Problem>, message: String| {
         problems.push(Problem::fatal(file, message));
-        None
+        Err(Missing::Reported)
     };
-    if let Reach::Inside(base) = reach
-        && !is_inside(file, base)
-    {
-        return refused(
-            problems,
-            "leads out of its folder by a link, so it doesn't count".to_owned(),
-        );
-    }
-    // Looked at before it is opened: opening a pipe would wait for its other end.
-    let metadata = match std::fs::metadata(file) {
+    let unreadable = |error: &std::io::Error| format!("can't be read: {error}");
+    let mut opened = match open(file, reach) {
+        Ok(Some(opened)) => opened,
+        Ok(None) => {
+            return refused(
+                problems,
+                "leads out of its folder by a link, so it doesn't count".to_owned(),
+            );
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(Missing::NotThere);
+        }
+        Err(error) => return refused(problems, unreadable(&error)),
+    };
+    let metadata = match opened.metadata() {
         Ok(metadata) => metadata,
-        Err(error) => return refused(problems, format!("can't be read: {error}")),
+        Err(error) => return refused(problems, unreadable(&error)),
     };
     if !metadata.is_file() {
         return refused(problems, "is not a regular file".to_owned());
@@ -57,27 +112,88 @@ pub(crate) fn read(file: &Path, reach: Reach<'_>, problems: &mut Vec<Problem>) -
             ),
         );
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0) + 1);
-    let read = std::fs::File::open(file)
-        .and_then(|opened| opened.take(MOST_BYTES + 1).read_to_end(&mut bytes));
-    if let Err(error) = read {
-        return refused(problems, format!("can't be read: {error}"));
+    let length = usize::try_from(metadata.len()).unwrap_or(0);
+    let mut bytes = vec![0; length];
+    let mut filled = 0;
+    while filled < length {
+        match opened.read(&mut bytes[filled..]) {
+            Ok(0) => break,
+            Ok(more) => filled += more,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return refused(problems, unreadable(&error)),
+        }
     }
-    Some(String::from_utf8(bytes).unwrap_or_else(|error| {
+    bytes.truncate(filled);
+    let text = String::from_utf8(bytes).unwrap_or_else(|error| {
         problems.push(
             Problem::field(file, "", "is not UTF-8; other characters were replaced")
                 .fix("save it as UTF-8"),
         );
         String::from_utf8_lossy(error.as_bytes()).into_owned()
-    }))
+    });
+    Ok(Content {
+        text,
+        identity: (metadata.dev(), metadata.ino()),
+    })
 }
 
-/// Whether a path really lies inside a folder.
-pub(crate) fn is_inside(path: &Path, base: &Path) -> bool {
-    match (std::fs::canonicalize(path), std::fs::canonicalize(base)) {
-        (Ok(path), Ok(base)) => path.starts_with(base),
-        _ => false,
+/// Opens a file that lies where it may; `None` when it doesn't. Opening doesn't wait for the other end
+/// of a pipe.
+fn open(file: &Path, reach: &Reach) -> std::io::Result<Option<File>> {
+    let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    let with = |flags: OFlag| {
+        File::options()
+            .read(true)
+            .custom_flags(flags.bits())
+            .open(file)
+    };
+    let base = match reach {
+        Reach::Anywhere => return with(flags).map(Some),
+        Reach::Inside(base) => base,
+    };
+    // Most files are no links; then the system knows where the opened one really lies.
+    if let Ok(opened) = with(flags | OFlag::O_NOFOLLOW)
+        && let Ok(real) = std::fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd()))
+    {
+        return Ok(real.starts_with(base).then_some(opened));
     }
+    let real = std::fs::canonicalize(file)?;
+    if !real.starts_with(base) {
+        return Ok(None);
+    }
+    with(flags).map(Some)
+}
+
+/// Does some work for each of many things, on several threads where that is worth it.
+pub(crate) fn for_each<T: Sync, R: Send>(things: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    /// Things that one thread does sooner than a second one begins.
+    const FEW: usize = 48;
+    /// More threads wait for the same locks of the file system.
+    const MOST_THREADS: usize = 4;
+    let threads = std::thread::available_parallelism()
+        .map_or(1, std::num::NonZero::get)
+        .min(MOST_THREADS)
+        .min(things.len().div_ceil(FEW));
+    if threads < 2 {
+        return things.iter().map(work).collect();
+    }
+    let work = &work;
+    std::thread::scope(|scope| {
+        let share = things.len().div_ceil(threads);
+        let mut shares = things.chunks(share);
+        let own = shares.next().unwrap_or_default();
+        let others: Vec<_> = shares
+            .map(|share| scope.spawn(move || share.iter().map(work).collect::<Vec<R>>()))
+            .collect();
+        let mut all: Vec<R> = own.iter().map(work).collect();
+        for other in others {
+            match other.join() {
+                Ok(results) => all.extend(results),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        all
+    })
 }
 
 /// The Markdown files in a folder and below, sorted, as paths relative to it. A path that is a file

@@ -31,16 +31,36 @@ pub struct Field {
     pub value: Value,
 }
 
+/// The front matter of a file, and where its body is.
+pub(crate) struct Head<'a> {
+    pub(crate) fields: Vec<Field>,
+    has_front_matter: bool,
+    /// Everything after the front matter, as it is in the file.
+    pub(crate) rest: &'a str,
+}
+
 /// Takes a file apart. What is wrong with it is added to `problems`; nothing here fails.
 #[must_use]
 pub fn parse(file: &Path, text: &str, problems: &mut Vec<Problem>) -> Document {
+    let head = head(file, text, problems);
+    Document {
+        fields: head.fields,
+        has_front_matter: head.has_front_matter,
+        body: normalised(head.rest),
+    }
+}
+
+/// As [`parse`], without a copy of the body: for files of which only the keys are kept.
+pub(crate) fn head<'a>(file: &Path, text: &'a str, problems: &mut Vec<Problem>) -> Head<'a> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let (blank, rest) = leading_blank_lines(text);
+    let without = |rest| Head {
+        fields: Vec::new(),
+        has_front_matter: false,
+        rest,
+    };
     let Some(after_fence) = fence(rest) else {
-        return Document {
-            body: normalised(text),
-            ..Document::default()
-        };
+        return without(text);
     };
     let mut front = String::new();
     let mut closed = None;
@@ -64,15 +84,12 @@ pub fn parse(file: &Path, text: &str, problems: &mut Vec<Problem>) -> Document {
             .at(Some(blank + 1))
             .fix("put a line with --- after the last key"),
         );
-        return Document {
-            body: normalised(text),
-            ..Document::default()
-        };
+        return without(text);
     };
-    Document {
+    Head {
         fields: fields(file, &front, blank + 2, problems),
         has_front_matter: true,
-        body: normalised(&after_fence[end..]),
+        rest: &after_fence[end..],
     }
 }
 
@@ -182,12 +199,14 @@ fn key_of(text: &str) -> Option<&str> {
     Some(key.trim().trim_matches(['"', '\'']))
 }
 
-/// A block that is `key: words` and means in YAML just what it looks like.
+/// A block that means in YAML just what it looks like: `key: words`, words in quotes, a short list.
+/// `None` for everything else, which is the parser's.
 fn plain_field(block: &Block<'_>) -> Option<Field> {
-    if block.text.contains('\n') {
-        return None;
-    }
-    let (key, value) = block.text.split_once(':')?;
+    let (first, more) = match block.text.split_once('\n') {
+        Some((first, more)) => (first.trim_end(), Some(more)),
+        None => (block.text, None),
+    };
+    let (key, value) = first.split_once(':')?;
     let is_key = !key.is_empty()
         && key
             .chars()
@@ -197,6 +216,58 @@ fn plain_field(block: &Block<'_>) -> Option<Field> {
         None if value.is_empty() => "",
         None => return None,
     };
+    let value = match more {
+        None => plain_value(value)?,
+        Some(items) if value.is_empty() => plain_items(items)?,
+        Some(_) => return None,
+    };
+    is_key.then(|| Field {
+        key: key.to_owned(),
+        line: Some(block.line),
+        value,
+    })
+}
+
+/// A value on one line.
+fn plain_value(value: &str) -> Option<Value> {
+    let quoted = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
+    if value.len() > 1
+        && let Some(words) = quoted('"').or_else(|| quoted('\''))
+    {
+        let is_simple = !words.contains(['"', '\'', '\\', '\t']);
+        return is_simple.then(|| Value::String(words.to_owned()));
+    }
+    if let Some(items) = value
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+    {
+        let is_simple = !items.contains([':', '#', '"', '\'', '[', ']', '{', '}']);
+        let items = items.split(',').map(|item| plain_words(item.trim()));
+        return items
+            .collect::<Option<Vec<Value>>>()
+            .filter(|items| is_simple && !items.contains(&Value::Null))
+            .map(Value::Array);
+    }
+    plain_words(value)
+}
+
+/// Lines that are `- words`, all as deep as the first.
+fn plain_items(lines: &str) -> Option<Value> {
+    let depth = lines.len() - lines.trim_start_matches(' ').len();
+    let item = |line: &str| {
+        let words = line.trim_end().get(depth..)?.strip_prefix("- ")?.trim();
+        let is_simple = line[..depth].chars().all(|blank| blank == ' ');
+        plain_words(words).filter(|value| is_simple && *value != Value::Null)
+    };
+    lines
+        .lines()
+        .map(item)
+        .collect::<Option<Vec<Value>>>()
+        .map(Value::Array)
+}
+
+/// Words without quotes.
+fn plain_words(value: &str) -> Option<Value> {
     let is_plain = value
         .chars()
         .next()
@@ -205,20 +276,12 @@ fn plain_field(block: &Block<'_>) -> Option<Field> {
         && !value.contains(" #")
         && !value.contains('\t')
         && !value.ends_with(':');
-    (is_key && is_plain).then(|| Field {
-        key: key.to_owned(),
-        line: Some(block.line),
-        value: plain_value(value),
-    })
-}
-
-fn plain_value(value: &str) -> Value {
-    match value {
+    is_plain.then(|| match value {
         "" | "null" | "Null" | "NULL" => Value::Null,
         "true" | "True" | "TRUE" => Value::Bool(true),
         "false" | "False" | "FALSE" => Value::Bool(false),
         words => Value::String(words.to_owned()),
-    }
+    })
 }
 
 /// One key by itself: as YAML, else with its value taken word for word.
@@ -388,6 +451,13 @@ mod tests {
             "a: x \"y\"",
             "a: Nan",
             "a: e5",
+            "a: \"[one] <two>: three\"",
+            "a: 'x # y'",
+            "a: \"\"",
+            "a: [b]",
+            "a: [Read, Bash(git *), true]",
+            "a:\n  - Read\n  - Bash(git log *)",
+            "a:\n- x\n- y",
         ] {
             let block = Block {
                 line: 1,
@@ -397,7 +467,21 @@ mod tests {
             assert_eq!(quick, yaml(line).ok(), "{line}");
         }
         for line in [
-            "a: b: c", "a: b # c", "a: 5", "a: [b]", "a:b", "a: b:", "a: ~", "a: -x",
+            "a: b: c",
+            "a: b # c",
+            "a: 5",
+            "a: [b, 5]",
+            "a: [b, c: d]",
+            "a: []",
+            "a: \"b\\n\"",
+            "a: \"b\" c",
+            "a:\n  - b: c",
+            "a:\n  - b\n    - c",
+            "a:\n  b: c",
+            "a:b",
+            "a: b:",
+            "a: ~",
+            "a: -x",
         ] {
             let block = Block {
                 line: 1,

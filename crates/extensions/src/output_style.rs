@@ -69,6 +69,7 @@ impl OutputStyles {
         }
         for plugin in &sources.plugins {
             let source = ExtensionSource::Plugin(plugin.name.clone());
+            let reach = Reach::inside(&plugin.root);
             for path in &plugin.output_styles {
                 let files = if path.is_dir() {
                     let files = files::markdown_files(path, &mut styles.problems);
@@ -77,24 +78,20 @@ impl OutputStyles {
                     vec![path.clone()]
                 };
                 for file in files {
-                    styles.add(&file, Reach::Inside(&plugin.root), &source, &plugin.name);
+                    styles.add(&file, &reach, &source, &plugin.name);
                 }
             }
         }
         for folder in sources.folders(Kind::OutputStyles).into_iter().rev() {
-            let reach = if folder.trusted {
-                Reach::Anywhere
-            } else {
-                Reach::Inside(&folder.base)
-            };
+            let reach = Reach::of(folder.trusted, &folder.base);
             for file in files::markdown_files(&folder.path, &mut styles.problems) {
-                styles.add(&folder.path.join(file), reach, &folder.source, "");
+                styles.add(&folder.path.join(file), &reach, &folder.source, "");
             }
         }
         styles
     }
 
-    fn add(&mut self, file: &Path, reach: Reach<'_>, source: &ExtensionSource, prefix: &str) {
+    fn add(&mut self, file: &Path, reach: &Reach, source: &ExtensionSource, prefix: &str) {
         if let Some(text) = files::read(file, reach, &mut self.problems) {
             self.add_text(file, &text, source, prefix);
         }
@@ -103,7 +100,11 @@ impl OutputStyles {
     fn add_text(&mut self, file: &Path, text: &str, source: &ExtensionSource, prefix: &str) {
         let mut document = front_matter::parse(file, text, &mut self.problems);
         let prompt = std::mem::take(&mut document.body);
-        let mut fields = Fields::of_document(file, &mut document, &mut self.problems);
+        let mut fields = Fields::new(
+            file,
+            std::mem::take(&mut document.fields),
+            &mut self.problems,
+        );
         let stem = || {
             file.file_stem()
                 .map(|name| name.to_string_lossy().into_owned())

@@ -72,3 +72,76 @@ fn a_turn_is_not_handed_from_thread_to_thread() {
     let usual = each[each.len() / 2];
     assert!(usual <= MOST, "a turn sleeps {usual} times: {each:?}");
 }
+
+/// How often a process has read from a file or a socket so far.
+fn reads(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
+    let mut lines = text.lines();
+    let count = lines.find_map(|line| line.strip_prefix("syscr:"));
+    count
+        .and_then(|count| count.trim().parse().ok())
+        .unwrap_or(0)
+}
+
+/// How often a session reads before its first request.
+fn reads_at_start(fill: impl Fn(&TestHome)) -> u64 {
+    let pid = Arc::new(AtomicU32::new(0));
+    let count = Arc::new(Mutex::new(None));
+    let scenario = Scenario::new().responder({
+        let (pid, count) = (Arc::clone(&pid), Arc::clone(&count));
+        move |_| {
+            let pid = loop {
+                // The request may be here before the test knows the process.
+                match pid.load(Ordering::Acquire) {
+                    0 => std::thread::yield_now(),
+                    pid => break pid,
+                }
+            };
+            count.lock().unwrap().get_or_insert_with(|| reads(pid));
+            Reply::text("done")
+        }
+    });
+    let server = BlockingServer::start(scenario).unwrap();
+    let home = TestHome::with_server(&server);
+    fill(&home);
+    let mut command = home.command(["-p", "go"]);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    pid.store(child.id(), Ordering::Release);
+    assert!(child.wait().unwrap().success());
+    let count = count.lock().unwrap();
+    count.unwrap()
+}
+
+/// Many skills and agents cost a start one look at each file and nothing else.
+#[test]
+fn a_file_of_a_skill_or_an_agent_is_read_once_at_the_start() {
+    const SKILLS: u64 = 200;
+    const AGENTS: u64 = 50;
+    /// What else may differ between two starts.
+    const SLACK: u64 = 40;
+
+    let bare = reads_at_start(|_| {});
+    let full = reads_at_start(|home| {
+        for number in 0..SKILLS {
+            home.write(
+                home.config()
+                    .join(format!("skills/skill-{number}/SKILL.md")),
+                format!("---\ndescription: Number {number}\n---\nWords.\n"),
+            );
+        }
+        for number in 0..AGENTS {
+            home.write(
+                home.config().join(format!("agents/agent-{number}.md")),
+                format!("---\nname: agent-{number}\ndescription: Number {number}\n---\nWords.\n"),
+            );
+        }
+    });
+    assert!(bare > 0, "the count can be read here");
+    let added = full.saturating_sub(bare);
+    assert!(
+        (SKILLS + AGENTS).abs_diff(added) <= SLACK,
+        "{added} reads for {} files",
+        SKILLS + AGENTS
+    );
+}

@@ -109,11 +109,10 @@ pub(crate) struct Agents {
 
 impl Agents {
     pub(crate) fn new(
-        catalog: AgentCatalog,
+        catalog: Arc<AgentCatalog>,
         paths: SessionPaths,
         writer: Option<WriterOptions>,
     ) -> Self {
-        let catalog = Arc::new(catalog);
         Self {
             entries: Mutex::default(),
             catalog: RwLock::new(catalog.clone()),

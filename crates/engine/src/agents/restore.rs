@@ -20,8 +20,13 @@ const MOST_RESULT: usize = 4_000;
 
 impl Agents {
     /// Finds the agents of the session. Gives what the model should be told, if anything, and the number
-    /// of agents that were interrupted.
-    pub(crate) async fn restore(&self, results_folder: &Path) -> (Option<String>, usize) {
+    /// of agents that were interrupted. `was_told` says whether the conversation has an agent's end: the
+    /// process may have died after that was written and before the agent's own file was.
+    pub(crate) async fn restore(
+        &self,
+        results_folder: &Path,
+        was_told: impl Fn(&AgentId) -> bool,
+    ) -> (Option<String>, usize) {
         let mut found: Vec<(AgentId, Meta)> = Vec::new();
         for file in std::fs::read_dir(self.paths.subagents())
             .into_iter()
@@ -44,8 +49,13 @@ impl Agents {
         found.sort_by(|one, other| one.0.cmp(&other.0));
         let mut untold = Vec::new();
         let mut interrupted = 0;
-        for (id, meta) in found {
+        for (id, mut meta) in found {
+            let heard = !meta.known && meta.status != "running" && was_told(&id);
+            meta.known |= heard;
             let entry = self.take_up(id, &meta, results_folder);
+            if heard {
+                self.keep(&entry);
+            }
             if meta.status == "running" {
                 interrupted += 1;
                 let note = match &meta.worktree_path {

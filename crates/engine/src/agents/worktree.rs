@@ -327,9 +327,9 @@ mod tests {
         let paths = [&empty, &dirty, &committed].map(|worktree| worktree.path.clone());
         // Their process is gone; the owned one's isn't.
         drop((empty, dirty, committed));
-        let soon = sweep::sweep(folder.path(), sweep::PATIENCE).await;
+        let soon = sweep(folder.path(), sweep::PATIENCE).await;
         assert_eq!(soon, Vec::<PathBuf>::new(), "their session may come back");
-        let swept = sweep::sweep(folder.path(), Duration::ZERO).await;
+        let swept = sweep(folder.path(), Duration::ZERO).await;
         assert_eq!(
             swept,
             [folder
@@ -345,7 +345,7 @@ mod tests {
         assert!(!branches.contains("empty") && branches.contains("committed"));
         let back = Worktree::take_up(&paths[1]).await.unwrap();
         std::fs::remove_file(back.path.join("new.txt")).unwrap();
-        let none = sweep::sweep(folder.path(), Duration::ZERO).await;
+        let none = sweep(folder.path(), Duration::ZERO).await;
         assert_eq!(none, Vec::<PathBuf>::new(), "someone works in it again");
     }
 

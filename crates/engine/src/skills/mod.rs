@@ -57,8 +57,17 @@ impl ExtensionOptions {
     }
 }
 
+impl ExtensionOptions {
+    /// Reads the agents of every source, plugins' too.
+    pub(crate) fn load_agents(&self) -> AgentCatalog {
+        AgentCatalog::load(&self.sources, &self.agents)
+    }
+}
+
 /// The extensions of a conversation. The catalogs are the session's; what was told and used is its own.
 pub(crate) struct Extensions {
+    /// Rung when the model has answered.
+    pub(crate) answered: tokio::sync::Notify,
     common: Arc<Common>,
     state: Mutex<State>,
 }
@@ -102,15 +111,17 @@ struct Use {
 }
 
 impl Extensions {
-    /// Reads everything. Takes a while with many files: meant for a thread of its own.
+    /// Reads everything but the agents, which a session needs sooner: they come with
+    /// [`Self::take_agents`]. Takes a while with many files: meant for a thread of its own.
     pub(crate) fn load(options: ExtensionOptions) -> Self {
-        let catalogs = Catalogs::load(&options);
+        let (skills, styles) = load_words(&options);
         Self {
+            answered: tokio::sync::Notify::new(),
             common: Arc::new(Common {
                 options: RwLock::new(options),
-                agents: RwLock::new(Arc::new(catalogs.agents)),
-                skills: RwLock::new(Arc::new(catalogs.skills)),
-                styles: RwLock::new(Arc::new(catalogs.styles)),
+                agents: RwLock::default(),
+                skills: RwLock::new(Arc::new(skills)),
+                styles: RwLock::new(Arc::new(styles)),
                 style: Mutex::new((output_style::DEFAULT.to_owned(), false)),
             }),
             state: Mutex::default(),
@@ -120,6 +131,7 @@ impl Extensions {
     /// The same catalogs for a conversation inside this one.
     pub(crate) fn for_inner(&self) -> Arc<Self> {
         Arc::new(Self {
+            answered: tokio::sync::Notify::new(),
             common: self.common.clone(),
             state: Mutex::default(),
         })
@@ -135,13 +147,20 @@ impl Extensions {
         state.told_tokens = other.told_tokens;
     }
 
+    /// Takes the agents that were read.
+    pub(crate) fn take_agents(&self, agents: Arc<AgentCatalog>) {
+        *self.common.agents.write() = agents;
+    }
+
     /// Reads everything again.
     pub(crate) fn reload(&self) {
         let options = self.common.options.read().clone();
-        let catalogs = Catalogs::load(&options);
-        *self.common.agents.write() = Arc::new(catalogs.agents);
-        *self.common.skills.write() = Arc::new(catalogs.skills);
-        *self.common.styles.write() = Arc::new(catalogs.styles);
+        let (mut skills, styles) = load_words(&options);
+        skills.look_again(&self.skills(), &options.sources);
+        keep_only(&mut skills, options.only_skills.as_deref());
+        *self.common.agents.write() = Arc::new(options.load_agents());
+        *self.common.skills.write() = Arc::new(skills);
+        *self.common.styles.write() = Arc::new(styles);
     }
 
     /// Takes other plugins and reads everything again.
@@ -321,22 +340,10 @@ impl Extensions {
     }
 }
 
-struct Catalogs {
-    agents: AgentCatalog,
-    skills: SkillCatalog,
-    styles: OutputStyles,
-}
-
-impl Catalogs {
-    fn load(options: &ExtensionOptions) -> Self {
-        let mut skills = SkillCatalog::load(&options.sources);
-        keep_only(&mut skills, options.only_skills.as_deref());
-        Self {
-            agents: AgentCatalog::load(&options.sources, &options.agents),
-            skills,
-            styles: OutputStyles::load(&options.sources),
-        }
-    }
+fn load_words(options: &ExtensionOptions) -> (SkillCatalog, OutputStyles) {
+    let mut skills = SkillCatalog::load(&options.sources);
+    keep_only(&mut skills, options.only_skills.as_deref());
+    (skills, OutputStyles::load(&options.sources))
 }
 
 /// A host names the skills that count; commands always do.

@@ -277,13 +277,22 @@ pub(super) fn restored(used: &[Use]) -> Vec<String> {
 impl Core {
     /// A person's `/name`, as words for the model: they are put after the prompt. Gives them where the
     /// prompt was a command.
-    pub(crate) async fn expand_command(&mut self, text: &str, turn: &Turn) -> Option<String> {
-        let Invocation { name, arguments } = commands::parse(text)?;
+    ///
+    /// # Errors
+    /// In words, when a hook refuses them.
+    pub(crate) async fn expand_command(
+        &mut self,
+        text: &str,
+        turn: &Turn,
+    ) -> Result<Option<String>, String> {
+        let Some(Invocation { name, arguments }) = commands::parse(text) else {
+            return Ok(None);
+        };
         let skills = self.shared.extensions.skills();
-        if let Some(skill) = skills.get(name).filter(|skill| skill.user_invocable) {
-            return self.use_for_person(skill, arguments, turn).await;
+        match skills.get(name).filter(|skill| skill.user_invocable) {
+            Some(skill) => self.use_for_person(skill, arguments, turn).await,
+            None => Ok(None),
         }
-        None
     }
 
     async fn use_for_person(
@@ -291,7 +300,7 @@ impl Core {
         skill: &Skill,
         arguments: &str,
         turn: &Turn,
-    ) -> Option<String> {
+    ) -> Result<Option<String>, String> {
         let name = &skill.name;
         if skill.fork
             && self
@@ -307,7 +316,7 @@ impl Core {
             );
             let record = self.records.meta(self.tip, reminder(&text));
             self.append(record);
-            return Some(arguments.to_owned());
+            return Ok(Some(arguments.to_owned()));
         }
         let used = self
             .shared
@@ -315,28 +324,32 @@ impl Core {
             .await;
         match used {
             Ok(words) => {
+                let verdict = self
+                    .shared
+                    .hooks
+                    .user_prompt_expansion(name, arguments, &words, &turn.cancel)
+                    .await;
+                if let Some(reason) = verdict.block.or(verdict.stop) {
+                    return Err(format!("/{name} was refused by a hook: {reason}"));
+                }
                 let text = format!("The person used /{name}. What it says:\n\n{words}");
                 let mut record = self.records.meta(self.tip, text);
                 record
                     .extra
                     .insert(USE.into(), json!({"name": name, "arguments": arguments}));
                 self.append(record);
-                let added = self
-                    .shared
-                    .hooks
-                    .user_prompt_expansion(name, arguments, &words, &turn.cancel)
-                    .await;
-                if !added.is_empty() {
-                    let record = self.records.meta(self.tip, reminder(&added.join("\n\n")));
+                if !verdict.context.is_empty() {
+                    let text = reminder(&verdict.context.join("\n\n"));
+                    let record = self.records.meta(self.tip, text);
                     self.append(record);
                 }
-                Some(words)
+                Ok(Some(words))
             }
             Err(error) => {
                 self.shared
                     .events
                     .notice(NoticeLevel::Warning, format!("/{name}: {error}"));
-                None
+                Ok(None)
             }
         }
     }

@@ -9,6 +9,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
+/// How long after the start of a session watching begins where nothing was asked.
+const LATEST: Duration = Duration::from_secs(5);
 /// How long it must be quiet before the files are read again.
 const QUIET: Duration = Duration::from_millis(200);
 
@@ -17,10 +19,19 @@ const QUIET: Duration = Duration::from_millis(200);
 pub(crate) fn watch(shared: &Arc<Shared>) {
     let shared = Arc::downgrade(shared);
     tokio::spawn(async move {
+        // With hundreds of folders this is work, and the first answer goes first.
+        let Some(extensions) = shared.upgrade().map(|shared| shared.extensions.clone()) else {
+            return;
+        };
+        // Whichever comes first.
+        drop(tokio::time::timeout(LATEST, extensions.answered.notified()).await);
+        drop(extensions);
         let (sender, mut changes) = mpsc::unbounded_channel();
         let Some(first) = folders(&shared) else {
             return;
         };
+        // What changed before that is found by looking once more.
+        let _ = sender.send(());
         let starting = tokio::task::spawn_blocking(move || Watcher::start(&first, sender));
         let Ok(Some(mut watcher)) = starting.await else {
             return;

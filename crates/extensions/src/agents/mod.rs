@@ -210,14 +210,17 @@ impl AgentCatalog {
             source: folder.source.clone(),
             trusted: folder.trusted,
         };
-        let reach = if folder.trusted {
-            Reach::Anywhere
-        } else {
-            Reach::Inside(&folder.base)
-        };
-        for file in files::markdown_files(&folder.path, &mut self.problems) {
+        let reach = Reach::of(folder.trusted, &folder.base);
+        let files = files::markdown_files(&folder.path, &mut self.problems);
+        let read = files::for_each(&files, |file| {
+            let mut problems = Vec::new();
             let path = folder.path.join(file);
-            if let Some(definition) = read::of_file(&path, reach, &standing, &mut self.problems) {
+            let definition = read::of_file(&path, &reach, &standing, &mut problems);
+            (definition, problems)
+        });
+        for (definition, mut problems) in read {
+            self.problems.append(&mut problems);
+            if let Some(definition) = definition {
                 self.insert(definition);
             }
         }
@@ -228,7 +231,7 @@ impl AgentCatalog {
             source: ExtensionSource::Plugin(plugin.name.clone()),
             trusted: plugin.trusted,
         };
-        let reach = Reach::Inside(&plugin.root);
+        let reach = Reach::inside(&plugin.root);
         for path in &plugin.agents {
             let files = if path.is_dir() {
                 let files = files::markdown_files(path, &mut self.problems);
@@ -238,7 +241,7 @@ impl AgentCatalog {
             };
             for file in files {
                 if let Some(mut definition) =
-                    read::of_file(&file, reach, &standing, &mut self.problems)
+                    read::of_file(&file, &reach, &standing, &mut self.problems)
                 {
                     definition.name = format!("{}:{}", plugin.name, definition.name);
                     definition.prompt = plugin.expand(&definition.prompt);

@@ -57,7 +57,7 @@ pub(crate) struct Standing {
 /// Reads a file. `None` for one that isn't an agent (it has no name) or can't be one (reported).
 pub(crate) fn of_file(
     file: &Path,
-    reach: Reach<'_>,
+    reach: &Reach,
     standing: &Standing,
     problems: &mut Vec<Problem>,
 ) -> Option<AgentDefinition> {
@@ -77,7 +77,7 @@ pub(crate) fn of_text(
     let mut found = Vec::new();
     let mut document = front_matter::parse(file, text, &mut found);
     let body = std::mem::take(&mut document.body);
-    let mut fields = Fields::of_document(file, &mut document, &mut found);
+    let mut fields = Fields::new(file, std::mem::take(&mut document.fields), &mut found);
     // Without a name it could be a note beside the agents; nothing about it is reported.
     if !fields.has("name") {
         return None;

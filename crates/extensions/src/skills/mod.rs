@@ -21,7 +21,7 @@ use indexmap::IndexMap;
 use lathe_settings::schema::{Effort, HookGroup};
 use read::Standing;
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -133,7 +133,7 @@ impl Skill {
             (SkillText::Builtin(text), _) => (*text).to_owned(),
             (SkillText::File, Some(path)) => {
                 let mut problems = Vec::new();
-                match files::read(path, Reach::Anywhere, &mut problems) {
+                match files::read(path, &Reach::Anywhere, &mut problems) {
                     Some(text) => text,
                     None => {
                         let gone = Problem::fatal(path, "can't be read any more");
@@ -230,7 +230,7 @@ pub struct SkillCatalog {
     /// What is wrong with files.
     pub problems: Vec<Problem>,
     /// Files that were read, so that one file counts once however it is reached.
-    seen: HashMap<(u64, u64), String>,
+    seen: HashSet<(u64, u64)>,
     /// Folders that were looked into for nested skills.
     looked_into: HashSet<PathBuf>,
 }
@@ -288,23 +288,34 @@ impl SkillCatalog {
         found
     }
 
+    /// Looks into the folders that an earlier catalog had looked into, so that what was found there is
+    /// still there after everything was read again.
+    pub fn look_again(&mut self, earlier: &Self, sources: &Sources) {
+        let mut folders: Vec<&PathBuf> = earlier.looked_into.iter().collect();
+        folders.sort_by_key(|folder| std::cmp::Reverse(folder.components().count()));
+        for folder in folders {
+            // As if a file in it was touched.
+            self.discover(&folder.join(FILE), sources);
+        }
+    }
+
     /// Reads the skills of a folder. A name that is taken gets `prefix:` in front, where there is one.
     fn load_skills(&mut self, folder: &Folder, prefix: &str) -> Vec<String> {
         let mut names = Vec::new();
-        for path in files::folders_in(&folder.path, &mut self.problems) {
-            let reach = if folder.trusted {
-                Reach::Anywhere
-            } else {
-                Reach::Inside(&folder.base)
-            };
+        let reach = Reach::of(folder.trusted, &folder.base);
+        let places = files::folders_in(&folder.path, &mut self.problems);
+        let read = files::for_each(&places, |path| {
             let standing = Standing {
-                name: file_name(&path),
+                name: file_name(path),
                 form: SkillForm::Skill,
                 source: folder.source.clone(),
                 trusted: folder.trusted,
                 variables: Arc::default(),
             };
-            let Some(mut skill) = self.read(&path.join(FILE), reach, &standing) else {
+            read_file(&path.join(FILE), &reach, &standing)
+        });
+        for (path, read) in places.into_iter().zip(read) {
+            let Some(mut skill) = self.take(read) else {
                 continue;
             };
             skill.base = Some(folder.base.clone());
@@ -318,20 +329,20 @@ impl SkillCatalog {
     }
 
     fn load_commands(&mut self, folder: &Folder) {
-        let reach = if folder.trusted {
-            Reach::Anywhere
-        } else {
-            Reach::Inside(&folder.base)
-        };
-        for file in files::markdown_files(&folder.path, &mut self.problems) {
+        let reach = Reach::of(folder.trusted, &folder.base);
+        let files = files::markdown_files(&folder.path, &mut self.problems);
+        let read = files::for_each(&files, |file| {
             let standing = Standing {
-                name: command_name(&file),
+                name: command_name(file),
                 form: SkillForm::Command,
                 source: folder.source.clone(),
                 trusted: folder.trusted,
                 variables: Arc::default(),
             };
-            if let Some(mut skill) = self.read(&folder.path.join(&file), reach, &standing) {
+            read_file(&folder.path.join(file), &reach, &standing)
+        });
+        for read in read {
+            if let Some(mut skill) = self.take(read) {
                 skill.base = Some(folder.base.clone());
                 self.insert(skill);
             }
@@ -347,7 +358,7 @@ impl SkillCatalog {
             trusted: plugin.trusted,
             variables: variables.clone(),
         };
-        let reach = Reach::Inside(&plugin.root);
+        let reach = Reach::inside(&plugin.root);
         for path in &plugin.skills {
             let folders = if path.join(FILE).is_file() {
                 vec![path.clone()]
@@ -356,7 +367,8 @@ impl SkillCatalog {
             };
             for folder in folders {
                 let standing = standing(file_name(&folder), SkillForm::Skill);
-                if let Some(mut skill) = self.read(&folder.join(FILE), reach, &standing) {
+                if let Some(mut skill) = self.take(read_file(&folder.join(FILE), &reach, &standing))
+                {
                     skill.base = Some(plugin.root.clone());
                     skill.folder = Some(folder);
                     self.insert(skill);
@@ -373,7 +385,8 @@ impl SkillCatalog {
                 vec![(path.clone(), command_name(Path::new(&file_name(path))))]
             };
             for (file, name) in files {
-                if let Some(skill) = self.read(&file, reach, &standing(name, SkillForm::Command)) {
+                let standing = standing(name, SkillForm::Command);
+                if let Some(skill) = self.take(read_file(&file, &reach, &standing)) {
                     self.insert(skill);
                 }
             }
@@ -397,23 +410,15 @@ impl SkillCatalog {
         }
     }
 
-    fn read(&mut self, file: &Path, reach: Reach<'_>, standing: &Standing) -> Option<Skill> {
-        let Ok(metadata) = std::fs::metadata(file) else {
-            // A folder without the file is something else, not a broken skill.
-            return None;
-        };
-        let identity = {
-            use std::os::unix::fs::MetadataExt as _;
-            (metadata.dev(), metadata.ino())
-        };
-        if self.seen.contains_key(&identity) {
+    /// Takes what was read of a file, if it wasn't taken before by another way to it.
+    fn take(&mut self, read: FileRead) -> Option<Skill> {
+        if let Some(identity) = read.identity
+            && !self.seen.insert(identity)
+        {
             return None;
         }
-        let text = files::read(file, reach, &mut self.problems)?;
-        self.seen.insert(identity, standing.name.clone());
-        let mut skill = read::of_text(file, &text, standing, &mut self.problems)?;
-        skill.path = Some(file.to_path_buf());
-        Some(skill)
+        self.problems.extend(read.problems);
+        read.skill
     }
 
     /// Adds a skill where no stronger one has its name. Gives the name if it counts.
@@ -466,6 +471,28 @@ impl SkillCatalog {
     pub fn is_empty(&self) -> bool {
         self.skills.is_empty()
     }
+}
+
+/// What a file turned out to be.
+#[derive(Default)]
+struct FileRead {
+    identity: Option<(u64, u64)>,
+    skill: Option<Skill>,
+    problems: Vec<Problem>,
+}
+
+/// Reads a file. A folder without the file is something else, not a broken skill.
+fn read_file(file: &Path, reach: &Reach, standing: &Standing) -> FileRead {
+    let mut found = FileRead::default();
+    let Ok(content) = files::look(file, reach, &mut found.problems) else {
+        return found;
+    };
+    found.identity = Some(content.identity);
+    found.skill = read::of_text(file, &content.text, standing, &mut found.problems);
+    if let Some(skill) = &mut found.skill {
+        skill.path = Some(file.to_path_buf());
+    }
+    found
 }
 
 /// The folders between a file and the project that it lies in, innermost first.

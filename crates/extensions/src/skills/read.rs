@@ -3,7 +3,7 @@
 use super::{Skill, SkillForm, SkillText};
 use crate::agents::EFFORTS;
 use crate::fields::Fields;
-use crate::front_matter::{self, Document};
+use crate::front_matter;
 use crate::problem::Problem;
 use crate::source::ExtensionSource;
 use std::path::Path;
@@ -33,10 +33,10 @@ pub(crate) fn of_text(
     standing: &Standing,
     problems: &mut Vec<Problem>,
 ) -> Option<Skill> {
-    let mut document = front_matter::parse(file, text, problems);
-    let first_words = first_words(&document);
-    let has_body = !document.body.trim().is_empty();
-    let mut fields = Fields::of_document(file, &mut document, problems);
+    let head = front_matter::head(file, text, problems);
+    let has_body = !head.rest.trim_start().is_empty();
+    let rest = head.rest;
+    let mut fields = Fields::new(file, head.fields, problems);
     let name = name(&mut fields, standing)?;
     if !has_body {
         fields.report_fatal(
@@ -46,7 +46,12 @@ pub(crate) fn of_text(
         );
         return None;
     }
-    let description = match (fields.text("description"), first_words) {
+    let written = fields.text("description");
+    let instead = match written {
+        Some(_) => None,
+        None => first_words(rest),
+    };
+    let description = match (written, instead) {
         (Some(description), _) => {
             if description.chars().count() > LONGEST_DESCRIPTION {
                 fields.report(
@@ -196,16 +201,13 @@ pub(crate) fn is_callable(name: &str) -> bool {
 }
 
 /// The first words of the body that are not a heading, in one line.
-fn first_words(document: &Document) -> Option<String> {
-    let line = document
-        .body
+fn first_words(body: &str) -> Option<String> {
+    let line = body
         .lines()
         .map(str::trim)
         .find(|line| !line.is_empty() && !line.starts_with(['#', '`', '<']))
         .or_else(|| {
-            document
-                .body
-                .lines()
+            body.lines()
                 .map(|line| line.trim().trim_start_matches('#').trim())
                 .find(|line| !line.is_empty())
         })?;

@@ -11,6 +11,7 @@
     reason = "a program for the maintainer: it prints, and stops where something is wrong"
 )]
 
+mod extensions;
 mod sdk;
 
 use lathe_scripted::{BlockingServer, Reply, Scenario, Validation};
@@ -282,6 +283,7 @@ fn start(binary: &std::path::Path) {
         &format!("{:.1} ms", milliseconds(first)),
         "≤ 20 ms",
     );
+    extensions::rows();
     let peak = starts.iter().map(|start| start.peak).max().unwrap_or(0);
     row(
         "peak memory of one answer",
