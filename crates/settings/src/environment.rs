@@ -150,7 +150,8 @@ variables! {
     "HTTP_PROXY" | "http_proxy" => "model, mcp, tools", "", "The proxy for http addresses.";
     "ALL_PROXY" | "all_proxy" => "model, mcp, tools", "", "The proxy for every address; may be a SOCKS proxy.";
     "NO_PROXY" | "no_proxy" => "model, mcp, tools", "", "Hosts that are reached without a proxy, separated by commas.";
-    "SSL_CERT_FILE" | "NODE_EXTRA_CA_CERTS" => "model, mcp, tools", "", "A PEM file with further certificate authorities.";
+    "CLAUDE_CODE_API_KEY_HELPER_TTL_MS" => "model", "300000", "How long a key that `apiKeyHelper` gave is used, in milliseconds.";
+    "SSL_CERT_FILE" | "NODE_EXTRA_CA_CERTS" | "LATHE_EXTRA_CA_CERTS" => "model, mcp, tools", "", "A PEM file with further certificate authorities.";
     "SSL_CERT_DIR" => "model, mcp, tools", "", "A folder with further certificate authorities.";
     "IS_SANDBOX" => "permissions", "", "`1` says that this machine is a throw-away sandbox: root may use bypassPermissions.";
     #[harmless] "BASH_DEFAULT_TIMEOUT_MS" => "tools", "120000", "The time limit of a shell command that asks for none, in milliseconds.";
@@ -167,6 +168,9 @@ variables! {
     #[harmless] "LATHE_MCP_LOG_LEVEL" => "mcp", "info", "From which level on MCP servers send their log: `debug`, `info`, `notice`, `warning`, `error`, `critical`, `alert`, `emergency`.";
     #[secret] "MCP_CLIENT_SECRET" => "mcp", "", "The client secret for `lathe mcp add --client-secret`.";
     #[harmless] "ENABLE_TOOL_SEARCH" => "engine", "", "`false` offers every tool from the start instead of letting the model search for them.";
+    #[harmless] "LATHE_SUBAGENT_MODEL" | "CLAUDE_CODE_SUBAGENT_MODEL" => "engine", "", "The model of every sub-agent, whatever its definition and its call say.";
+    #[harmless] "LATHE_ENABLE_TASKS" | "CLAUDE_CODE_ENABLE_TASKS" => "engine", "", "`1` offers the task list of `TaskCreate`, `TaskUpdate`, `TaskGet` and `TaskList` instead of `TodoWrite`.";
+    #[harmless] "LATHE_TASK_LIST_ID" | "CLAUDE_CODE_TASK_LIST_ID" => "engine", "the session's own", "The name of a task list that several sessions share.";
     #[harmless] "LATHE_PRINT_BACKGROUND_WAIT_MS" | "CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS" => "headless", "600000", "How long print mode waits for background work at the end; 0 is without limit.";
     #[harmless] "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS" => "headless", "", "`1` adds session-state frames to the output.";
     #[harmless] "LATHE_TOOL_USE_SUMMARIES" | "CLAUDE_CODE_EMIT_TOOL_USE_SUMMARIES" => "headless", "", "`1` tells hosts in a few words what the calls of each step did, by the small model.";

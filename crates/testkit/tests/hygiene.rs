@@ -164,3 +164,45 @@ fn unfinished_lines_are_told_from_finished_ones() {
     )));
     assert!(!is_unfinished(&format!("check(\"{missing}\");")));
 }
+
+/// Names that begin like variables of ours and are none that a user sets: what tests use, and what
+/// files of skills name.
+const NO_VARIABLES: &[&str] = &[
+    "LATHE_TEST_",
+    "LATHE_TESTS_MUST_RUN",
+    "LATHE_UPDATE_VIEWS",
+    "LATHE_SESSION_ID",
+    "LATHE_SKILL_DIR",
+];
+
+#[test]
+fn every_variable_of_ours_is_declared() {
+    let table = workspace_root().join("crates/settings/src/environment.rs");
+    let declared = std::fs::read_to_string(table).unwrap();
+    let mut found = Vec::new();
+    for folder in crates() {
+        for file in rust_files(&folder.join("src")) {
+            let text = std::fs::read_to_string(&file).unwrap();
+            for (at, _) in text.match_indices("\"LATHE_") {
+                let name: String = text[at + 1..]
+                    .chars()
+                    .take_while(|letter| {
+                        letter.is_ascii_uppercase() || matches!(letter, '_' | '0'..='9')
+                    })
+                    .collect();
+                let is_whole = text[at + 1 + name.len()..].starts_with('"');
+                if is_whole
+                    && name != "LATHE_"
+                    && !declared.contains(&format!("\"{name}\""))
+                    && !NO_VARIABLES.iter().any(|start| name.starts_with(start))
+                {
+                    found.push(format!("{}: {name}", shown(&file)));
+                }
+            }
+        }
+    }
+    assert_none(
+        &found,
+        "a variable that isn't in the table of crates/settings/src/environment.rs, which makes the docs",
+    );
+}
