@@ -468,7 +468,9 @@ impl Core {
             .sum();
         let window = self.windows().window;
         let defer = self.context.mcp_tokens > window / 10;
-        let definitions = self.shared.deferred.choose(definitions, defer);
+        let mut definitions = self.shared.deferred.choose(definitions, defer);
+        // What comes with MCP servers stands behind the rest, so that a server never moves other tools.
+        definitions.sort_by_key(|tool| crate::mcp::rank(&tool.name));
         let generation = self.shared.deferred.generation();
         if generation != self.context.tools_generation {
             self.context.tools_generation = generation;

@@ -355,6 +355,15 @@ impl Known {
     }
 }
 
+/// Where a tool stands in the list that the model gets: what comes and goes with servers is last.
+pub(crate) fn rank(tool: &str) -> u8 {
+    match tool {
+        "ListMcpResources" | "ReadMcpResource" | "ToolSearch" => 1,
+        name if name.starts_with("mcp__") => 2,
+        _ => 0,
+    }
+}
+
 /// A server inside the host.
 fn hosted(name: &str) -> ServerConfig {
     let mut config = ServerConfig::new(TransportConfig::Sdk {

@@ -202,6 +202,11 @@ fn a_slow_server_is_not_waited_for_and_its_tools_come_with_the_next_turn() {
     session.prompt("second");
     assert_eq!(session.wait_for_result()["result"], "with");
     assert!(offered(&model, 1).contains(&"mcp__slow__echo".to_owned()));
+    // What was there before stands where it stood, byte for byte.
+    let tools = |request: usize| model.requests()[request].body["tools"].clone();
+    let (before, after) = (tools(0), tools(1));
+    let (before, after) = (before.as_array().unwrap(), after.as_array().unwrap());
+    assert!(after.len() > before.len() && after.starts_with(before));
     let told = sent(&model, 1);
     assert!(
         told.contains("The MCP server slow is connected now"),
