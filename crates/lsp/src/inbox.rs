@@ -36,6 +36,8 @@ struct State {
     registered: HashMap<String, String>,
     /// What it is at work on.
     work: HashSet<String>,
+    /// Whether it ever told of work.
+    has_worked: bool,
     /// How often it said that problems should be asked for anew.
     refreshes: u64,
     /// Counts reports.
@@ -66,6 +68,12 @@ impl Inbox {
     /// Whether the server is still at work on something that it told of.
     pub(crate) fn is_busy(&self) -> bool {
         !self.state.lock().work.is_empty()
+    }
+
+    /// Whether it tells something by itself: of work, or of problems.
+    pub(crate) fn speaks(&self) -> bool {
+        let state = self.state.lock();
+        state.has_worked || state.sequence > 0
     }
 
     /// Whether it announced that it can do something.
@@ -153,6 +161,7 @@ impl Inbox {
         let mut state = self.state.lock();
         match params.pointer("/value/kind").and_then(Value::as_str) {
             Some("begin") if state.work.len() < PIECES_OF_WORK => {
+                state.has_worked = true;
                 state.work.insert(token);
             }
             Some("end") => {

@@ -34,6 +34,8 @@ pub(crate) const CHECK: Duration = Duration::from_secs(30);
 pub(crate) const CHECK_OF_QUIET: Duration = Duration::from_millis(1500);
 /// How long a server that reports by itself must be still before its word is taken as the last.
 pub(crate) const SETTLED: Duration = Duration::from_millis(150);
+/// How soon after a file was saved a server begins the checks that it does then.
+pub(crate) const AFTER_SAVE: Duration = Duration::from_millis(500);
 /// How long the next request waits for news unless settings say otherwise.
 pub(crate) const NEWS: Duration = Duration::from_secs(3);
 /// The largest file that is shown to a server.

@@ -6,7 +6,8 @@ use crate::diagnostics::{Problem, read_list, to_columns};
 use crate::error::LspError;
 use crate::inbox::Inbox;
 use crate::limits::{
-    AGAIN, CHECK, CHECK_OF_QUIET, FILE_BYTES, INDEXING, OPEN_FILES, REQUEST, SETTLED, YOUNG,
+    AFTER_SAVE, AGAIN, CHECK, CHECK_OF_QUIET, FILE_BYTES, INDEXING, OPEN_FILES, REQUEST, SETTLED,
+    YOUNG,
 };
 use crate::position::{Encoding, from_uri, to_uri};
 use crate::process;
@@ -390,6 +391,21 @@ impl Server {
         let nobody = CancellationToken::new();
         let judged = self.judged(path, shown, limit, &nobody).await;
         self.quiet.store(!judged, Ordering::Relaxed);
+        if self.is_asked() && self.inbox.speaks() {
+            // Some are asked for what they know themselves, and report what a compiler says after a save.
+            let _ = tokio::time::timeout(CHECK, self.still()).await;
+        }
+    }
+
+    /// Waits until it has been at work on nothing and said nothing for a moment.
+    async fn still(&self) {
+        let mut changes = self.inbox.changes();
+        while !self.is_over() {
+            let wait = if self.is_busy() { CHECK } else { AFTER_SAVE };
+            if tokio::time::timeout(wait, changes.changed()).await.is_err() {
+                return;
+            }
+        }
     }
 
     /// Waits for the server's own report, and until it is still.

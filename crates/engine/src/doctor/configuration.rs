@@ -250,7 +250,7 @@ pub(crate) fn language_servers(patient: &Patient<'_>, notes: &mut Notes<'_>) {
         if there && !covered {
             let call = format!("{command} {argument}");
             notes.fine(format!(
-                "`{}` is installed and could answer for {ending} files; lspServers in settings switches it on",
+                "`{}` is on the PATH and could answer for {ending} files; lspServers in settings switches it on",
                 call.trim()
             ));
         }

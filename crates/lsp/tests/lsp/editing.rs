@@ -155,6 +155,16 @@ async fn a_server_that_says_only_what_is_wrong_is_heard_too() {
 }
 
 #[tokio::test]
+async fn what_a_compiler_says_after_a_save_is_waited_for() {
+    let work = Work::new("compiles");
+    work.write("a.words", "x\n");
+    work.edit("a.words", "BAD\n");
+    assert!(work.news().await.contains("1:1 error"));
+    work.edit("a.words", "BAD\nODD\n");
+    assert!(work.news().await.contains("2:1 warning"));
+}
+
+#[tokio::test]
 async fn whoever_waited_in_vain_gets_the_news_later() {
     // No patience at all: the first question comes too early, whatever the machine.
     let work = Work::patient(
