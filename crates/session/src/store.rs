@@ -51,6 +51,9 @@ pub struct SessionInfo {
     pub cwd: Option<PathBuf>,
     /// The transcript.
     pub path: PathBuf,
+    /// The session that it was forked from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<SessionId>,
 }
 
 /// How much of a session's notes is read.
@@ -403,6 +406,10 @@ pub fn info(path: &Path) -> Option<SessionInfo> {
             .map(PathBuf::from),
         first_prompt,
         path: path.to_owned(),
+        forked_from: first
+            .extra
+            .get("forkedFrom")
+            .and_then(|from| from.get("sessionId")?.as_str()?.parse().ok()),
     })
 }
 

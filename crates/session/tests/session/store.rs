@@ -369,6 +369,8 @@ async fn a_fork_is_the_same_conversation_under_a_new_id() {
     );
     assert_eq!(forked.facts.title(), Some("Mine (fork)"));
     assert_eq!(forked.facts.cost, None);
+    let listed = place.store.find_anywhere(new_id).unwrap();
+    assert_eq!(listed.forked_from, Some(session_id));
     // The fork stands on its own.
     let info = place.store.find_anywhere(session_id).unwrap();
     place.store.delete(&info).unwrap();
@@ -524,6 +526,7 @@ fn the_table_fits_the_terminal_and_the_json_has_everything() {
         modified: jiff::Timestamp::from_second(1_000_000 - minutes * 60).unwrap(),
         cwd: Some("/work".into()),
         path: "/x".into(),
+        forked_from: None,
     };
     let now = jiff::Timestamp::from_second(1_000_000).unwrap();
     let rows = [
