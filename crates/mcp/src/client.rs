@@ -11,7 +11,8 @@
 use crate::handlers::{
     Elicitation, ElicitationAnswer, ElicitationKind, Handlers, Offers, form_defaults,
 };
-use crate::limits::TEXT_CHARS;
+use crate::limits::{NOTIFICATION_BYTES, OPEN_QUESTIONS, TEXT_CHARS};
+use crate::lists;
 use crate::log::ServerLog;
 use crate::manager::{Options, Progress};
 use crate::status::Change;
@@ -29,7 +30,7 @@ use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
-use tokio::sync::{Notify, broadcast, mpsc};
+use tokio::sync::{Notify, Semaphore, broadcast, mpsc};
 
 /// Which lists a server said have changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -51,6 +52,8 @@ pub(crate) struct Shared {
     progress: Mutex<HashMap<ProgressToken, mpsc::Sender<Progress>>>,
     dirty: Mutex<Dirty>,
     marked: Notify,
+    /// Room for questions to the person.
+    questions: Semaphore,
 }
 
 impl Shared {
@@ -81,6 +84,7 @@ impl Shared {
             progress: Mutex::default(),
             dirty: Mutex::default(),
             marked: Notify::new(),
+            questions: Semaphore::new(OPEN_QUESTIONS),
         }
     }
 
@@ -114,6 +118,11 @@ impl Shared {
     }
 
     fn notification(&self, method: &str, params: Value) {
+        // They wait for whoever listens, and a server may send as many as it likes.
+        let params = match lists::size(&params) {
+            ..=NOTIFICATION_BYTES => params,
+            _ => Value::Null,
+        };
         self.tell(Change::Notification {
             server: self.server.clone(),
             method: text::line(method, 200),
@@ -148,6 +157,11 @@ impl Shared {
     }
 
     async fn elicit(&self, params: Value) -> Value {
+        let Ok(_open) = self.questions.try_acquire() else {
+            self.log
+                .note("too many questions at a time: one was declined");
+            return json!({"action": ElicitationAnswer::Decline.action()});
+        };
         let word = |name: &str| params.get(name).and_then(Value::as_str);
         let kind = match word("url") {
             Some(url) if word("mode") == Some("url") => ElicitationKind::Url {

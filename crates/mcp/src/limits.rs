@@ -31,3 +31,7 @@ pub const INPUT_ROUNDS: usize = 10;
 pub const FAREWELL: Duration = Duration::from_secs(2);
 /// The biggest answer of an authorisation server.
 pub const AUTH_BYTES: usize = 1024 * 1024;
+/// The biggest parameters of a notification that are passed on; bigger ones are left out.
+pub const NOTIFICATION_BYTES: usize = 64 * 1024;
+/// How many questions of one server may be open at a time; further ones are declined.
+pub const OPEN_QUESTIONS: usize = 8;

@@ -205,7 +205,7 @@ fn tidy_words(value: &mut Value, depth: usize) -> bool {
 }
 
 /// About how much memory a value takes.
-fn size(value: &Value) -> usize {
+pub(crate) fn size(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len() + 24,
         Value::Array(items) => items.iter().map(size).sum::<usize>() + 24,

@@ -4,10 +4,13 @@
 mod common;
 
 use common::{Home, LONG, call, local, one, reason, servers, state, until, wait_for};
-use lathe_mcp::limits::{DESCRIPTION_CHARS, INSTRUCTIONS_CHARS, LIST_ITEMS, LIST_PAGES, LOG_BYTES};
+use futures::future::BoxFuture;
+use lathe_mcp::limits::{
+    DESCRIPTION_CHARS, INSTRUCTIONS_CHARS, LIST_ITEMS, LIST_PAGES, LOG_BYTES, OPEN_QUESTIONS,
+};
 use lathe_mcp::{
-    CallOptions, Change, InProcess, Manager, McpError, MessageChannel, ServerConfig, State,
-    TransportConfig,
+    CallOptions, Change, Elicitation, ElicitationAnswer, Handlers, InProcess, Manager, McpError,
+    MessageChannel, Offers, Root, ServerConfig, State, TransportConfig,
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -402,6 +405,62 @@ async fn servers_may_ask_for_folders_for_a_form_and_for_a_model() {
     assert_eq!(form["content"], json!({"name": "Ada", "age": 7}));
     let sampled = answer(call(&manager, "sample", json!({})).await.unwrap());
     assert_eq!(sampled["content"]["text"], "5 tokens");
+    manager.shutdown().await;
+}
+
+/// Answers questions when it is told to.
+struct Slow(tokio::sync::Semaphore);
+
+impl Handlers for Slow {
+    fn offers(&self) -> Offers {
+        common::Person.offers()
+    }
+
+    fn roots(&self) -> Vec<Root> {
+        Vec::new()
+    }
+
+    fn elicit<'a>(&'a self, _: &'a str, _: Elicitation) -> BoxFuture<'a, ElicitationAnswer> {
+        Box::pin(async {
+            self.0.acquire().await.unwrap().forget();
+            ElicitationAnswer::Cancel
+        })
+    }
+
+    fn sample<'a>(&'a self, _: &'a str, _: Value) -> BoxFuture<'a, Result<Value, String>> {
+        Box::pin(async { Err("no".to_owned()) })
+    }
+}
+
+#[tokio::test]
+async fn a_server_cannot_bury_the_person_in_questions_or_us_in_notifications() {
+    let home = Home::default();
+    let slow = Arc::new(Slow(tokio::sync::Semaphore::new(0)));
+    let manager = Manager::new(home.options(), slow.clone());
+    manager.set_servers(servers([("s", local(&[]))]));
+    assert!(manager.settled(LONG).await);
+    let declined = || home.log("s").matches("one was declined").count();
+    let answered = tokio::join!(call(&manager, "elicit-many", json!({})), async {
+        until(|| declined() == 40 - OPEN_QUESTIONS).await;
+        slow.0.add_permits(OPEN_QUESTIONS);
+    });
+    let answers = answered.0.unwrap();
+    assert_eq!(answers.matches("cancel").count(), OPEN_QUESTIONS);
+
+    // They are handled side by side: each is listened for by itself.
+    let listening = [
+        ("notifications/small", json!({"x": 1}), manager.changes()),
+        ("notifications/big", Value::Null, manager.changes()),
+    ];
+    call(&manager, "custom", json!({})).await.unwrap();
+    for (wanted, held, mut changes) in listening {
+        let told = wait_for(
+            &mut changes,
+            |change| matches!(change, Change::Notification { method, .. } if method == wanted),
+        )
+        .await;
+        assert!(matches!(told, Change::Notification { params, .. } if params == held));
+    }
     manager.shutdown().await;
 }
 

@@ -137,6 +137,17 @@ async fn a_forgotten_session_is_opened_anew_and_the_call_repeated_once() {
 }
 
 #[tokio::test]
+async fn an_answer_without_end_is_given_up() {
+    let home = Home::default();
+    let server = Fixture::with("").await;
+    let manager = connect(&home, server.config(), false).await;
+    let error = call(&manager, "huge", json!({})).await.unwrap_err();
+    assert!(error.to_string().contains("more than"), "{error}");
+    echo(&manager, "and on").await.unwrap();
+    manager.shutdown().await;
+}
+
+#[tokio::test]
 async fn twenty_remote_servers_start_at_a_time() {
     let home = Home::default();
     // It answers nobody before twenty wait for it.
