@@ -197,6 +197,10 @@ pub struct Settings {
     /// Whether long output is shown whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verbose: Option<bool>,
+    /// The dollars after which, and after each more of which, the terminal asks whether to go on
+    /// (default 5; 0 never asks).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_threshold_usd: Option<f64>,
     /// Whether hints are shown while waiting (default true).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spinner_tips_enabled: Option<bool>,
