@@ -4,6 +4,9 @@ use crate::session::SessionHandle;
 use lathe_permissions::UpdateError;
 use lathe_protocol::event::Event;
 use lathe_protocol::permission::{Behavior, PermissionMode, PermissionUpdate, RuleSource};
+use lathe_protocol::record::Record;
+use lathe_session::RewindMode;
+use lathe_session::checkpoint::FileChange;
 use lathe_shell::run::{BackgroundCommand, ShellSession};
 use std::sync::Arc;
 
@@ -57,6 +60,37 @@ impl SessionHandle {
     #[must_use]
     pub fn background_tasks(&self) -> Vec<BackgroundCommand> {
         self.shared.tools.shell.background().list()
+    }
+
+    /// What this session changed in files, as what undoing all of it would change. It doesn't hold on to
+    /// the session meanwhile.
+    ///
+    /// # Errors
+    /// In words, when the session keeps no history of files or it can't be read.
+    pub fn changed_files_later(
+        &self,
+    ) -> impl Future<Output = Result<Vec<FileChange>, String>> + Send + 'static {
+        let shared = self.shared.clone();
+        let transcript = self.transcript().to_owned();
+        async move {
+            let Some(undo) = &shared.undo else {
+                return Err("this session keeps no history of files".to_owned());
+            };
+            let first = tokio::task::spawn_blocking(move || {
+                let loaded = lathe_session::load(&transcript).ok()?;
+                loaded.prompts().iter().find_map(|record| match &**record {
+                    Record::Message(message) => Some(message.uuid),
+                    _ => None,
+                })
+            });
+            let Some(first) = first.await.map_err(|error| error.to_string())? else {
+                return Ok(Vec::new());
+            };
+            let report = undo.history.rewind_files(first, RewindMode::Preview).await;
+            report
+                .map(|report| report.files)
+                .map_err(|error| error.to_string())
+        }
     }
 
     /// Stops a background task, without holding on to the session meanwhile.

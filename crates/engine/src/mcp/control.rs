@@ -7,8 +7,10 @@ use super::{Running, fit_hosted};
 use crate::core::Shared;
 use crate::session::SessionHandle;
 use indexmap::IndexMap;
+use lathe_mcp::auth::Browser;
 use lathe_mcp::config::{self, Choices, Place, Scope, entry};
-use lathe_mcp::{CallOptions, ServerStatus, State};
+use lathe_mcp::handlers::Nobody;
+use lathe_mcp::{CallOptions, Manager, Options, ServerConfig, ServerStatus, State};
 use lathe_tools::mcp_tool::{McpCaller as _, tool_name};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -203,6 +205,84 @@ impl McpControl {
         running.offer_tools(&self.shared, Which::All);
         running.show(&self.shared);
         outcome.map_err(|error| error.to_string())
+    }
+
+    /// Signs in at a server, with someone who can open its page, and connects it. What was signed in
+    /// before is forgotten.
+    ///
+    /// # Errors
+    /// When there is nothing to sign in at, or it didn't work out.
+    pub async fn log_in(&self, name: &str, browser: Arc<dyn Browser>) -> Result<(), String> {
+        let running = self.running()?;
+        self.must_be_known(running, name)?;
+        let config = running
+            .manager
+            .config(name)
+            .ok_or_else(|| format!("Server not found: {name}"))?;
+        // A manager of its own: in the session's nobody is at a browser, so that no server can open
+        // pages by itself.
+        let mut options = Options::new(running.environment.clone(), env!("CARGO_PKG_VERSION"));
+        options.home.clone_from(&running.places.config_home);
+        options.browser = Some(browser);
+        let manager = Manager::new(options, Arc::new(Nobody));
+        let config = ServerConfig {
+            // Connected by the sign-in itself, not before it.
+            disabled: true,
+            ..config
+        };
+        manager.set_servers(IndexMap::from([(name.to_owned(), config)]));
+        let outcome = manager.log_in(name).await;
+        manager.shutdown().await;
+        outcome.map_err(|error| error.to_string())?;
+        self.reconnect(name).await
+    }
+
+    /// Gives a server's tokens back and forgets them. Says whether there were any.
+    ///
+    /// # Errors
+    /// When there is no such server, or what is kept can't be read.
+    pub async fn log_out(&self, name: &str) -> Result<bool, String> {
+        let running = self.running()?;
+        self.must_be_known(running, name)?;
+        let any = running
+            .manager
+            .log_out(name)
+            .await
+            .map_err(|error| error.to_string())?;
+        running.offer_tools(&self.shared, Which::All);
+        running.show(&self.shared);
+        Ok(any)
+    }
+
+    /// Adds a server for this session, or puts it in the place of one of that name that was added
+    /// before, and waits until it is connected or not.
+    ///
+    /// # Errors
+    /// When the entry is wrong, policy forbids it, or it can't be connected.
+    pub async fn add_server(&self, name: &str, written: &Value) -> Result<(), String> {
+        let running = self.running()?;
+        {
+            let mut known = running.state.lock();
+            let lookup = |name: &str| running.environment.variables.get(name).cloned();
+            let config = entry::parse(name, written, &Place::flag("session"), &lookup)
+                .map_err(|error| error.to_string())?;
+            if let Some(why) = config::refusal(name, &config, &known.settings.settings) {
+                return Err(why);
+            }
+            known
+                .dynamic
+                .insert(name.to_owned(), (written.clone(), config));
+        }
+        running.connect();
+        self.settled().await;
+        running.offer_tools(&self.shared, Which::All);
+        running.show(&self.shared);
+        match running.manager.server(name).map(|status| status.state) {
+            Some(State::Connected) => Ok(()),
+            Some(State::Failed { reason }) => Err(reason),
+            Some(state) => Err(state.word().to_owned()),
+            None => Err(format!("Server not found: {name}")),
+        }
     }
 
     /// Switches a server off or on for this session. On means connected, when this returns.
