@@ -9,7 +9,7 @@
 )]
 
 use lathe_scripted::{BlockingServer, Reply, Scenario};
-use lathe_testkit::{TestHome, processes, workspace_root};
+use lathe_testkit::{StreamJson, TestHome, processes, workspace_root};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -255,4 +255,73 @@ fn wrong_settings_are_said_with_their_place() {
     );
     assert!(!offered(&model, 0));
     model.finish();
+}
+
+#[test]
+fn an_agent_hears_of_its_own_edits_and_its_parent_does_not() {
+    let model = model([
+        Reply::tool_use(
+            "Agent",
+            json!({"description": "words", "prompt": "write words", "run_in_background": false}),
+        ),
+        Reply::tool_use("Write", json!({"file_path": "a.words", "content": "BAD\n"})),
+        Reply::text("the agent is done"),
+        Reply::text("done"),
+    ]);
+    let home = TestHome::with_server(&model);
+    home.write(
+        home.config().join("settings.json"),
+        settings(&json!({"scripted": scripted("normal")})),
+    );
+    let output = run(&home, &["--permission-mode", "acceptEdits"]);
+    assert_eq!(output.code(), Some(0), "{}", output.stdout);
+    assert!(offered(&model, 1), "agents have the tool too");
+    let told = sent(&model, 2);
+    assert!(
+        told.contains("a.words\\n  1:1 error: BAD is not a word"),
+        "{told}"
+    );
+    assert!(
+        !sent(&model, 3).contains("BAD is not a word"),
+        "{}",
+        sent(&model, 3)
+    );
+    model.finish();
+    processes::assert_none_left(&home);
+}
+
+#[test]
+fn servers_come_and_go_with_settings_while_a_session_runs() {
+    let model = model([
+        Reply::text("one"),
+        Reply::tool_use(
+            "LSP",
+            json!({"operation": "hover", "filePath": "a.words", "line": 1, "character": 1}),
+        ),
+        Reply::text("two"),
+        Reply::text("three"),
+    ]);
+    let home = TestHome::with_server(&model);
+    home.write(home.project().join("a.words"), "some words\n");
+    let mut session = StreamJson::start(&home, [] as [&str; 0]);
+    let mut turn = |settings: Option<Value>| {
+        if let Some(settings) = settings {
+            let request = json!({"subtype": "apply_flag_settings", "settings": settings});
+            let answer = session.control(&request);
+            assert_eq!(answer["response"]["subtype"], "success", "{answer}");
+        }
+        session.prompt("go");
+        session.wait_for_result();
+    };
+    turn(None);
+    turn(Some(
+        json!({"lspServers": {"scripted": scripted("normal")}}),
+    ));
+    turn(Some(json!({"lspServers": null})));
+    assert_eq!(session.close().code(), Some(0));
+    let offers: Vec<bool> = (0..4).map(|request| offered(&model, request)).collect();
+    assert_eq!(offers, [false, true, true, false]);
+    assert!(sent(&model, 2).contains("rest: some words"));
+    model.finish();
+    processes::assert_none_left(&home);
 }
