@@ -1,8 +1,11 @@
-// Writes crates/model/tests/data/tokens.json: texts with the counts of two public tokenizers, so that
-// the test of our own estimate needs neither. Run it in a folder where both packages are installed:
+// Writes crates/model/tests/data/tokens.json: texts with the counts of two public tokenizers, for the test of
+// our own estimate. Run it in a folder where both packages are installed (scripts/setup-tests does that):
 //
-//   npm install gpt-tokenizer @anthropic-ai/tokenizer
-//   node scripts/tokenizer-fixture.mjs <repository> > crates/model/tests/data/tokens.json
+//   cd target/test-packages/tokenizers
+//   node ../../../scripts/tokenizer-fixture.mjs ../../.. > ../../../crates/model/tests/data/tokens.json
+//
+// With --count it reads such a file from standard input and writes it with the counts made anew; the test uses
+// that to hold the file against the tokenizers themselves.
 //
 // The texts are parts of this repository and sentences written for the purpose.
 import { createRequire } from "node:module";
@@ -12,6 +15,13 @@ import { join } from "node:path";
 const require = createRequire(join(process.cwd(), "x.js"));
 const { countTokens: byAnthropic } = require("@anthropic-ai/tokenizer");
 const { countTokens: byGpt } = require("gpt-tokenizer/cjs/encoding/o200k_base");
+
+const counted = (kind, text) => ({ kind, anthropic: byAnthropic(text), o200k: byGpt(text), text });
+const write = (rows) => process.stdout.write(JSON.stringify(rows, null, 1) + "\n");
+if (process.argv[2] === "--count") {
+  write(JSON.parse(readFileSync(0, "utf8")).map(({ kind, text }) => counted(kind, text)));
+  process.exit(0);
+}
 
 const repository = process.argv[2] ?? ".";
 const part = (file, from, length) =>
@@ -64,7 +74,7 @@ const samples = {
 const rows = [];
 for (const [kind, texts] of Object.entries(samples)) {
   for (const text of texts) {
-    rows.push({ kind, anthropic: byAnthropic(text), o200k: byGpt(text), text });
+    rows.push(counted(kind, text));
   }
 }
-process.stdout.write(JSON.stringify(rows, null, 1) + "\n");
+write(rows);

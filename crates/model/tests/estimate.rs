@@ -1,12 +1,20 @@
 //! The token estimate against two public tokenizers. Their counts are in a file
-//! (`scripts/tokenizer-fixture.mjs` writes it), so nothing is fetched here.
-#![allow(clippy::unwrap_used, reason = "tests assert by panicking")]
+//! (`scripts/tokenizer-fixture.mjs` writes it), and the file is held against the tokenizers themselves, as
+//! `scripts/setup-tests` got them from their registry.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "tests assert by panicking"
+)]
 
 use lathe_model::estimate;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-#[derive(Deserialize)]
+#[derive(Debug, PartialEq, Deserialize)]
 struct Sample {
     kind: String,
     anthropic: u64,
@@ -48,4 +56,36 @@ fn estimates_lie_within_a_fifth_of_what_the_tokenizers_count() {
             "{kind}: {guess} for {few} to {many}"
         );
     }
+}
+
+#[test]
+fn the_tokenizers_count_what_the_file_says() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let packages = std::env::var_os("LATHE_TEST_PACKAGES")
+        .map_or_else(|| root.join("target/test-packages"), PathBuf::from);
+    let folder = packages.join("tokenizers");
+    assert!(
+        folder.join("installed").is_file(),
+        "the tokenizers are not in {}: run scripts/setup-tests",
+        folder.display()
+    );
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/tokens.json");
+    let output = Command::new("node")
+        .arg(
+            root.join("scripts/tokenizer-fixture.mjs")
+                .canonicalize()
+                .unwrap(),
+        )
+        .arg("--count")
+        .current_dir(&folder)
+        .stdin(File::open(data).unwrap())
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let counted: Vec<Sample> = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(counted, samples());
 }
