@@ -239,3 +239,43 @@ fn a_policy_refuses_and_says_so() {
         "{one}"
     );
 }
+
+#[test]
+fn servers_can_come_through_a_pipe() {
+    let model = model([
+        Reply::tool_use("mcp__local__echo", json!({"text": "piped"})),
+        Reply::text("done"),
+    ]);
+    let home = TestHome::with_server(&model);
+    let servers = config(&json!({"local": fixture(&[])}));
+    let pipe = home.root().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let say = || {
+        let (pipe, servers) = (pipe.clone(), servers.clone());
+        // Opening it waits for whoever reads.
+        std::thread::spawn(move || std::fs::write(pipe, servers).unwrap())
+    };
+    let name = pipe.display().to_string();
+    let said = say();
+    let tools = home.run(["mcp", "tools", "local", "--mcp-config", &name], "");
+    said.join().unwrap();
+    assert!(tools.stdout.contains("echo"), "{tools:#?}");
+    let said = say();
+    let arguments = [
+        "-p",
+        "go",
+        "--mcp-config",
+        &name,
+        "--allowedTools",
+        "mcp__local",
+    ];
+    let output = home.run(arguments, "");
+    said.join().unwrap();
+    assert_eq!(
+        (output.stdout.as_str(), output.stderr.as_str()),
+        ("done\n", "")
+    );
+    assert!(sent(&model, 1).contains("piped"), "{}", sent(&model, 1));
+    model.finish();
+}

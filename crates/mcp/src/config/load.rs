@@ -7,10 +7,12 @@ use crate::server::{ServerConfig, TransportConfig};
 use indexmap::IndexMap;
 use lathe_settings::document::Document;
 use lathe_settings::{Environment, LoadOptions, Places, Resolved, Source, Trust};
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 /// The largest configuration file that is read.
@@ -713,8 +715,24 @@ fn read_text(file: &Path) -> std::io::Result<String> {
             metadata.len()
         )));
     }
-    std::fs::read_to_string(file)
+    if metadata.is_file() {
+        return std::fs::read_to_string(file);
+    }
+    // A pipe says what it says only once, and the configuration is read again whenever it may have changed.
+    let mut said = PIPES.lock();
+    if let Some(text) = said.get(file) {
+        return Ok(text.clone());
+    }
+    let mut text = String::new();
+    std::fs::File::open(file)?
+        .take(MOST_BYTES)
+        .read_to_string(&mut text)?;
+    said.insert(file.to_path_buf(), text.clone());
+    Ok(text)
 }
+
+/// What pipes that this process was given have said.
+static PIPES: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
 
 /// The `mcpServers` of a text; `None` when it has none.
 pub(super) fn servers_of(

@@ -247,9 +247,12 @@ impl Entry {
             Err(_) => Err(CallError::Failed(match self.shared.log.last_words() {
                 Some(words) => format!(
                     "it wasn't ready within {} s (MCP_TIMEOUT); it said: {words}",
-                    limit.as_secs()
+                    limit.as_secs_f64()
                 ),
-                None => format!("it wasn't ready within {} s (MCP_TIMEOUT)", limit.as_secs()),
+                None => format!(
+                    "it wasn't ready within {} s (MCP_TIMEOUT)",
+                    limit.as_secs_f64()
+                ),
             })),
         }
     }
