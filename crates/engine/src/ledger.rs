@@ -172,7 +172,10 @@ impl Totals {
     /// Dollars of everything.
     #[must_use]
     pub fn cost_usd(&self) -> f64 {
-        self.models.values().map(|usage| usage.cost_usd).sum()
+        // An empty sum of floats is -0, which reads oddly in a result.
+        self.models
+            .values()
+            .fold(0.0, |sum, usage| sum + usage.cost_usd)
     }
 
     /// The share of the input that was read from the cache, from 0 to 1; `None` without input.

@@ -251,7 +251,9 @@ pub fn local_result(
         duration: std::time::Duration::ZERO,
         duration_api: std::time::Duration::ZERO,
         usage: lathe_protocol::usage::Usage::default(),
-        total_cost_usd: model_usage.values().map(|usage| usage.cost_usd).sum(),
+        total_cost_usd: model_usage
+            .values()
+            .fold(0.0, |sum, usage| sum + usage.cost_usd),
         model_usage,
         permission_denials: Vec::new(),
         api_error_status: None,

@@ -151,8 +151,8 @@ impl Desk {
             }
             "seed_read_state" => {
                 let modified = fields.get("mtime").and_then(Value::as_f64);
-                let since = Duration::try_from_secs_f64(modified.unwrap_or_default() / 1000.0)
-                    .map_err(|error| format!("seed_read_state: `mtime`: {error}"))?;
+                let since = since_epoch(modified.unwrap_or_default())
+                    .ok_or("seed_read_state: `mtime` is no number of milliseconds since 1970")?;
                 let modified = SystemTime::UNIX_EPOCH + since;
                 let known = session.seed_read_state(request.needed("path")?, modified);
                 Ok(json!({"seeded": known}))
@@ -200,12 +200,7 @@ impl Desk {
                 Ok(json!({"suggestions": found}))
             }
             "get_session_cost" => {
-                let cost: f64 = session
-                    .totals()
-                    .models
-                    .values()
-                    .map(|usage| usage.cost_usd)
-                    .sum();
+                let cost = session.totals().cost_usd();
                 Ok(json!({"text": format!("Total cost: ${cost:.4}")}))
             }
             _ => Err(format!("Unknown control request: {subtype}")),
@@ -308,7 +303,7 @@ impl Desk {
 
     fn usage(&self) -> Value {
         let totals = self.session.totals();
-        let cost: f64 = totals.models.values().map(|usage| usage.cost_usd).sum();
+        let cost = totals.cost_usd();
         json!({
             "session": {
                 "total_cost_usd": cost, "total_api_duration_ms": totals.api_duration_ms,
@@ -369,6 +364,23 @@ async fn rewind(session: &SessionHandle, to: RecordId, dry_run: bool) -> Result<
     }))
 }
 
+/// A time in milliseconds, as hosts give it. By way of whole microseconds: seconds as a fraction would lose a
+/// millisecond now and then, and a file would seem to have changed.
+fn since_epoch(milliseconds: f64) -> Option<Duration> {
+    /// Beyond this (the year 33658) a number of milliseconds is none.
+    const LAST: f64 = 1e15;
+    if !(0.0..=LAST).contains(&milliseconds) {
+        return None;
+    }
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 0 and 1e18"
+    )]
+    let microseconds = (milliseconds * 1000.0).round() as u64;
+    Some(Duration::from_micros(microseconds))
+}
+
 fn read_file(
     session: &SessionHandle,
     path: &str,
@@ -402,4 +414,21 @@ fn read_file(
         fields.insert("truncated".to_owned(), true.into());
     }
     Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_in_milliseconds_loses_none() {
+        for milliseconds in (1_763_264_523_000_u64..).take(1_000) {
+            #[allow(clippy::cast_precision_loss, reason = "far below 2^52")]
+            let since = since_epoch(milliseconds as f64).unwrap();
+            assert_eq!(since.as_millis(), u128::from(milliseconds));
+        }
+        for wrong in [-1.0, f64::NAN, f64::INFINITY, 1e300] {
+            assert_eq!(since_epoch(wrong), None);
+        }
+    }
 }

@@ -14,10 +14,10 @@ use super::initialize::Initialize;
 use super::input::{self, Line};
 use super::mirror;
 use super::servers::Servers;
-use crate::permission_tool;
 use crate::command;
 use crate::exit::Exit;
 use crate::output::lines_of;
+use crate::permission_tool;
 use crate::print::{Signal, failed_start, local_result};
 use indexmap::IndexMap;
 use lathe_engine::{
@@ -485,8 +485,9 @@ impl<E: Write> Face<E> {
             }
             Event::PermissionResolved { request_id, .. }
             | Event::ElicitationResolved { request_id, .. } => {
-                // Dropping the question withdraws it, if the host has not answered.
+                // Withdrawn now and not when the task is dropped: the host should hear it before the result.
                 if let Some(task) = self.questions.remove(request_id) {
+                    self.host.withdraw(request_id);
                     task.abort();
                 }
             }

@@ -209,6 +209,14 @@ impl Host {
         }
     }
 
+    /// Withdraws a question that nobody wants answered any more. One that was answered is left alone.
+    pub fn withdraw(&self, id: &RequestId) {
+        let unanswered = self.inner.open.lock().waiting.remove(id).is_some();
+        if unanswered {
+            self.send(json!({"type": "control_cancel_request", "request_id": id}));
+        }
+    }
+
     /// The host says nothing more: open questions fail, and so do later ones.
     pub fn close(&self) {
         let mut open = self.inner.open.lock();
@@ -253,18 +261,7 @@ struct Withdrawal<'a> {
 
 impl Drop for Withdrawal<'_> {
     fn drop(&mut self) {
-        let unanswered = self
-            .host
-            .inner
-            .open
-            .lock()
-            .waiting
-            .remove(self.id)
-            .is_some();
-        if unanswered {
-            self.host
-                .send(json!({"type": "control_cancel_request", "request_id": self.id}));
-        }
+        self.host.withdraw(self.id);
     }
 }
 
