@@ -315,6 +315,8 @@ fn commands_that_answer_themselves_do_so_without_the_model() {
         ".claude/commands/mine.md",
         "---\ndescription: My own\n---\nDo it.\n",
     );
+    home.git_init();
+    home.write("a.txt", "new\n");
     for (command, expected) in [
         ("/help", "/compact"),
         ("/help mine", "My own"),
@@ -350,6 +352,7 @@ fn commands_that_answer_themselves_do_so_without_the_model() {
         ("/sandbox", "sandbox"),
         ("/add-dir .", "allowed"),
         ("/cd .", "working folder"),
+        ("/diff", "a.txt"),
     ] {
         let output = run(&home, &[command]);
         assert!(
@@ -364,6 +367,16 @@ fn commands_that_answer_themselves_do_so_without_the_model() {
     for (command, expected) in [
         ("/comit", "Did you mean /commit"),
         ("/theme dark", "needs a terminal"),
+        ("/vim", "needs a terminal"),
+        ("/ide", "needs a terminal"),
+        ("/copy", "needs a terminal"),
+        ("/rewind", "needs a terminal"),
+        ("/statusline", "statusLine"),
+        ("/login", "ANTHROPIC_API_KEY"),
+        ("/logout", "apiKeyHelper"),
+        ("/feedback", "needs a terminal"),
+        ("/exit", "needs a terminal"),
+        ("/branch", "--fork-session"),
         ("/resume", "--resume"),
         ("/rename", "which title"),
         ("/cd /", "outside"),

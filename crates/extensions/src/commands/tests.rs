@@ -1,4 +1,5 @@
 use super::*;
+use crate::Sources;
 
 #[test]
 fn commands_are_told_from_paths_and_words() {
@@ -56,4 +57,68 @@ fn a_mistyped_name_finds_its_neighbours() {
     assert_eq!(registry.nearest("hlep"), ["help"]);
     assert!(registry.nearest("entirely-other").is_empty());
     assert!(registry.unknown("comit").contains("/commit"));
+}
+
+#[test]
+fn every_command_that_people_expect_is_there() {
+    let registry = CommandRegistry::new(&SkillCatalog::load(&Sources::default()), &[]);
+    for name in [
+        "help",
+        "clear",
+        "compact",
+        "context",
+        "cost",
+        "usage",
+        "config",
+        "model",
+        "fallback",
+        "effort",
+        "permissions",
+        "hooks",
+        "mcp",
+        "agents",
+        "skills",
+        "plugin",
+        "memory",
+        "init",
+        "resume",
+        "rename",
+        "tag",
+        "fork",
+        "branch",
+        "rewind",
+        "diff",
+        "review",
+        "security-review",
+        "commit",
+        "pr-comments",
+        "export",
+        "copy",
+        "status",
+        "statusline",
+        "doctor",
+        "theme",
+        "vim",
+        "keybindings",
+        "output-style",
+        "add-dir",
+        "cd",
+        "tasks",
+        "todos",
+        "plan",
+        "sandbox",
+        "ide",
+        "login",
+        "logout",
+        "release-notes",
+        "feedback",
+        "stats",
+        "version",
+        "exit",
+    ] {
+        let command = registry
+            .find(name)
+            .unwrap_or_else(|| panic!("there is no /{name}"));
+        assert!(!command.description.is_empty(), "{name}");
+    }
 }
