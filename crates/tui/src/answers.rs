@@ -10,7 +10,7 @@ use lathe_protocol::op::Op;
 use lathe_protocol::permission::{Behavior, PermissionUpdate, RuleSource};
 use lathe_protocol::record::Record;
 use lathe_session::cli::RewindWhat;
-use lathe_session::{RewindMode, SessionInfo, SessionStore};
+use lathe_session::{RewindMode, SessionStore};
 use lathe_settings::Source;
 use lathe_settings::write::Edit;
 use serde_json::Value;
@@ -20,7 +20,7 @@ impl App {
         let Some(dialog) = self.dialog.take() else {
             return;
         };
-        match (dialog, outcome) {
+        match (&dialog, outcome) {
             (dialog, Outcome::Answered(answer)) => {
                 // First the comment: it is to reach the model with the result of the call, however soon
                 // that is there.
@@ -43,29 +43,66 @@ impl App {
                     reply,
                 });
             }
-            (Dialog::Picker(picker), Outcome::Chosen(value)) => self.chosen(picker.purpose, &value),
-            (Dialog::Form(form), Outcome::Chosen(value)) if !value.is_empty() => {
-                self.filled(form.purpose, &value);
-            }
-            (Dialog::Picker(picker), Outcome::Other { value, key }) => {
-                self.other(picker.purpose, &value, key);
-            }
-            (Dialog::Picker(picker), Outcome::Cancelled) => match picker.purpose {
-                Purpose::Trust => self.trust_answered("leave"),
-                Purpose::Theme => {
-                    let name = self.theme_name.clone();
-                    self.set_theme(&name);
+            (_, Outcome::Cancelled) => self.stepped_back(&dialog),
+            (_, Outcome::Chosen(value)) => {
+                if let Some(purpose) = dialog.purpose().cloned() {
+                    match &dialog {
+                        Dialog::Form(_) if value.is_empty() => self.stepped_back(&dialog),
+                        Dialog::Form(_) => self.filled(purpose, &value),
+                        _ => self.chosen(purpose, &value),
+                    }
+                    self.went_on_from(dialog);
                 }
-                Purpose::Memory { text } => {
-                    self.editor.set_text(&format!("# {text}"));
-                    self.edited();
+            }
+            (_, Outcome::Other { value, key }) => {
+                if let Some(purpose) = dialog.purpose().cloned() {
+                    self.other(purpose, &value, key);
+                    self.went_on_from(dialog);
                 }
-                Purpose::Resume if self.session.is_none() && !self.opening => self.open_session(),
-                _ => {}
-            },
+            }
             _ => {}
         }
         self.next_question();
+    }
+
+    /// A dialog was left without an answer: the one from which it was opened comes back.
+    fn stepped_back(&mut self, dialog: &Dialog) {
+        self.dialog = self.parents.pop();
+        match dialog.purpose() {
+            Some(Purpose::Trust) => self.trust_answered("leave"),
+            Some(Purpose::Theme) => {
+                let name = self.theme_name.clone();
+                self.set_theme(&name);
+            }
+            Some(Purpose::Memory { text }) => {
+                self.editor.set_text(&format!("# {text}"));
+                self.edited();
+            }
+            Some(Purpose::Resume) if self.session.is_none() && !self.opening => {
+                self.open_session();
+            }
+            Some(Purpose::PluginConfirm) => self.prepared = None,
+            _ => {}
+        }
+    }
+
+    /// Something was done in a dialog. If that opened another one, Esc there comes back to this one,
+    /// unless it is this one again or one that was left behind on the way.
+    fn went_on_from(&mut self, dialog: Dialog) {
+        let Some(next) = self.dialog.as_ref().and_then(Dialog::purpose).cloned() else {
+            self.parents.clear();
+            return;
+        };
+        let same = |known: &Dialog| known.purpose() == Some(&next) && next != Purpose::Reading;
+        if let Some(at) = self.parents.iter().position(same) {
+            self.parents.truncate(at);
+        } else if !same(&dialog)
+            && dialog.purpose() != Some(&Purpose::Fetching)
+            && !matches!(dialog, Dialog::Form(_))
+        {
+            // What was filled in is done with.
+            self.parents.push(dialog);
+        }
     }
 
     fn chosen(&mut self, purpose: Purpose, value: &str) {
@@ -105,6 +142,17 @@ impl App {
             Purpose::McpServer { name } => self.mcp_do(value, &name),
             Purpose::Config => self.edit_setting(value),
             Purpose::ConfigValue { key } => self.set_setting(&key, value),
+            Purpose::Hooks => self.show_hook(value),
+            Purpose::Plugins => self.plugin_chosen(value),
+            Purpose::Plugin { id } => self.plugin_do(value, &id),
+            Purpose::PluginInstall => self.fetch_plugin(value),
+            Purpose::PluginConfirm => self.install_plugin(value),
+            Purpose::Marketplaces => self.marketplace_chosen(value),
+            Purpose::Marketplace { name } => self.marketplace_do(value, &name),
+            Purpose::Editors => self.connect_editor(value),
+            Purpose::Login => self.login_chosen(value),
+            Purpose::Logout => self.logout_chosen(value),
+            Purpose::Cost => self.cost_answered(value),
             Purpose::PermissionRule if value.is_empty() => {
                 self.dialog = Some(Dialog::Form(Form::new(
                     Purpose::AddRule,
@@ -122,6 +170,9 @@ impl App {
             Purpose::Rename => self.rename(value),
             Purpose::AddRule => self.add_rule(value),
             Purpose::ConfigValue { key } => self.set_setting(&key, value),
+            Purpose::RenameSession { id } => self.rename_session(&id, value),
+            Purpose::AddMarketplace => self.add_marketplace(value),
+            Purpose::KeyHelper => self.set_key_helper(value),
             _ => {}
         }
     }
@@ -152,71 +203,16 @@ impl App {
                     };
                     self.apply_update(&update, format!("rule removed: {rule}"));
                 }
+                self.permissions("");
             }
-            (Purpose::Resume, 'a') => self.list_sessions(true),
-            (Purpose::Resume, 'p') => self.list_sessions(false),
-            (Purpose::Tasks, 'x') => {
-                let id = value.to_owned();
-                if let Some(session) = &self.session {
-                    let stop = session.stop_task_later(&id);
-                    self.jobs.task(async move {
-                        Some(Found::Said(stop.await.map(|()| format!("stopped {id}"))))
-                    });
-                }
-            }
+            (Purpose::Resume, key) => self.sessions_key(value, key),
+            (Purpose::Agents, 'o') => self.show_agent(value),
+            (Purpose::Skills, 'o') => self.show_skill(value),
+            (Purpose::Tasks, 'x') => self.stop_task(value),
+            (Purpose::TaskOutput { id }, 'x') => self.stop_task(&id),
+            (Purpose::TaskOutput { id }, 'r') => self.task_answer(&id),
             _ => {}
         }
-    }
-
-    pub(crate) fn show_sessions(&mut self, sessions: &[SessionInfo], everywhere: bool) {
-        if sessions.is_empty() && (everywhere || self.session.is_none()) {
-            self.remark("there are no sessions yet");
-            if self.session.is_none() && !self.opening {
-                self.open_session();
-            }
-            return;
-        }
-        let present = self
-            .session
-            .as_ref()
-            .map(lathe_engine::SessionHandle::session_id);
-        let items: Vec<Item> = sessions
-            .iter()
-            .filter(|info| Some(info.id) != present)
-            .map(|info| {
-                let title = info
-                    .title
-                    .clone()
-                    .or_else(|| info.first_prompt.clone())
-                    .unwrap_or_else(|| "(nothing was said)".to_owned());
-                let mut facts = vec![ago(info.modified)];
-                facts.extend(info.branch.clone().filter(|branch| !branch.is_empty()));
-                if everywhere && let Some(cwd) = &info.cwd {
-                    facts.push(cwd.display().to_string());
-                }
-                facts.extend(info.tag.clone().map(|tag| format!("#{tag}")));
-                let mut item = Item::new(
-                    info.id.to_string(),
-                    title.lines().next().unwrap_or_default(),
-                    facts.join(" · "),
-                );
-                item.preview = info.preview(4);
-                item
-            })
-            .collect();
-        let picker = Picker::new(
-            Purpose::Resume,
-            if everywhere {
-                "Go on with (all folders)"
-            } else {
-                "Go on with"
-            },
-            items,
-        )
-        .filterable()
-        .with_key('a', "all folders")
-        .with_key('p', "this project");
-        self.dialog = Some(Dialog::Picker(picker));
     }
 
     pub(crate) fn list_prompts(&mut self) {
@@ -265,7 +261,7 @@ impl App {
         ));
     }
 
-    fn ask_rewind(&mut self, to: &str) {
+    pub(crate) fn ask_rewind(&mut self, to: &str) {
         let items = vec![
             Item::new("both", "Conversation and files", ""),
             Item::new(
@@ -325,18 +321,18 @@ impl App {
         self.reopen();
     }
 
-    /// Writes a setting of this person.
-    pub(crate) fn save_setting(&mut self, key: &str, value: Value) {
+    /// Writes a setting of this person. Gives whether that worked; if not, it is said.
+    pub(crate) fn save_setting(&mut self, key: &str, value: Value) -> bool {
         let Ok(key) = key.parse() else {
-            return;
+            return false;
         };
-        if let Err(error) = lathe_settings::write::write(
-            &self.places,
-            Source::User,
-            &[Edit::Set { key, value }],
-            None,
-        ) {
-            self.warn(error.to_string());
+        let edits = [Edit::Set { key, value }];
+        match lathe_settings::write::write(&self.places, Source::User, &edits, None) {
+            Ok(_) => true,
+            Err(error) => {
+                self.warn(error.to_string());
+                false
+            }
         }
     }
 
@@ -477,10 +473,20 @@ const CONFIG: &[(&str, &[&str], &str)] = &[
         &["true", "false"],
         "leave ignored files out of @ completion",
     ),
+    (
+        "verbose",
+        &["true", "false"],
+        "show what tools answered unfolded",
+    ),
+    (
+        "costThresholdUsd",
+        &[],
+        "dollars after which you are asked whether to go on; 0 never asks",
+    ),
 ];
 
 /// How long ago, in words.
-fn ago(time: jiff::Timestamp) -> String {
+pub(crate) fn ago(time: jiff::Timestamp) -> String {
     let seconds = (jiff::Timestamp::now().as_second() - time.as_second()).max(0);
     match seconds {
         0..=59 => "just now".to_owned(),

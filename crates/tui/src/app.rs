@@ -16,6 +16,8 @@ use crate::key::Key;
 use crate::keymap::Keymap;
 use crate::markdown::Look;
 use crate::screen::Screen;
+use crate::sessions::Sessions;
+use crate::spending::Spending;
 use crate::style::{ColorDepth, Encoder};
 use crate::suggestion::Suggestion;
 use crate::terminal::{self, ReaderControl};
@@ -23,6 +25,7 @@ use crate::theme::Theme;
 use crate::transcript::TranscriptView;
 use crate::watching::{Contents, Watching};
 use lathe_engine::{EventStream, SessionHandle, SessionOptions};
+use lathe_extensions::plugins::Prepared;
 use lathe_protocol::event::{SessionState, TurnResult};
 use lathe_protocol::ids::RecordId;
 use lathe_protocol::op::{Op, Prompt};
@@ -66,6 +69,8 @@ pub(crate) struct Queued {
     pub(crate) prompt: Prompt,
     /// Whether the engine has it.
     pub(crate) sent: bool,
+    /// How many of the commands that wait were typed before it.
+    pub(crate) after: usize,
 }
 
 /// What the terminal can do and what its owner wishes.
@@ -76,6 +81,8 @@ pub(crate) struct Wishes {
     pub(crate) tips: bool,
     /// What may be said next, in the empty prompt.
     pub(crate) suggestions: bool,
+    /// The dollars after which, and after each more of which, the person is asked; 0 never asks.
+    pub(crate) cost_threshold: f64,
     pub(crate) notifications: Notify,
     pub(crate) light_background: bool,
     pub(crate) depth: ColorDepth,
@@ -88,6 +95,14 @@ pub(crate) enum Notify {
     Bell,
     Desktop,
     Off,
+}
+
+/// How much of the model's window is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ContextLeft {
+    pub(crate) percent: u64,
+    /// Whether the person should know.
+    pub(crate) is_little: bool,
 }
 
 /// What a retry waits for.
@@ -134,8 +149,10 @@ pub(crate) struct App {
     pub(crate) history_wanted: bool,
     pub(crate) stash: Option<String>,
     pub(crate) queued: Vec<Queued>,
-    /// Commands that need the session, typed before it is open.
+    /// Commands that wait: for the session, or for the end of the turn.
     pub(crate) waiting_commands: Vec<(String, String)>,
+    /// Whether a command that waited is being run: what it says comes before what still waits.
+    pub(crate) from_waiting: bool,
     pub(crate) own_context: HashSet<RecordId>,
     pub(crate) suggestion: Suggestion,
     pub(crate) completion: Option<Completion>,
@@ -147,10 +164,18 @@ pub(crate) struct App {
     /// That command failed, which was said: files are found without it.
     pub(crate) suggestions_broken: bool,
     pub(crate) dialog: Option<Dialog>,
+    /// The dialogs from which the present one was opened; Esc goes back to the last of them.
+    pub(crate) parents: Vec<Dialog>,
     /// What the person was looking at when a question came up.
     pub(crate) dialog_below: Option<Dialog>,
     pub(crate) questions: VecDeque<Waiting>,
     pub(crate) transcript: Option<TranscriptView>,
+    /// The sessions to go on with, as they were last listed.
+    pub(crate) sessions: Sessions,
+    /// A plugin that was fetched and waits for a person's yes.
+    pub(crate) prepared: Option<Box<Prepared>>,
+    /// What was said about money already.
+    pub(crate) spending: Spending,
     pub(crate) theme: Theme,
     pub(crate) theme_name: String,
     pub(crate) wishes: Wishes,
@@ -166,8 +191,8 @@ pub(crate) struct App {
     pub(crate) compacting: bool,
     pub(crate) interrupting: bool,
     pub(crate) last_result: Option<Arc<TurnResult>>,
-    /// How much of the window is left, in percent; `None` while it is nearly all.
-    pub(crate) context_left: Option<u64>,
+    /// How much of the window is left; `None` while it is nearly all.
+    pub(crate) context_left: Option<ContextLeft>,
     /// What runs for the model beside the turn: its name, what it does, what it used.
     pub(crate) agents: Vec<Agent>,
     pub(crate) show_todos: bool,
@@ -229,6 +254,7 @@ impl App {
                 reduced_motion: false,
                 tips: true,
                 suggestions: false,
+                cost_threshold: crate::spending::THRESHOLD,
                 notifications: Notify::Auto,
                 light_background,
                 depth,
@@ -248,6 +274,7 @@ impl App {
             stash: None,
             queued: Vec::new(),
             waiting_commands: Vec::new(),
+            from_waiting: false,
             own_context: HashSet::new(),
             suggestion: Suggestion::default(),
             completion: None,
@@ -257,9 +284,13 @@ impl App {
             suggesting: tokio_util::sync::CancellationToken::new(),
             suggestions_broken: false,
             dialog: None,
+            parents: Vec::new(),
             dialog_below: None,
             questions: VecDeque::new(),
             transcript: None,
+            sessions: Sessions::default(),
+            prepared: None,
+            spending: Spending::default(),
             columns,
             rows,
             state: SessionState::Idle,

@@ -3,6 +3,7 @@
 use crate::app::App;
 use crate::dialog::{Dialog, Item, Picker, Purpose};
 use crate::style::Line;
+use crate::theme::Theme;
 use lathe_protocol::permission::{Behavior, PermissionMode, PermissionUpdate, RuleSource};
 
 impl App {
@@ -16,16 +17,7 @@ impl App {
             self.remark(format!("model: {model}"));
             return;
         }
-        let items = session
-            .models()
-            .into_iter()
-            .map(|(alias, name)| Item::new(alias.clone(), alias, name))
-            .collect();
-        let picker =
-            Picker::new(Purpose::Model, "Which model?", items).explained(vec![Line::styled(
-                format!("now: {}. /model <id> takes any id.", self.model),
-                self.theme.muted,
-            )]);
+        let picker = models_picker(session.models(), &self.model, &self.theme);
         self.dialog = Some(Dialog::Picker(picker));
     }
 
@@ -75,31 +67,7 @@ impl App {
             self.add_rule(arguments);
             return;
         }
-        let rules = session.permission_rules();
-        let mut items: Vec<Item> = vec![Item::new("", "Add a rule …", "")];
-        for (behavior, rule, source) in rules {
-            let behavior = match behavior {
-                Behavior::Allow => "allow",
-                Behavior::Ask => "ask",
-                Behavior::Deny => "deny",
-            };
-            let source = serde_json::to_value(source)
-                .ok()
-                .and_then(|value| value.as_str().map(str::to_owned))
-                .unwrap_or_default();
-            items.push(Item::new(
-                format!("{behavior}\n{source}\n{rule}"),
-                format!("{behavior:<6}{rule}"),
-                source,
-            ));
-        }
-        let picker = Picker::new(Purpose::PermissionRule, "Permission rules", items)
-            .explained(vec![Line::styled(
-                format!("mode: {}", self.mode),
-                self.theme.muted,
-            )])
-            .filterable()
-            .with_key('x', "remove");
+        let picker = rules_picker(session.permission_rules(), self.mode, &self.theme);
         self.dialog = Some(Dialog::Picker(picker));
     }
 
@@ -220,4 +188,44 @@ impl App {
         let picker = Picker::new(Purpose::Theme, "Theme", items).marked(&self.theme_name);
         self.dialog = Some(Dialog::Picker(picker));
     }
+}
+
+/// The rules that count, and the way to one more.
+pub(crate) fn rules_picker(
+    rules: Vec<(Behavior, String, RuleSource)>,
+    mode: PermissionMode,
+    theme: &Theme,
+) -> Picker {
+    let mut items: Vec<Item> = vec![Item::new("", "Add a rule …", "")];
+    for (behavior, rule, source) in rules {
+        let behavior = match behavior {
+            Behavior::Allow => "allow",
+            Behavior::Ask => "ask",
+            Behavior::Deny => "deny",
+        };
+        let source = serde_json::to_value(source)
+            .ok()
+            .and_then(|value| value.as_str().map(str::to_owned))
+            .unwrap_or_default();
+        items.push(Item::new(
+            format!("{behavior}\n{source}\n{rule}"),
+            format!("{behavior:<6}{rule}"),
+            source,
+        ));
+    }
+    Picker::new(Purpose::PermissionRule, "Permission rules", items)
+        .explained(vec![Line::styled(format!("mode: {mode}"), theme.muted)])
+        .filterable()
+        .with_key('x', "remove")
+}
+
+/// The models that have a short name.
+pub(crate) fn models_picker(models: Vec<(String, String)>, now: &str, theme: &Theme) -> Picker {
+    let items = models
+        .into_iter()
+        .map(|(alias, name)| Item::new(alias.clone(), alias, name))
+        .collect();
+    let words = format!("now: {now}. /model <id> takes any id.");
+    Picker::new(Purpose::Model, "Which model?", items)
+        .explained(vec![Line::styled(words, theme.muted)])
 }

@@ -1,216 +1,66 @@
-//! Slash commands: the table of them, and what each does.
+//! Slash commands: which of them the terminal does itself, and how.
+//!
+//! What commands there are, what they are called and whether they wait for the end of a turn is said in
+//! one place for all faces: [`CommandRegistry`]. The terminal only shows some of them with views of its
+//! own; the rest is answered by the engine, or becomes words for the model (`extending`).
 
 use crate::app::{App, Leave};
 use crate::dialog::{Dialog, Form, Purpose};
 use crate::editor::vim::Vim;
-use crate::jobs::Found;
 use lathe_engine::SessionChoice;
+use lathe_extensions::{Command, CommandKind, CommandRegistry, SkillCatalog};
 use lathe_protocol::op::Op;
-use lathe_session::{Scope, SessionStore};
+use std::sync::LazyLock;
 
-/// A slash command.
-pub(crate) struct Command {
-    pub(crate) name: &'static str,
-    pub(crate) aliases: &'static [&'static str],
-    pub(crate) what: &'static str,
-    /// Whether it works while a turn runs.
-    busy: bool,
-}
+/// The commands that the terminal knows before a session is open.
+static FIRST: LazyLock<CommandRegistry> =
+    LazyLock::new(|| CommandRegistry::new(&SkillCatalog::default(), &[]));
 
-const fn command(
-    name: &'static str,
-    aliases: &'static [&'static str],
-    what: &'static str,
-    busy: bool,
-) -> Command {
-    Command {
-        name,
-        aliases,
-        what,
-        busy,
-    }
-}
-
-/// All commands, in the order of the help.
-pub(crate) const COMMANDS: &[Command] = &[
-    command("help", &["?"], "what can be done here", true),
-    command(
-        "clear",
-        &["new", "reset"],
-        "start a new conversation",
-        false,
-    ),
-    command(
-        "compact",
-        &[],
-        "replace the conversation by a summary; words after it say what matters",
-        false,
-    ),
-    command("context", &[], "how full the model's window is", true),
-    command("cost", &["usage"], "what this session has used", true),
-    command("model", &[], "choose the model", true),
-    command("effort", &["think"], "how much the model may think", true),
-    command(
-        "permissions",
-        &["allowed-tools"],
-        "what may run without a question",
-        true,
-    ),
-    command("mode", &[], "choose the permission mode", true),
-    command("plan", &[], "plan mode: look, don't touch", true),
-    command("add-dir", &[], "allow work in one more folder", true),
-    command("resume", &["continue"], "go on with another session", false),
-    command("rename", &[], "give this session a title", true),
-    command(
-        "rewind",
-        &["checkpoint", "undo"],
-        "go back to before a prompt",
-        false,
-    ),
-    command(
-        "fork",
-        &["branch"],
-        "go on in a copy of this session",
-        false,
-    ),
-    command("diff", &[], "what changed in the working folder", true),
-    command("export", &[], "write the conversation to a file", true),
-    command("copy", &[], "copy the last answer", true),
-    command("status", &[], "session, model, folder, settings", true),
-    command("config", &["settings"], "settings that count here", true),
-    command("memory", &[], "the instruction files that are loaded", true),
-    command("hooks", &[], "the hooks that are set up", true),
-    command("tools", &[], "the tools that the model has", true),
-    command(
-        "mcp",
-        &[],
-        "the MCP servers, and what to do with them",
-        true,
-    ),
-    command("agents", &[], "the agents that work can be given to", true),
-    command("skills", &[], "skills and custom commands", true),
-    command("plugin", &["plugins"], "what plugins bring", true),
-    command("output-style", &[], "how the model talks", true),
-    command("tasks", &["bashes"], "what runs in the background", true),
-    command("todos", &[], "show or hide the task list", true),
-    command("theme", &[], "choose the colours", true),
-    command("vim", &[], "switch vim keys on or off", true),
-    command(
-        "keybindings",
-        &["keys"],
-        "all keys, and where to change them",
-        true,
-    ),
-    command("statusline", &[], "how to have your own status line", true),
-    command("release-notes", &["version"], "the version of Lathe", true),
-    command(
-        "feedback",
-        &["bug"],
-        "write a report to a file; nothing is sent",
-        true,
-    ),
-    command("doctor", &[], "check this installation", true),
-    command("exit", &["quit", "q"], "leave", true),
+/// Commands that need no session.
+const WITHOUT_SESSION: &[&str] = &[
+    "help",
+    "resume",
+    "diff",
+    "copy",
+    "status",
+    "todos",
+    "theme",
+    "vim",
+    "keybindings",
+    "statusline",
+    "feedback",
+    "doctor",
+    "exit",
 ];
 
-/// Takes `name arguments` apart; `None` when it is no command (a path, a sentence).
-pub(crate) fn parse(text: &str) -> Option<(&str, &str)> {
-    let end = text.find(char::is_whitespace).unwrap_or(text.len());
-    let (name, rest) = text.split_at(end);
-    let fine = !name.is_empty()
-        && name
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, ':' | '_' | '-' | '?'));
-    fine.then_some((name, rest.trim()))
-}
-
-/// The command of a name or alias.
-pub(crate) fn find(name: &str) -> Option<&'static Command> {
-    COMMANDS
-        .iter()
-        .find(|command| command.name == name || command.aliases.contains(&name))
-}
-
-pub(crate) fn is_known(name: &str) -> bool {
-    find(name).is_some()
-}
-
-/// Whether a command is about the session, so that it waits until there is one.
-fn needs_session(name: &str) -> bool {
-    !matches!(
-        name,
-        "help"
-            | "resume"
-            | "diff"
-            | "copy"
-            | "status"
-            | "todos"
-            | "theme"
-            | "vim"
-            | "keybindings"
-            | "statusline"
-            | "release-notes"
-            | "feedback"
-            | "doctor"
-            | "exit"
-    )
-}
-
-/// The commands that fit a beginning, best first.
-pub(crate) fn matching(word: &str) -> Vec<&'static Command> {
+/// The commands that fit a beginning, best first: by name, by another name, by letters.
+pub(crate) fn matching<'a>(registry: &'a CommandRegistry, word: &str) -> Vec<&'a Command> {
+    let listed: Vec<&Command> = registry.listed().collect();
     if word.is_empty() {
-        return COMMANDS.iter().collect();
+        return listed;
     }
-    let mut begins: Vec<&Command> = COMMANDS
+    let begins_with = |command: &Command| {
+        command.name.starts_with(word)
+            || command.aliases.iter().any(|alias| alias.starts_with(word))
+    };
+    let is_it = |command: &Command| {
+        command.name == word || command.aliases.iter().any(|alias| alias == word)
+    };
+    let mut found: Vec<&Command> = listed
         .iter()
-        .filter(|command| {
-            command.name.starts_with(word)
-                || command.aliases.iter().any(|alias| alias.starts_with(word))
-        })
+        .copied()
+        .filter(|command| begins_with(command))
         .collect();
-    begins.sort_by_key(|command| {
-        (
-            command.name != word && !command.aliases.contains(&word),
-            !command.name.starts_with(word),
-        )
-    });
-    let fuzzy = crate::fuzzy::rank(word, COMMANDS.iter().map(|command| command.name), 5);
-    for index in fuzzy {
-        if let Some(command) = COMMANDS.get(index)
-            && !begins.iter().any(|begun| begun.name == command.name)
+    found.sort_by_key(|command| (!is_it(command), !command.name.starts_with(word)));
+    let names = listed.iter().map(|command| command.name.as_str());
+    for index in crate::fuzzy::rank(word, names, 20) {
+        if let Some(command) = listed.get(index)
+            && !found.iter().any(|known| known.name == command.name)
         {
-            begins.push(command);
+            found.push(command);
         }
     }
-    begins
-}
-
-/// The names that are nearest to a mistyped one.
-fn nearest(name: &str) -> Vec<&'static str> {
-    let mut found: Vec<(usize, &str)> = COMMANDS
-        .iter()
-        .map(|command| (distance(name, command.name), command.name))
-        .filter(|(distance, _)| *distance <= 2)
-        .collect();
-    found.sort_unstable();
-    found.into_iter().take(3).map(|(_, name)| name).collect()
-}
-
-/// How many letters have to be changed, added or taken away.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (index, a) in from.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = index + 1;
-        for (column, b) in to.iter().enumerate() {
-            let above = row[column + 1];
-            let changed = diagonal + usize::from(a != *b);
-            diagonal = above;
-            row[column + 1] = changed.min(above + 1).min(row[column] + 1);
-        }
-    }
-    row.last().copied().unwrap_or(0)
+    found
 }
 
 /// What puts a text into the clipboard of the terminal (OSC 52), wherever it runs.
@@ -220,54 +70,98 @@ pub(crate) fn clipboard_sequence(text: &str) -> String {
 }
 
 impl App {
-    /// Runs a command.
+    /// All commands: of the session, or those that there always are until it is open.
+    pub(crate) fn registry(&self) -> CommandRegistry {
+        self.session
+            .as_ref()
+            .map_or_else(|| FIRST.clone(), lathe_engine::SessionHandle::commands)
+    }
+
+    /// Whether there is a command of this name.
+    pub(crate) fn knows_command(&self, name: &str) -> bool {
+        FIRST.find(name).is_some()
+            || self
+                .session
+                .as_ref()
+                .is_some_and(|session| session.commands().find(name).is_some())
+    }
+
+    /// Runs a command, or keeps it until it can be run.
     pub(crate) fn command(&mut self, name: &str, arguments: &str) {
         #[cfg(debug_assertions)]
         if name == "panic" {
             return self.panic(arguments);
         }
-        let Some(command) = find(name) else {
+        let registry = self.registry();
+        let Some(command) = registry.find(name).cloned() else {
             if self.session.is_none() {
                 // Whether there is such a command is known when the session is open.
-                self.waiting_commands
-                    .push((name.to_owned(), arguments.to_owned()));
-                return;
-            }
-            if self.session_command(name, arguments) {
-                return;
-            }
-            let mut near: Vec<String> = nearest(name)
-                .into_iter()
-                .map(|name| format!("/{name}"))
-                .collect();
-            for command in self.session_commands() {
-                if distance(name, &command.name) <= 2 && near.len() < 4 {
-                    near.push(format!("/{}", command.name));
-                }
-            }
-            let hint = if near.is_empty() {
-                "/help lists them".to_owned()
+                self.wait_with(name, arguments);
+            } else if name.starts_with("mcp__") {
+                // A server that is still being connected may bring it; the turn waits for that.
+                self.prompt_command(name, arguments);
             } else {
-                format!("did you mean {}?", near.join(", "))
-            };
-            self.warn(format!("There is no command /{name}; {hint}"));
+                self.warn(registry.unknown(name));
+            }
             return;
         };
-        if self.busy() && !command.busy {
-            self.warn(format!(
-                "/{} waits until the turn is over; esc interrupts it.",
-                command.name
-            ));
-            return;
-        }
+        // The skill of that name changes keys; without words the terminal shows them.
+        let shows_keys = command.name == "keybindings" && arguments.is_empty();
         let another = self.opening && command.name == "resume" && !arguments.is_empty();
-        if self.session.is_none() && (needs_session(command.name) || another) {
-            self.waiting_commands
-                .push((command.name.to_owned(), arguments.to_owned()));
+        let without = WITHOUT_SESSION.contains(&command.name.as_str()) && !another;
+        if self.session.is_none() && !without {
+            self.wait_with(&command.name, arguments);
             return;
         }
-        match command.name {
-            "help" => self.help(),
+        if command.kind == CommandKind::Prompt && !shows_keys {
+            self.prompt_command(&command.name, arguments);
+            return;
+        }
+        // What was said before comes first, and some things can't be done in the middle of a turn.
+        if self.busy() && !command.while_busy && !shows_keys {
+            self.wait_with(&command.name, arguments);
+            return;
+        }
+        self.terminal_command(&command.name, arguments);
+    }
+
+    /// Keeps a command until it can be run: after what was said before it.
+    fn wait_with(&mut self, name: &str, arguments: &str) {
+        self.waiting_commands
+            .push((name.to_owned(), arguments.to_owned()));
+    }
+
+    /// Runs commands that waited, and sends what was said between and after them, in the order in which
+    /// all that was typed.
+    pub(crate) fn run_waiting_commands(&mut self) {
+        while self.session.is_some() {
+            self.send_unsent();
+            let Some((name, arguments)) = self.waiting_commands.first().cloned() else {
+                return;
+            };
+            let goes_beside = self
+                .registry()
+                .find(&name)
+                .is_none_or(|command| command.while_busy);
+            // What was sent and isn't taken yet begins a turn in a moment.
+            let busy = self.busy() || self.queued.iter().any(|queued| queued.sent);
+            if busy && !goes_beside {
+                return;
+            }
+            self.waiting_commands.remove(0);
+            for queued in &mut self.queued {
+                queued.after = queued.after.saturating_sub(1);
+            }
+            self.from_waiting = true;
+            self.command(&name, &arguments);
+            self.from_waiting = false;
+        }
+    }
+
+    /// A command that the terminal shows in its own way; the engine answers the others.
+    fn terminal_command(&mut self, name: &str, arguments: &str) {
+        match name {
+            "help" if arguments.is_empty() => self.help(),
             "clear" => self.clear(),
             "compact" => {
                 let instructions = Some(arguments.to_owned()).filter(|words| !words.is_empty());
@@ -284,7 +178,7 @@ impl App {
                 self.dialog = Some(Dialog::Form(Form::new(Purpose::AddDirectory, "Which folder?", "")));
             }
             "add-dir" => self.add_directory(arguments),
-            "resume" if arguments.is_empty() => self.list_sessions(false),
+            "resume" if arguments.is_empty() => self.list_sessions(),
             "resume" => self.resume(arguments),
             "rename" if arguments.is_empty() => {
                 self.dialog = Some(Dialog::Form(Form::new(Purpose::Rename, "A title for this session", "")));
@@ -309,7 +203,10 @@ impl App {
             "mcp" => self.mcp(arguments),
             "agents" => self.agents(),
             "skills" => self.skills(),
-            "plugin" => self.plugins(),
+            "plugin" => self.plugins(arguments),
+            "ide" => self.editors(arguments),
+            "login" => self.login(),
+            "logout" => self.logout(),
             "output-style" => self.output_style(arguments),
             "tasks" => self.tasks(),
             "todos" => self.todos(),
@@ -324,11 +221,10 @@ impl App {
             "statusline" => self.remark(
                 "statusLine in settings.json: {\"type\": \"command\", \"command\": \"…\"}. The command gets a JSON object on standard input (model, folder, cost, context) and prints one line.",
             ),
-            "release-notes" => self.remark(format!("lathe {}", env!("CARGO_PKG_VERSION"))),
             "feedback" => self.feedback(arguments),
             "doctor" => self.doctor(),
             "exit" => self.leaving = Some(Leave::Asked),
-            _ => {}
+            _ => self.engine_command(name, arguments),
         }
     }
 
@@ -379,60 +275,34 @@ impl App {
         self.conversation.cells.clear();
         self.reopen();
     }
-
-    pub(crate) fn list_sessions(&mut self, everywhere: bool) {
-        let store = SessionStore::new(&self.places.config_home);
-        let cwd = self.places.environment.cwd.clone();
-        self.jobs.blocking(move || {
-            let scope = if everywhere {
-                Scope::Everywhere
-            } else {
-                Scope::Project(&cwd)
-            };
-            Some(Found::Sessions {
-                sessions: store.list(scope, Some(200)),
-                everywhere,
-            })
-        });
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn paths_and_sentences_are_no_commands() {
-        assert_eq!(parse("help"), Some(("help", "")));
-        assert_eq!(parse("rename my title"), Some(("rename", "my title")));
-        assert_eq!(parse("tmp/x is odd"), None);
-        assert_eq!(parse(""), None);
-        assert_eq!(parse("a:b-c_d 1"), Some(("a:b-c_d", "1")));
-    }
-
-    #[test]
-    fn names_and_aliases_are_unique() {
-        let mut seen = std::collections::HashSet::new();
-        for command in COMMANDS {
-            assert!(seen.insert(command.name), "{}", command.name);
-            for alias in command.aliases {
-                assert!(seen.insert(alias), "{alias}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_mistyped_name_finds_its_neighbours() {
-        assert_eq!(nearest("hlep"), ["help"]);
-        assert_eq!(nearest("exot"), ["exit", "export"]);
-        assert!(nearest("entirely-other").is_empty());
+    fn names(word: &str) -> Vec<String> {
+        matching(&FIRST, word)
+            .into_iter()
+            .map(|command| command.name.clone())
+            .collect()
     }
 
     #[test]
     fn the_exact_name_comes_first() {
-        assert_eq!(matching("com")[0].name, "compact");
-        assert_eq!(matching("cost")[0].name, "cost");
-        assert_eq!(matching("q")[0].name, "exit");
-        assert!(matching("zzzz").is_empty());
+        assert_eq!(names("com")[0], "compact");
+        assert_eq!(names("cost")[0], "cost");
+        assert_eq!(names("q")[0], "exit");
+        assert!(names("zzzz").is_empty());
+    }
+
+    #[test]
+    fn every_command_that_needs_no_session_is_a_command() {
+        for name in WITHOUT_SESSION {
+            assert!(
+                FIRST.find(name).is_some() || *name == "keybindings",
+                "{name}"
+            );
+        }
     }
 }

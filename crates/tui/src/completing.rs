@@ -3,6 +3,7 @@
 use crate::app::App;
 use crate::completion::{self, Completion, Offer, Wanted};
 use crate::jobs::Found;
+use lathe_extensions::CommandRegistry;
 use lathe_hooks::HelperError;
 use tokio_util::sync::CancellationToken;
 
@@ -20,15 +21,7 @@ impl App {
         };
         match &place.wanted {
             Wanted::Command(word) => {
-                let mut offers: Vec<Offer> = crate::commands::matching(word)
-                    .into_iter()
-                    .map(|command| Offer {
-                        insert: format!("/{} ", command.name),
-                        label: format!("/{}", command.name),
-                        detail: command.what.to_owned(),
-                    })
-                    .collect();
-                offers.extend(self.session_offers(word));
+                let offers = command_offers(&self.registry(), word);
                 if !offers.is_empty() {
                     let selected = selected.min(offers.len() - 1);
                     let selected = if word.is_empty() { selected } else { 0 };
@@ -102,33 +95,6 @@ impl App {
             ));
         }
         self.update_completion();
-    }
-
-    /// The session's own commands that fit a word: those that begin with it first.
-    fn session_offers(&self, word: &str) -> Vec<Offer> {
-        let commands = self.session_commands();
-        let names = commands.iter().map(|command| command.name.as_str());
-        let mut fitting: Vec<usize> = if word.is_empty() {
-            (0..commands.len()).collect()
-        } else {
-            crate::fuzzy::rank(word, names, 20)
-        };
-        fitting.sort_by_key(|index| !commands[*index].name.starts_with(word));
-        fitting
-            .into_iter()
-            .filter_map(|index| commands.get(index))
-            .map(|command| Offer {
-                insert: format!("/{} ", command.name),
-                label: format!("/{}", command.name),
-                detail: crate::text::clean(&format!(
-                    "{} {}",
-                    command.argument_hint.as_deref().unwrap_or_default(),
-                    command.description
-                ))
-                .trim()
-                .replace('\n', " "),
-            })
-            .collect()
     }
 
     /// What can be mentioned besides files: agents, and resources of MCP servers.
@@ -227,4 +193,22 @@ impl App {
             self.edited();
         }
     }
+}
+
+/// The commands that fit a word, as they are offered.
+pub(crate) fn command_offers(registry: &CommandRegistry, word: &str) -> Vec<Offer> {
+    crate::commands::matching(registry, word)
+        .into_iter()
+        .map(|command| Offer {
+            insert: format!("/{} ", command.name),
+            label: format!("/{}", command.name),
+            detail: crate::text::clean(&format!(
+                "{} {}",
+                command.argument_hint.as_deref().unwrap_or_default(),
+                command.description
+            ))
+            .trim()
+            .replace('\n', " "),
+        })
+        .collect()
 }

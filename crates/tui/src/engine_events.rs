@@ -1,6 +1,6 @@
 //! What the engine says, and what that changes.
 
-use crate::app::{Agent, App, Retry};
+use crate::app::{Agent, App, ContextLeft, Retry};
 use crate::cell::Cell;
 use crate::dialog::Waiting;
 use lathe_protocol::event::{
@@ -176,6 +176,9 @@ impl App {
         {
             self.turn_began = None;
         }
+        if self.state == lathe_protocol::event::SessionState::Idle {
+            self.run_waiting_commands();
+        }
     }
 
     /// Whether the engine has nothing to do, though a turn seemed to run (a compaction that failed).
@@ -237,9 +240,13 @@ impl App {
     pub(crate) fn measure_context(&mut self) {
         self.context_left = self.session.as_ref().and_then(|session| {
             let usage = session.context_usage();
-            let used = usage.system + usage.tools + usage.messages;
+            let used = usage.used();
             let notable = usage.window > 0 && used * 20 >= usage.window;
-            notable.then(|| 100 - (used * 100 / usage.window).min(100))
+            notable.then(|| ContextLeft {
+                percent: 100 - (used * 100 / usage.window).min(100),
+                // Where the engine itself would warn: little is left before it compacts.
+                is_little: used >= usage.warn_at,
+            })
         });
     }
 
@@ -341,11 +348,13 @@ impl App {
         }
         self.last_result = Some(result.clone());
         self.measure_context();
-        if let Some(left) = self.context_left.filter(|left| *left <= 15) {
+        if let Some(left) = self.context_left.filter(|left| left.is_little) {
             self.warn(format!(
-                "{left}% of the model's window is left; /compact makes room."
+                "{}% of the model's window is left; /compact makes room.",
+                left.percent
             ));
         }
+        self.look_at_spending();
         if took >= LONG_TURN {
             self.notify("Lathe is done");
         }

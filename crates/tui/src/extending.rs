@@ -1,59 +1,44 @@
-//! What extends a session, as a person sees it: agents, skills, plugins, output styles, and the commands
-//! that come with them or that the engine answers itself.
+//! What extends a session, as a person sees it: agents, skills, output styles, and the commands that come
+//! with them or that the engine answers itself.
 
 use crate::app::App;
-use crate::commands;
-use crate::dialog::{Dialog, Item, Picker, Purpose};
+use crate::dialog::{Dialog, Item, Page, Picker, Purpose};
 use crate::style::{Line, Style};
 use crate::text::{clean, counted};
 use futures::FutureExt as _;
 use lathe_engine::CommandOutcome;
-use lathe_extensions::{Command, CommandKind};
+use std::path::Path;
 
 impl App {
-    /// The commands of the session that are not the terminal's own: skills, custom commands, prompts of
-    /// servers, and what the engine answers.
-    pub(crate) fn session_commands(&self) -> Vec<Command> {
-        let Some(session) = &self.session else {
-            return Vec::new();
-        };
-        session
-            .commands()
-            .listed()
-            .filter(|command| {
-                command.kind != CommandKind::Dialog && !commands::is_known(&command.name)
-            })
-            .cloned()
-            .collect()
+    /// Sends a command that becomes words for the model: the engine fills it in.
+    pub(crate) fn prompt_command(&mut self, name: &str, arguments: &str) {
+        let text = format!("/{name} {arguments}").trim().to_owned();
+        if self.busy() {
+            // What follows a skill is a turn of its own.
+            self.remark(format!("/{name} comes after this turn"));
+        }
+        self.submit_content(&text, text.clone().into());
     }
 
-    /// Runs a command that is not the terminal's own. `false` when there is none of that name.
-    pub(crate) fn session_command(&mut self, name: &str, arguments: &str) -> bool {
+    /// Runs a command that the engine answers.
+    pub(crate) fn engine_command(&mut self, name: &str, arguments: &str) {
         let Some(session) = &self.session else {
-            return false;
-        };
-        let registry = session.commands();
-        let Some(command) = registry.find(name) else {
-            return false;
+            return;
         };
         let text = format!("/{name} {arguments}").trim().to_owned();
-        if command.kind == CommandKind::Prompt {
-            if self.busy() {
-                // What follows a skill is a turn of its own.
-                self.remark(format!("/{name} comes after this turn"));
-            }
-            self.submit_content(&text, text.clone().into());
-            return true;
-        }
-        // What the engine answers itself it knows at once; only git and files make it wait, and the
-        // commands that need those are the terminal's own.
+        // The engine knows the answer at once; only git and files make it wait, and the commands that
+        // need those are the terminal's own.
         match session.run_command(&text).now_or_never() {
             Some(CommandOutcome::Answer(answer)) => {
-                let lines = answer
+                let lines: Vec<Line> = answer
                     .lines()
                     .map(|line| Line::plain(clean(line)))
                     .collect();
-                self.answer(lines);
+                if lines.len() * 2 > self.rows {
+                    self.read(format!("/{name}"), lines);
+                } else {
+                    self.answer(lines);
+                }
             }
             Some(CommandOutcome::Refused(why)) => self.warn(why),
             Some(CommandOutcome::Clear) => self.command("clear", ""),
@@ -63,7 +48,15 @@ impl App {
             Some(CommandOutcome::Prompt) => self.submit_content(&text, text.clone().into()),
             None => self.warn(format!("/{name} takes longer than the terminal can wait.")),
         }
-        true
+        self.mode = self
+            .session
+            .as_ref()
+            .map_or(self.mode, lathe_engine::SessionHandle::permission_mode);
+    }
+
+    /// Opens a page to read.
+    pub(crate) fn read(&mut self, title: impl Into<String>, lines: Vec<Line>) {
+        self.dialog = Some(Dialog::Page(Page::of_lines(Purpose::Reading, title, lines)));
     }
 
     /// The agents that work can be given to, and those at work.
@@ -93,7 +86,7 @@ impl App {
                 item
             })
             .collect();
-        let words = "Enter names one in the prompt. Files in .lathe/agents/ add more; /tasks shows who is at work.";
+        let words = "Enter names one in the prompt, ctrl+o shows it. Files in .lathe/agents/ add more; /tasks shows who is at work.";
         self.choose_extension(Purpose::Agents, "Agents", items, words);
     }
 
@@ -125,7 +118,7 @@ impl App {
                 item
             })
             .collect();
-        let words = "Enter puts one into the prompt. Folders in .lathe/skills/ and files in .lathe/commands/ add more.";
+        let words = "Enter puts one into the prompt, ctrl+o shows it. Folders in .lathe/skills/ and files in .lathe/commands/ add more.";
         self.choose_extension(Purpose::Skills, "Skills and commands", items, words);
     }
 
@@ -145,59 +138,85 @@ impl App {
         self.dialog = Some(Dialog::Picker(
             Picker::new(purpose, title, items)
                 .filterable()
-                .explained(lines),
+                .explained(lines)
+                .with_key('o', "show"),
         ));
     }
 
-    /// What plugins bring.
-    pub(crate) fn plugins(&mut self) {
+    /// Shows an agent's definition.
+    pub(crate) fn show_agent(&mut self, name: &str) {
         let Some(session) = &self.session else {
             return;
         };
+        let catalog = session.agent_definitions();
+        let Some(agent) = catalog.iter().find(|agent| agent.name == name) else {
+            return;
+        };
+        let facts = [
+            ("from", agent.source.name().to_owned()),
+            ("model", agent.model.clone().unwrap_or_default()),
+            (
+                "tools",
+                agent
+                    .tools
+                    .as_ref()
+                    .map_or_else(|| "all".to_owned(), |tools| tools.join(", ")),
+            ),
+        ];
+        let (path, prompt) = (agent.path.clone(), agent.prompt.clone());
+        let description = agent.description.clone();
+        self.show_definition(name, &facts, path.as_deref(), &description, &prompt);
+    }
+
+    /// Shows what a skill or a custom command says.
+    pub(crate) fn show_skill(&mut self, name: &str) {
+        let Some(session) = &self.session else {
+            return;
+        };
+        let catalog = session.skills();
+        let Some(skill) = catalog.iter().find(|skill| skill.name == name) else {
+            return;
+        };
+        let facts = [
+            ("from", skill.source.name().to_owned()),
+            ("model", skill.model.clone().unwrap_or_default()),
+            ("takes", skill.argument_hint.clone().unwrap_or_default()),
+        ];
+        let (path, description) = (skill.path.clone(), skill.description.clone());
+        let body = path
+            .as_deref()
+            .and_then(|path| std::fs::read_to_string(path).ok())
+            .unwrap_or_default();
+        self.show_definition(name, &facts, path.as_deref(), &description, &body);
+    }
+
+    fn show_definition(
+        &mut self,
+        name: &str,
+        facts: &[(&str, String)],
+        path: Option<&Path>,
+        description: &str,
+        body: &str,
+    ) {
         let theme = self.theme();
-        let plugins = session.plugins();
-        let mut lines = vec![Line::styled("Plugins", theme.heading)];
-        if plugins.is_empty() {
-            lines.push(Line::styled("  none is on", theme.muted));
+        let mut lines = Vec::new();
+        let path = path.map(|path| path.display().to_string());
+        let facts = facts
+            .iter()
+            .map(|(name, value)| (*name, value.clone()))
+            .chain(path.map(|path| ("file", path)));
+        for (what, value) in facts.filter(|(_, value)| !value.is_empty()) {
+            lines.push(
+                Line::styled(format!("{what:<8}"), theme.muted).with(clean(&value), Style::PLAIN),
+            );
         }
-        for plugin in &plugins {
-            let name = plugin.id.as_ref().unwrap_or(&plugin.name);
-            let mut line = Line::styled(format!("  {} ", clean(name)), theme.accent);
-            line.push(plugin.version.clone().unwrap_or_default(), Style::PLAIN);
-            if !plugin.trusted {
-                line.push(
-                    " · not confirmed: what it would run doesn't count",
-                    theme.warning,
-                );
+        for text in [description, body] {
+            if !text.trim().is_empty() {
+                lines.push(Line::empty());
+                lines.extend(text.trim().lines().map(|line| Line::plain(clean(line))));
             }
-            lines.push(line);
-            let brings: Vec<String> = [
-                (plugin.agents.len(), "agent"),
-                (plugin.skills.len(), "skill"),
-                (plugin.commands.len(), "command"),
-                (plugin.output_styles.len(), "output style"),
-                (plugin.hooks.len(), "hook"),
-                (plugin.mcp_servers.len(), "MCP server"),
-                (plugin.lsp_servers.len(), "language server"),
-            ]
-            .into_iter()
-            .filter(|(count, _)| *count > 0)
-            .map(|(count, what)| counted(count, what))
-            .collect();
-            lines.push(Line::styled(
-                format!("    brings {}", brings.join(", ")),
-                theme.muted,
-            ));
-            lines.push(Line::styled(
-                format!("    {}", plugin.root.display()),
-                theme.muted,
-            ));
         }
-        lines.push(Line::styled(
-            "`lathe plugin` installs, switches and removes them; /reload-plugins makes that count here.",
-            theme.muted,
-        ));
-        self.answer(lines);
+        self.read(clean(name), lines);
     }
 
     /// Chooses how the model talks.

@@ -1,10 +1,12 @@
 //! Work in the background, and what it finds.
 
+use crate::changes::Changes;
 use crate::completion::{self, FileIndex};
 use crate::history::History;
 use crate::keymap::Keymap;
 use futures::FutureExt as _;
 use lathe_engine::{OpenError, Opened, SessionChoice, SessionOptions};
+use lathe_extensions::plugins::Prepared;
 use lathe_protocol::record::{MessageRecord, Record};
 use lathe_session::SessionInfo;
 use lathe_settings::trust::Bring;
@@ -56,10 +58,23 @@ pub(crate) enum Found {
         sessions: Vec<SessionInfo>,
         everywhere: bool,
     },
+    /// What changed since the last commit, and by the session.
+    Changes {
+        commit: Changes,
+        session: Changes,
+    },
+    Diagnosis(Box<lathe_engine::doctor::Diagnosis>),
+    /// No MCP server is being connected any more.
+    ServersSettled,
+    /// A task was stopped, or not.
+    Stopped(Result<String, String>),
+    /// A plugin was fetched and waits for a person's yes.
+    PluginReady(Result<Box<Prepared>, String>),
+    /// Something was done with plugins or marketplaces.
+    PluginsChanged(Result<String, String>),
     Prompts(Vec<(String, String, String)>),
     Rewound(Result<String, String>),
     Said(Result<String, String>),
-    Lines(Vec<crate::style::Line>),
     /// The job failed by a fault of our own.
     Fell,
 }

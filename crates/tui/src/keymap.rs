@@ -99,7 +99,7 @@ pub(crate) const ACTIONS: &[(Action, &str, &str)] = &[
     (
         Action::Background,
         "background",
-        "let running commands go on in the background",
+        "let commands and agents go on in the background",
     ),
     (Action::StopAgents, "stopAgents", "stop every agent at work"),
     (

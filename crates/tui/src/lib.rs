@@ -16,17 +16,22 @@
 //! mode takes its place (`plain`). Start with [`run`], then `app.rs`.
 #![forbid(unsafe_code)]
 
+mod accounts;
 mod answers;
 mod app;
 mod cell;
+mod changes;
 mod choosing;
 mod commands;
 mod completing;
 mod completion;
 mod conversation;
 mod dialog;
+#[cfg(test)]
+mod dialog_view_tests;
 mod diff;
 mod editor;
+mod editors;
 mod engine_events;
 mod extending;
 mod fuzzy;
@@ -42,10 +47,13 @@ mod modes;
 mod outside;
 mod panic_guard;
 mod plain;
+mod plugins;
 mod reports;
 mod screen;
 mod servers;
 mod session;
+mod sessions;
+mod spending;
 mod style;
 mod suggestion;
 mod table;

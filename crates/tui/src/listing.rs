@@ -1,12 +1,16 @@
 //! Commands that list and look: what is set up, what runs, what changed.
 
 use crate::app::App;
-use crate::dialog::{Dialog, Item, Picker, Purpose};
-use crate::diff;
+use crate::dialog::{ChangesDialog, Dialog, Item, Page, Picker, Purpose};
 use crate::jobs::Found;
 use crate::style::{Line, Style};
+use crate::theme::Theme;
+use lathe_engine::doctor::{Diagnosis, DoctorOptions, Severity, TerminalFacts, diagnose};
 use lathe_engine::memory::AutoMemory;
+use lathe_hooks::registry::HookListing;
 use lathe_session::export::ExportFormat;
+use lathe_shell::run::BackgroundCommand;
+use lathe_tools::host::AgentTask;
 
 impl App {
     /// The instruction files that are loaded and what is proposed to be remembered; `accept` and `reject`
@@ -75,31 +79,25 @@ impl App {
         self.answer(lines);
     }
 
+    /// The hooks that are set up; Enter shows one.
     pub(crate) fn hooks(&mut self) {
         let Some(session) = &self.session else {
             return;
         };
-        let theme = self.theme();
-        let mut lines = vec![Line::styled("Hooks", theme.heading)];
+        let picker = hooks_picker(&session.hooks().list(), &self.theme);
+        self.dialog = Some(Dialog::Picker(picker));
+    }
+
+    /// One hook, with everything that is known about it.
+    pub(crate) fn show_hook(&mut self, index: &str) {
+        let Some(session) = &self.session else {
+            return;
+        };
         let hooks = session.hooks().list();
-        if hooks.is_empty() {
-            lines.push(Line::styled("  none", theme.muted));
-        }
-        for hook in hooks {
-            let matcher = hook
-                .matcher
-                .map_or_else(String::new, |matcher| format!("({matcher})"));
-            let mut line = Line::styled(format!("  {:?}{matcher} ", hook.event), theme.accent)
-                .with(crate::text::clean(&hook.hook), Style::PLAIN);
-            if let Some(off) = hook.off {
-                line.push(format!(" · off: {off}"), theme.warning);
-            }
-            if let Some(file) = hook.file {
-                line.push(format!(" · {}", file.display()), theme.muted);
-            }
-            lines.push(line);
-        }
-        self.answer(lines);
+        let Some(hook) = index.parse().ok().and_then(|index: usize| hooks.get(index)) else {
+            return;
+        };
+        self.dialog = Some(Dialog::Page(hook_page(hook, &self.theme)));
     }
 
     pub(crate) fn tools(&mut self) {
@@ -117,89 +115,78 @@ impl App {
         self.answer(lines);
     }
 
+    /// What runs, or ran, in the background: agents and commands.
     pub(crate) fn tasks(&mut self) {
+        self.tasks_at(None);
+    }
+
+    fn tasks_at(&mut self, selected: Option<&str>) {
         let Some(session) = &self.session else {
             return;
         };
-        let mut items: Vec<Item> = session
-            .agents()
-            .into_iter()
-            .map(|agent| {
-                let mut facts = vec![
-                    agent.id.to_string(),
-                    agent.status.word().to_owned(),
-                    agent.agent_type.clone(),
-                    format!("{} tokens", crate::text::tokens(agent.usage.total_tokens)),
-                ];
-                facts.extend(agent.last_tool.clone());
-                let mut item = Item::new(
-                    agent.id.to_string(),
-                    agent.description.lines().next().unwrap_or_default(),
-                    facts.join(" · "),
-                );
-                item.preview = if agent.result.is_empty() {
-                    tail_of(&agent.output_file)
-                } else {
-                    agent.result.lines().take(5).map(str::to_owned).collect()
-                };
-                item
-            })
-            .collect();
-        items.extend(session.background_tasks().into_iter().map(|task| {
-            let what = if task.description.is_empty() {
-                task.command.clone()
-            } else {
-                task.description.clone()
-            };
-            let mut item = Item::new(
-                task.id.to_string(),
-                what.lines().next().unwrap_or_default(),
-                format!(
-                    "{} · {} · {}",
-                    task.id,
-                    task.status.word(),
-                    crate::text::duration(task.elapsed)
-                ),
-            );
-            item.preview = tail_of(&task.output_file);
-            item
-        }));
-        if items.is_empty() {
+        let (agents, commands) = (session.agents(), session.background_tasks());
+        if agents.is_empty() && commands.is_empty() {
+            self.dialog = None;
             self.remark("nothing runs in the background");
             return;
         }
-        self.dialog = Some(Dialog::Picker(
-            Picker::new(Purpose::Tasks, "In the background", items).with_key('x', "stop"),
-        ));
+        let mut picker = tasks_picker(agents, commands, &self.theme);
+        if let Some(selected) = selected {
+            picker = picker.at(selected);
+        }
+        self.dialog = Some(Dialog::Picker(picker));
     }
 
-    /// What a task has written.
+    /// What a task has written, from its end.
     pub(crate) fn task_answer(&mut self, id: &str) {
         let Some(session) = &self.session else {
             return;
         };
-        match session.task_output(id, 20_000) {
-            Ok((text, _, _)) => {
-                let theme = self.theme();
-                let mut lines = vec![Line::styled(format!("What {id} wrote"), theme.heading)];
-                let written = crate::text::terminal_lines(text.trim_end());
-                let skipped = written.len().saturating_sub(200);
-                if skipped > 0 {
-                    lines.push(Line::styled(
-                        format!("  … {} before", crate::text::counted(skipped, "line")),
-                        theme.muted,
-                    ));
-                }
-                lines.extend(
-                    written
-                        .into_iter()
-                        .skip(skipped)
-                        .map(|line| Line::plain(format!("  {line}"))),
-                );
-                self.answer(lines);
-            }
+        let mut lines: Vec<Line> = match session.task_output(id, 200_000) {
+            Ok((text, _, _)) => crate::text::terminal_lines(text.trim_end())
+                .into_iter()
+                .map(Line::plain)
+                .collect(),
+            // What has written nothing has no file yet; what is no task any more says so.
+            Err(error) => vec![Line::styled(crate::text::clean(&error), self.theme.muted)],
+        };
+        if lines.is_empty() {
+            lines.push(Line::styled("  nothing yet", self.theme.muted));
+        }
+        let purpose = Purpose::TaskOutput { id: id.to_owned() };
+        let page = Page::of_lines(purpose, format!("What {id} wrote"), lines)
+            .with_key('r', "read again")
+            .with_key('x', "stop")
+            .at_the_end();
+        self.dialog = Some(Dialog::Page(page));
+    }
+
+    /// Stops a command or an agent in the background, and shows what still runs.
+    pub(crate) fn stop_task(&mut self, id: &str) {
+        let Some(session) = &self.session else {
+            return;
+        };
+        let (id, stopped) = (id.to_owned(), id.to_owned());
+        let stop = session.stop_task_later(&id);
+        self.jobs.task(async move {
+            Some(Found::Stopped(
+                stop.await.map(|()| format!("{stopped} is stopped")),
+            ))
+        });
+        self.tasks_at(Some(&id));
+    }
+
+    /// A task was stopped: the list shows it, if it is still looked at.
+    pub(crate) fn task_stopped(&mut self, said: Result<String, String>) {
+        match said {
+            Ok(text) => self.remark(text),
             Err(error) => self.warn(error),
         }
+        let selected = match &self.dialog {
+            Some(Dialog::Picker(picker)) if picker.purpose == Purpose::Tasks => picker.selected(),
+            _ => return,
+        };
+        self.tasks_at(selected.as_deref());
     }
 
     pub(crate) fn todos(&mut self) {
@@ -209,35 +196,38 @@ impl App {
         }
     }
 
+    /// Gathers what changed; the viewer opens when it is known.
     pub(crate) fn diff(&mut self) {
+        let folder = self.session.as_ref().map_or_else(
+            || self.places.environment.cwd.clone(),
+            lathe_engine::SessionHandle::working_folder,
+        );
+        let session = self
+            .session
+            .as_ref()
+            .map(lathe_engine::SessionHandle::changed_files_later);
         let cwd = self.places.environment.cwd.clone();
-        let theme = self.theme();
-        self.jobs.blocking(move || {
-            let output = std::process::Command::new("git")
-                .args(["-c", "color.ui=false", "diff", "--no-ext-diff", "HEAD"])
-                .env("GIT_OPTIONAL_LOCKS", "0")
-                .env("LC_ALL", "C")
-                .current_dir(&cwd)
-                .output();
-            let text = match output {
-                Ok(output) if output.status.success() => {
-                    String::from_utf8_lossy(&output.stdout).into_owned()
-                }
-                Ok(output) => {
-                    return Some(Found::Said(Err(format!(
-                        "git diff: {}",
-                        String::from_utf8_lossy(&output.stderr).trim()
-                    ))));
-                }
-                Err(error) => return Some(Found::Said(Err(format!("git can't be run: {error}")))),
+        self.jobs.task(async move {
+            let session = match session {
+                Some(session) => session.await,
+                None => Err("the session is being opened".to_owned()),
             };
-            if text.trim().is_empty() {
-                return Some(Found::Said(Ok(
-                    "nothing differs from the last commit".to_owned()
-                )));
-            }
-            Some(Found::Lines(git_diff(&text, &theme)))
+            let commit =
+                tokio::task::spawn_blocking(move || crate::changes::since_commit(&folder)).await;
+            Some(Found::Changes {
+                commit: commit.unwrap_or_else(|error| Err(error.to_string())),
+                session: session.map(|files| crate::changes::of_session(&files, &cwd)),
+            })
         });
+    }
+
+    pub(crate) fn changes_found(
+        &mut self,
+        commit: crate::changes::Changes,
+        session: crate::changes::Changes,
+    ) {
+        let dialog = ChangesDialog::new(commit, session);
+        self.bring(Dialog::Changes(Box::new(dialog)));
     }
 
     pub(crate) fn export(&mut self, arguments: &str) {
@@ -303,38 +293,42 @@ impl App {
         self.answer(lines);
     }
 
+    /// Looks at everything that a session is opened with, as `lathe doctor` does.
     pub(crate) fn doctor(&mut self) {
-        let theme = self.theme();
-        let mut lines = vec![Line::styled("Check", theme.heading)];
-        let mut check = |fine: bool, what: String| {
-            let (mark, style) = if fine {
-                ("  ✓ ", theme.success)
-            } else {
-                ("  ✗ ", theme.error)
-            };
-            lines.push(Line::styled(mark, style).with(what, Style::PLAIN));
-        };
-        let home = &self.places.config_home;
-        check(
-            std::fs::create_dir_all(home).is_ok(),
-            format!("the config home {} can be written", home.display()),
-        );
-        let git = std::process::Command::new("git")
-            .arg("--version")
-            .output()
-            .is_ok_and(|output| output.status.success());
-        check(git, "git can be run".to_owned());
-        check(self.session.is_some(), "a session is open".to_owned());
-        let (_, problems) = crate::keymap::Keymap::load(&home.join("keybindings.json"));
-        check(
-            problems.is_empty(),
-            if problems.is_empty() {
-                "the key bindings are fine".to_owned()
-            } else {
-                problems.join("; ")
+        let environment = self.places.environment.clone();
+        let size = u16::try_from(self.columns)
+            .ok()
+            .zip(u16::try_from(self.rows).ok());
+        let options = DoctorOptions {
+            settings_flags: self.options.settings_flags.clone(),
+            setting_sources: self.options.setting_sources.clone(),
+            plugin_folders: self.options.plugin_folders.clone(),
+            terminal: TerminalFacts {
+                is_terminal: true,
+                size,
             },
-        );
-        self.answer(lines);
+            ..DoctorOptions::default()
+        };
+        self.jobs.task(async move {
+            let diagnosis = Box::pin(diagnose(&environment, &options)).await;
+            Some(Found::Diagnosis(Box::new(diagnosis)))
+        });
+    }
+
+    pub(crate) fn diagnosed(&mut self, diagnosis: &Diagnosis) {
+        // The key bindings are the terminal's own business.
+        let (_, problems) =
+            crate::keymap::Keymap::load(&self.places.config_home.join("keybindings.json"));
+        let page = diagnosis_page(diagnosis, &problems, &self.theme);
+        self.bring(Dialog::Page(page));
+    }
+
+    /// Shows a dialog that took a while to make: over whatever the person looks at now, below a question.
+    pub(crate) fn bring(&mut self, dialog: Dialog) {
+        match &self.dialog {
+            Some(open) if open.request_id().is_some() => self.dialog_below = Some(dialog),
+            _ => self.parents.extend(self.dialog.replace(dialog)),
+        }
     }
 
     pub(crate) fn feedback(&mut self, words: &str) {
@@ -361,6 +355,179 @@ impl App {
     }
 }
 
+/// The hooks, by event.
+pub(crate) fn hooks_picker(hooks: &[HookListing], theme: &Theme) -> Picker {
+    let items: Vec<Item> = hooks
+        .iter()
+        .enumerate()
+        .map(|(index, hook)| {
+            let matcher = hook
+                .matcher
+                .as_ref()
+                .filter(|matcher| !matcher.is_empty())
+                .map_or_else(String::new, |matcher| format!("({matcher})"));
+            let mut detail = hook.hook.clone();
+            if let Some(off) = &hook.off {
+                detail = format!("off: {off} · {detail}");
+            }
+            Item::new(
+                index.to_string(),
+                format!("{}{matcher}", hook.event),
+                detail,
+            )
+        })
+        .collect();
+    let words = if items.is_empty() {
+        "There are none. `hooks` in settings.json sets them up; /update-config does it for you."
+    } else {
+        "Enter shows one. `hooks` in settings.json sets them up; `lathe hooks test` tries them."
+    };
+    Picker::new(Purpose::Hooks, "Hooks", items)
+        .explained(vec![Line::styled(words, theme.muted)])
+        .filterable()
+}
+
+/// One hook, with everything that is known about it.
+pub(crate) fn hook_page(hook: &HookListing, theme: &Theme) -> Page {
+    let mut facts = vec![
+        ("event", hook.event.to_string()),
+        ("when", hook.event.description().to_owned()),
+    ];
+    facts.extend(hook.matcher.clone().map(|matcher| ("matches", matcher)));
+    facts.extend(hook.condition.clone().map(|rule| ("if", rule)));
+    facts.push(("limit", format!("{} s", hook.timeout)));
+    facts.extend(
+        hook.file
+            .as_ref()
+            .map(|file| ("file", file.display().to_string())),
+    );
+    facts.extend(hook.off.clone().map(|off| ("off", off)));
+    let mut lines: Vec<Line> = facts
+        .into_iter()
+        .filter(|(_, value)| !value.is_empty())
+        .map(|(name, value)| {
+            Line::styled(format!("{name:<9}"), theme.muted)
+                .with(crate::text::clean(&value), Style::PLAIN)
+        })
+        .collect();
+    lines.push(Line::empty());
+    lines.extend(
+        crate::text::reveal(&hook.hook)
+            .lines()
+            .map(|line| Line::styled(line, theme.code)),
+    );
+    let title = format!("Hook on {}", hook.event);
+    Page::of_lines(Purpose::Reading, title, lines)
+}
+
+/// Agents and commands in the background.
+pub(crate) fn tasks_picker(
+    agents: Vec<AgentTask>,
+    commands: Vec<BackgroundCommand>,
+    theme: &Theme,
+) -> Picker {
+    let mut items: Vec<Item> = agents
+        .into_iter()
+        .map(|agent| {
+            let mut facts = vec![
+                agent.id.to_string(),
+                agent.status.word().to_owned(),
+                agent.agent_type.clone(),
+                format!("{} tokens", crate::text::tokens(agent.usage.total_tokens)),
+            ];
+            facts.extend(agent.last_tool.clone());
+            let mut item = Item::new(
+                agent.id.to_string(),
+                agent.description.lines().next().unwrap_or_default(),
+                facts.join(" · "),
+            );
+            item.preview = if agent.result.is_empty() {
+                tail_of(&agent.output_file)
+            } else {
+                agent.result.lines().take(5).map(str::to_owned).collect()
+            };
+            item
+        })
+        .collect();
+    items.extend(commands.into_iter().map(|task| {
+        let what = if task.description.is_empty() {
+            task.command.clone()
+        } else {
+            task.description.clone()
+        };
+        let mut item = Item::new(
+            task.id.to_string(),
+            what.lines().next().unwrap_or_default(),
+            format!(
+                "{} · {} · {}",
+                task.id,
+                task.status.word(),
+                crate::text::duration(task.elapsed)
+            ),
+        );
+        item.preview = tail_of(&task.output_file);
+        item
+    }));
+    Picker::new(Purpose::Tasks, "In the background", items)
+        .explained(vec![Line::styled(
+            "Enter shows what one wrote. ctrl+x ctrl+k in the prompt stops all agents.",
+            theme.muted,
+        )])
+        .with_key('x', "stop")
+}
+
+/// What was found, the worst first.
+pub(crate) fn diagnosis_page(diagnosis: &Diagnosis, problems: &[String], theme: &Theme) -> Page {
+    let mut lines = Vec::new();
+    let mut check = |severity: Severity, area: &str, what: &str, fix: Option<&str>| {
+        let (mark, style) = match severity {
+            Severity::Fine => ("✓ ", theme.success),
+            Severity::Note => ("· ", theme.muted),
+            Severity::Warning => ("⚠ ", theme.warning),
+            Severity::Error => ("✗ ", theme.error),
+        };
+        let what = crate::text::clean(what).replace('\n', " ");
+        lines.push(
+            Line::styled(mark, style)
+                .with(format!("{area}: "), theme.muted)
+                .with(what, Style::PLAIN),
+        );
+        if let Some(fix) = fix {
+            let fix = crate::text::clean(fix).replace('\n', " ");
+            lines.push(Line::styled(format!("    {fix}"), theme.muted));
+        }
+    };
+    if problems.is_empty() {
+        check(Severity::Fine, "keys", "the key bindings are fine", None);
+    }
+    for problem in problems {
+        let fix = "/keybindings lists contexts and actions";
+        check(Severity::Error, "keys", problem, Some(fix));
+    }
+    let mut findings: Vec<_> = diagnosis.findings.iter().collect();
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    for finding in findings {
+        check(
+            finding.severity,
+            finding.area,
+            &finding.what,
+            finding.fix.as_deref(),
+        );
+    }
+    let title = match (
+        diagnosis.count(Severity::Error) + problems.len(),
+        diagnosis.count(Severity::Warning),
+    ) {
+        (0, 0) => "Check: everything is as it should be".to_owned(),
+        (errors, warnings) => format!(
+            "Check: {}, {}",
+            crate::text::counted(errors, "error"),
+            crate::text::counted(warnings, "warning")
+        ),
+    };
+    Page::of_lines(Purpose::Reading, title, lines)
+}
+
 /// The last lines of a file.
 fn tail_of(path: &std::path::Path) -> Vec<String> {
     use std::io::{Read as _, Seek as _, SeekFrom};
@@ -381,48 +548,4 @@ fn tail_of(path: &std::path::Path) -> Vec<String> {
         .into_iter()
         .rev()
         .collect()
-}
-
-/// What git printed, as our own diffs look.
-fn git_diff(text: &str, theme: &crate::theme::Theme) -> Vec<Line> {
-    let mut out = Vec::new();
-    let mut path = std::path::PathBuf::new();
-    let mut hunk: Option<lathe_protocol::display::Hunk> = None;
-    let flush = |hunk: &mut Option<lathe_protocol::display::Hunk>,
-                 path: &std::path::Path,
-                 out: &mut Vec<Line>| {
-        if let Some(hunk) = hunk.take() {
-            out.extend(diff::lines(path, &[hunk], theme, 400));
-        }
-    };
-    for line in text.lines() {
-        if line.starts_with("diff --git") {
-            flush(&mut hunk, &path, &mut out);
-        } else if let Some(name) = line.strip_prefix("+++ ") {
-            path = name.trim_start_matches("b/").into();
-            out.push(Line::styled(name.trim_start_matches("b/"), theme.heading));
-        } else if let Some(rest) = line.strip_prefix("@@ -") {
-            flush(&mut hunk, &path, &mut out);
-            let start = |text: &str| {
-                text.split([',', ' '])
-                    .next()
-                    .and_then(|number| number.parse().ok())
-                    .unwrap_or(1)
-            };
-            let new = rest.split('+').nth(1).map_or(1, start);
-            hunk = Some(lathe_protocol::display::Hunk {
-                old_start: start(rest),
-                old_lines: 0,
-                new_start: new,
-                new_lines: 0,
-                lines: Vec::new(),
-            });
-        } else if let Some(hunk) = &mut hunk {
-            hunk.lines.push(line.to_owned());
-            hunk.old_lines += 1;
-            hunk.new_lines += 1;
-        }
-    }
-    flush(&mut hunk, &path, &mut out);
-    out
 }

@@ -10,7 +10,7 @@ use crate::style::{Line, Style};
 use crate::theme::Theme;
 use lathe_engine::{OpenError, Opened};
 use lathe_protocol::event::NoticeLevel;
-use lathe_protocol::op::{Op, Prompt};
+use lathe_protocol::op::Op;
 use lathe_protocol::record::MessageRecord;
 use lathe_settings::trust::Bring;
 use serde_json::Value;
@@ -53,7 +53,7 @@ impl App {
 
     fn open_or_pick(&mut self) {
         if self.pick_session {
-            self.list_sessions(false);
+            self.list_sessions();
         } else {
             self.open_session();
         }
@@ -155,7 +155,13 @@ impl App {
             Found::Sessions {
                 sessions,
                 everywhere,
-            } => self.show_sessions(&sessions, everywhere),
+            } => self.sessions_found(sessions, everywhere),
+            Found::Changes { commit, session } => self.changes_found(commit, session),
+            Found::ServersSettled => self.servers_settled(),
+            Found::Stopped(said) => self.task_stopped(said),
+            Found::Diagnosis(diagnosis) => self.diagnosed(&diagnosis),
+            Found::PluginReady(prepared) => self.plugin_ready(prepared),
+            Found::PluginsChanged(said) => self.plugins_changed(said),
             Found::Prompts(prompts) => self.show_prompts(&prompts),
             Found::Rewound(result) => self.rewound(result),
             Found::Said(Ok(text)) => self.remark(text),
@@ -164,7 +170,6 @@ impl App {
                     conversation.notice(NoticeLevel::Error, text, look);
                 });
             }
-            Found::Lines(lines) => self.answer(lines),
             Found::Fell => {
                 let what = crate::panic_guard::message();
                 if self.opening {
@@ -217,6 +222,12 @@ impl App {
             .filter(|value| !value.is_empty())
             .map(|value| value != "0");
         self.wishes.suggestions = suggestions.unwrap_or(switch("promptSuggestions") != Some(false));
+        self.wishes.cost_threshold = value
+            .get("costThresholdUsd")
+            .and_then(Value::as_f64)
+            .unwrap_or(crate::spending::THRESHOLD);
+        self.conversation
+            .set_verbose(switch("verbose") == Some(true));
         self.wishes.notifications = match text("notifications") {
             Some("bell") => Notify::Bell,
             Some("desktop") => Notify::Desktop,
@@ -252,7 +263,7 @@ impl App {
         }
     }
 
-    fn ask_trust(&mut self, brings: &[Bring]) {
+    pub(crate) fn ask_trust(&mut self, brings: &[Bring]) {
         let theme = self.theme();
         let mut lines = vec![
             Line::styled(self.places.project.display().to_string(), theme.code),
@@ -316,28 +327,19 @@ impl App {
         }
         crate::panic_guard::session(opened.session.session_id().to_string());
         self.with_look(|conversation, look| conversation.take_up(records, look));
+        let cost = opened.session.totals().cost_usd();
+        self.spending = crate::spending::Spending::since(cost, self.wishes.cost_threshold);
         self.session = Some(opened.session);
         self.events = Some(opened.events);
         // The session read them later than we did.
         self.settings_touched();
         if let Some(prompt) = self.first_prompt.take() {
+            // It was said before anything that was typed meanwhile.
+            self.from_waiting = true;
             self.submit_text(&prompt, &[]);
+            self.from_waiting = false;
         }
-        let waiting: Vec<Prompt> = self
-            .queued
-            .iter_mut()
-            .filter(|queued| !queued.sent)
-            .map(|queued| {
-                queued.sent = true;
-                queued.prompt.clone()
-            })
-            .collect();
-        for prompt in waiting {
-            self.send(Op::Prompt(prompt));
-        }
-        for (name, arguments) in std::mem::take(&mut self.waiting_commands) {
-            self.command(&name, &arguments);
-        }
+        self.run_waiting_commands();
         self.measure_context();
         self.status_line_soon();
         self.watch_files();

@@ -8,6 +8,7 @@ use crate::input::Input;
 use crate::key::{Code, Key};
 use crate::keymap::{Action, Context, Found};
 use crate::terminal;
+use lathe_extensions::commands::{Invocation, parse};
 use lathe_protocol::content::{Content, ContentBlock};
 use lathe_protocol::op::{Op, Prompt};
 use std::time::{Duration, Instant};
@@ -171,6 +172,19 @@ impl App {
             return;
         }
         // What still waits can be taken back and changed.
+        let command_is_last = self
+            .queued
+            .last()
+            .is_none_or(|queued| queued.after < self.waiting_commands.len());
+        if self.editor.is_empty()
+            && command_is_last
+            && let Some((name, arguments)) = self.waiting_commands.pop()
+        {
+            self.editor
+                .set_text(format!("/{name} {arguments}").trim_end());
+            self.text_changed();
+            return;
+        }
         if self.editor.is_empty()
             && let Some(queued) = self.queued.last()
         {
@@ -243,9 +257,7 @@ impl App {
     pub(crate) fn submit_text(&mut self, text: &str, attachments: &[Attachment]) {
         let trimmed = text.trim();
         self.history.add(trimmed);
-        if let Some(rest) = trimmed.strip_prefix('/')
-            && let Some((name, arguments)) = crate::commands::parse(rest)
-        {
+        if let Some(Invocation { name, arguments }) = parse(trimmed) {
             self.command(name, arguments);
             return;
         }
@@ -288,14 +300,32 @@ impl App {
     pub(crate) fn submit_content(&mut self, shown: &str, content: Content) {
         let mut prompt = Prompt::new(content);
         prompt.origin = Some(serde_json::json!({"kind": "human"}));
-        let sent = self.session.is_some();
+        let after = if self.from_waiting {
+            0
+        } else {
+            self.waiting_commands.len()
+        };
         self.queued.push(Queued {
             uuid: prompt.uuid,
             text: shown.to_owned(),
-            prompt: prompt.clone(),
-            sent,
+            prompt,
+            sent: false,
+            after,
         });
-        self.send(Op::Prompt(prompt));
+        self.send_unsent();
+    }
+
+    /// Sends what was said and is not behind a command that still waits.
+    pub(crate) fn send_unsent(&mut self) {
+        let Some(session) = &self.session else {
+            return;
+        };
+        for queued in &mut self.queued {
+            if !queued.sent && queued.after == 0 {
+                queued.sent = true;
+                session.send(Op::Prompt(queued.prompt.clone()));
+            }
+        }
     }
 
     fn escape(&mut self) {
@@ -363,6 +393,7 @@ impl App {
             && !matches!(&self.dialog, Some(Dialog::Picker(picker)) if picker.purpose == Purpose::Trust)
         {
             self.dialog = None;
+            self.parents.clear();
             return;
         }
         if !self.editor.is_empty() {

@@ -8,6 +8,7 @@ use crate::screen::{Cursor, Frame};
 use crate::style::{Line, Style};
 use crate::terminal;
 use crate::text::{clean, counted, duration, tokens, truncate, truncate_line, width};
+use crate::theme::Theme;
 use lathe_protocol::permission::PermissionMode;
 use std::time::{Duration, Instant};
 
@@ -49,7 +50,7 @@ impl App {
             theme: &theme,
             columns: self.width(),
         };
-        let most = self.rows.saturating_sub(1).max(4);
+        let most = self.rows.saturating_sub(1).max(1);
         let mut top = self.conversation.live(look);
         if !top.is_empty() && self.conversation.live_gap() {
             top.insert(0, Line::empty());
@@ -70,24 +71,7 @@ impl App {
             }
         }
         let mut middle = self.status(look);
-        for queued in &self.queued {
-            middle.push(truncate_line(
-                &Line::styled("❯ ", theme.muted).with(
-                    clean(&queued.text).replace('\n', " ⏎ "),
-                    theme.muted.italic(),
-                ),
-                self.width(),
-            ));
-        }
-        for (name, arguments) in &self.waiting_commands {
-            middle.push(truncate_line(
-                &Line::styled(
-                    clean(&format!("❯ /{name} {arguments}")).replace('\n', " ⏎ "),
-                    theme.muted.italic(),
-                ),
-                self.width(),
-            ));
-        }
+        middle.extend(self.waiting_lines(&theme));
         middle.push(Line::empty());
         let (bottom, cursor) = self.bottom(look, most);
         let mut live = Vec::new();
@@ -99,8 +83,10 @@ impl App {
         live.extend(middle.into_iter().skip(skip));
         let offset = live.len();
         live.extend(bottom);
-        let skip = live.len().saturating_sub(most);
+        // Where not even the prompt has room, the row with the cursor is what matters.
+        let skip = live.len().saturating_sub(most).min(cursor.row + offset);
         live.drain(..skip);
+        live.truncate(most);
         let live: Vec<Line> = live
             .iter()
             .map(|line| truncate_line(line, self.width()))
@@ -115,6 +101,26 @@ impl App {
             },
             live,
         }
+    }
+
+    /// What was said and typed and has not come to its turn yet, in its order.
+    fn waiting_lines(&self, theme: &Theme) -> Vec<Line> {
+        let line = |text: &str| {
+            let text = clean(text).replace('\n', " ⏎ ");
+            truncate_line(
+                &Line::styled("❯ ", theme.muted).with(text, theme.muted.italic()),
+                self.width(),
+            )
+        };
+        let mut out = Vec::new();
+        for index in 0..=self.waiting_commands.len() {
+            let said = self.queued.iter().filter(|queued| queued.after == index);
+            out.extend(said.map(|queued| line(&queued.text)));
+            if let Some((name, arguments)) = self.waiting_commands.get(index) {
+                out.push(line(format!("/{name} {arguments}").trim_end()));
+            }
+        }
+        out
     }
 
     /// The spinner line and what belongs to it.
@@ -365,7 +371,7 @@ impl App {
         text: &str,
         row: &Row,
         selection: Option<std::ops::Range<usize>>,
-        theme: &crate::theme::Theme,
+        theme: &Theme,
         line: &mut Line,
     ) {
         let base = match text.chars().next() {
@@ -375,10 +381,7 @@ impl App {
         let Some(selection) = selection else {
             let part = &text[row.start..row.end];
             let word_end = part.find(char::is_whitespace).unwrap_or(part.len());
-            if row.start == 0
-                && part.starts_with('/')
-                && crate::commands::is_known(&part[1..word_end])
-            {
+            if row.start == 0 && part.starts_with('/') && self.knows_command(&part[1..word_end]) {
                 line.push(&part[..word_end], theme.accent);
                 line.push(&part[word_end..], base);
             } else {
@@ -447,7 +450,7 @@ impl App {
         let mut out = vec![truncate_line(&hint, self.width())];
         let status = match &self.status_line {
             Some(text) => Line::styled(clean(text.lines().next().unwrap_or_default()), theme.muted),
-            None => Line::styled(self.facts().join(" · "), theme.muted),
+            None => self.facts(theme),
         };
         if status.width() > 0 {
             out.push(truncate_line(&status, self.width()));
@@ -456,26 +459,42 @@ impl App {
     }
 
     /// The built-in status line.
-    fn facts(&self) -> Vec<String> {
-        let mut facts = Vec::new();
+    fn facts(&self, theme: &Theme) -> Line {
+        let mut facts: Vec<(String, Style)> = Vec::new();
         if !self.model.is_empty() {
-            facts.push(self.model.clone());
+            facts.push((self.model.clone(), theme.muted));
         }
-        if let Some(folder) = self.places.environment.cwd.file_name() {
-            facts.push(folder.to_string_lossy().into_owned());
+        let folder = self.session.as_ref().map_or_else(
+            || self.places.environment.cwd.clone(),
+            lathe_engine::SessionHandle::working_folder,
+        );
+        if let Some(folder) = folder.file_name() {
+            facts.push((folder.to_string_lossy().into_owned(), theme.muted));
         }
         if let Some(branch) = &self.branch {
-            facts.push(branch.clone());
+            facts.push((branch.clone(), theme.muted));
         }
         if let Some(left) = self.context_left {
-            facts.push(format!("{left}% context left"));
+            let style = if left.is_little {
+                theme.warning
+            } else {
+                theme.muted
+            };
+            facts.push((format!("{}% context left", left.percent), style));
         }
         if let Some(result) = &self.last_result
             && result.total_cost_usd > 0.0
         {
-            facts.push(format!("${:.2}", result.total_cost_usd));
+            facts.push(self.spending_fact(result.total_cost_usd, theme));
         }
-        facts
+        let mut line = Line::empty();
+        for (index, (text, style)) in facts.into_iter().enumerate() {
+            if index > 0 {
+                line.push(" · ", theme.muted);
+            }
+            line.push(text, style);
+        }
+        line
     }
 
     fn short_help(&self, look: Look<'_>) -> Vec<Line> {

@@ -3,7 +3,7 @@
 
 use crate::app::{App, Queued, Retry};
 use crate::cell::{self, Call, CallState, Cell, Fold};
-use crate::completion::{Completion, Offer, Place, Wanted};
+use crate::completion::{Completion, Place, Wanted};
 use crate::dialog::{Dialog, Form, Item, PermissionDialog, Picker, Purpose, Waiting};
 use crate::key::keys;
 use crate::markdown::Look;
@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-fn app(columns: usize, rows: usize) -> App {
+pub(crate) fn app(columns: usize, rows: usize) -> App {
     let environment = Environment {
         variables: [("TERM".to_owned(), "xterm-256color".to_owned())].into(),
         home: Some(PathBuf::from("/nowhere/home")),
@@ -50,7 +50,7 @@ fn text(lines: &[Line]) -> String {
 }
 
 /// Compares a view with its picture, and holds every line to the width.
-fn check(name: &str, render: impl Fn(usize) -> Vec<Line>) {
+pub(crate) fn check(name: &str, render: impl Fn(usize) -> Vec<Line>) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/views");
     for columns in [40, 80, 160] {
         let lines = render(columns);
@@ -66,7 +66,7 @@ fn check(name: &str, render: impl Fn(usize) -> Vec<Line>) {
     }
 }
 
-fn frame(name: &str, rows: usize, prepare: impl Fn(&mut App)) {
+pub(crate) fn frame(name: &str, rows: usize, prepare: impl Fn(&mut App)) {
     check(name, |columns| {
         let mut app = app(columns, rows);
         prepare(&mut app);
@@ -249,7 +249,10 @@ fn the_turn() {
             text: "and also look at the other file, the one\nthat nobody ever reads".to_owned(),
             prompt: Prompt::new("x"),
             sent: true,
+            after: 0,
         });
+        app.waiting_commands
+            .push(("clear".to_owned(), String::new()));
     });
     frame("turn-streaming", 24, |app| {
         app.wishes.reduced_motion = true;
@@ -336,6 +339,12 @@ fn the_dialogs() {
             Path::new("/work/project"),
         ))));
     });
+    frame("prompt-warnings", 24, |app| {
+        app.context_left = Some(crate::app::ContextLeft {
+            percent: 9,
+            is_little: true,
+        });
+    });
     frame("picker", 14, |app| {
         let items = (0..30)
             .map(|n| {
@@ -386,14 +395,7 @@ fn the_dialogs() {
     });
     frame("completion", 24, |app| {
         app.editor.set_text("/co");
-        let offers = crate::commands::matching("co")
-            .into_iter()
-            .map(|command| Offer {
-                insert: String::new(),
-                label: format!("/{}", command.name),
-                detail: command.what.to_owned(),
-            })
-            .collect();
+        let offers = crate::completing::command_offers(&app.registry(), "co");
         app.completion = Some(Completion {
             place: Place {
                 wanted: Wanted::Command("co".into()),

@@ -26,6 +26,8 @@ const CONCERNED: &[&str] = &[
     "spinnerTipsEnabled",
     "notifications",
     "promptSuggestions",
+    "verbose",
+    "costThresholdUsd",
 ];
 
 /// What the files held when they were last read, by path.

@@ -50,6 +50,8 @@ pub(crate) struct Conversation {
     out: Vec<Line>,
     /// Whether something stands above, so that a blank line is due.
     gap: bool,
+    /// How what tools answered goes into the scrollback.
+    fold: Fold,
     /// Whether cells are only kept, not printed: a conversation that is taken up again.
     quiet: bool,
     pub(crate) todos: Vec<TodoItem>,
@@ -70,6 +72,7 @@ impl Conversation {
             run: Vec::new(),
             out: Vec::new(),
             gap: false,
+            fold: Fold::Folded,
             quiet: false,
             todos: Vec::new(),
             counted_tokens: 0,
@@ -79,6 +82,15 @@ impl Conversation {
 
     pub(crate) fn cwd(&self) -> &Path {
         &self.cwd
+    }
+
+    /// Whether what tools answered is shown whole.
+    pub(crate) fn set_verbose(&mut self, verbose: bool) {
+        self.fold = if verbose {
+            Fold::Unfolded
+        } else {
+            Fold::Folded
+        };
     }
 
     /// The lines that are finished since the last time.
@@ -119,7 +131,7 @@ impl Conversation {
             self.cells.push(cell);
             return;
         }
-        let lines = cell::lines(&cell, look, Fold::Folded, &self.cwd);
+        let lines = cell::lines(&cell, look, self.fold, &self.cwd);
         let quiet = matches!(cell, Cell::Call(_) | Cell::Run(_))
             && matches!(self.cells.last(), Some(Cell::Call(_) | Cell::Run(_)))
             && lines.len() == 1;
@@ -377,7 +389,7 @@ impl Conversation {
             out.extend(cell::lines(
                 &Cell::Run(self.run.clone()),
                 look,
-                Fold::Folded,
+                self.fold,
                 &self.cwd,
             ));
         }

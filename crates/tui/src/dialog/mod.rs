@@ -3,8 +3,10 @@
 //! One at a time. Every dialog is a small state machine: it takes keys and gives lines; what its answer
 //! means is decided by the app ([`Outcome`]).
 
+pub(crate) mod changes;
 pub(crate) mod elicitation;
 pub(crate) mod form;
+pub(crate) mod page;
 pub(crate) mod permission;
 pub(crate) mod picker;
 pub(crate) mod plan;
@@ -14,11 +16,13 @@ use crate::key::Key;
 use crate::markdown::Look;
 use crate::screen::Cursor;
 use crate::style::Line;
+pub(crate) use changes::ChangesDialog;
 pub(crate) use elicitation::ElicitationDialog;
 pub(crate) use form::Form;
 use lathe_protocol::elicitation::{ElicitationReply, ElicitationRequest};
 use lathe_protocol::ids::RequestId;
 use lathe_protocol::permission::PermissionRequest;
+pub(crate) use page::Page;
 pub(crate) use permission::PermissionDialog;
 pub(crate) use picker::{Item, Picker};
 pub(crate) use plan::PlanDialog;
@@ -34,23 +38,59 @@ pub(crate) enum Purpose {
     Theme,
     Resume,
     RewindTo,
-    RewindWhat { to: String },
+    RewindWhat {
+        to: String,
+    },
     Mode,
-    Memory { text: String },
+    Memory {
+        text: String,
+    },
     Config,
-    ConfigValue { key: String },
+    ConfigValue {
+        key: String,
+    },
     PermissionRule,
     Tasks,
     Mcp,
     Agents,
     Skills,
     OutputStyle,
-    McpServer { name: String },
+    McpServer {
+        name: String,
+    },
     History,
     Effort,
     AddRule,
     Rename,
     AddDirectory,
+    /// A title for a session of the list.
+    RenameSession {
+        id: String,
+    },
+    /// A page that is only read.
+    Reading,
+    /// Something is being fetched.
+    Fetching,
+    Hooks,
+    TaskOutput {
+        id: String,
+    },
+    Plugins,
+    Plugin {
+        id: String,
+    },
+    PluginInstall,
+    PluginConfirm,
+    Marketplaces,
+    Marketplace {
+        name: String,
+    },
+    AddMarketplace,
+    Editors,
+    Login,
+    KeyHelper,
+    Logout,
+    Cost,
 }
 
 /// What became of a key.
@@ -113,9 +153,22 @@ pub(crate) enum Dialog {
     Questions(Box<QuestionDialog>),
     Plan(Box<PlanDialog>),
     Elicitation(Box<ElicitationDialog>),
+    Page(Page),
+    Changes(Box<ChangesDialog>),
 }
 
 impl Dialog {
+    /// What it is for, if the person opened it.
+    pub(crate) fn purpose(&self) -> Option<&Purpose> {
+        match self {
+            Self::Picker(picker) => Some(&picker.purpose),
+            Self::Form(form) => Some(&form.purpose),
+            Self::Page(page) => Some(&page.purpose),
+            Self::Changes(_) => Some(&Purpose::Reading),
+            Self::Permission(_) | Self::Questions(_) | Self::Plan(_) | Self::Elicitation(_) => None,
+        }
+    }
+
     /// Which question it is, if it came by itself.
     pub(crate) fn request_id(&self) -> Option<&RequestId> {
         match self {
@@ -123,7 +176,7 @@ impl Dialog {
             Self::Questions(dialog) => Some(&dialog.request.request_id),
             Self::Plan(dialog) => Some(&dialog.request.request_id),
             Self::Elicitation(dialog) => Some(&dialog.request.request_id),
-            Self::Picker(_) | Self::Form(_) => None,
+            Self::Picker(_) | Self::Form(_) | Self::Page(_) | Self::Changes(_) => None,
         }
     }
 
@@ -135,7 +188,7 @@ impl Dialog {
             Self::Questions(dialog) => dialog.armed,
             Self::Plan(dialog) => dialog.armed,
             Self::Elicitation(dialog) => dialog.armed,
-            Self::Picker(_) | Self::Form(_) => true,
+            Self::Picker(_) | Self::Form(_) | Self::Page(_) | Self::Changes(_) => true,
         }
     }
 
@@ -145,7 +198,7 @@ impl Dialog {
             Self::Questions(dialog) => dialog.armed = armed,
             Self::Plan(dialog) => dialog.armed = armed,
             Self::Elicitation(dialog) => dialog.armed = armed,
-            Self::Picker(_) | Self::Form(_) => {}
+            Self::Picker(_) | Self::Form(_) | Self::Page(_) | Self::Changes(_) => {}
         }
     }
 
@@ -155,7 +208,11 @@ impl Dialog {
             Self::Permission(dialog) => Some(dialog.in_full(look)),
             Self::Questions(dialog) => Some(dialog.in_full(look)),
             Self::Plan(dialog) => Some(dialog.in_full(look)),
-            Self::Elicitation(_) | Self::Picker(_) | Self::Form(_) => None,
+            Self::Elicitation(_)
+            | Self::Picker(_)
+            | Self::Form(_)
+            | Self::Page(_)
+            | Self::Changes(_) => None,
         }
     }
 
@@ -167,6 +224,8 @@ impl Dialog {
             Self::Questions(dialog) => dialog.key(key),
             Self::Plan(dialog) => dialog.key(key),
             Self::Elicitation(dialog) => dialog.key(key),
+            Self::Page(page) => page.key(key),
+            Self::Changes(dialog) => dialog.key(key),
         }
     }
 
@@ -178,6 +237,7 @@ impl Dialog {
             Self::Questions(dialog) => dialog.paste(text),
             Self::Plan(dialog) => dialog.paste(text),
             Self::Elicitation(dialog) => dialog.paste(text),
+            Self::Page(_) | Self::Changes(_) => {}
         }
     }
 
@@ -190,6 +250,8 @@ impl Dialog {
             Self::Questions(dialog) => dialog.view(look, rows),
             Self::Plan(dialog) => dialog.view(look, rows),
             Self::Elicitation(dialog) => dialog.view(look, rows),
+            Self::Page(page) => page.view(look, rows),
+            Self::Changes(dialog) => dialog.view(look, rows),
         }
     }
 }

@@ -83,6 +83,16 @@ impl Picker {
         self
     }
 
+    /// Selects an item.
+    pub(crate) fn at(mut self, value: &str) -> Self {
+        self.selected = self
+            .items
+            .iter()
+            .position(|item| item.value == value)
+            .unwrap_or(0);
+        self
+    }
+
     /// A key that does something else with the selected item.
     pub(crate) fn with_key(mut self, key: char, what: &'static str) -> Self {
         self.extra.push((key, what));
@@ -211,10 +221,13 @@ impl Picker {
             };
         }
         let visible = self.visible();
+        let hints = self.hints(look, visible.len(), rows);
         let preview: &[String] = visible.get(self.selected).map_or(&[], |item| &item.preview);
         let preview_rows = preview.len().min(6);
         let room = rows
-            .saturating_sub(out.len() + 2 + preview_rows + usize::from(preview_rows > 0))
+            .saturating_sub(
+                out.len() + 1 + hints.len() + preview_rows + usize::from(preview_rows > 0),
+            )
             .max(3);
         let first = self
             .selected
@@ -263,22 +276,37 @@ impl Picker {
                 ));
             }
         }
-        let mut hint = vec!["enter choose".to_owned(), "esc back".to_owned()];
+        out.extend(hints);
+        (out, cursor)
+    }
+
+    /// What can be pressed, in as many rows as that takes.
+    fn hints(&self, look: Look<'_>, count: usize, rows: usize) -> Vec<Line> {
+        let mut hints = vec!["enter choose".to_owned(), "esc back".to_owned()];
         for (key, what) in &self.extra {
             let key = if self.filterable {
                 format!("ctrl+{key}")
             } else {
                 key.to_string()
             };
-            hint.push(format!("{key} {what}"));
+            hints.push(format!("{key} {what}"));
         }
-        if visible.len() > room {
-            hint.push(format!("{}/{}", self.selected + 1, visible.len()));
+        // Where the list may not fit, how far one is in it.
+        if count + 6 > rows {
+            hints.push(format!("{}/{count}", (self.selected + 1).min(count)));
         }
-        out.push(Line::styled(
-            truncate(&hint.join(" · "), look.columns),
-            theme.muted,
-        ));
-        (out, cursor)
+        let mut out: Vec<String> = Vec::new();
+        for hint in hints {
+            match out.last_mut() {
+                Some(line) if width(line) + width(&hint) + 3 <= look.columns => {
+                    line.push_str(" · ");
+                    line.push_str(&hint);
+                }
+                _ => out.push(hint),
+            }
+        }
+        out.into_iter()
+            .map(|line| Line::styled(truncate(&line, look.columns), look.theme.muted))
+            .collect()
     }
 }

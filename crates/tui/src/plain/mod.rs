@@ -1,21 +1,24 @@
 //! The plain line mode: prompts come in as lines, answers go out as text. No colours, no cursor
 //! movement, nothing redrawn; for terminals that can't, for pipes, and for screen readers.
 
+mod asking;
+
 use crate::Ended;
 use crate::cell::{self, Call, CallState};
 use crate::text::clean;
-use lathe_engine::{OpenError, SessionHandle, SessionOptions};
+use asking::Asking;
+use lathe_engine::{
+    CommandOutcome, EventStream, OpenError, SessionChoice, SessionHandle, SessionOptions,
+};
 use lathe_protocol::content::ContentBlock;
 use lathe_protocol::display::Display;
 use lathe_protocol::event::{Event, TerminalReason};
+use lathe_protocol::ids::RequestId;
 use lathe_protocol::op::{Op, Prompt};
-use lathe_protocol::permission::{PermissionReply, PermissionRequest};
 use lathe_protocol::record::{RecordKind, RecordMessage};
 use lathe_settings::Environment;
 use std::collections::{HashMap, VecDeque};
 use std::io::{IsTerminal as _, Write as _};
-use std::path::Path;
-use std::sync::Arc;
 use tokio::io::AsyncBufReadExt as _;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -39,6 +42,7 @@ pub(crate) async fn run(
 ) -> Ended {
     let cwd = environment.cwd.clone();
     let interactive = std::io::stdin().is_terminal();
+    let again = (environment.clone(), options.clone());
     let opened = match Box::pin(lathe_engine::open(environment, options)).await {
         Ok(opened) => opened,
         Err(error) => {
@@ -87,7 +91,13 @@ pub(crate) async fn run(
                 None => break Ended::Left,
             },
             line = lines.next_line(), if !plain.ended && (interactive || !plain.busy || !plain.questions.is_empty()) => match line {
-                Ok(Some(line)) => plain.line(&line),
+                Ok(Some(line)) => {
+                    if plain.line(&line).await == Next::Anew
+                        && let Some(fresh) = plain.anew(&again).await
+                    {
+                        events = fresh;
+                    }
+                }
                 Ok(None) | Err(_) => {
                     plain.ended = true;
                     plain.session.withdraw_questions();
@@ -116,13 +126,24 @@ pub(crate) async fn run(
     ended
 }
 
+/// What a session was opened with, to open another one.
+type Again = (Environment, SessionOptions);
+
+/// What comes after a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    GoOn,
+    /// A new conversation.
+    Anew,
+}
+
 struct Plain {
     session: SessionHandle,
     cwd: std::path::PathBuf,
     interactive: bool,
     busy: bool,
     ended: bool,
-    questions: VecDeque<Arc<PermissionRequest>>,
+    questions: VecDeque<Asking>,
     inputs: HashMap<String, serde_json::Value>,
     interrupts: u32,
 }
@@ -140,60 +161,92 @@ impl Plain {
         self.session.send(Op::Prompt(Prompt::new(text.to_owned())));
     }
 
-    fn line(&mut self, line: &str) {
-        if let Some(request) = self.questions.pop_front() {
-            self.answer(&request, line);
-            return;
+    async fn line(&mut self, line: &str) -> Next {
+        if let Some(asking) = self.questions.front_mut() {
+            match asking.answer(line) {
+                Some(op) => {
+                    self.questions.pop_front();
+                    self.session.send(op);
+                    if let Some(next) = self.questions.front() {
+                        next.ask(&self.cwd);
+                    }
+                }
+                None => asking.ask(&self.cwd),
+            }
+            return Next::GoOn;
         }
         match line.trim() {
             "" => self.ready(),
-            "/exit" | "/quit" => self.ended = true,
-            "/help" => {
-                say(
-                    "Type a prompt and press enter. /compact summarises the conversation, /exit leaves.",
-                );
-                self.ready();
-            }
-            text if text == "/compact" || text.starts_with("/compact ") => {
-                let instructions = text.strip_prefix("/compact ").map(str::to_owned);
-                self.session.send(Op::Compact { instructions });
-            }
-            text if text.starts_with('/')
-                && crate::commands::parse(&text[1..])
-                    .is_some_and(|(name, _)| crate::commands::is_known(name)) =>
-            {
-                say("This command needs a terminal that can be drawn on.");
-                self.ready();
-            }
+            "/exit" | "/quit" | "/q" => self.ended = true,
+            text if lathe_engine::is_command(text) => return self.command(text).await,
             text => self.prompt(text),
+        }
+        Next::GoOn
+    }
+
+    /// A command: answered by the engine, as for every face without views.
+    async fn command(&mut self, text: &str) -> Next {
+        match self.session.run_command(text).await {
+            CommandOutcome::Prompt => {
+                self.prompt(text);
+                return Next::GoOn;
+            }
+            CommandOutcome::Answer(answer) => say(&clean(&answer)),
+            CommandOutcome::Refused(why) => say(&clean(&why)),
+            CommandOutcome::Clear => return Next::Anew,
+            CommandOutcome::Compact(instructions) => {
+                self.session.send(Op::Compact { instructions });
+                return Next::GoOn;
+            }
+        }
+        self.ready();
+        Next::GoOn
+    }
+
+    /// Begins a new conversation in place of this one.
+    async fn anew(&mut self, (environment, options): &Again) -> Option<EventStream> {
+        let mut options = options.clone();
+        options.session = SessionChoice::New;
+        options.session_id = None;
+        options.fork = false;
+        options.resume_at = None;
+        let events = match Box::pin(lathe_engine::open(environment.clone(), options)).await {
+            Ok(opened) => {
+                let old = std::mem::replace(&mut self.session, opened.session);
+                old.send(Op::Interrupt { drop_queued: true });
+                old.finish().await;
+                say("── a new conversation ──");
+                Some(opened.events)
+            }
+            Err(error) => {
+                say(&format!("error: {error}"));
+                None
+            }
+        };
+        self.ready();
+        events
+    }
+
+    /// A question came up.
+    fn ask_person(&mut self, asking: Asking) {
+        self.questions.push_back(asking);
+        if self.ended {
+            self.session.withdraw_questions();
+        } else if self.questions.len() == 1
+            && let Some(asking) = self.questions.front()
+        {
+            asking.ask(&self.cwd);
         }
     }
 
-    fn answer(&mut self, request: &PermissionRequest, line: &str) {
-        let reply = match line.trim() {
-            "y" | "yes" => PermissionReply::allow(),
-            "a" | "always" => {
-                let mut reply = PermissionReply::allow();
-                if let PermissionReply::Allow {
-                    updated_permissions,
-                    ..
-                } = &mut reply
-                {
-                    updated_permissions.clone_from(&request.permission_suggestions);
-                }
-                reply
-            }
-            "" | "n" | "no" => PermissionReply::deny(
-                "The user doesn't want this. Stop and wait for what they say next.",
-            ),
-            words => PermissionReply::deny(format!("The user refused this and said: {words}")),
-        };
-        self.session.send(Op::PermissionReply {
-            request_id: request.request_id.clone(),
-            reply,
-        });
-        if let Some(next) = self.questions.front() {
-            question(next, &self.cwd);
+    /// A question was answered, here or elsewhere.
+    fn answered(&mut self, request_id: &RequestId) {
+        let first = self.questions.front().map(|asking| asking.id().clone());
+        self.questions.retain(|asking| asking.id() != request_id);
+        if first.as_ref() == Some(request_id)
+            && let Some(next) = self.questions.front()
+        {
+            next.ask(&self.cwd);
         }
     }
 
@@ -268,16 +321,13 @@ impl Plain {
                 }
             }
             Event::PermissionRequested(request) => {
-                self.questions.push_back(request.clone());
-                if self.ended {
-                    self.session.withdraw_questions();
-                } else if self.questions.len() == 1 {
-                    question(request, &self.cwd);
-                }
+                self.ask_person(Asking::of_call(request.clone()));
             }
-            Event::PermissionResolved { request_id, .. } => self
-                .questions
-                .retain(|request| request.request_id != *request_id),
+            Event::ElicitationRequested(request) => {
+                self.ask_person(Asking::of_server(request.clone()));
+            }
+            Event::PermissionResolved { request_id, .. }
+            | Event::ElicitationResolved { request_id, .. } => self.answered(request_id),
             Event::PermissionDenied { denial, reason, .. } => {
                 say(&format!("refused: {}: {reason}", denial.tool_name));
             }
@@ -312,16 +362,4 @@ impl Plain {
             _ => {}
         }
     }
-}
-
-fn question(request: &PermissionRequest, cwd: &Path) {
-    say(&format!(
-        "\nAllow {}: {}",
-        request.tool_name,
-        crate::text::reveal(&cell::subject(&request.tool_name, &request.input, cwd))
-    ));
-    if let Some(reason) = &request.decision_reason {
-        say(&format!("  why it asks: {}", clean(reason)));
-    }
-    ask("  y yes, a always, n no, or say why not: ");
 }

@@ -120,7 +120,7 @@ fn escape_interrupts_the_model_while_it_writes() {
     ]);
     let terminal = stage.open();
     terminal.say("go");
-    terminal.wait_for("esc to interrupt");
+    terminal.wait_for("Writing…");
     terminal.send("\x1b");
     terminal.wait_for("Interrupted");
     terminal.say("again");

@@ -28,8 +28,11 @@ fn context_shows_how_full_the_window_is() {
     terminal.say("hello");
     terminal.wait_for("● ok");
     terminal.say("/context ");
-    terminal.wait_for("system prompt");
+    terminal.wait_for("System prompt");
     terminal.wait_for("■");
+    terminal.wait_for("esc back");
+    terminal.send("\x1b");
+    terminal.wait_gone("System prompt");
 }
 
 #[test]
@@ -43,6 +46,8 @@ fn cost_shows_what_was_used() {
     terminal.say("/cost ");
     terminal.wait_for("This session: $");
     terminal.wait_for("cache read");
+    terminal.send("q");
+    terminal.wait_gone("cache read");
 }
 
 #[test]
@@ -68,6 +73,12 @@ fn hooks_memory_and_tools_are_listed() {
     terminal.wait_for("claude");
     terminal.say("/hooks ");
     terminal.wait_for("echo stopped");
+    terminal.send("\r");
+    terminal.wait_for("Hook on Stop");
+    terminal.send("\x1b");
+    terminal.wait_for("search:");
+    terminal.send("\x1b");
+    terminal.wait_gone("search:");
     terminal.say("/memory ");
     terminal.wait_for("AGENTS.md");
     terminal.say("/tools ");
@@ -201,7 +212,21 @@ fn diff_shows_what_changed() {
     stage.home.write("a.txt", "one\ntwo\n");
     stage.home.git_init();
     stage.home.write("a.txt", "one\nchanged\n");
-    run(&stage, "/diff ", &["a.txt", "- two", "+ changed"]);
+    stage.home.write("new.txt", "fresh\n");
+    let terminal = stage.open_sized(100, 30);
+    terminal.wait_for("claude");
+    terminal.say("/diff ");
+    terminal.wait_for("Changes since the last commit · 2 files +2 −1");
+    terminal.wait_for("❯ a.txt");
+    terminal.send("\r");
+    terminal.wait_for("2 - two");
+    terminal.wait_for("2 + changed");
+    terminal.send("\x1b[C");
+    terminal.wait_for("1 + fresh");
+    terminal.send("\x1b");
+    terminal.wait_for("enter look");
+    terminal.send("\x1b");
+    terminal.wait_gone("Changes since");
 }
 
 #[test]
@@ -277,7 +302,13 @@ fn background_tasks_are_listed_and_stopped() {
     terminal.wait_for("In the background");
     terminal.wait_for("Sleep long");
     terminal.send("x");
-    terminal.wait_for("stopped");
+    terminal.wait_for("is stopped");
+    // The list stays, and shows it.
+    terminal.wait("the list to show it", |screen| {
+        screen.contains("In the background") && screen.contains("· killed ·")
+    });
+    terminal.send("\x1b");
+    terminal.wait_gone("In the background");
 }
 
 #[test]
@@ -295,14 +326,37 @@ fn ctrl_b_lets_a_command_go_on_in_the_background() {
 }
 
 #[test]
-fn a_command_that_needs_rest_says_so_while_busy() {
-    let stage = Stage::replies([Reply::text("x").gate(Position::MidBlock(0), "go")]);
+fn what_is_typed_in_a_turn_is_done_after_it_in_its_order() {
+    let stage = Stage::replies([
+        Reply::text("first answer").gate(Position::MidBlock(0), "go"),
+        Reply::text("second answer"),
+    ]);
     let terminal = stage.open();
-    terminal.say("go");
+    terminal.say("remember the number 7");
     terminal.wait_for("esc to interrupt");
     terminal.say("/clear ");
-    terminal.wait_for("waits until the turn is over");
+    terminal.wait("it to wait", |screen| {
+        screen.lines().any(|line| line.trim_end() == "❯ /clear")
+    });
+    terminal.say("which number");
+    terminal.wait("both to wait", |screen| {
+        screen
+            .lines()
+            .any(|line| line.trim_end() == "❯ which number")
+    });
+    // The last of them can be taken back and sent again.
+    terminal.send("\x1b[A");
+    terminal.wait_for("❯ which number");
+    terminal.send(" was it\r");
     stage.server.gate("go").release();
+    terminal.wait_for("a new conversation");
+    terminal.wait_for("● second answer");
+    let requests = stage.server.message_requests();
+    let second = requests[1].to_json().to_string();
+    assert!(
+        second.contains("which number was it") && !second.contains("number 7"),
+        "{second}"
+    );
 }
 
 #[test]
@@ -337,8 +391,13 @@ fn keys_and_checks_are_listed() {
     let terminal = stage.open_sized(110, 70);
     terminal.wait_for("claude");
     terminal.say("/keybindings ");
-    terminal.wait_for("keybindings.json");
     terminal.wait_for("ctrl+r");
+    terminal.send("G");
+    terminal.wait_for("keybindings.json");
+    terminal.send("\x1b");
+    terminal.wait_gone("keybindings.json");
     terminal.say("/doctor ");
-    terminal.wait_for("git can be run");
+    terminal.wait_for("Check: ");
+    terminal.wait_for("the key bindings are fine");
+    terminal.wait_for("esc back");
 }

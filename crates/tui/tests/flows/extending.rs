@@ -119,14 +119,14 @@ fn the_engine_answers_commands_that_are_not_the_terminals_own() {
     let stage = Stage::replies([]);
     let terminal = stage.open_sized(100, 40);
     terminal.wait_for("claude");
-    terminal.say("/sandbox ");
-    terminal.wait("an answer about the sandbox", |screen| {
-        screen.to_lowercase().contains("sandbox")
-            && !screen.contains("There is no command")
-            && screen.lines().any(|line| line.trim_end() == "❯")
-    });
+    terminal.say("/fallback ");
+    terminal.wait_for("No model takes over");
+    terminal.say("/tag parser");
+    terminal.wait_for("has the tag \"parser\" now");
     terminal.say("/plugin ");
-    terminal.wait_for("none is on");
+    terminal.wait_for("none is installed");
+    terminal.send("\x1b");
+    terminal.wait_gone("none is installed");
     terminal.say("/output-style ");
     terminal.wait_for("How should the model talk?");
     terminal.wait_for("explanatory");

@@ -43,7 +43,7 @@ fn a_command_that_does_not_exist_is_answered_with_the_nearest() {
     let stage = Stage::replies([]);
     let terminal = stage.open();
     terminal.say("/exot now");
-    terminal.wait_for("There is no command /exot; did you mean /exit");
+    terminal.wait_for("Unknown slash command: /exot. Did you mean /exit");
     assert_eq!(stage.server.request_count(), 0);
 }
 

@@ -1,12 +1,16 @@
 mod basics;
 mod commands;
+mod dialogs;
 mod editing;
 mod extending;
 mod failing;
 mod permission;
+mod phases;
 mod plain;
+mod plugins;
 mod screen;
 mod servers;
+mod sessions;
 
 use lathe_scripted::{BlockingServer, Reply, Scenario};
 use lathe_testkit::{Terminal, TestHome};

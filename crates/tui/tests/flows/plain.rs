@@ -52,3 +52,60 @@ fn a_screen_reader_gets_plain_lines() {
     terminal.wait_for("read aloud");
     assert!(!terminal.raw().contains("\x1b["), "{:?}", terminal.raw());
 }
+
+#[test]
+fn commands_are_answered_in_lines() {
+    let mut stage = Stage::replies([Reply::text("one"), Reply::text("two")]);
+    stage.home = stage.home.variable("TERM", "dumb");
+    let mut terminal = stage.home.terminal::<&str>([], 100, 40);
+    terminal.wait_for("> ");
+    terminal.send("remember the number 7\n");
+    terminal.wait_for("one");
+    terminal.send("/cost\n");
+    terminal.wait_for("Total cost: $");
+    terminal.send("/theme\n");
+    terminal.wait_for("/theme needs a terminal");
+    terminal.send("/clear\n");
+    terminal.wait_for("a new conversation");
+    terminal.send("which number\n");
+    terminal.wait_for("two");
+    terminal.send("/exit\n");
+    assert!(terminal.ended().success());
+    let second = stage.server.message_requests()[1].to_json().to_string();
+    assert!(!second.contains("number 7"), "{second}");
+}
+
+#[test]
+fn questions_of_the_model_and_plans_are_answered_by_lines() {
+    let mut stage = Stage::replies([
+        Reply::tool_use(
+            "AskUserQuestion",
+            json!({"questions": [
+                {"question": "Which store?", "header": "Store", "options": [
+                    {"label": "SQLite", "description": "one file"}, {"label": "Postgres", "description": "a server"}]},
+                {"question": "Which checks?", "header": "Checks", "multiSelect": true, "options": [
+                    {"label": "Tests", "description": ""}, {"label": "Lints", "description": ""}]},
+            ]}),
+        ),
+        Reply::tool_use("ExitPlanMode", json!({"plan": "1. Only look"})),
+        Reply::text("as you wish"),
+    ]);
+    stage.home = stage.home.variable("TERM", "dumb");
+    let terminal = stage.home.terminal(["--permission-mode", "plan"], 100, 40);
+    terminal.wait_for("> ");
+    terminal.send("plan it\n");
+    terminal.wait_for("2. Postgres: a server");
+    terminal.send("2\n");
+    terminal.wait_for("Which checks?");
+    terminal.wait_for("numbers with commas");
+    terminal.send("1,2\n");
+    terminal.wait_for("1. Only look");
+    let told = stage.server.message_requests()[1].last_tool_result();
+    assert!(
+        told.contains("Which store? → Postgres") && told.contains("Which checks? → Tests, Lints"),
+        "{told}"
+    );
+    terminal.wait_for("say what to change");
+    terminal.send("y\n");
+    terminal.wait_for("as you wish");
+}

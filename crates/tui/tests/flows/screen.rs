@@ -325,7 +325,9 @@ fn a_tiny_terminal_is_no_reason_to_fall() {
     terminal.wait_gone("esc to int");
     terminal.resize(8, 3);
     terminal.send("x");
+    terminal.wait_for("❯ x");
     terminal.resize(60, 20);
+    terminal.wait_for("enter send");
     terminal.wait_for("❯ x");
     assert!(rows(&terminal).len() <= 20);
     terminal.send("\x03");

@@ -110,3 +110,91 @@ fn a_server_that_the_project_brings_waits_for_a_persons_word() {
     terminal.say("/mcp reconnect tickets");
     terminal.wait_for("MCP server tickets: connected · 1 tool");
 }
+
+/// A server that wants to know who is there, run by the tests of the MCP crate too.
+struct Remote {
+    child: std::process::Child,
+    port: u16,
+}
+
+impl Remote {
+    fn start() -> Self {
+        let script = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../mcp/tests/fixtures/remote.py"
+        );
+        let mut child = std::process::Command::new("python3")
+            .args([script, "0"])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut output = std::io::BufReader::new(child.stdout.take().unwrap());
+        std::io::BufRead::read_line(&mut output, &mut line).unwrap();
+        let port = line.trim().parse().unwrap();
+        let remote = Self { child, port };
+        remote.get("/control?auth=1");
+        remote
+    }
+
+    /// Asks it for a page and waits until it was answered.
+    fn get(&self, path: &str) {
+        use std::io::{Read as _, Write as _};
+        let mut stream = std::net::TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_person_signs_in_at_a_server_looks_at_its_tools_and_signs_out() {
+    let remote = Remote::start();
+    let mut stage = Stage::replies([]);
+    // A browser whose person agrees to everything: it follows the redirects, also the one to us.
+    let browser = stage.home.write(
+        "browser.py",
+        "import sys, urllib.request\nurllib.request.build_opener(urllib.request.ProxyHandler({})).open(sys.argv[1], timeout=60).read()\n",
+    );
+    let path = std::env::var("PATH").unwrap_or_default();
+    stage.home = stage
+        .home
+        .variable("BROWSER", format!("python3 {}", browser.display()))
+        .variable("PATH", path);
+    let config = json!({"mcpServers": {"far": {"type": "http", "url": format!("http://127.0.0.1:{}/mcp", remote.port)}}}).to_string();
+    let terminal = stage.open_with(&["--mcp-config", &config], 120, 40);
+    terminal.wait_for("claude");
+    terminal.say("/mcp reconnect far");
+    terminal.wait_for("MCP server far: ");
+    terminal.say("/mcp far");
+    terminal.wait_for("wants to know who you are");
+    terminal.wait_for("❯ 1. Sign in");
+    terminal.send("1");
+    terminal.wait_for("sign in on this page:");
+    terminal.wait_for("MCP server far: signed in and connected");
+    terminal.say("/mcp far");
+    terminal.wait_for("connected · 1 tool");
+    terminal.wait_for("Show its tools");
+    terminal.send("5");
+    terminal.wait_for("Tools of far");
+    terminal.wait_for("echo");
+    terminal.send("\x1b");
+    terminal.wait_for("Sign out");
+    terminal.send("4");
+    terminal.wait_for("MCP server far: signed out");
+    terminal.say("/mcp far");
+    terminal.wait_for("wants to know who you are");
+}
