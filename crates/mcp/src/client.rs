@@ -28,7 +28,7 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use serde_json::{Value, json};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use tokio::sync::{Notify, Semaphore, broadcast, mpsc};
 
@@ -49,11 +49,22 @@ pub(crate) struct Shared {
     client_version: String,
     /// From which level on the server sends its log.
     pub(crate) log_level: LoggingLevel,
-    progress: Mutex<HashMap<ProgressToken, mpsc::Sender<Progress>>>,
+    progress: Mutex<Following>,
     dirty: Mutex<Dirty>,
     marked: Notify,
     /// Room for questions to the person.
     questions: Semaphore,
+}
+
+/// How much progress is kept for those who don't follow it yet.
+const EARLY: usize = 64;
+
+/// Who follows which call.
+#[derive(Default)]
+struct Following {
+    followers: HashMap<ProgressToken, mpsc::Sender<Progress>>,
+    /// What came before somebody could say that they follow it: a server may be faster than we are.
+    early: VecDeque<(ProgressToken, Progress)>,
 }
 
 impl Shared {
@@ -110,11 +121,41 @@ impl Shared {
     }
 
     pub(crate) fn follow(&self, token: ProgressToken, progress: mpsc::Sender<Progress>) {
-        self.progress.lock().insert(token, progress);
+        let mut following = self.progress.lock();
+        following.early.retain(|(early, step)| {
+            if *early == token {
+                let _ = progress.try_send(step.clone());
+            }
+            *early != token
+        });
+        following.followers.insert(token, progress);
     }
 
     pub(crate) fn unfollow(&self, token: &ProgressToken) {
-        self.progress.lock().remove(token);
+        self.progress.lock().followers.remove(token);
+    }
+
+    /// Tells whoever follows a call how far it is.
+    pub(crate) fn progressed(&self, params: &ProgressNotificationParam) {
+        let message = params.message.as_deref();
+        let step = Progress {
+            progress: params.progress,
+            total: params.total,
+            message: message.map(|message| text::line(message, TEXT_CHARS)),
+        };
+        let mut following = self.progress.lock();
+        match following.followers.get(&params.progress_token) {
+            Some(follower) => {
+                let _ = follower.try_send(step);
+            }
+            None => {
+                if following.early.len() == EARLY {
+                    following.early.pop_front();
+                }
+                let token = params.progress_token.clone();
+                following.early.push_back((token, step));
+            }
+        }
     }
 
     fn notification(&self, method: &str, params: Value) {
@@ -344,18 +385,9 @@ impl ClientHandler for Client {
         params: ProgressNotificationParam,
         _context: NotificationContext<RoleClient>,
     ) {
-        let shared = &self.shared;
-        shared.notification("notifications/progress", Value::Null);
-        let follower = shared.progress.lock().get(&params.progress_token).cloned();
-        if let Some(follower) = follower {
-            let _ = follower.try_send(Progress {
-                progress: params.progress,
-                total: params.total,
-                message: params
-                    .message
-                    .map(|message| text::line(&message, TEXT_CHARS)),
-            });
-        }
+        // How far it is was told when it came.
+        let told = json!({"progressToken": params.progress_token});
+        self.shared.notification("notifications/progress", told);
     }
 
     async fn on_logging_message(

@@ -17,7 +17,7 @@ use crate::server::{ProtocolChoice, ServerConfig, TransportConfig};
 use crate::text;
 use crate::transport::http::{HttpClient, OwnStream};
 use crate::transport::websocket::Refused;
-use crate::transport::{Ending, Link, sdk, sse, stdio, websocket};
+use crate::transport::{Ending, InOrder, Link, sdk, sse, stdio, websocket};
 use rmcp::model::ProtocolVersion;
 use rmcp::service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _};
 use rmcp::transport::StreamableHttpClientTransport;
@@ -125,6 +125,7 @@ async fn attempt(recipe: &Recipe<'_>, handshake: bool) -> Result<Connection, Cal
             let requests = HttpClient::new(http, fixed, access);
             let own_stream = requests.own_stream();
             let transport = StreamableHttpClientTransport::with_client(requests, config);
+            let transport = in_order(transport, recipe);
             let served = client.serve_with_lifecycle(transport, mode).await;
             if served.is_ok() {
                 opened(own_stream).await;
@@ -132,7 +133,7 @@ async fn attempt(recipe: &Recipe<'_>, handshake: bool) -> Result<Connection, Cal
             (served, false)
         }
         _ => {
-            let link = link(recipe, &ending).await?;
+            let link = in_order(link(recipe, &ending).await?, recipe);
             (client.serve_with_lifecycle(link, mode).await, true)
         }
     };
@@ -145,6 +146,13 @@ async fn attempt(recipe: &Recipe<'_>, handshake: bool) -> Result<Connection, Cal
             }
             Err(not_connected(&error, &ending, recipe))
         }
+    }
+}
+
+fn in_order<T>(transport: T, recipe: &Recipe<'_>) -> InOrder<T> {
+    InOrder {
+        transport,
+        shared: recipe.shared.clone(),
     }
 }
 

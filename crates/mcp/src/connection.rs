@@ -380,13 +380,12 @@ impl Connection {
         tokio::spawn(async move {
             let params = rmcp::model::SetLevelRequestParams::new(connection.shared.log_level);
             let asked = connection.peer.set_level(params);
-            let refused = tokio::select! {
-                answer = asked => answer.err(),
-                () = connection.ended.cancelled() => None,
-            };
-            if let Some(error) = refused {
+            if let Err(ServiceError::McpError(error)) = asked.await {
                 let log = &connection.shared.log;
-                log.note(&format!("it doesn't let its log be chosen: {error}"));
+                log.note(&format!(
+                    "it doesn't let its log be chosen: {}",
+                    error.message
+                ));
             }
         });
     }

@@ -353,6 +353,8 @@ async fn progress_logs_and_updates_arrive_clean() {
         .call_tool("s", "progress", json!({}), options)
         .await
         .unwrap();
+    // All of it was told before the answer, however fast the answer came.
+    assert_eq!(steps.len(), 3);
     let first = steps.recv().await.unwrap();
     assert_eq!(
         (

@@ -13,12 +13,13 @@ pub(crate) mod stdio;
 pub(crate) mod stream;
 pub(crate) mod websocket;
 
+use crate::client::Shared;
 use crate::limits::TEXT_CHARS;
 use crate::log::ServerLog;
 use crate::text;
 use parking_lot::Mutex;
 use rmcp::RoleClient;
-use rmcp::model::{ClientJsonRpcMessage, RequestId, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerNotification};
 use rmcp::transport::Transport;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -162,6 +163,38 @@ pub(crate) fn link(log: ServerLog, ending: Ending) -> (Link, FarEnd) {
         ending,
     };
     (link, far)
+}
+
+/// A transport whose progress notifications are told in the order in which they came: the SDK handles
+/// notifications beside answers, and what is told after the answer is told to nobody.
+pub(crate) struct InOrder<T> {
+    pub(crate) transport: T,
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl<T: Transport<RoleClient>> Transport<RoleClient> for InOrder<T> {
+    type Error = T::Error;
+
+    fn send(
+        &mut self,
+        item: ClientJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        self.transport.send(item)
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        let message = self.transport.receive().await?;
+        if let ServerJsonRpcMessage::Notification(told) = &message
+            && let ServerNotification::ProgressNotification(progress) = &told.notification
+        {
+            self.shared.progressed(&progress.params);
+        }
+        Some(message)
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.transport.close().await
+    }
 }
 
 /// Why a message couldn't be sent.
