@@ -34,19 +34,30 @@ const LIGHT: Paper = Paper {
 fn main() {
     let docs = workspace_root().join("docs");
     for (name, paper) in [("dark", &DARK), ("light", &LIGHT)] {
-        let terminal = conversation(paper);
-        std::fs::write(
-            docs.join(format!("terminal-{name}.svg")),
-            svg(&terminal, paper),
-        )
-        .unwrap();
-        terminal.send("4");
-        let question = question(paper);
-        std::fs::write(
-            docs.join(format!("terminal-question-{name}.svg")),
-            svg(&question, paper),
-        )
-        .unwrap();
+        let keep = |view: &str, scene: &Scene| {
+            let file = docs.join(format!("terminal{view}-{name}.svg"));
+            std::fs::write(file, svg(scene, paper)).unwrap();
+        };
+        let scene = conversation(paper);
+        scene.send("Yes, and run the whole suite ");
+        scene.wait_for("whole suite");
+        keep("", &scene);
+        // The same session, as its views show it.
+        scene.send("\x15/diff ");
+        scene.wait_for("❯ /diff");
+        scene.send("\r");
+        scene.wait_for("Changes since the last commit");
+        scene.send("\r");
+        scene.wait_for("esc list");
+        keep("-changes", &scene);
+        scene.send("\x1b");
+        scene.wait_for("enter look");
+        scene.send("\x1b");
+        scene.wait_gone("enter look");
+        scene.say("/context ");
+        scene.wait_for("Free space");
+        keep("-context", &scene);
+        keep("-question", &question(paper));
     }
     println!("written to {}", docs.display());
 }
@@ -113,8 +124,6 @@ fn conversation(paper: &Paper) -> Scene {
     terminal.say("The greeting looks odd when the name has blanks around it. Fix it.");
     terminal.wait_for("Shall I add a test");
     terminal.wait_gone("esc to interrupt");
-    terminal.send("Yes, and run the whole suite ");
-    terminal.wait_for("whole suite");
     Scene {
         terminal,
         _server: server,
