@@ -200,3 +200,27 @@ async fn a_hook_at_the_start_brings_skills_and_hears_of_files_that_it_names() {
         .unwrap();
     talk.finish().await;
 }
+
+#[tokio::test]
+async fn near_the_limit_the_provider_is_asked_to_count_and_its_word_goes_before_the_guess() {
+    let place = Place::new(crate::support::chatter(10), 60_000).await;
+    let counts = || {
+        let all = place.server.requests();
+        all.iter()
+            .filter(|request| request.path.ends_with("/count_tokens"))
+            .count()
+    };
+    let mut talk = place.open().await;
+    talk.say("hello").await;
+    assert_eq!(counts(), 0, "far from the limit nobody is asked");
+    // Our guess for such letters is about twice what this provider counts.
+    let letters: String = (0..25_000_u64)
+        .map(|number| format!("{:04x}", number.wrapping_mul(0x9e37_79b9) >> 8 & 0xffff))
+        .collect();
+    let result = talk.say(letters).await;
+    assert!(!result.is_error, "{:?}", result.errors);
+    let seen = talk.finish().await;
+    assert_eq!(counts(), 1);
+    assert_eq!(seen.compactions, [], "the provider says that there is room");
+    assert_eq!(place.server.problems(), Vec::<String>::new());
+}
