@@ -50,16 +50,12 @@ pub(crate) async fn sweep(folder: &Path, patience: Duration) -> Vec<PathBuf> {
         if file.try_lock().is_err() {
             continue;
         }
-        match Worktree::find(&worktree).await {
-            Some(found) => {
-                if found.conclude().await == Conclusion::Removed {
-                    removed.push(worktree);
-                }
+        if let Some(found) = Worktree::find(&worktree).await {
+            if found.conclude().await == Conclusion::Removed {
+                removed.push(worktree);
             }
-            None if !worktree.exists() => {
-                let _ = std::fs::remove_file(&lock);
-            }
-            None => {}
+        } else if !worktree.exists() {
+            let _ = std::fs::remove_file(&lock);
         }
     }
     removed

@@ -35,6 +35,8 @@ const LONGEST_INSTRUCTIONS: usize = 2_048;
 #[derive(Default)]
 pub(crate) struct AgentServers {
     own: Option<Manager>,
+    /// Asks them; held so that it is there for a server that has no tools yet.
+    caller: Option<Arc<Caller>>,
     /// What the agent should know.
     pub(crate) news: Vec<String>,
 }
@@ -216,7 +218,8 @@ impl AgentServers {
                 ));
             }
         }
-        follow(changes, &manager, caller, owner);
+        follow(changes, &manager, &caller, owner);
+        self.caller = Some(caller);
     }
 }
 
@@ -266,7 +269,7 @@ fn give(agent: &Shared, definition: &AgentDefinition, caller: &Arc<Caller>, stat
 fn follow(
     mut changes: tokio::sync::broadcast::Receiver<Change>,
     manager: &Manager,
-    caller: Arc<Caller>,
+    caller: &Arc<Caller>,
     owner: &Owner<'_>,
 ) {
     let agent = Arc::downgrade(owner.agent);
@@ -277,7 +280,7 @@ fn follow(
         .into_iter()
         .map(|status| status.name)
         .collect();
-    let caller = Arc::downgrade(&caller);
+    let caller = Arc::downgrade(caller);
     tokio::spawn(async move {
         loop {
             let changed = match changes.recv().await {
