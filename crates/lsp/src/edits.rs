@@ -84,9 +84,11 @@ impl LanguageServers {
         }
         let text = read_text_now(path).ok();
         let mut state = inner.edits.state.lock();
-        if state.before.len() < WATCHED {
-            state.before.insert(path.to_owned(), text);
+        if state.before.len() >= WATCHED {
+            // What changes that were never made have left behind.
+            state.before.clear();
         }
+        state.before.insert(path.to_owned(), text);
     }
 
     /// A file was changed by one of our tools. Its servers are started if they aren't there yet.
