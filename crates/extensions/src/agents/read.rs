@@ -252,12 +252,20 @@ fn color(fields: &mut Fields<'_>) -> Option<String> {
 fn servers(fields: &mut Fields<'_>) -> Vec<AgentMcpServer> {
     let mut servers = Vec::new();
     let mut wrong = false;
-    let inline = |map: &serde_json::Map<String, Value>| {
-        let map: BTreeMap<String, Value> = map
-            .iter()
-            .map(|(name, config)| (name.clone(), config.clone()))
-            .collect();
-        AgentMcpServer::Inline(map)
+    let mut broken: Vec<String> = Vec::new();
+    let mut inline = |map: &serde_json::Map<String, Value>| {
+        let mut servers = BTreeMap::new();
+        for (name, config) in map {
+            let says_how = ["command", "url", "type"]
+                .iter()
+                .any(|key| config.get(key).is_some_and(Value::is_string));
+            if says_how {
+                servers.insert(name.clone(), config.clone());
+            } else {
+                broken.push(name.clone());
+            }
+        }
+        AgentMcpServer::Inline(servers)
     };
     match fields.value("mcpServers").cloned() {
         None => {}
@@ -278,6 +286,15 @@ fn servers(fields: &mut Fields<'_>) -> Vec<AgentMcpServer> {
             }
         }
         Some(_) => wrong = true,
+    }
+    servers
+        .retain(|server| !matches!(server, AgentMcpServer::Inline(servers) if servers.is_empty()));
+    for name in broken {
+        fields.report(
+            "mcpServers",
+            format!("{name} has neither \"command\" nor \"url\", so it doesn't count"),
+            Some("write it as in .mcp.json"),
+        );
     }
     if wrong {
         fields.report(

@@ -271,6 +271,26 @@ fn json_of_the_command_line_is_held_to_the_same_rules() {
 }
 
 #[test]
+fn a_server_that_says_nothing_of_how_to_reach_it_is_reported_and_the_others_count() {
+    let at = surroundings();
+    write(
+        &at.root,
+        "repo/.claude/agents/a.md",
+        "---\nname: a\ndescription: d\nmcpServers:\n  - named\n  - good: {command: x}\n    bad: {args: [y]}\n  - worse: 5\n---\nPrompt\n",
+    );
+    let sources = Sources::new(&at.places, &Trust::Trusted, None);
+    let catalog = AgentCatalog::load(&sources, &[]);
+    let servers = serde_json::to_value(&catalog.get("a").unwrap().mcp_servers).unwrap();
+    assert_eq!(
+        servers,
+        serde_json::json!(["named", {"good": {"command": "x"}}])
+    );
+    let problems: Vec<String> = catalog.problems.iter().map(ToString::to_string).collect();
+    assert_eq!(problems.len(), 2, "{problems:?}");
+    assert!(problems[0].contains("bad has neither"), "{problems:?}");
+}
+
+#[test]
 fn plugins_bring_agents_under_their_name_and_can_not_run_things_by_them() {
     let at = surroundings();
     let root = &at.root;

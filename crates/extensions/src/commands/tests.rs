@@ -37,7 +37,7 @@ fn names_and_aliases_are_unique_and_do_not_hide_bundled_skills() {
             assert!(seen.insert(alias), "{alias}");
         }
     }
-    let skills = SkillCatalog::load(&crate::Sources::default());
+    let skills = SkillCatalog::load(&Sources::default());
     for skill in skills.iter() {
         assert!(!seen.contains(skill.name.as_str()), "{}", skill.name);
     }
@@ -45,7 +45,7 @@ fn names_and_aliases_are_unique_and_do_not_hide_bundled_skills() {
 
 #[test]
 fn every_command_of_the_manual_is_there() {
-    let registry = CommandRegistry::new(&SkillCatalog::load(&crate::Sources::default()), &[]);
+    let registry = CommandRegistry::new(&SkillCatalog::load(&Sources::default()), &[]);
     for name in "help clear compact context cost usage config model fallback effort permissions hooks mcp agents skills plugin memory init resume rename tag fork branch rewind diff review security-review commit pr-comments export copy status statusline doctor theme vim keybindings output-style add-dir cd tasks todos plan sandbox ide login logout release-notes feedback stats version exit".split(' ') {
         assert!(registry.find(name).is_some(), "{name}");
     }
@@ -53,7 +53,7 @@ fn every_command_of_the_manual_is_there() {
 
 #[test]
 fn a_mistyped_name_finds_its_neighbours() {
-    let registry = CommandRegistry::new(&SkillCatalog::load(&crate::Sources::default()), &[]);
+    let registry = CommandRegistry::new(&SkillCatalog::load(&Sources::default()), &[]);
     assert_eq!(registry.nearest("hlep"), ["help"]);
     assert!(registry.nearest("entirely-other").is_empty());
     assert!(registry.unknown("comit").contains("/commit"));
