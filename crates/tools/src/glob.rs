@@ -2,20 +2,17 @@
 
 use crate::change::blocking;
 use crate::context::{CallContext, ToolContext};
+use crate::newest_files;
 use crate::tool::{CallTraits, Tool, ToolError, ToolOutput};
 use crate::walk::{self, Ignored};
-use globset::{GlobSet, GlobSetBuilder};
-use ignore::WalkState;
+use globset::GlobSetBuilder;
 use lathe_protocol::display::Display;
 use lathe_protocol::permission::Subject;
-use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
-use std::cmp::Reverse;
-use std::path::{Path, PathBuf};
-use std::time::{Instant, SystemTime};
-use tokio_util::sync::CancellationToken;
+use std::path::PathBuf;
+use std::time::Instant;
 
 /// How many files are named.
 const MOST_FILES: usize = 100;
@@ -120,13 +117,17 @@ impl Tool for Glob {
         let cancel = context.cancel.clone();
         // A name may hold what looks like a wildcard: `app/[id]/page.tsx`.
         let literal = base.join(pattern.trim_start_matches('/'));
-        let (found, total) = blocking(move || {
-            let found = find(&base, &set, ignored, &cancel)?;
-            Ok(if found.1 == 0 && literal.is_file() {
-                (vec![literal], 1)
-            } else {
-                found
-            })
+        let (found, total): (Vec<PathBuf>, usize) = blocking(move || {
+            let newest = newest_files::find(&base, &set, ignored, MOST_FILES, &cancel);
+            if cancel.is_cancelled() {
+                return Err(ToolError::Cancelled("The search was stopped.".to_owned()));
+            }
+            if newest.total == 0 && literal.is_file() {
+                return Ok((vec![literal], 1));
+            }
+            let total = newest.total;
+            let found = newest.into_paths().map(|path| base.join(path)).collect();
+            Ok((found, total))
         })
         .await?;
 
@@ -165,55 +166,4 @@ impl Tool for Glob {
             },
         ))
     }
-}
-
-/// The newest files that match, newest first, and how many match in all.
-fn find(
-    base: &Path,
-    set: &GlobSet,
-    ignored: Ignored,
-    cancel: &CancellationToken,
-) -> Result<(Vec<PathBuf>, usize), ToolError> {
-    let found: Mutex<Vec<(Reverse<SystemTime>, PathBuf)>> = Mutex::new(Vec::new());
-    walk::walk(base, ignored).build_parallel().run(|| {
-        Box::new(|entry| {
-            if cancel.is_cancelled() {
-                return WalkState::Quit;
-            }
-            // What can't be looked into is left out, as in a shell.
-            let Ok(entry) = entry else {
-                return WalkState::Continue;
-            };
-            // Folders are not files, nor are links to folders.
-            let is_file = match entry.file_type() {
-                Some(kind) if kind.is_symlink() => entry.path().is_file(),
-                Some(kind) => !kind.is_dir(),
-                None => false,
-            };
-            if !is_file {
-                return WalkState::Continue;
-            }
-            let relative = entry.path().strip_prefix(base).unwrap_or(entry.path());
-            if set.is_match(relative) {
-                let modified = entry
-                    .metadata()
-                    .ok()
-                    .and_then(|metadata| metadata.modified().ok())
-                    .unwrap_or(SystemTime::UNIX_EPOCH);
-                found.lock().push((Reverse(modified), entry.into_path()));
-            }
-            WalkState::Continue
-        })
-    });
-    if cancel.is_cancelled() {
-        return Err(ToolError::Cancelled("The search was stopped.".to_owned()));
-    }
-    let mut found = found.into_inner();
-    let total = found.len();
-    if total > MOST_FILES {
-        found.select_nth_unstable(MOST_FILES);
-        found.truncate(MOST_FILES);
-    }
-    found.sort_unstable();
-    Ok((found.into_iter().map(|(_, path)| path).collect(), total))
 }

@@ -51,6 +51,7 @@ pub mod write;
 mod change;
 mod grep_lines;
 mod missing_file;
+mod newest_files;
 mod notebook;
 mod notebook_view;
 mod pdf;

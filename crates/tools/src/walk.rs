@@ -8,7 +8,7 @@ use ignore::{DirEntry, WalkBuilder};
 use std::path::Path;
 
 /// Folders that belong to version control systems.
-const VERSION_CONTROL: [&str; 6] = [".git", ".hg", ".svn", ".jj", ".bzr", ".sl"];
+pub(crate) const VERSION_CONTROL: [&str; 6] = [".git", ".hg", ".svn", ".jj", ".bzr", ".sl"];
 
 /// Which files are left out by what they are called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,8 @@ pub(crate) fn walk(start: &Path, ignored: Ignored) -> WalkBuilder {
     builder
 }
 
-fn threads() -> usize {
+/// How many threads walk.
+pub(crate) fn threads() -> usize {
     std::thread::available_parallelism().map_or(2, |threads| threads.get().min(12))
 }
 
