@@ -70,11 +70,16 @@ impl EventSink {
         !self.pending.wholes_only.load(Ordering::Relaxed)
     }
 
+    /// Whether the face is far behind.
+    pub fn is_full(&self) -> bool {
+        self.pending.count.load(Ordering::Relaxed) > HIGH_WATER
+    }
+
     /// Waits until the face has caught up.
     pub async fn room(&self) {
-        while self.pending.count.load(Ordering::Relaxed) > HIGH_WATER && !self.sender.is_closed() {
+        while self.is_full() && !self.sender.is_closed() {
             let drained = self.pending.drained.notified();
-            if self.pending.count.load(Ordering::Relaxed) <= HIGH_WATER {
+            if !self.is_full() {
                 return;
             }
             tokio::select! {

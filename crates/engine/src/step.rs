@@ -44,7 +44,7 @@ pub(crate) struct StepReport {
 /// end, every kind of space is the same.
 fn on_one_line(raw: &[u8]) -> Option<Arc<RawValue>> {
     let text = std::str::from_utf8(raw).ok()?;
-    if text.contains(['\n', '\r']) {
+    if raw.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
         let joined = text.replace(['\n', '\r'], " ");
         return RawValue::from_string(joined).ok().map(Arc::from);
     }
@@ -205,9 +205,11 @@ impl Core {
             Delivery::Event(event) => {
                 self.take_event(turn, attempt, &event).await?;
                 // A face that reads slowly holds the stream back, but never a cancellation.
-                tokio::select! {
-                    () = self.shared.events.room() => {}
-                    () = turn.cancel.cancelled() => {}
+                if self.shared.events.is_full() {
+                    tokio::select! {
+                        () = self.shared.events.room() => {}
+                        () = turn.cancel.cancelled() => {}
+                    }
                 }
             }
             Delivery::Retracted { reason } => {

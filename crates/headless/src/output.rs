@@ -95,7 +95,13 @@ pub fn lines_of(
     mut each: impl FnMut(Vec<u8>),
 ) {
     if let Some(frame) = stream_frame(event, session_id, options) {
-        line_of(&frame).into_iter().for_each(each);
+        let mut line = frame.to_json();
+        if line.len() > MAX_LINE {
+            line_of(&frame).into_iter().for_each(each);
+        } else {
+            line.push(b'\n');
+            each(line);
+        }
         return;
     }
     for frame in frames_of(event, session_id, options) {

@@ -161,6 +161,9 @@ impl Host {
     /// from the session holds the model back instead of filling the memory.
     pub async fn room(&self) {
         let backlog = &self.inner.backlog;
+        if backlog.count.load(Ordering::Relaxed) <= HIGH_WATER {
+            return;
+        }
         loop {
             let drained = backlog.drained.notified();
             tokio::pin!(drained);

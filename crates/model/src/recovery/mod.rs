@@ -128,7 +128,7 @@ pub fn run_amendable(
         request: Arc::new(request),
         attempts,
         amendment,
-        cancel,
+        cancel: Arc::new(cancel),
         phase: Phase::Begin,
         queue: VecDeque::new(),
     };
@@ -180,7 +180,8 @@ struct Run {
     request: Arc<ModelRequest>,
     attempts: Attempts,
     amendment: Amendment,
-    cancel: CancellationToken,
+    /// Shared, since it is held on to for each event: copying the token itself takes a lock.
+    cancel: Arc<CancellationToken>,
     phase: Phase,
     /// Deliveries that come before the phase goes on.
     queue: VecDeque<Result<Delivery, ModelError>>,
@@ -198,7 +199,7 @@ impl Run {
             // The phase is taken out while it runs: a cancelled phase is dropped here, and with it
             // the connection.
             let phase = std::mem::replace(&mut self.phase, Phase::Done);
-            let cancel = self.cancel.clone();
+            let cancel = Arc::clone(&self.cancel);
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => return Some(Err(ModelError::Cancelled)),
