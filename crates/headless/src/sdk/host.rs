@@ -122,6 +122,10 @@ impl Host {
     }
 
     /// Sends a frame.
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "frames are made to be given away"
+    )]
     pub fn send(&self, frame: Value) {
         if let Some(line) = line_of(&frame) {
             self.send_line(line);
