@@ -453,6 +453,16 @@ pub(crate) async fn prepare(
         "LATHE_MAGIC_DOCS",
         settings.settings.magic_docs,
     );
+    core.context.title_wanted = options.persist
+        && switched_on(
+            &environment,
+            "LATHE_SESSION_TITLES",
+            settings
+                .settings
+                .session_titles
+                .map(|on| on && options.interactive)
+                .or(Some(options.interactive)),
+        );
     if options.keep_system_prompt {
         core.context.kept_prompt = KeptPrompt::Wanted;
     }
@@ -653,6 +663,9 @@ fn restore(
         core.fixed.system = system.to_string().into();
         core.context.kept_prompt = KeptPrompt::Kept;
     }
+    if history.facts.title().is_some() {
+        core.context.title_wanted = false;
+    }
     if let Some(totals) = kept_totals(Some(history)) {
         core.ledger = Ledger::resume(totals);
     }
@@ -686,6 +699,7 @@ async fn start_hooks(core: &mut Core, hooks: &HookPoints, source: &str) {
         let _ = reading.await;
     }
     if let Some(title) = verdict.session_title {
+        core.context.title_wanted = false;
         core.append_fact(lathe_protocol::record::Fact::AiTitle {
             ai_title: title,
             session_id: core.shared.session_id,

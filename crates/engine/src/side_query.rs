@@ -5,7 +5,7 @@
 //! no tools, and an answer that isn't of the wanted shape is dropped. A face asks for those that it
 //! wants; print mode asks for none. What they cost counts to the session.
 
-use crate::core::Shared;
+use crate::core::{Core, Shared};
 use crate::ledger::Part;
 use crate::nested::{Nested, answer_of};
 use crate::session::SessionHandle;
@@ -34,14 +34,7 @@ const PROGRESS: &str = "You are shown what an agent was told to do and what it d
 impl SessionHandle {
     /// A title for the session; kept with it unless a person gave one.
     pub async fn suggest_title(&self, cancel: &CancellationToken) -> Option<String> {
-        let said = end_of_conversation(&self.shared).await?;
-        let answer = ask_small(&self.shared, TITLE, said, cancel).await?;
-        let title = one_line(&answer, 80)?;
-        self.shared.transcript.append(Record::Fact(Fact::AiTitle {
-            ai_title: title.clone(),
-            session_id: self.shared.session_id,
-        }));
-        Some(title)
+        suggest_title(&self.shared, cancel).await
     }
 
     /// What the person may say next.
@@ -100,6 +93,31 @@ impl SessionHandle {
         let answer = ask_small(&self.shared, PROGRESS, question, cancel).await?;
         one_line(&answer, 100)
     }
+}
+
+impl Core {
+    /// Asks for a title beside the turns, once, where one is wanted and there is none.
+    pub(crate) fn name_session(&mut self) {
+        if !std::mem::take(&mut self.context.title_wanted) || !self.may_spend() {
+            return;
+        }
+        let shared = self.shared.clone();
+        self.shared.background.spawn(async move {
+            let cancel = shared.notes.cancel.clone();
+            let _ = suggest_title(&shared, &cancel).await;
+        });
+    }
+}
+
+async fn suggest_title(shared: &Shared, cancel: &CancellationToken) -> Option<String> {
+    let said = end_of_conversation(shared).await?;
+    let answer = ask_small(shared, TITLE, said, cancel).await?;
+    let title = one_line(&answer, 80)?;
+    shared.transcript.append(Record::Fact(Fact::AiTitle {
+        ai_title: title.clone(),
+        session_id: shared.session_id,
+    }));
+    Some(title)
 }
 
 async fn suggest_prompt(shared: &Shared, cancel: &CancellationToken) -> Option<String> {

@@ -248,6 +248,7 @@ impl Core {
             self.append(record);
         }
         if let Some(title) = verdict.session_title {
+            self.context.title_wanted = false;
             self.append_fact(Fact::AiTitle {
                 ai_title: title,
                 session_id: self.shared.session_id,
@@ -593,6 +594,7 @@ impl Core {
             self.update_notes();
             self.update_documents(turn.prompt);
             self.extract_memory();
+            self.name_session();
         }
         self.take_extra_usage();
         *self.shared.totals.lock() = self.ledger.totals().clone();

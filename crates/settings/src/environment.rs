@@ -143,6 +143,7 @@ variables! {
     #[harmless] "MAX_THINKING_TOKENS" => "model", "", "The most tokens of one thinking step; 0 switches thinking off.";
     #[harmless] "LATHE_PROMPT_CACHE" => "engine", "5m", "How long the provider keeps what was sent: `5m`, `1h` or `off`.";
     #[harmless] "LATHE_MAGIC_DOCS" => "engine", "", "`1` keeps documents that begin with `# MAGIC DOC:` and were read in a session current, `0` doesn't, whatever `magicDocs` says.";
+    #[harmless] "LATHE_SESSION_TITLES" => "engine", "", "`1` names sessions after their first turn, by the small model, in print mode too; `0` never does, whatever `sessionTitles` says.";
     #[harmless] "LATHE_SESSION_NOTES" => "engine", "", "`1` keeps a running account of the session, which stands in for older history when the window is full; `0` doesn't, whatever `sessionNotes` says.";
     #[harmless] "LATHE_MEMORY_EXTRACTION" => "engine", "", "`propose` or `keep`: looks after turns for what is worth remembering, in print mode too; `off` never does.";
     #[harmless] "LATHE_MAX_SESSION_TOKENS" => "engine", "", "The most tokens that a session may use, input and output together.";

@@ -151,6 +151,8 @@ impl TestHome {
             .env("LATHE_CONFIG_DIR", self.config())
             .env("TMPDIR", self.temporary())
             .env("LANG", "C.UTF-8")
+            // A scripted model answers what a test asks; a test of titles switches them on.
+            .env("LATHE_SESSION_TITLES", "0")
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("GIT_AUTHOR_NAME", "Test")

@@ -110,6 +110,8 @@ pub(crate) struct ContextState {
     /// A guess for the tools of MCP servers.
     pub(crate) mcp_tokens: u64,
     pub(crate) kept_prompt: KeptPrompt,
+    /// Whether the session is given a title after its first turn.
+    pub(crate) title_wanted: bool,
     sizes: Option<FixedSizes>,
 }
 

@@ -75,6 +75,7 @@ impl Place {
             ("ANTHROPIC_API_KEY", "k".to_owned()),
             ("LATHE_MAX_RETRIES", "0".to_owned()),
             ("IS_SANDBOX", "1".to_owned()),
+            ("LATHE_SESSION_TITLES", "0".to_owned()),
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into();

@@ -224,3 +224,51 @@ async fn near_the_limit_the_provider_is_asked_to_count_and_its_word_goes_before_
     assert_eq!(seen.compactions, [], "the provider says that there is room");
     assert_eq!(place.server.problems(), Vec::<String>::new());
 }
+
+#[tokio::test]
+async fn a_session_of_a_person_is_named_once_after_its_first_turn() {
+    let names = |request: &lathe_scripted::RecordedRequest| {
+        request.system_text().contains("You name conversations")
+    };
+    let scenario = Scenario::new().responder(move |request| {
+        Reply::text(if names(request) {
+            "Clocks that are late"
+        } else {
+            "fine"
+        })
+    });
+    let mut place = Place::new(scenario, 200_000).await;
+    let named = |place: &Place| {
+        let requests = place.server.message_requests();
+        requests.iter().filter(|request| names(request)).count()
+    };
+    let talk_of = async |place: &Place, interactive: bool, session: SessionChoice| {
+        let mut options = place.options();
+        options.interactive = interactive;
+        options.session = session;
+        let mut talk = place.open_with(options).await;
+        for words in ["one", "two"] {
+            assert!(!talk.say(words).await.is_error);
+            talk.session.background_settled().await;
+        }
+        let transcript = talk.session.transcript().to_owned();
+        talk.finish().await;
+        std::fs::read_to_string(transcript).unwrap()
+    };
+    talk_of(&place, true, SessionChoice::New).await;
+    assert_eq!(named(&place), 0, "the variable goes before everything");
+    place.names_sessions = true;
+    talk_of(&place, false, SessionChoice::New).await;
+    assert_eq!(named(&place), 0, "nobody sits there");
+    let kept = talk_of(&place, true, SessionChoice::New).await;
+    assert_eq!(named(&place), 1);
+    assert!(
+        kept.contains(r#""aiTitle":"Clocks that are late""#),
+        "{kept}"
+    );
+    talk_of(&place, true, SessionChoice::Continue).await;
+    assert_eq!(named(&place), 1, "it has a name");
+    place.settings = json!({"sessionTitles": false});
+    talk_of(&place, true, SessionChoice::New).await;
+    assert_eq!(named(&place), 1);
+}

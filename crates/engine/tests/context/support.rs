@@ -29,6 +29,8 @@ pub(crate) struct Place {
     window: u64,
     pub(crate) variables: Vec<(String, String)>,
     pub(crate) settings: Value,
+    /// Whether sessions are given titles as they are for people.
+    pub(crate) names_sessions: bool,
 }
 
 /// An open session.
@@ -54,6 +56,7 @@ impl Place {
             window,
             variables: Vec::new(),
             settings: json!({}),
+            names_sessions: false,
         };
         for folder in ["home", "config", "project"] {
             std::fs::create_dir_all(place.root().join(folder)).unwrap();
@@ -87,6 +90,9 @@ impl Place {
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into();
+        if !self.names_sessions {
+            variables.insert("LATHE_SESSION_TITLES".to_owned(), "0".to_owned());
+        }
         variables.extend(self.variables.iter().cloned());
         Environment {
             variables,

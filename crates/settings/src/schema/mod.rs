@@ -207,6 +207,9 @@ pub struct Settings {
     /// Whether what may be said next is suggested in the empty prompt, by the small model (default true).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt_suggestions: Option<bool>,
+    /// Whether sessions of the terminal are named after their first turn, by the small model (default true).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_titles: Option<bool>,
     /// Whether animations are kept still.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefers_reduced_motion: Option<bool>,
