@@ -7,8 +7,8 @@
 
 use crate::hook_points::HookPoints;
 use lathe_protocol::hook::HookEvent;
-use notify::{RecommendedWatcher, RecursiveMode};
-use notify_debouncer_full::{DebounceEventResult, Debouncer, RecommendedCache, new_debouncer};
+use lathe_settings::quiet::QuietWatcher;
+use notify::RecursiveMode;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -65,13 +65,11 @@ impl WatchedFiles {
 /// Watches until the session ends.
 async fn follow(hooks: Weak<HookPoints>, mut wanted: watch::Receiver<Vec<PathBuf>>) {
     let (sender, mut changes) = mpsc::unbounded_channel();
-    let debouncer = new_debouncer(QUIET, None, move |result: DebounceEventResult| {
-        if result.is_ok_and(|events| events.iter().any(|event| !event.kind.is_access())) {
-            let _ = sender.send(());
-        }
+    let watcher = QuietWatcher::new(QUIET, move |_| {
+        let _ = sender.send(());
     });
-    let mut debouncer = match debouncer {
-        Ok(debouncer) => debouncer,
+    let mut watcher = match watcher {
+        Ok(watcher) => watcher,
         Err(error) => {
             tracing::warn!(%error, "the files that hooks name are not watched");
             return;
@@ -79,7 +77,7 @@ async fn follow(hooks: Weak<HookPoints>, mut wanted: watch::Receiver<Vec<PathBuf
     };
     let mut watched = BTreeSet::new();
     let mut paths = wanted.borrow_and_update().clone();
-    watch_folders(&mut debouncer, &mut watched, &paths);
+    watch_folders(&mut watcher, &mut watched, &paths);
     let mut known = look(&paths);
     loop {
         tokio::select! {
@@ -88,7 +86,7 @@ async fn follow(hooks: Weak<HookPoints>, mut wanted: watch::Receiver<Vec<PathBuf
                     return;
                 }
                 paths.clone_from(&wanted.borrow_and_update());
-                watch_folders(&mut debouncer, &mut watched, &paths);
+                watch_folders(&mut watcher, &mut watched, &paths);
                 let now = look(&paths);
                 // What was watched before keeps its stamp: a change meanwhile is still told.
                 known = now
@@ -111,11 +109,7 @@ async fn follow(hooks: Weak<HookPoints>, mut wanted: watch::Receiver<Vec<PathBuf
     }
 }
 
-fn watch_folders(
-    debouncer: &mut Debouncer<RecommendedWatcher, RecommendedCache>,
-    watched: &mut BTreeSet<PathBuf>,
-    paths: &[PathBuf],
-) {
+fn watch_folders(watcher: &mut QuietWatcher, watched: &mut BTreeSet<PathBuf>, paths: &[PathBuf]) {
     let folders: BTreeSet<PathBuf> = paths
         .iter()
         .filter_map(|path| {
@@ -127,10 +121,10 @@ fn watch_folders(
         })
         .collect();
     for folder in watched.difference(&folders) {
-        let _ = debouncer.unwatch(folder);
+        let _ = watcher.unwatch(folder);
     }
     for folder in folders.difference(watched) {
-        if let Err(error) = debouncer.watch(folder, RecursiveMode::NonRecursive) {
+        if let Err(error) = watcher.watch(folder, RecursiveMode::NonRecursive) {
             tracing::warn!(%error, folder = %folder.display(), "not watched");
         }
     }

@@ -25,6 +25,7 @@ pub mod merge;
 pub mod nearest;
 pub mod patch;
 pub mod paths;
+pub mod quiet;
 mod reading;
 pub mod schema;
 pub mod source;

@@ -7,14 +7,12 @@
 use crate::document::Document;
 use crate::load::{Layer, LoadOptions, Resolved, files, load_with};
 use crate::paths::Places;
+use crate::quiet::QuietWatcher;
 use crate::reading::{Presence, read};
 use crate::source::{Problem, Severity, Source};
 use crate::write::OwnWrites;
 use notify::event::ModifyKind;
-use notify::{EventKind, RecommendedWatcher, RecursiveMode};
-use notify_debouncer_full::{
-    DebounceEventResult, DebouncedEvent, Debouncer, RecommendedCache, new_debouncer,
-};
+use notify::{Event, EventKind, RecursiveMode};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
@@ -95,7 +93,7 @@ impl std::fmt::Debug for SettingsWatcher {
 struct Shared {
     state: WatchState,
     watched: BTreeSet<PathBuf>,
-    debouncer: Option<Debouncer<RecommendedWatcher, RecommendedCache>>,
+    watcher: Option<QuietWatcher>,
     changes: mpsc::UnboundedSender<Change>,
 }
 
@@ -115,29 +113,22 @@ impl SettingsWatcher {
         let shared = Arc::new(Mutex::new(Shared {
             state: WatchState::new(places, options, current, own),
             watched: BTreeSet::new(),
-            debouncer: None,
+            watcher: None,
             changes,
         }));
         let weak: Weak<Mutex<Shared>> = Arc::downgrade(&shared);
-        let debouncer = new_debouncer(QUIET, None, move |events: DebounceEventResult| {
-            // That something was opened or read says nothing, and our own looking would bring the next
-            // look about.
-            if let Ok(events) = &events
-                && events.iter().all(|event| event.kind.is_access())
-            {
-                return;
-            }
+        let watcher = QuietWatcher::new(QUIET, move |events| {
             // Which files the events name doesn't matter: links, renames and folders that appear
             // make that unreliable. Looking at the few files there are is cheap.
             if let Some(shared) = weak.upgrade() {
                 let mut shared = shared.lock();
-                shared.forget_replaced(&events.unwrap_or_default());
+                shared.forget_replaced(&events);
                 shared.look();
             }
         })?;
         {
             let mut guard = shared.lock();
-            guard.debouncer = Some(debouncer);
+            guard.watcher = Some(watcher);
             // Something may have changed between loading and watching.
             guard.look();
         }
@@ -165,12 +156,9 @@ impl SettingsWatcher {
 
 impl Drop for SettingsWatcher {
     fn drop(&mut self) {
-        // The debouncer's thread holds only a weak reference; stopping it must not wait for a lock
-        // that its handler holds.
-        let debouncer = self.shared.lock().debouncer.take();
-        if let Some(debouncer) = debouncer {
-            debouncer.stop_nonblocking();
-        }
+        // The watcher's thread holds only a weak reference, and nobody waits for its end.
+        let watcher = self.shared.lock().watcher.take();
+        drop(watcher);
     }
 }
 
@@ -186,7 +174,7 @@ impl Shared {
 
     /// A folder that was removed or renamed is no longer watched, even if there is one of that name
     /// again by now.
-    fn forget_replaced(&mut self, events: &[DebouncedEvent]) {
+    fn forget_replaced(&mut self, events: &[Event]) {
         let replaced = events.iter().filter(|event| {
             matches!(
                 event.kind,
@@ -195,10 +183,10 @@ impl Shared {
         });
         for folder in replaced.flat_map(|event| &event.paths) {
             if self.watched.remove(folder)
-                && let Some(debouncer) = &mut self.debouncer
+                && let Some(watcher) = &mut self.watcher
             {
                 // Fails when the system has already dropped it with the folder.
-                let _ = debouncer.unwatch(folder);
+                let _ = watcher.unwatch(folder);
             }
         }
     }
@@ -221,19 +209,17 @@ impl Shared {
             self.state.places.project.clone(),
             self.state.places.managed.clone(),
         ]);
-        let Some(debouncer) = &mut self.debouncer else {
+        let Some(watcher) = &mut self.watcher else {
             return;
         };
         for gone in self.watched.difference(&wanted) {
-            let _ = debouncer.unwatch(gone);
+            let _ = watcher.unwatch(gone);
         }
         self.watched
             .retain(|folder| wanted.contains(folder) && folder.is_dir());
         for folder in wanted {
             if !self.watched.contains(&folder)
-                && debouncer
-                    .watch(&folder, RecursiveMode::NonRecursive)
-                    .is_ok()
+                && watcher.watch(&folder, RecursiveMode::NonRecursive).is_ok()
             {
                 self.watched.insert(folder);
             }

@@ -1,8 +1,8 @@
 //! Notices when extensions change while the session runs.
 
 use crate::core::Shared;
-use notify::{RecommendedWatcher, RecursiveMode};
-use notify_debouncer_full::{DebounceEventResult, Debouncer, RecommendedCache, new_debouncer};
+use lathe_settings::quiet::QuietWatcher;
+use notify::RecursiveMode;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
@@ -68,7 +68,7 @@ fn folders(shared: &Weak<Shared>) -> Option<Vec<PathBuf>> {
 }
 
 struct Watcher {
-    debouncer: Debouncer<RecommendedWatcher, RecommendedCache>,
+    watcher: QuietWatcher,
     watched: BTreeSet<PathBuf>,
 }
 
@@ -82,24 +82,21 @@ impl Watcher {
                 .map(Path::to_path_buf),
         );
         let known: Vec<PathBuf> = folders.to_vec();
-        let debouncer = new_debouncer(QUIET, None, move |result: DebounceEventResult| {
-            let Ok(events) = result else {
-                return;
-            };
+        let watcher = QuietWatcher::new(QUIET, move |events| {
             // In the folder above there is other traffic, such as transcripts.
             let concerns = events.iter().flat_map(|event| &event.paths).any(|path| {
                 known
                     .iter()
                     .any(|folder| path.starts_with(folder) || folder.starts_with(path))
             });
-            if concerns && !events.iter().all(|event| event.kind.is_access()) {
+            if concerns {
                 let _ = changes.send(());
             }
         });
-        match debouncer {
-            Ok(debouncer) => {
+        match watcher {
+            Ok(watcher) => {
                 let mut watcher = Self {
-                    debouncer,
+                    watcher,
                     watched: BTreeSet::new(),
                 };
                 watcher.follow(folders);
@@ -132,7 +129,7 @@ impl Watcher {
             if self.watched.contains(folder) {
                 continue;
             }
-            match self.debouncer.watch(folder, mode) {
+            match self.watcher.watch(folder, mode) {
                 Ok(()) => {
                     self.watched.insert(folder.to_path_buf());
                 }
