@@ -13,6 +13,7 @@
 
 mod extensions;
 mod sdk;
+mod terminal;
 
 use lathe_scripted::{BlockingServer, Reply, Scenario, Validation};
 use lathe_testkit::TestHome;
@@ -256,6 +257,9 @@ fn main() {
     }
     if wants("host") {
         sdk::rows();
+    }
+    if wants("terminal") {
+        terminal::rows();
     }
 }
 
