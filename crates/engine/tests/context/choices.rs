@@ -61,7 +61,7 @@ async fn what_varies_of_the_prompt_may_be_told_in_the_conversation() {
     // It is part of the conversation: a resume finds it there.
     let mut options = place.options();
     options.varying_apart = true;
-    options.session = lathe_engine::SessionChoice::Continue;
+    options.session = SessionChoice::Continue;
     let mut talk = place.open_with(options).await;
     talk.say("three").await;
     talk.finish().await;
