@@ -288,7 +288,11 @@ impl SessionHandle {
         for server in self.language_servers() {
             let (name, endings) = (&server.name, &server.endings);
             let standing = server.standing.words();
-            let _ = write!(text, "\n  {:<13} {name} ({endings}): {standing}", "lsp server");
+            let _ = write!(
+                text,
+                "\n  {:<13} {name} ({endings}): {standing}",
+                "lsp server"
+            );
         }
         text
     }

@@ -235,7 +235,9 @@ pub(crate) fn language_servers(patient: &Patient<'_>, notes: &mut Notes<'_>) {
             ),
             None => notes.warning(
                 format!("the language server {name} can't start: there is no program {command}"),
-                format!("install it, correct lspServers.{name}.command, or take lspServers.{name} out"),
+                format!(
+                    "install it, correct lspServers.{name}.command, or take lspServers.{name} out"
+                ),
             ),
         }
     }
