@@ -274,7 +274,7 @@ fn session_options(arguments: &SessionArguments) -> Result<SessionOptions, Strin
     };
     if let Some(tool) = &arguments.permission_prompt_tool
         && tool != "stdio"
-        && arguments.input_format != InputFormat::StreamJson
+        && !tool.starts_with("mcp__")
     {
         return Err(format!(
             "--permission-prompt-tool {tool}: name a tool of an MCP server, such as mcp__server__tool, or \"stdio\" for the host itself"
