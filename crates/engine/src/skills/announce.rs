@@ -42,7 +42,10 @@ impl Extensions {
         let new: Vec<&Skill> = listed
             .iter()
             .copied()
-            .filter(|skill| state.told.get(&skill.name) != Some(&skill.summary()))
+            .filter(|skill| {
+                let told = state.told.get(&skill.name);
+                told.is_none_or(|told| *told != skill.summary())
+            })
             .collect();
         let gone: Vec<String> = state
             .told

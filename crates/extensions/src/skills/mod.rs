@@ -197,8 +197,22 @@ impl Skill {
             Some(when) => format!("{} - {when}", self.description),
             None => self.description.clone(),
         };
+        if is_one_line(&words) {
+            return words;
+        }
         words.split_whitespace().collect::<Vec<_>>().join(" ")
     }
+}
+
+/// Whether words are separated by single blanks already, as nearly all are.
+fn is_one_line(words: &str) -> bool {
+    let bytes = words.as_bytes();
+    bytes
+        .iter()
+        .all(|byte| byte.is_ascii_graphic() || *byte == b' ')
+        && !bytes.windows(2).any(|pair| pair == b"  ")
+        && bytes.first() != Some(&b' ')
+        && bytes.last() != Some(&b' ')
 }
 
 fn globs(patterns: &[String]) -> Option<GlobSet> {
