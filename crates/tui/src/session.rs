@@ -67,6 +67,8 @@ impl App {
         self.last_result = None;
         self.retry = None;
         self.questions.clear();
+        // What the session had and didn't take goes with it.
+        self.queued.retain(|queued| !queued.sent);
         self.suggestion.drop_it();
         self.opening = true;
         let environment = self.places.environment.clone();
