@@ -117,12 +117,16 @@ async def an_agent_in_the_background_starts_a_turn_when_it_is_done(case):
 
 @behaviour
 async def a_command_in_the_background_that_ends_is_told_and_starts_a_turn(case):
-    script = Script(call("Bash", command="echo tick", run_in_background=True), "started", "it is over")
+    waits = "while [ ! -e go ]; do sleep 0.02; done; echo tick"
+    script = Script(call("Bash", command=waits, run_in_background=True), "started", "it is over")
     async with ClaudeSDKClient(case.options(allowed_tools=["Bash"])) as client:
         await client.query(str(script))
         seen = []
         async for message in client.receive_messages():
             seen.append(message)
+            if isinstance(message, ResultMessage) and message.result == "started":
+                # Not before: what ends during a turn is told within it.
+                case.write("go", "")
             if isinstance(message, ResultMessage) and message.result == "it is over":
                 break
     ended = [m for m in seen if isinstance(m, TaskNotificationMessage)][0]
