@@ -16,11 +16,12 @@ def order(sub, **changes):
     return call("Agent", description="look", prompt=sub.reference(), subagent_type="watcher", **changes)
 
 
-async def ask_streamed(case, prompt, **changes):
-    async def prompts():
-        yield {"type": "user", "message": {"role": "user", "content": str(prompt)}, "parent_tool_use_id": None, "session_id": ""}
+async def one_prompt(prompt):
+    yield {"type": "user", "message": {"role": "user", "content": str(prompt)}, "parent_tool_use_id": None, "session_id": ""}
 
-    return [message async for message in query(prompt=prompts(), options=case.options(**changes))]
+
+async def ask_streamed(case, prompt, **changes):
+    return [message async for message in query(prompt=one_prompt(prompt), options=case.options(**changes))]
 
 
 @behaviour
@@ -101,9 +102,14 @@ async def the_records_of_agents_reach_a_store_too(case):
 
 @behaviour
 async def an_agent_in_the_background_starts_a_turn_when_it_is_done(case):
-    sub = Script("all is well")
+    sub = Script(call("Bash", command="while [ ! -e go ]; do sleep 0.02; done"), "all is well")
     script = Script(order(sub, run_in_background=True), "it is on its way", "I have heard")
-    messages = await ask_streamed(case, script, agents=watcher())
+    messages = []
+    async for message in query(prompt=one_prompt(script), options=case.options(agents=watcher(), allowed_tools=["Bash"])):
+        messages.append(message)
+        if isinstance(message, ResultMessage):
+            # Not before: what ends during a turn is told within it.
+            case.write("go", "")
     ends = [m for m in messages if isinstance(m, ResultMessage)]
     assert [m.result for m in ends] == ["it is on its way", "I have heard"], ends
     assert ends[1].origin["kind"] == "task-notification"

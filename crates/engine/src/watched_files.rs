@@ -29,7 +29,15 @@ type Stamp = (Option<SystemTime>, u64);
 #[derive(Default)]
 pub(crate) struct WatchedFiles {
     hooks: OnceLock<Weak<HookPoints>>,
-    wanted: OnceLock<watch::Sender<Vec<PathBuf>>>,
+    wanted: OnceLock<watch::Sender<Wanted>>,
+}
+
+/// What is to be watched, and what it was like when it was named: a change between then and the first look is
+/// told too.
+#[derive(Clone, Default)]
+struct Wanted {
+    paths: Vec<PathBuf>,
+    known: BTreeMap<PathBuf, Option<Stamp>>,
 }
 
 impl WatchedFiles {
@@ -54,16 +62,17 @@ impl WatchedFiles {
             return;
         };
         let wanted = self.wanted.get_or_init(|| {
-            let (sender, receiver) = watch::channel(Vec::new());
+            let (sender, receiver) = watch::channel(Wanted::default());
             tokio::spawn(follow(hooks.clone(), receiver));
             sender
         });
-        wanted.send_replace(paths);
+        let known = look(&paths);
+        wanted.send_replace(Wanted { paths, known });
     }
 }
 
 /// Watches until the session ends.
-async fn follow(hooks: Weak<HookPoints>, mut wanted: watch::Receiver<Vec<PathBuf>>) {
+async fn follow(hooks: Weak<HookPoints>, mut wanted: watch::Receiver<Wanted>) {
     let (sender, mut changes) = mpsc::unbounded_channel();
     let watcher = QuietWatcher::new(QUIET, move |_| {
         let _ = sender.send(());
@@ -76,20 +85,30 @@ async fn follow(hooks: Weak<HookPoints>, mut wanted: watch::Receiver<Vec<PathBuf
         }
     };
     let mut watched = BTreeSet::new();
-    let mut paths = wanted.borrow_and_update().clone();
+    let Wanted {
+        mut paths,
+        mut known,
+    } = wanted.borrow_and_update().clone();
     watch_folders(&mut watcher, &mut watched, &paths);
-    let mut known = look(&paths);
     loop {
+        let now = look(&paths);
+        let told = differences(&known, &now);
+        known = now;
+        for (path, event) in told {
+            let Some(hooks) = hooks.upgrade() else { return };
+            hooks.file_changed(&path, event).await;
+        }
         tokio::select! {
             changed = wanted.changed() => {
                 if changed.is_err() {
                     return;
                 }
-                paths.clone_from(&wanted.borrow_and_update());
+                let next = wanted.borrow_and_update().clone();
+                paths = next.paths;
                 watch_folders(&mut watcher, &mut watched, &paths);
-                let now = look(&paths);
                 // What was watched before keeps its stamp: a change meanwhile is still told.
-                known = now
+                known = next
+                    .known
                     .into_iter()
                     .map(|(path, stamp)| {
                         let stamp = known.get(&path).copied().unwrap_or(stamp);
@@ -98,13 +117,6 @@ async fn follow(hooks: Weak<HookPoints>, mut wanted: watch::Receiver<Vec<PathBuf
                     .collect();
             }
             change = changes.recv() => if change.is_none() { return },
-        }
-        let now = look(&paths);
-        let told = differences(&known, &now);
-        known = now;
-        for (path, event) in told {
-            let Some(hooks) = hooks.upgrade() else { return };
-            hooks.file_changed(&path, event).await;
         }
     }
 }
