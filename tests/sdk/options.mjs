@@ -159,10 +159,15 @@ const behaviours = {
   },
 
   async an_agent_in_the_background_starts_a_turn_when_it_is_done(test) {
-    const sub = new Script("all is well");
+    const sub = new Script(call("Bash", { command: "while [ ! -e go ]; do sleep 0.02; done" }), "all is well");
     const script = new Script(call("Agent", { description: "look", prompt: sub.reference(), subagent_type: "watcher", run_in_background: true }), "it is on its way", "I have heard");
     const agents = { watcher: { description: "watches clocks", prompt: "You watch clocks." } };
-    const messages = await test.ask(script, { agents });
+    const messages = [];
+    for await (const message of sdk.query({ prompt: String(script), options: test.options({ agents, allowedTools: ["Bash"] }) })) {
+      messages.push(message);
+      // Not before: what ends during a turn is told within it.
+      if (message.type === "result") writeFileSync(test.path("go"), "");
+    }
     const results = messages.filter((message) => message.type === "result");
     assert.deepEqual(results.map((message) => message.result), ["it is on its way", "I have heard"]);
     assert.equal(results[1].origin.kind, "task-notification");
