@@ -1,7 +1,7 @@
 //! Messages as bytes: each is serialised once, and its bytes are reused in every later request.
 //!
 //! [`EncodedMessages`] is a conversation of them. It is copied for each request, so it is a list of runs:
-//! messages that won't change any more are shared [`RUN`] at a time, and a thousand turns cost a request
+//! messages that won't change any more are shared 64 at a time, and a thousand turns cost a request
 //! about as much as ten.
 
 use crate::content::ContentBlock;
@@ -78,7 +78,7 @@ pub struct EncodedMessages {
     tail: Vec<EncodedMessage>,
 }
 
-/// [`RUN`] messages in a row that won't change any more, most of them joined already.
+/// 64 messages in a row that won't change any more, most of them joined already.
 pub struct EncodedRun {
     messages: Vec<EncodedMessage>,
     parts: Vec<Bytes>,
