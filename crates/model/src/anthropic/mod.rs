@@ -8,6 +8,7 @@
 pub mod config;
 mod credentials;
 mod events;
+mod gather;
 mod transport;
 mod trust;
 
@@ -300,7 +301,7 @@ fn header<'a>(response: &'a Response, name: &str) -> Option<&'a str> {
 }
 
 struct Decoding {
-    chunks: BoxStream<'static, reqwest::Result<Bytes>>,
+    chunks: gather::Gathering<BoxStream<'static, reqwest::Result<Bytes>>>,
     decoder: SseDecoder,
     url: Url,
     request_id: Option<String>,
@@ -317,7 +318,7 @@ fn decoded(
     request_id: Option<String>,
 ) -> BoxStream<'static, Result<ProviderEvent, ModelError>> {
     let decoding = Decoding {
-        chunks: response.bytes_stream().boxed(),
+        chunks: gather::Gathering::new(response.bytes_stream().boxed()),
         decoder: SseDecoder::default(),
         url,
         request_id,
