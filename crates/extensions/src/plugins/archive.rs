@@ -12,6 +12,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 const BLOCK: usize = 512;
+/// How many headers there may be for each entry: its own, and those before it that say more of it.
+const HEADERS_PER_ENTRY: usize = 4;
 /// The longest name that an extended header may give.
 const LONGEST_NAME: u64 = 64 * 1024;
 
@@ -26,6 +28,8 @@ pub fn unpack(package: impl Read, to: &Path, limits: Limits) -> Result<(), Plugi
 
 fn unpack_tar(mut tar: impl Read, to: &Path, limits: Limits) -> Result<(), String> {
     let mut meter = Meter::new(limits);
+    // Headers that say nothing of a file are no entries, and must end all the same.
+    let mut headers = limits.entries.saturating_mul(HEADERS_PER_ENTRY);
     let mut long_name: Option<String> = None;
     std::fs::create_dir_all(to).map_err(|error| error.to_string())?;
     loop {
@@ -35,6 +39,9 @@ fn unpack_tar(mut tar: impl Read, to: &Path, limits: Limits) -> Result<(), Strin
             Block::Whole if header.iter().all(|byte| *byte == 0) => return Ok(()),
             Block::Whole => {}
         }
+        headers = headers
+            .checked_sub(1)
+            .ok_or_else(|| "it has too many headers".to_owned())?;
         check_sum(&header)?;
         let size = number(&header[124..136])?;
         let kind = header[156];
@@ -52,7 +59,9 @@ fn unpack_tar(mut tar: impl Read, to: &Path, limits: Limits) -> Result<(), Strin
                 write(to, &relative, &bytes, runs)?;
             }
             b'5' => {
-                if let Ok(relative) = package_path(&name) {
+                // The folder of everything itself has no place of its own.
+                if inside(&name)?.components().count() > 1 {
+                    let relative = package_path(&name)?;
                     meter.entry(&relative)?;
                     make_folder(&to.join(relative))?;
                 }
@@ -285,8 +294,10 @@ mod tests {
             "../evil",
             "package/a/../../../evil",
         ] {
-            let error = unpacked(&entry(name, b'0', b"x")).unwrap_err();
-            assert!(error.contains("refused"), "{name}: {error}");
+            for kind in [b'0', b'5'] {
+                let error = unpacked(&entry(name, kind, b"")).unwrap_err();
+                assert!(error.contains("refused"), "{name}: {error}");
+            }
         }
         let record = " path=package/../../evil\n";
         let pax = format!("{}{record}", record.len() + 2);
@@ -298,11 +309,12 @@ mod tests {
     #[test]
     fn links_and_devices_are_refused() {
         for kind in [b'1', b'2', b'3', b'4', b'6'] {
-            assert!(
-                unpacked(&entry("package/x", kind, b"")).is_err(),
-                "{}",
-                char::from(kind)
-            );
+            let error = unpacked(&entry("package/x", kind, b"")).unwrap_err();
+            let why = match kind {
+                b'1' | b'2' => "package/x is a link",
+                _ => "package/x is neither a file nor a folder",
+            };
+            assert!(error.contains(why), "{}: {error}", char::from(kind));
         }
     }
 
@@ -320,6 +332,12 @@ mod tests {
             .flat_map(|n| entry(&format!("package/{n}"), b'0', &vec![0; 1024 * 1024]))
             .collect();
         assert!(unpacked(&parts).unwrap_err().contains("altogether"));
+        // Headers of nothing, for ever.
+        for (name, kind) in [("pax", b'g'), ("package", b'5')] {
+            let headers: Vec<u8> = (0..100).flat_map(|_| entry(name, kind, b"")).collect();
+            let error = unpacked(&headers).unwrap_err();
+            assert!(error.contains("too many headers"), "{error}");
+        }
     }
 
     #[test]

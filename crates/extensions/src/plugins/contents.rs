@@ -360,7 +360,7 @@ impl Reader<'_> {
                 Value::String(path) if is_bundle(&path) => {
                     self.problem(
                         key,
-                        format!("{path:?}: bundles are not supported by this version"),
+                        format!("{path:?} is a bundle, and bundles are never unpacked; write the server itself here (command and args, or url)"),
                     );
                 }
                 Value::String(path) => {

@@ -73,11 +73,12 @@ impl MarketplaceSource {
         if looks_like_path || (path.is_dir() && !text.contains(':')) {
             let real = std::fs::canonicalize(&path)
                 .map_err(|error| format!("{} can't be used: {error}", path.display()))?;
-            return Ok(if real.is_dir() {
-                Self::Directory { path: real }
+            return if real.is_dir() {
+                Ok(Self::Directory { path: real })
             } else {
-                Self::File { path: real }
-            });
+                refuse_archive(text)?;
+                Ok(Self::File { path: real })
+            };
         }
         let (address, reference) = match text.split_once('#') {
             Some((address, reference)) => (address, Some(reference.to_owned())),
@@ -253,7 +254,10 @@ impl PluginSource {
     /// In words, when it can't be used.
     pub fn of_value(value: &Value, local: bool) -> Result<Self, String> {
         match value {
-            Value::String(path) => Ok(Self::Relative(inside(path)?)),
+            Value::String(path) => {
+                refuse_archive(path)?;
+                Ok(Self::Relative(inside(path)?))
+            }
             Value::Object(map) => Self::of_object(map, local),
             Value::Null => Err("there is no \"source\"".to_owned()),
             _ => Err("\"source\" is neither a path nor an object".to_owned()),
@@ -382,6 +386,25 @@ pub fn inside(path: &str) -> Result<PathBuf, String> {
     Ok(clean)
 }
 
+/// Endings of what would have to be unpacked.
+const ARCHIVES: [&str; 12] = [
+    ".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst", ".gz", ".7z", ".rar",
+    ".mcpb", ".dxt",
+];
+
+/// Packages of registries have a checksum; nothing else is unpacked.
+fn refuse_archive(place: &str) -> Result<(), String> {
+    let path = place.split(['?', '#']).next().unwrap_or(place);
+    let path = path.trim_end_matches('/').to_ascii_lowercase();
+    if ARCHIVES.iter().any(|ending| path.ends_with(ending)) {
+        let shown = super::plain(&without_secret(place), 160);
+        return Err(format!(
+            "{shown:?} is an archive, and archives are not unpacked; use a folder, a git address or a package of an npm registry"
+        ));
+    }
+    Ok(())
+}
+
 fn check_repository(repo: &str) -> Result<(), String> {
     let fits = |part: &str| {
         !part.is_empty()
@@ -478,6 +501,7 @@ pub fn check_git_address(address: &str) -> Result<(), String> {
             "{shown:?} holds characters that can't be in an address"
         ));
     }
+    refuse_archive(address)?;
     // `ext::` and the like run programs.
     if address.contains("::") && !address.contains("://[") {
         return Err(format!(

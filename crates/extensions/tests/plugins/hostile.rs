@@ -136,6 +136,39 @@ fn too_many_files_are_refused() {
 }
 
 #[test]
+fn archives_are_refused_with_what_to_use_instead() {
+    let home = Home::new();
+    let zip = home.write("work/market.zip", "PK");
+    for source in [
+        zip.display().to_string(),
+        "https://example.com/plugins/market.tar.gz?token=1".to_owned(),
+        "https://github.com/acme/tools/archive/refs/heads/main.ZIP".to_owned(),
+    ] {
+        let error = home.add(&source).unwrap_err().to_string();
+        assert!(error.contains("is an archive"), "{source}: {error}");
+        assert!(error.contains("use a folder"), "{source}: {error}");
+    }
+    // In a list it costs itself only.
+    home.tool("work/market/fine", "1");
+    home.write("work/market/packed.zip", "PK");
+    let folder = home.marketplace(
+        "market",
+        &json!([
+            {"name": "packed", "source": "./packed.zip"},
+            {"name": "remote", "source": {"source": "url", "url": "https://example.com/x.tgz"}},
+            {"name": "fine", "source": "./fine"},
+        ]),
+    );
+    home.add_folder(&folder);
+    for name in ["packed@market", "remote@market"] {
+        let error = home.install(name).unwrap_err().to_string();
+        assert!(error.contains("is an archive"), "{name}: {error}");
+    }
+    home.install("fine@market").unwrap();
+    assert_eq!(home.leftovers(), Vec::<String>::new());
+}
+
+#[test]
 fn folders_that_go_on_for_ever_are_refused() {
     let home = Home::new();
     let folder = evil(&home);

@@ -151,6 +151,25 @@ fn a_folder_with_an_odd_name_is_left_to_the_shell() {
 }
 
 #[test]
+fn a_bundle_of_a_server_is_never_unpacked() {
+    let home = Home::new();
+    home.write("work/x/server.mcpb", "PK");
+    home.write_json(
+        "work/x/.claude-plugin/plugin.json",
+        &json!({"name": "x", "mcpServers": ["./server.mcpb", "https://example.com/server.mcpb"]}),
+    );
+    let plugin = read(&home, "work/x");
+    assert!(plugin.contribution.mcp_servers.is_empty());
+    let told = messages(&plugin);
+    assert_eq!(
+        told.matches("bundles are never unpacked").count(),
+        2,
+        "{told}"
+    );
+    assert!(told.contains("command and args, or url"), "{told}");
+}
+
+#[test]
 fn servers_and_language_servers_that_can_t_be_right_are_left_out() {
     let home = Home::new();
     home.write_json(

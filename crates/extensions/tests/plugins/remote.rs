@@ -388,6 +388,50 @@ fn a_package_that_is_not_what_the_registry_says_is_refused() {
 }
 
 #[test]
+fn a_bomb_in_a_package_is_refused_and_leaves_nothing() {
+    let home = Home::new();
+    let web = Web::new();
+    let source = json!({"source": "npm", "package": "@acme/tool", "registry": web.address});
+    let market = home.marketplace("market", &json!([{"name": "tool", "source": source}]));
+    home.add_folder(&market);
+    // 51 MB of one letter are a few hundred kilobytes on the way.
+    let zeros = "0".repeat(51 * 1024 * 1024);
+    let bomb = package(&[("package/commands/a.md", "a"), ("package/bomb", &zeros)]);
+    assert!(bomb.len() < 1024 * 1024, "{}", bomb.len());
+    registry(&web, &bomb, None);
+    let error = home.install("tool@market").unwrap_err();
+    assert!(matches!(error, PluginError::Refused { .. }), "{error}");
+    assert!(error.to_string().contains("larger than 50 MB"), "{error}");
+    assert!(!home.plugins().join("cache").exists());
+    assert_eq!(home.leftovers(), Vec::<String>::new());
+    for name in ["/etc/evil", "package/../../evil"] {
+        registry(&web, &package(&[(name, "a")]), None);
+        let error = home.install("tool@market").unwrap_err();
+        assert!(matches!(error, PluginError::Refused { .. }), "{error}");
+    }
+    assert_eq!(home.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_repository_that_holds_too_much_is_refused_and_leaves_nothing() {
+    let home = Home::new();
+    // Small in the repository, large in the folder.
+    let folder = home.root().join("work/repository");
+    home.tool("work/repository", "1.0.0");
+    let huge = std::fs::File::create(folder.join("huge")).unwrap();
+    huge.set_len(51 * 1024 * 1024).unwrap();
+    home.commit(&folder);
+    let source = json!({"source": "url", "url": file_url(&folder)});
+    let market = home.marketplace("market", &json!([{"name": "tool", "source": source}]));
+    home.add_folder(&market);
+    let error = home.install("tool@market").unwrap_err();
+    assert!(matches!(error, PluginError::Refused { .. }), "{error}");
+    assert!(error.to_string().contains("larger than 50 MB"), "{error}");
+    assert!(!home.plugins().join("cache").exists());
+    assert_eq!(home.leftovers(), Vec::<String>::new());
+}
+
+#[test]
 fn hooks_of_a_repository_and_filters_don_t_run_while_it_is_fetched() {
     let home = Home::new();
     let folder = home.usual();
