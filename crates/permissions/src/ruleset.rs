@@ -108,7 +108,8 @@ impl Rule {
     }
 
     /// Whether the rule is about all of a tool that goes by one of these names.
-    pub(crate) fn covers_whole(&self, names: &[&str]) -> bool {
+    #[must_use]
+    pub fn covers_whole(&self, names: &[&str]) -> bool {
         match &self.matcher {
             Matcher::Whole => {
                 let rule = self.value.tool_name.as_str();

@@ -180,6 +180,7 @@ impl SessionHandle {
 
     pub(super) fn skills_text(&self) -> String {
         let skills = self.skills();
+        let prompts = self.shared.prompt_skills();
         let mut text = String::new();
         for (title, form) in [
             ("Skills", SkillForm::Skill),
@@ -187,6 +188,7 @@ impl SessionHandle {
         ] {
             let of_form: Vec<String> = skills
                 .iter()
+                .chain(&prompts)
                 .filter(|skill| skill.form == form)
                 .map(|skill| format!("  {} ({}): {}", skill.name, skill.source, skill.description))
                 .collect();

@@ -1,7 +1,8 @@
-//! Prompts of MCP servers as commands: `/mcp__server__prompt` with its arguments.
+//! Prompts of MCP servers as commands: `/mcp__server__prompt` with its arguments. The model uses the same
+//! ones as skills (`crate::skills`).
 
 use super::Mcp;
-use crate::core::Core;
+use crate::core::{Core, Shared};
 use lathe_mcp::State;
 use lathe_protocol::content::{Content, ContentBlock};
 use lathe_tools::mcp_result::{self, Place, clean};
@@ -62,6 +63,7 @@ impl McpPrompt {
             .arguments
             .iter()
             .map(|(name, _, required)| {
+                let name = clean(name);
                 if *required {
                     format!("<{name}>")
                 } else {
@@ -73,7 +75,7 @@ impl McpPrompt {
     }
 
     /// The arguments of what was typed after the command.
-    fn fill(&self, typed: &str) -> Result<Map<String, Value>, String> {
+    fn fill(&self, typed: &str) -> Result<Map<String, Value>, Missing> {
         let mut words = split(typed);
         let mut filled = Map::new();
         // Arguments by name first; what is left goes to the others in their order.
@@ -113,15 +115,50 @@ impl McpPrompt {
             .map(|(name, ..)| name.as_str())
             .collect();
         if !missing.is_empty() {
-            return Err(format!(
-                "/{} needs {}. Usage: /{} {}",
-                self.command,
-                missing.join(" and "),
-                self.command,
-                self.hint()
-            ));
+            return Err(Missing {
+                command: self.command.clone(),
+                names: clean(&missing.join(" and ")),
+                hint: self.hint(),
+            });
         }
         Ok(filled)
+    }
+
+    /// Whether everything is given that must be.
+    pub(crate) fn check(&self, typed: &str) -> Result<(), Missing> {
+        self.fill(typed).map(|_| ())
+    }
+}
+
+/// Arguments that must be given and weren't.
+#[derive(Debug)]
+pub(crate) struct Missing {
+    command: String,
+    names: String,
+    hint: String,
+}
+
+impl Missing {
+    /// For someone who typed the command.
+    fn for_person(&self) -> String {
+        let Self {
+            command,
+            names,
+            hint,
+        } = self;
+        format!("/{command} needs {names}. Usage: /{command} {hint}")
+    }
+
+    /// For the model, which calls a tool.
+    pub(crate) fn for_model(&self) -> String {
+        let Self {
+            command,
+            names,
+            hint,
+        } = self;
+        format!(
+            "The skill {command} needs {names}. Give it in args, in this order, with quotes around what has blanks: {hint}"
+        )
     }
 }
 
@@ -184,13 +221,11 @@ impl Mcp {
     /// What a command becomes; `None` when the text is no command of a server.
     async fn expand(&self, text: &str, place: &Place) -> Option<Result<Vec<ContentBlock>, String>> {
         let (command, typed) = command_of(text)?;
-        let running = self.running()?;
-        let pending = |server: &lathe_mcp::ServerStatus| {
-            server.state == State::Pending && command.starts_with(&prefix(&server.name))
-        };
+        self.running()?;
         let mut found = self.find(command);
-        if found.is_none() && running.manager.status().iter().any(pending) {
-            running.manager.settled(PATIENCE).await;
+        if found.is_none() {
+            self.await_pending(|server| command.starts_with(&prefix(server)))
+                .await;
             found = self.find(command);
         }
         let Some(prompt) = found else {
@@ -198,18 +233,58 @@ impl Mcp {
                 "There is no command /{command}: no connected MCP server has such a prompt."
             )));
         };
-        let arguments = match prompt.fill(typed) {
-            Ok(arguments) => arguments,
-            Err(error) => return Some(Err(error)),
-        };
+        if let Err(missing) = prompt.check(typed) {
+            return Some(Err(missing.for_person()));
+        }
+        let blocks = self.ask_prompt(&prompt, typed, place).await;
+        Some(blocks.map_err(|error| format!("/{error}")))
+    }
+
+    /// Asks a server for a prompt.
+    ///
+    /// # Errors
+    /// In words that begin with the command's name.
+    pub(crate) async fn ask_prompt(
+        &self,
+        prompt: &McpPrompt,
+        typed: &str,
+        place: &Place,
+    ) -> Result<Vec<ContentBlock>, String> {
+        let command = &prompt.command;
+        let arguments = prompt.fill(typed).map_err(|missing| missing.for_model())?;
+        let running = self
+            .running()
+            .ok_or_else(|| format!("{command} failed: there are no MCP servers"))?;
         let result = running
             .manager
             .get_prompt(&prompt.server, &prompt.name, Value::Object(arguments))
             .await;
-        Some(match result {
+        match result {
             Ok(result) => Ok(blocks(&result, place)),
-            Err(error) => Err(format!("/{command} failed: {}", clean(&error.to_string()))),
-        })
+            Err(error) => Err(format!("{command} failed: {}", clean(&error.to_string()))),
+        }
+    }
+
+    /// Waits for servers that are being connected, if one of them is meant.
+    pub(crate) async fn await_pending(&self, is_meant: impl Fn(&str) -> bool) {
+        let Some(running) = self.running() else {
+            return;
+        };
+        let pending = |server: &lathe_mcp::ServerStatus| {
+            server.state == State::Pending && is_meant(&server.name)
+        };
+        if running.manager.status().iter().any(pending) {
+            running.manager.settled(PATIENCE).await;
+        }
+    }
+
+    /// All servers, and where they stand.
+    pub(crate) fn states(&self) -> Vec<(String, State)> {
+        let Some(running) = self.running() else {
+            return Vec::new();
+        };
+        let all = running.manager.status().into_iter();
+        all.map(|server| (server.name, server.state)).collect()
     }
 
     fn find(&self, command: &str) -> Option<McpPrompt> {
@@ -222,20 +297,36 @@ impl Mcp {
 /// The blocks of a `GetPromptResult`.
 fn blocks(result: &Value, place: &Place) -> Vec<ContentBlock> {
     let messages = result.get("messages").and_then(Value::as_array);
-    let mut all = Vec::new();
+    // All in one, so that the limit is for all of them.
+    let mut items = Vec::new();
     for message in messages.into_iter().flatten() {
         let Some(content) = message.get("content") else {
             continue;
         };
+        let text = |words: &str| serde_json::json!({"type": "text", "text": words});
         if message.get("role").and_then(Value::as_str) == Some("assistant") {
-            all.push(ContentBlock::text("You said before:"));
+            items.push(text("You said before:"));
         }
-        all.append(&mut mcp_result::of_content(content, place));
+        match content {
+            Value::Array(parts) => items.extend(parts.iter().cloned()),
+            Value::String(words) => items.push(text(words)),
+            part => items.push(part.clone()),
+        }
     }
+    let mut all = mcp_result::of_content(&Value::Array(items), place);
     if all.is_empty() {
         all.push(ContentBlock::text("(The prompt is empty.)"));
     }
     all
+}
+
+impl Shared {
+    /// Where the parts of a prompt go that are too large to show.
+    pub(crate) fn place_of_prompt(&self) -> Place {
+        let limit = (self.tools.environment)("MAX_MCP_OUTPUT_TOKENS");
+        let name = format!("prompt-{}", lathe_protocol::ids::RequestId::random());
+        Place::new(&self.tools.results_folder, &name, limit.as_deref())
+    }
 }
 
 impl Core {
@@ -245,9 +336,7 @@ impl Core {
             return Ok(());
         }
         let shared = self.shared.clone();
-        let limit = (shared.tools.environment)("MAX_MCP_OUTPUT_TOKENS");
-        let name = format!("prompt-{}", lathe_protocol::ids::RequestId::random());
-        let place = Place::new(&shared.tools.results_folder, &name, limit.as_deref());
+        let place = shared.place_of_prompt();
         match shared.mcp.expand(text, &place).await {
             None => Ok(()),
             Some(Err(error)) => Err(error),
@@ -302,10 +391,34 @@ mod tests {
             json!({"city": "Rome", "state": "the old one"})
         );
         assert_eq!(filled("it's a=b"), json!({"city": "it's", "state": "a=b"}));
-        let error = prompt().fill("").unwrap_err();
-        assert!(
-            error.contains("city") && error.contains("<city> [state]"),
-            "{error}"
-        );
+        let missing = prompt().fill("").unwrap_err();
+        for error in [missing.for_person(), missing.for_model()] {
+            assert!(
+                error.contains("needs city") && error.contains("<city> [state]"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_limit_is_for_all_messages_of_a_prompt() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::new(folder.path(), "p", Some("100"));
+        let message = |role: &str, content: Value| json!({"role": role, "content": content});
+        let few = json!({"messages": [
+            message("user", json!({"type": "text", "text": "a\u{1b}[1mb"})),
+            message("assistant", json!("c")),
+        ]});
+        let said = Content::Blocks(blocks(&few, &place)).text();
+        for words in ["ab", "You said before:", "c"] {
+            assert!(said.contains(words), "{said}");
+        }
+        let part = message("user", json!({"type": "text", "text": "word ".repeat(50)}));
+        let many = json!({"messages": vec![part; 50]});
+        let said = Content::Blocks(blocks(&many, &place)).text();
+        assert!(said.contains("too large to show"), "{said}");
+        assert!(said.len() < 4_000, "{}", said.len());
+        let empty = Content::Blocks(blocks(&json!({}), &place)).text();
+        assert_eq!(empty, "(The prompt is empty.)");
     }
 }

@@ -1,6 +1,6 @@
 //! What the model is told of skills, always at the end of the conversation.
 
-use super::Extensions;
+use super::{Extensions, Settled, prompts};
 use crate::core::Core;
 use crate::records::reminder;
 use lathe_extensions::Skill;
@@ -25,12 +25,14 @@ struct Announcement {
 
 impl Extensions {
     /// What the model hasn't been told yet. Conditional skills wait until they are awake.
-    fn announcement(&self, window: u64) -> Option<Announcement> {
+    fn announcement(&self, window: u64, prompts: Vec<Skill>) -> Option<Announcement> {
         let skills = self.skills();
         let mut state = self.state.lock();
         // Asked before every request; nearly always nothing has changed.
-        if state.settled.as_ref().is_some_and(|(known, awake)| {
-            Arc::ptr_eq(known, &skills) && *awake == state.awake.len()
+        if state.settled.as_ref().is_some_and(|settled| {
+            Arc::ptr_eq(&settled.skills, &skills)
+                && settled.awake == state.awake.len()
+                && settled.prompts == prompts
         }) {
             return None;
         }
@@ -38,13 +40,18 @@ impl Extensions {
             .iter()
             .filter(|skill| skill.model_invocable)
             .filter(|skill| !skill.is_conditional() || state.awake.contains(&skill.name))
+            .chain(&prompts)
             .collect();
         let new: Vec<&Skill> = listed
             .iter()
             .copied()
             .filter(|skill| {
                 let told = state.told.get(&skill.name);
-                told.is_none_or(|told| *told != skill.summary())
+                told.is_none_or(|told| match told.is_empty() {
+                    // Told by an earlier run, when what a server says of it wasn't known here yet.
+                    true if prompts::is_prompt(skill) => false,
+                    _ => *told != skill.summary(),
+                })
             })
             .collect();
         let gone: Vec<String> = state
@@ -54,7 +61,11 @@ impl Extensions {
             .cloned()
             .collect();
         if new.is_empty() && gone.is_empty() {
-            state.settled = Some((Arc::clone(&skills), state.awake.len()));
+            state.settled = Some(Settled {
+                skills: Arc::clone(&skills),
+                awake: state.awake.len(),
+                prompts,
+            });
             return None;
         }
         let first = state.told.is_empty();
@@ -65,7 +76,14 @@ impl Extensions {
         let mut text = String::new();
         if !new.is_empty() {
             let head = if first { FIRST } else { LATER };
-            text = format!("{head}\n{}", listing::listing(&new, budget));
+            // Prompts get what files leave: a server with a thousand of them costs no skill its words.
+            let (prompts, files): (Vec<&Skill>, Vec<&Skill>) =
+                new.iter().partition(|skill| prompts::is_prompt(skill));
+            let mut lists = vec![listing::listing(&files, budget)];
+            let left = budget.saturating_sub(lists[0].len()).max(all / 10);
+            lists.push(listing::listing(&prompts, left));
+            lists.retain(|list| !list.is_empty());
+            text = format!("{head}\n{}", lists.join("\n"));
         }
         if !gone.is_empty() {
             let separator = if text.is_empty() { "" } else { "\n\n" };
@@ -128,7 +146,8 @@ impl Core {
             return;
         }
         let window = self.windows().window;
-        let Some(announcement) = self.shared.extensions.announcement(window) else {
+        let prompts = self.shared.prompt_skills();
+        let Some(announcement) = self.shared.extensions.announcement(window, prompts) else {
             return;
         };
         let mut record = self.records.meta(self.tip, reminder(&announcement.text));

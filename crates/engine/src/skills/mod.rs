@@ -7,10 +7,12 @@
 //!   within a share of the window, later what came, went or woke up.
 //! - [`using`] turns a skill into words: arguments filled in, commands run under the permission rules. A
 //!   person's `/name` and the model's `Skill` call ([`tool`]) both come through it.
+//! - [`prompts`] makes skills of what MCP servers have to say.
 //!
 //! The rules, hooks, model and effort of a skill hold until the turn in which it was used is over.
 
 mod announce;
+mod prompts;
 pub(crate) mod tool;
 pub(crate) mod using;
 mod watch;
@@ -99,8 +101,15 @@ struct State {
     asked_for: Option<String>,
     /// Tokens of what was told.
     told_tokens: u64,
-    /// The skills, and how many were awake, when there was nothing left to tell.
-    settled: Option<(Arc<SkillCatalog>, usize)>,
+    /// What there was when there was nothing left to tell.
+    settled: Option<Settled>,
+}
+
+/// What the model knows all of: the skills of files, how many were awake, and prompts of servers.
+struct Settled {
+    skills: Arc<SkillCatalog>,
+    awake: usize,
+    prompts: Vec<Skill>,
 }
 
 /// A use of a skill.
@@ -313,6 +322,13 @@ impl Extensions {
         if !catalog.discover(path, &options.sources).is_empty() {
             keep_only(catalog, options.only_skills.as_deref());
         }
+    }
+
+    /// Whether a skill of that name counts: a host may have named those that do.
+    fn counts(&self, name: &str) -> bool {
+        let options = self.common.options.read();
+        let only = options.only_skills.as_ref();
+        only.is_none_or(|names| names.iter().any(|known| known == name))
     }
 
     /// What is in use, for a compaction: the newest first, each within its share.

@@ -1,5 +1,6 @@
 //! The tool by which the model uses a skill.
 
+use super::prompts::is_prompt;
 use super::using::Invoker;
 use crate::core::Shared;
 use lathe_extensions::{ExtensionSource, Skill};
@@ -59,13 +60,21 @@ impl SkillTool {
             .ok_or_else(|| ToolError::failed("There are no skills in this conversation."))
     }
 
-    /// The skill, if the model may use it.
+    /// The skill, if the model may use it. Files go before prompts of servers.
     fn find(shared: &Shared, name: &str) -> Result<Skill, ToolError> {
         let skills = shared.extensions.skills();
-        let name = name.trim().trim_start_matches('/');
+        let name = plain(name);
         let Some(skill) = skills.get(name) else {
+            if let Some((_, skill)) = shared.prompt_skill(name) {
+                return Ok(skill);
+            }
+            if let Some(why) = shared.missing_prompt(name) {
+                return Err(ToolError::invalid(why));
+            }
+            let prompts = shared.prompt_skills();
             let usable: Vec<&str> = skills
                 .iter()
+                .chain(&prompts)
                 .filter(|skill| skill.model_invocable)
                 .map(|skill| skill.name.as_str())
                 .collect();
@@ -85,6 +94,11 @@ impl SkillTool {
         }
         Ok(skill.clone())
     }
+}
+
+/// A name without what people write around it.
+fn plain(name: &str) -> &str {
+    name.trim().trim_start_matches('/')
 }
 
 impl Tool for SkillTool {
@@ -124,6 +138,11 @@ impl Tool for SkillTool {
         let (name, harmless) = match found {
             // Words alone are harmless; what allows or hooks into something is a person's decision,
             // unless the person asked for it a moment ago.
+            Ok((skill, shared)) if is_prompt(&skill) => {
+                let arguments = input.args.as_deref().unwrap_or_default();
+                let harmless = shared.may_use_prompt(&skill.name, arguments);
+                (skill.name, harmless)
+            }
             Ok((skill, shared)) => (
                 skill.name.clone(),
                 skill.source == ExtensionSource::Builtin
@@ -140,7 +159,16 @@ impl Tool for SkillTool {
     }
 
     async fn validate(&self, input: &Input, _: &ToolContext) -> Result<(), ToolError> {
-        Self::find(&*self.shared()?, &input.skill).map(|_| ())
+        let shared = self.shared()?;
+        shared.await_prompt(plain(&input.skill)).await;
+        let skill = Self::find(&shared, &input.skill)?;
+        let arguments = input.args.as_deref().unwrap_or_default();
+        match shared.prompt_skill(&skill.name) {
+            Some((prompt, _)) if is_prompt(&skill) => prompt
+                .check(arguments)
+                .map_err(|missing| ToolError::invalid(missing.for_model())),
+            _ => Ok(()),
+        }
     }
 
     fn result_limit(&self) -> Option<usize> {
@@ -151,6 +179,9 @@ impl Tool for SkillTool {
         let shared = self.shared()?;
         let skill = Self::find(&shared, &input.skill)?;
         let arguments = input.args.unwrap_or_default();
+        if is_prompt(&skill) {
+            return from_server(&shared, &skill, &arguments, &context).await;
+        }
         let text = shared
             .skill_text(
                 &skill,
@@ -170,6 +201,32 @@ impl Tool for SkillTool {
         };
         Ok(ToolOutput::new(text, structured, display))
     }
+}
+
+/// Gives what a server's prompt says.
+async fn from_server(
+    shared: &Shared,
+    skill: &Skill,
+    arguments: &str,
+    context: &CallContext,
+) -> Result<ToolOutput, ToolError> {
+    let name = &skill.name;
+    let Some((prompt, _)) = shared.prompt_skill(name) else {
+        let why = shared.missing_prompt(name).unwrap_or_default();
+        return Err(ToolError::failed(why));
+    };
+    let blocks = shared
+        .prompt_text(&prompt, arguments, &context.cancel)
+        .await
+        .map_err(ToolError::failed)?;
+    let structured = json!({"success": true, "commandName": name});
+    let display = Display::Text {
+        text: format!(
+            "The skill {name} of the MCP server {} is in use.",
+            prompt.server
+        ),
+    };
+    Ok(ToolOutput::blocks(blocks, structured, display))
 }
 
 /// Runs a skill in an agent of its own and gives what it said.

@@ -192,7 +192,7 @@ impl Shared {
 }
 
 impl Extensions {
-    fn note_use(&self, name: &str, text: &str) {
+    pub(super) fn note_use(&self, name: &str, text: &str) {
         let mut state = self.state.lock();
         state.used.retain(|used| used.name != name);
         state.used.push(Use {

@@ -124,6 +124,45 @@ enum SkillText {
 }
 
 impl Skill {
+    /// A server's prompt, as the model is told of it. It has no body: its words come from the server
+    /// whenever it is used.
+    #[must_use]
+    pub fn of_server(
+        server: &str,
+        name: &str,
+        description: String,
+        argument_hint: Option<String>,
+    ) -> Self {
+        Self {
+            name: name.to_owned(),
+            description,
+            when_to_use: None,
+            argument_hint,
+            arguments: Vec::new(),
+            allowed_tools: Vec::new(),
+            model: None,
+            effort: None,
+            fork: false,
+            agent: None,
+            paths: Vec::new(),
+            hooks: BTreeMap::new(),
+            model_invocable: true,
+            user_invocable: true,
+            version: None,
+            license: None,
+            compatibility: None,
+            metadata: BTreeMap::new(),
+            form: SkillForm::Skill,
+            source: ExtensionSource::Mcp(server.to_owned()),
+            folder: None,
+            path: None,
+            base: None,
+            trusted: false,
+            text: SkillText::default(),
+            variables: Arc::default(),
+        }
+    }
+
     /// Its body as it is now: the file is read again.
     ///
     /// # Errors

@@ -10,6 +10,7 @@
 mod changes;
 mod commands;
 mod faults;
+mod prompts;
 mod sdk;
 mod serve;
 mod sessions;
