@@ -53,10 +53,16 @@ impl SessionHandle {
 
     /// What happened while the person was away.
     pub async fn away_summary(&self, cancel: &CancellationToken) -> Option<String> {
-        let said = end_of_conversation(&self.shared).await?;
-        let answer = ask_small(&self.shared, AWAY, said, cancel).await?;
-        let answer = answer.trim();
-        (!answer.is_empty() && answer.chars().count() <= 600).then(|| answer.to_owned())
+        away_summary(&self.shared, cancel).await
+    }
+
+    /// What happened while the person was away, asked without holding on to the session's handle meanwhile.
+    pub fn away_summary_later(
+        &self,
+        cancel: CancellationToken,
+    ) -> impl Future<Output = Option<String>> + Send + 'static {
+        let shared = Arc::clone(&self.shared);
+        async move { away_summary(&shared, &cancel).await }
     }
 
     /// What a call did, in a few words.
@@ -124,6 +130,13 @@ async fn suggest_prompt(shared: &Shared, cancel: &CancellationToken) -> Option<S
     let said = end_of_conversation(shared).await?;
     let answer = ask_small(shared, SUGGESTION, said, cancel).await?;
     one_line(&answer, 120)
+}
+
+async fn away_summary(shared: &Shared, cancel: &CancellationToken) -> Option<String> {
+    let said = end_of_conversation(shared).await?;
+    let answer = ask_small(shared, AWAY, said, cancel).await?;
+    let answer = answer.trim();
+    (!answer.is_empty() && answer.chars().count() <= 600).then(|| answer.to_owned())
 }
 
 async fn ask_small(

@@ -197,5 +197,6 @@ variables! {
     "LATHE" | "CLAUDECODE" => "set for commands", "", "`1` in every command that Lathe runs.";
     #[harmless] "LATHE_SCREEN_READER" => "tui", "", "`1` gives plain lines instead of a drawn screen, for screen readers.";
     #[harmless] "LATHE_PROMPT_SUGGESTIONS" | "CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION" => "tui, headless", "by settings", "`0` or `1`: whether the next prompt is suggested, whatever settings say.";
+    #[harmless] "LATHE_AWAY_SUMMARY_SECONDS" => "tui", "180", "After how many seconds without the focus you are told what happened meanwhile (see `awaySummary`).";
     #[harmless] "LATHE_TERMINAL_REWRAPS" => "tui", "by the terminal", "`0` or `1`: whether the terminal rewraps its lines when its width changes.";
 }

@@ -142,6 +142,7 @@ const HARMLESS: &[&str] = &[
     "verbose",
     "spinnerTipsEnabled",
     "promptSuggestions",
+    "awaySummary",
     "prefersReducedMotion",
 ];
 

@@ -207,6 +207,10 @@ pub struct Settings {
     /// Whether what may be said next is suggested in the empty prompt, by the small model (default true).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt_suggestions: Option<bool>,
+    /// Whether what happened while the terminal didn't have the focus is told in a line, by the small model
+    /// (default true).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub away_summary: Option<bool>,
     /// Whether sessions of the terminal are named after their first turn, by the small model (default true).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_titles: Option<bool>,
