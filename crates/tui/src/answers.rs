@@ -461,6 +461,11 @@ const CONFIG: &[(&str, &[&str], &str)] = &[
         &["true", "false"],
         "suggest what to say next, in the empty prompt",
     ),
+    (
+        "awaySummary",
+        &["true", "false"],
+        "tell what happened while you were away",
+    ),
     ("language", &[], "the language of the answers"),
     ("outputStyle", &[], "the style of the answers"),
     (

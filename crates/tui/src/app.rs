@@ -4,6 +4,7 @@
 //! the background found out. The state changes, and at most every sixteenth of a second the screen is
 //! drawn from it; a key is drawn at once. When nothing happens, nothing runs.
 
+use crate::away::Away;
 use crate::completion::{Completion, FileIndex};
 use crate::conversation::Conversation;
 use crate::dialog::{Dialog, Waiting};
@@ -81,6 +82,8 @@ pub(crate) struct Wishes {
     pub(crate) tips: bool,
     /// What may be said next, in the empty prompt.
     pub(crate) suggestions: bool,
+    /// What happened while the person was away.
+    pub(crate) away_summary: bool,
     /// The dollars after which, and after each more of which, the person is asked; 0 never asks.
     pub(crate) cost_threshold: f64,
     pub(crate) notifications: Notify,
@@ -198,6 +201,7 @@ pub(crate) struct App {
     pub(crate) show_todos: bool,
     pub(crate) show_help: bool,
     pub(crate) focused: bool,
+    pub(crate) away: Away,
     pub(crate) leaving: Option<Leave>,
     pub(crate) leave_hint: Option<(&'static str, Instant)>,
     pub(crate) last_escape: Option<Instant>,
@@ -254,6 +258,7 @@ impl App {
                 reduced_motion: false,
                 tips: true,
                 suggestions: false,
+                away_summary: false,
                 cost_threshold: crate::spending::THRESHOLD,
                 notifications: Notify::Auto,
                 light_background,
@@ -305,6 +310,7 @@ impl App {
             show_todos: true,
             show_help: false,
             focused: true,
+            away: Away::default(),
             leaving: None,
             leave_hint: None,
             last_escape: None,

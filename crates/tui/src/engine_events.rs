@@ -347,6 +347,7 @@ impl App {
             ));
         }
         self.last_result = Some(result.clone());
+        self.away.turn_ended();
         self.measure_context();
         if let Some(left) = self.context_left.filter(|left| left.is_little) {
             self.warn(format!(

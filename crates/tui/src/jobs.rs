@@ -41,6 +41,11 @@ pub(crate) enum Found {
         question: u64,
         text: String,
     },
+    /// What happened while the person was away.
+    AwaySummary {
+        question: u64,
+        text: String,
+    },
     /// The watcher of themes and key bindings runs.
     Watching(Box<crate::watching::Watching>),
     /// One of the watched files may have changed.

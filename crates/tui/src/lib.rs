@@ -19,6 +19,7 @@
 mod accounts;
 mod answers;
 mod app;
+mod away;
 mod cell;
 mod changes;
 mod choosing;
@@ -139,6 +140,7 @@ pub async fn run(
     };
     leave_screen(&mut app);
     app.suggestion.drop_it();
+    app.away.drop_it();
     if let Some(session) = app.session.take() {
         session.send(Op::Interrupt { drop_queued: true });
         session.finish().await;
@@ -165,6 +167,7 @@ async fn fallen(app: &mut App) -> Ended {
         tracing::error!("the screen could not be tidied after a panic");
     }
     app.suggestion.drop_it();
+    app.away.drop_it();
     if let Some(session) = app.session.take() {
         session.send(Op::Interrupt { drop_queued: true });
         if tokio::time::timeout(LAST_WORDS, session.finish())

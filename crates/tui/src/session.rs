@@ -70,6 +70,7 @@ impl App {
         // What the session had and didn't take goes with it.
         self.queued.retain(|queued| !queued.sent);
         self.suggestion.drop_it();
+        self.away.another_session();
         self.opening = true;
         let environment = self.places.environment.clone();
         let options = self.options.clone();
@@ -129,6 +130,7 @@ impl App {
             Found::NoSuggestion(error) => self.suggestions_failed(&error),
             Found::Branch(branch) => self.branch = branch,
             Found::Suggestion { question, text } => self.suggestion.answered(question, text),
+            Found::AwaySummary { question, text } => self.tell_away_summary(question, &text),
             Found::Watching(watching) => self.watching = Some(*watching),
             Found::FilesTouched => self.files_touched(),
             Found::FilesRead(contents) => self.files_read(contents),
@@ -224,6 +226,7 @@ impl App {
             .filter(|value| !value.is_empty())
             .map(|value| value != "0");
         self.wishes.suggestions = suggestions.unwrap_or(switch("promptSuggestions") != Some(false));
+        self.wishes.away_summary = switch("awaySummary") != Some(false);
         self.wishes.cost_threshold = value
             .get("costThresholdUsd")
             .and_then(Value::as_f64)

@@ -19,10 +19,22 @@ const LEAVE_WINDOW: Duration = Duration::from_secs(2);
 impl App {
     pub(crate) fn input(&mut self, input: Input) {
         match input {
-            Input::Key(key) => self.key(key),
-            Input::Paste(text) => self.paste(&text),
-            Input::FocusGained => self.focused = true,
-            Input::FocusLost => self.focused = false,
+            Input::Key(key) => {
+                self.away.is_here();
+                self.key(key);
+            }
+            Input::Paste(text) => {
+                self.away.is_here();
+                self.paste(&text);
+            }
+            Input::FocusGained => {
+                self.focused = true;
+                self.came_back();
+            }
+            Input::FocusLost => {
+                self.focused = false;
+                self.away.left(Instant::now());
+            }
             Input::KittyKeyboard => terminal::switch_kitty_on(),
             Input::Background(light) => {
                 let light = light > 127;
@@ -298,6 +310,7 @@ impl App {
 
     /// Sends words to the model; `shown` is what stands on the screen for them.
     pub(crate) fn submit_content(&mut self, shown: &str, content: Content) {
+        self.away.drop_it();
         let mut prompt = Prompt::new(content);
         prompt.origin = Some(serde_json::json!({"kind": "human"}));
         let after = if self.from_waiting {

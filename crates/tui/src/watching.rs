@@ -26,6 +26,7 @@ const CONCERNED: &[&str] = &[
     "spinnerTipsEnabled",
     "notifications",
     "promptSuggestions",
+    "awaySummary",
     "verbose",
     "costThresholdUsd",
 ];

@@ -1,3 +1,4 @@
+mod away;
 mod basics;
 mod commands;
 mod dialogs;
