@@ -313,11 +313,10 @@ fn blocks(result: &Value, place: &Place) -> Vec<ContentBlock> {
             part => items.push(part.clone()),
         }
     }
-    let mut all = mcp_result::of_content(&Value::Array(items), place);
-    if all.is_empty() {
-        all.push(ContentBlock::text("(The prompt is empty.)"));
+    if items.is_empty() {
+        return vec![ContentBlock::text("(The prompt is empty.)")];
     }
-    all
+    mcp_result::of_content(&Value::Array(items), place)
 }
 
 impl Shared {
