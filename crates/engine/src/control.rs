@@ -288,14 +288,17 @@ impl SessionHandle {
         self.shared.permissions.snapshot().roots.clone()
     }
 
-    /// Adds a folder that may be worked in.
-    pub fn add_root(&self, folder: &std::path::Path) {
+    /// Adds a folder that may be worked in; `source` is who wished it, as hooks are told.
+    pub fn add_root(&self, folder: &std::path::Path, source: &'static str) {
         self.shared.permissions.add_root(folder);
         let mut roots = self.shared.tools.roots.write();
         if !roots.iter().any(|root| root == folder) {
             roots.push(folder.to_owned());
             drop(roots);
             self.shared.mcp.roots_changed();
+            let (hooks, folder) = (self.shared.hooks.clone(), folder.to_owned());
+            // Hooks hear of it; nobody waits for them.
+            tokio::spawn(async move { hooks.directory_added(&folder, source).await });
         }
     }
 

@@ -450,6 +450,31 @@ impl HookPoints {
         }
     }
 
+    /// A workspace is prepared, before the session starts. Gives what hooks add to the conversation.
+    pub(crate) async fn setup(&self, trigger: &str) -> Vec<String> {
+        let outcome = self
+            .fire(
+                HookEvent::Setup,
+                Some(trigger),
+                || json!({"trigger": trigger}),
+                &CancellationToken::new(),
+            )
+            .await;
+        let Some(outcome) = outcome else {
+            return Vec::new();
+        };
+        self.take_exports().await;
+        outcome.additional_context
+    }
+
+    /// A folder may be worked in from now on.
+    pub(crate) async fn directory_added(&self, folder: &std::path::Path, source: &str) {
+        let fields = || json!({"directory": folder, "source": source});
+        let cancel = CancellationToken::new();
+        self.fire(HookEvent::DirectoryAdded, None, fields, &cancel)
+            .await;
+    }
+
     pub(crate) async fn session_start(&self, source: &str) -> StartVerdict {
         let fields = || json!({"source": source});
         let outcome = self

@@ -21,7 +21,7 @@ use crate::open_model::{cache_markers, catalog, chosen_model, provider, thinking
 use crate::open_parts::{
     offered, output_config, permissions, tool_context, transcript, undo, writer_options,
 };
-use crate::options::{OpenError, SessionOptions};
+use crate::options::{OpenError, SessionOptions, Setup};
 use crate::plugins::Plugins;
 use crate::prompt::{PromptParts, Surroundings, attribution_text, git_branch, instructions_text};
 use crate::questions::Questions;
@@ -69,6 +69,7 @@ pub async fn open(environment: Environment, options: SessionOptions) -> Result<O
 }
 
 async fn begin(environment: Environment, options: SessionOptions) -> Result<Opened, OpenError> {
+    let setup = options.setup;
     let prepared = prepare(environment, options).await?;
     let Prepared {
         mut core,
@@ -104,7 +105,7 @@ async fn begin(environment: Environment, options: SessionOptions) -> Result<Open
     remarks.extend(open_agents::connect(&mut core, &shared, source == "resume").await);
     hooks.instructions_loaded(loaded_files).await;
     hooks.watched.tell(&hooks);
-    start_hooks(&mut core, &hooks, source).await;
+    start_hooks(&mut core, &hooks, source, setup).await;
     if source == "startup" && core.shared.permissions.snapshot().trusted {
         let folder = core.shared.tools.working_folder.read().clone();
         core.context.reminders.ask_git(folder);
@@ -684,12 +685,15 @@ fn restore(
     Ok(())
 }
 
-async fn start_hooks(core: &mut Core, hooks: &HookPoints, source: &str) {
+async fn start_hooks(core: &mut Core, hooks: &HookPoints, source: &str, setup: Option<Setup>) {
+    let mut context = match setup {
+        Some(setup) => hooks.setup(setup.name()).await,
+        None => Vec::new(),
+    };
     let verdict = hooks.session_start(source).await;
-    if !verdict.context.is_empty() {
-        let record = core
-            .records
-            .meta(core.tip, reminder(&verdict.context.join("\n\n")));
+    context.extend(verdict.context);
+    if !context.is_empty() {
+        let record = core.records.meta(core.tip, reminder(&context.join("\n\n")));
         core.append(record);
     }
     if verdict.reload_skills {

@@ -63,6 +63,8 @@ pub struct SessionOptions {
     pub betas: Vec<String>,
     /// Which conversation.
     pub session: SessionChoice,
+    /// Let hooks prepare the workspace before the session starts.
+    pub setup: Option<Setup>,
     /// Copy the history under a new id.
     pub fork: bool,
     /// The id of a new session or fork.
@@ -144,6 +146,7 @@ impl Default for SessionOptions {
             max_thinking_tokens: None,
             betas: Vec::new(),
             session: SessionChoice::New,
+            setup: None,
             fork: false,
             session_id: None,
             resume_at: None,
@@ -164,6 +167,26 @@ impl Default for SessionOptions {
             plan_mode_instructions: None,
             plugins: Vec::new(),
             interactive: false,
+        }
+    }
+}
+
+/// Why a workspace is prepared: what `Setup` hooks are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Setup {
+    /// It is new here.
+    Init,
+    /// It is looked after.
+    Maintenance,
+}
+
+impl Setup {
+    /// The word for hooks.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Init => "init",
+            Self::Maintenance => "maintenance",
         }
     }
 }

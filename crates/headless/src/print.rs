@@ -202,6 +202,24 @@ pub async fn run(
     }
 }
 
+/// Ends a session that was not asked anything; what it had to say is printed.
+pub async fn end(session: SessionHandle, mut events: EventStream, mut errors: impl Write) {
+    session.send(Op::Shutdown);
+    while let Some(event) = events.next().await {
+        match event {
+            Event::SessionEnded => break,
+            Event::Notice {
+                level: NoticeLevel::Error | NoticeLevel::Warning,
+                text,
+            } => {
+                let _ = writeln!(errors, "lathe: {text}");
+            }
+            _ => {}
+        }
+    }
+    session.finish().await;
+}
+
 fn print_text(result: &TurnResult, lines: &mut Lines<impl Write>, errors: &mut impl Write) {
     let api_error = result.is_error && result.errors.is_empty();
     if api_error {

@@ -5,7 +5,7 @@ use crate::arguments::{
     ThinkingWord,
 };
 use crate::complain;
-use lathe_engine::{Answerer, OpenError, SessionChoice, SessionOptions};
+use lathe_engine::{Answerer, OpenError, SessionChoice, SessionOptions, Setup};
 use lathe_headless::exit::Exit;
 use lathe_headless::print::{self, Format, PrintOptions, Signal};
 use lathe_headless::sdk::SdkOptions;
@@ -89,6 +89,9 @@ pub(crate) async fn run(mut environment: Environment, arguments: SessionArgument
                 Exit::Usage
             }
         };
+    }
+    if arguments.init_only {
+        return prepare_only(environment, &arguments).await;
     }
     if !arguments.print && arguments.output_format == OutputFormat::Text {
         return interactive(environment, arguments).await;
@@ -187,6 +190,31 @@ async fn drive(
         std::io::stderr(),
     );
     Box::pin(running).await
+}
+
+/// Lets hooks prepare the workspace, and ends: no conversation is kept.
+async fn prepare_only(environment: Environment, arguments: &SessionArguments) -> Exit {
+    let mut options = match session_options(arguments) {
+        Ok(options) => options,
+        Err(error) => {
+            complain(&error);
+            return Exit::Usage;
+        }
+    };
+    options.persist = false;
+    match lathe_engine::open(environment, options).await {
+        Ok(opened) => {
+            for remark in &opened.remarks {
+                complain(remark);
+            }
+            print::end(opened.session, opened.events, std::io::stderr()).await;
+            Exit::Success
+        }
+        Err(error) => {
+            complain(&error.to_string());
+            exit_of(&error)
+        }
+    }
 }
 
 async fn print_one(
@@ -352,6 +380,11 @@ fn session_options(arguments: &SessionArguments) -> Result<SessionOptions, Strin
         max_thinking_tokens: arguments.max_thinking_tokens,
         betas: arguments.betas.clone(),
         session,
+        setup: if arguments.init || arguments.init_only {
+            Some(Setup::Init)
+        } else {
+            arguments.maintenance.then_some(Setup::Maintenance)
+        },
         fork: arguments.fork_session,
         session_id: arguments.session_id.map(SessionId),
         resume_at: arguments.resume_session_at.map(RecordId),

@@ -654,3 +654,66 @@ fn agents_and_skills_are_listed_and_shown() {
     let show = home.run(["skills", "show", "review"], "");
     assert!(show.stdout.contains("Review a change"), "{}", show.stdout);
 }
+
+#[test]
+fn a_workspace_is_prepared_by_hooks_before_the_session_starts() {
+    let server = server([
+        Reply::tool_use("Bash", json!({"command": "echo \"have $PREPARED\""})),
+        Reply::text("ok"),
+    ]);
+    let home = TestHome::with_server(&server);
+    let command = r#"cat >> asked.txt; echo >> asked.txt; echo 'export PREPARED=yes' >> "$CLAUDE_ENV_FILE"; echo '{"hookSpecificOutput":{"hookEventName":"Setup","additionalContext":"The tools are built."}}'"#;
+    let settings = json!({"hooks": {
+        "Setup": [{"matcher": "init", "hooks": [{"type": "command", "command": command}]}],
+        "SessionStart": [{"hooks": [{"type": "command", "command": "echo started >> asked.txt"}]}],
+        "DirectoryAdded": [{"hooks": [{"type": "command", "command": "cat > added.json"}]}],
+    }});
+    home.write(home.config().join("settings.json"), settings.to_string());
+
+    let only = home.run(["--init-only"], "");
+    assert_eq!(only.code(), Some(0), "{}", only.stderr);
+    assert_eq!((only.stdout.as_str(), only.stderr.as_str()), ("", ""));
+    let asked = home.read("asked.txt");
+    assert!(asked.contains(r#""trigger":"init""#), "{asked}");
+    assert!(asked.trim_end().ends_with("started"), "{asked}");
+    assert!(server.requests().is_empty());
+
+    std::fs::remove_file(home.project().join("asked.txt")).unwrap();
+    let maintained = run(&home, &["/add-dir /tmp", "--maintenance"]);
+    assert_eq!(maintained.code(), Some(0), "{}", maintained.stderr);
+    assert_eq!(home.read("asked.txt"), "started\n");
+
+    let output = run(&home, &["go", "--init", "--allowedTools", "Bash"]);
+    assert_eq!(output.code(), Some(0), "{}", output.stderr);
+    assert!(said(&server, 0).contains("The tools are built."));
+    assert!(
+        said(&server, 1).contains("have yes"),
+        "{}",
+        said(&server, 1)
+    );
+    server.finish();
+}
+
+#[test]
+fn hooks_hear_of_a_folder_that_was_added() {
+    let server = server([]);
+    let home = TestHome::with_server(&server);
+    let added = home.root().join("beside");
+    std::fs::create_dir_all(&added).unwrap();
+    let settings = json!({"hooks": {"DirectoryAdded": [{"hooks": [
+        {"type": "command", "command": "cat > heard.tmp; mv heard.tmp heard.json"}
+    ]}]}});
+    let settings = settings.to_string();
+    let mut host = StreamJson::start(&home, ["--settings", &settings]);
+    let answer = host.control(&json!({"subtype": "register_repo_root", "directory": added}));
+    assert_eq!(answer["response"]["subtype"], "success", "{answer}");
+    let file = home.project().join("heard.json");
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
+    while !file.exists() {
+        assert!(std::time::Instant::now() < deadline, "no hook was told");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let heard: Value = serde_json::from_str(&home.read("heard.json")).unwrap();
+    assert_eq!(heard["source"], "register_repo_root");
+    assert_eq!(heard["directory"], json!(added.canonicalize().unwrap()));
+}

@@ -261,7 +261,7 @@ impl SessionHandle {
 
     fn add_folder_text(&self, arguments: &str) -> Result<String, String> {
         let folder = self.folder_of("add-dir", arguments)?;
-        self.add_root(&folder);
+        self.add_root(&folder, "slash_command");
         Ok(format!("Work in {} is allowed now.", folder.display()))
     }
 

@@ -294,7 +294,7 @@ impl Desk {
                 let folder = session.resolve_path(request.needed("directory")?);
                 let real = std::fs::canonicalize(&folder)
                     .map_err(|error| format!("{} can't be used: {error}", folder.display()))?;
-                session.add_root(&real);
+                session.add_root(&real, "register_repo_root");
                 Ok(json!({}))
             }
             other => Err(format!("Unknown control request: {other}")),

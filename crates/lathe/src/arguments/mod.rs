@@ -267,6 +267,18 @@ pub(crate) struct SessionArguments {
     #[arg(short = 'r', long, value_name = "SESSION", num_args = 0..=1, default_missing_value = "", help_heading = "Session")]
     pub(crate) resume: Option<String>,
 
+    /// Run the Setup hooks (trigger `init`) before the session starts.
+    #[arg(long, help_heading = "Session", conflicts_with = "maintenance")]
+    pub(crate) init: bool,
+
+    /// Run the Setup hooks (trigger `init`) and the SessionStart hooks, and end.
+    #[arg(long, help_heading = "Session", conflicts_with_all = ["maintenance", "prompt"])]
+    pub(crate) init_only: bool,
+
+    /// Run the Setup hooks (trigger `maintenance`) before the session starts.
+    #[arg(long, help_heading = "Session")]
+    pub(crate) maintenance: bool,
+
     /// With --continue or --resume: copy the history into a new session and leave the old one alone.
     #[arg(long, help_heading = "Session")]
     pub(crate) fork_session: bool,
