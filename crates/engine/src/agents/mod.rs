@@ -246,7 +246,8 @@ impl Agents {
     pub(crate) fn kill_all(&self) -> usize {
         let mut count = 0;
         for entry in self.entries.lock().iter() {
-            if entry.is_running() {
+            // One that is ending already, by itself or by someone's word, is not stopped by this one.
+            if entry.is_running() && !entry.cancel.is_cancelled() {
                 entry.cancel.cancel();
                 count += 1;
             }
