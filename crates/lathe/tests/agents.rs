@@ -264,7 +264,7 @@ fn a_hook_hears_of_a_command_that_was_filled_in_and_may_add_or_refuse() {
         ".claude/settings.json",
         json!({"hooks": {"UserPromptExpansion": [{"hooks": [{
             "type": "command",
-            "command": "cat > heard.json; if grep -qF 'version 9.9' heard.json; then echo 'not on a Friday' >&2; exit 2; fi; echo 'tests first'",
+            "command": "cat > heard.json; if grep -qF 9.9 heard.json; then echo 'not on a Friday' >&2; exit 2; fi; echo 'tests first'",
         }]}]}})
         .to_string(),
     );
