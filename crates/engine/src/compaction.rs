@@ -246,6 +246,7 @@ impl Core {
                 .meta(self.tip, reminder(&verdict.context.join("\n\n")));
             self.append(record);
         }
+        self.measure_context();
         let after = self.context_tokens();
         self.shared.events.send(Event::Compacted {
             trigger: trigger.to_owned(),

@@ -403,8 +403,14 @@ impl Core {
         self.conversation.request_messages()
     }
 
+    /// Measures how full the window would be now, for whoever asks before the next request.
+    pub(crate) fn measure_context(&mut self) {
+        let tools = self.encoded_tools();
+        self.note_context(&tools);
+    }
+
     /// Notes how full the window is, for whoever asks.
-    pub(crate) fn note_context(&mut self, tools: &Bytes) {
+    fn note_context(&mut self, tools: &Bytes) {
         let sizes = self.context.sizes(&self.fixed.system, tools).clone();
         let prompt = &self.fixed.prompt;
         let memory = (lathe_model::estimate::text(&prompt.instructions)

@@ -110,6 +110,7 @@ async fn begin(environment: Environment, options: SessionOptions) -> Result<Open
         let folder = core.shared.tools.working_folder.read().clone();
         core.context.reminders.ask_git(folder);
     }
+    core.measure_context();
     live::watch_background(&core.shared);
     crate::skills::watch(&core.shared);
     live::watch_settings(

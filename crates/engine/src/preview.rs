@@ -79,8 +79,7 @@ pub async fn context_usage(
 ) -> Result<(ContextUsage, Vec<String>), OpenError> {
     let mut prepared = prepare(environment, options).await?;
     let core = &mut prepared.core;
-    let tools = core.encoded_tools();
-    core.note_context(&tools);
+    core.measure_context();
     let mut usage = core.shared.context_usage.lock().clone();
     complete(&mut usage, &core.shared, &core.model);
     Ok((usage, prepared.remarks))

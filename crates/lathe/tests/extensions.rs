@@ -717,3 +717,49 @@ fn hooks_hear_of_a_folder_that_was_added() {
     assert_eq!(heard["source"], "register_repo_root");
     assert_eq!(heard["directory"], json!(added.canonicalize().unwrap()));
 }
+
+#[test]
+fn hooks_that_do_not_run_are_named_with_the_reason() {
+    let home = TestHome::new();
+    home.write(
+        ".claude/settings.json",
+        r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "notify-me"}]}], "Stpo": []}}"#,
+    );
+    let listed = home.run(["hooks", "list"], "");
+    assert_eq!(listed.stdout, "no hooks are configured\n");
+    let said = &listed.stderr;
+    assert!(
+        said.contains("not trusted") && said.contains("notify-me") && said.contains("Stpo"),
+        "{said}"
+    );
+    home.run(["trust", "add"], "");
+    let listed = home.run(["hooks", "list"], "");
+    assert!(listed.stdout.contains("notify-me"), "{}", listed.stdout);
+    assert!(!listed.stderr.contains("not trusted"), "{}", listed.stderr);
+    let forgotten = home.run(["trust", "remove", "."], "");
+    let folder = home.project().canonicalize().unwrap();
+    assert!(
+        forgotten
+            .stdout
+            .starts_with(&format!("{} is forgotten", folder.display())),
+        "{}",
+        forgotten.stdout
+    );
+}
+
+#[test]
+fn the_window_is_measured_before_anything_was_asked() {
+    let server = server([]);
+    let home = TestHome::with_server(&server);
+    let shown = run(&home, &["/context"]);
+    assert!(
+        shown.stdout.contains("System prompt") && shown.stdout.contains("System tools"),
+        "{}",
+        shown.stdout
+    );
+    let mut host = StreamJson::start(&home, [""; 0]);
+    let usage = ask(&mut host, "get_context_usage");
+    assert!(usage["totalTokens"].as_u64().unwrap() > 1_000, "{usage}");
+    assert_eq!(usage["isAutoCompactEnabled"], true);
+    assert!(server.requests().is_empty());
+}

@@ -410,7 +410,8 @@ pub fn trust_remove(
     store: &TrustStore,
     folder: &Path,
 ) -> Result<String, CliError> {
-    let folder = places.environment.cwd.join(folder);
+    // Without the `.` of a person who names the folder so.
+    let folder: PathBuf = places.environment.cwd.join(folder).components().collect();
     let known = store.forget(&folder)?;
     let what = if known {
         "is forgotten; it will be asked about again"

@@ -6,6 +6,7 @@ use crate::{complain, in_runtime};
 use lathe_headless::exit::Exit;
 use lathe_hooks::{HookRegistry, HookSource, RunContext, cli};
 use lathe_settings::cli::Format;
+use lathe_settings::trust::BringKind;
 use lathe_settings::{Environment, load};
 use std::io::Read as _;
 use std::path::Path;
@@ -23,6 +24,23 @@ pub(crate) fn run(environment: Environment, arguments: HooksArguments) -> Exit {
     registry.set_settings(&settings);
     for problem in registry.problems() {
         complain(&problem);
+    }
+    for problem in &settings.problems {
+        if problem.key.is_empty() || problem.key.starts_with("hooks") {
+            complain(&problem.to_string());
+        }
+    }
+    let withheld: Vec<String> = settings
+        .withheld()
+        .iter()
+        .filter(|bring| bring.kind == BringKind::Hook)
+        .map(ToString::to_string)
+        .collect();
+    if !withheld.is_empty() {
+        complain(&format!(
+            "this folder is not trusted, so its hooks don't run: {}. Trust it with `lathe trust add`.",
+            withheld.join(", ")
+        ));
     }
     for plugin in lathe_extensions::plugins::load(&places, &settings, &[]).plugins {
         let contribution = &plugin.contribution;
