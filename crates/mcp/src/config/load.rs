@@ -250,20 +250,24 @@ pub fn read_flags(
     let mut found = Vec::new();
     for value in values {
         let trimmed = value.trim();
-        let (place, text) = if trimmed.starts_with('{') {
-            (Place::flag("--mcp-config"), trimmed.to_owned())
+        // What a message names: the flag, and the file if it is one.
+        let (place, named, text) = if trimmed.starts_with('{') {
+            let place = Place::flag("--mcp-config");
+            let named = place.to_string();
+            (place, named, trimmed.to_owned())
         } else {
             let path = environment.resolve(trimmed);
+            let named = format!("--mcp-config: {}", path.display());
             let text = read_text(&path).map_err(|error| ConfigError::Unreadable {
-                place: format!("--mcp-config: {}", path.display()),
+                place: named.clone(),
                 reason: error.to_string(),
             })?;
-            (Place::file(&path), text)
+            (Place::file(&path), named, text)
         };
         let servers = servers_of(&text, &place)?;
         let Some(servers) = servers else {
             return Err(ConfigError::Field {
-                place: format!("--mcp-config: {place}"),
+                place: named,
                 field: "mcpServers".to_owned(),
                 reason: "it is missing; write {\"mcpServers\": {\"name\": {\"command\": \"…\"}}}"
                     .to_owned(),
@@ -272,7 +276,7 @@ pub fn read_flags(
         for (name, entry) in servers {
             if !entry.is_object() {
                 return Err(ConfigError::Field {
-                    place: format!("--mcp-config: {place}"),
+                    place: named,
                     field: format!("mcpServers.{name}"),
                     reason: "an object is wanted".to_owned(),
                 });

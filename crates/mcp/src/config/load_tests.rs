@@ -378,7 +378,9 @@ fn what_is_broken_is_said_and_the_rest_counts() {
         (".lathe", "folder"),
     ] {
         let error = read_flags(&[flag.to_owned()], &places.environment).unwrap_err();
-        assert!(error.to_string().contains(words), "{error}");
+        let error = error.to_string();
+        assert!(error.contains(words), "{error}");
+        assert!(error.matches("--mcp-config").count() <= 1, "{error}");
     }
 }
 
