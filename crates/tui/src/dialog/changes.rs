@@ -292,8 +292,8 @@ fn shortened(path: &str, columns: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dialog::tests::{drawn, walk};
     use crate::key::keys;
-    use crate::theme::Theme;
 
     fn file(path: &str, lines: usize) -> ChangedFile {
         let text: String = (1..=lines).map(|n| format!("{path} {n}\n")).collect();
@@ -305,13 +305,7 @@ mod tests {
     }
 
     fn shown(dialog: &ChangesDialog) -> String {
-        let theme = Theme::built_in("dark", false);
-        let look = Look {
-            theme: &theme,
-            columns: 60,
-        };
-        let (lines, _) = dialog.view(look, 8);
-        lines.iter().map(|line| line.text() + "\n").collect()
+        drawn(|look| dialog.view(look, 8))
     }
 
     #[test]
@@ -331,17 +325,7 @@ mod tests {
             ("<esc>", "❯ c.rs", "enter look"),
             ("<tab>", "no history is kept", "tab since the last commit"),
         ];
-        for (pressed, line, hint) in table {
-            for key in keys(pressed) {
-                let _ = shown(&dialog);
-                assert_eq!(dialog.key(key), Outcome::Stay, "{pressed}");
-            }
-            let shown = shown(&dialog);
-            assert!(
-                shown.contains(line) && shown.contains(hint),
-                "{pressed}: {shown}"
-            );
-        }
+        walk(&mut dialog, ChangesDialog::key, shown, &table);
         assert_eq!(dialog.key(keys("<esc>")[0]), Outcome::Cancelled);
     }
 

@@ -255,3 +255,43 @@ impl Dialog {
         }
     }
 }
+
+/// What the tests of dialogs share: drawing one, and walking through one key by key.
+#[cfg(test)]
+mod tests {
+    use super::{Cursor, Key, Line, Look, Outcome};
+    use crate::key::keys;
+    use crate::theme::Theme;
+
+    /// The text of a view, a line each.
+    pub(super) fn drawn(view: impl FnOnce(Look<'_>) -> (Vec<Line>, Cursor)) -> String {
+        let theme = Theme::built_in("dark", false);
+        let look = Look {
+            theme: &theme,
+            columns: 60,
+        };
+        let (lines, _) = view(look);
+        lines.iter().map(|line| line.text() + "\n").collect()
+    }
+
+    /// Presses keys that leave the dialog open; after each of the table's steps both of its texts are shown.
+    /// It is drawn before every key, because a view settles where its pages end.
+    pub(super) fn walk<D>(
+        dialog: &mut D,
+        press: impl Fn(&mut D, Key) -> Outcome,
+        shown: impl Fn(&D) -> String,
+        table: &[(&str, &str, &str)],
+    ) {
+        for (pressed, line, position) in table {
+            for key in keys(pressed) {
+                let _ = shown(dialog);
+                assert_eq!(press(dialog, key), Outcome::Stay, "{pressed}");
+            }
+            let shown = shown(dialog);
+            assert!(
+                shown.contains(line) && shown.contains(position),
+                "{pressed}: {shown}"
+            );
+        }
+    }
+}

@@ -133,17 +133,11 @@ impl Page {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dialog::tests::{drawn, walk};
     use crate::key::keys;
-    use crate::theme::Theme;
 
     fn shown(page: &Page) -> String {
-        let theme = Theme::built_in("dark", false);
-        let look = Look {
-            theme: &theme,
-            columns: 60,
-        };
-        let (lines, _) = page.view(look, 7);
-        lines.iter().map(|line| line.text() + "\n").collect()
+        drawn(|look| page.view(look, 7))
     }
 
     #[test]
@@ -160,17 +154,7 @@ mod tests {
             ("b", "line 11\n", "11–15 of 20"),
             ("g", "line 1\n", "1–5 of 20"),
         ];
-        for (pressed, line, position) in table {
-            for key in keys(pressed) {
-                let _ = shown(&page);
-                assert_eq!(page.key(key), Outcome::Stay, "{pressed}");
-            }
-            let shown = shown(&page);
-            assert!(
-                shown.contains(line) && shown.contains(position),
-                "{pressed}: {shown}"
-            );
-        }
+        walk(&mut page, Page::key, shown, &table);
         let other = Outcome::Other {
             value: String::new(),
             key: 'x',
