@@ -310,6 +310,20 @@ fn authors_are_told_what_is_wrong() {
     let bad = home.run(["plugin", "validate", "bad", "--json"], "");
     assert_eq!(bad.code(), Some(1), "{bad:#?}");
     assert_eq!(parsed(&bad.stdout)["valid"], false);
+    // What lies in its files counts, too.
+    home.write("good/agents/a.md", "---\nname: a\n---\nText");
+    home.write("good/skills/s/SKILL.md", "---\nname: s\nmodel: [1]\n---\nText");
+    let files = home.run(["plugin", "validate", "good"], "");
+    assert_eq!(files.code(), Some(1), "{files:#?}");
+    assert!(files.stdout.contains("agents/a.md"), "{}", files.stdout);
+    assert!(files.stdout.contains("SKILL.md:3: model"), "{}", files.stdout);
+    home.write(
+        "list/.claude-plugin/marketplace.json",
+        r#"{"name": "list", "owner": {"name": "A"}, "plugins": [{"name": "out", "source": "../good"}]}"#,
+    );
+    let list = home.run(["plugin", "validate", "list"], "");
+    assert_eq!(list.code(), Some(1), "{list:#?}");
+    assert!(list.stdout.contains("leads out of"), "{}", list.stdout);
 }
 
 #[test]

@@ -170,6 +170,23 @@ impl PluginManager {
     /// # Errors
     /// When the file system refuses, or a file of ours or the settings is broken.
     pub fn install(&self, prepared: Prepared, scope: Source) -> Result<Done, PluginError> {
+        let done = self.put_in_place(prepared, scope)?;
+        let mut edits = vec![switch(&done.id, true)];
+        edits.extend(self.share_marketplace(&done.id, scope));
+        write(self.places(), scope, &edits, None)?;
+        Ok(done)
+    }
+
+    /// Puts a newer version in the place of an installed one. Whether it is on is for the settings to
+    /// say, and they stay as they are: also where they can't be seen, in a folder that isn't trusted.
+    ///
+    /// # Errors
+    /// As [`Self::install`].
+    pub fn update(&self, prepared: Prepared, scope: Source) -> Result<Done, PluginError> {
+        self.put_in_place(prepared, scope)
+    }
+
+    fn put_in_place(&self, prepared: Prepared, scope: Source) -> Result<Done, PluginError> {
         let id = prepared.plugin.id.clone();
         let settings_file = self.writable(scope)?;
         let place = self.store().version_folder(&id, &prepared.version);
@@ -206,9 +223,6 @@ impl PluginManager {
         })?;
         let data = self.store().data_folder(&id);
         std::fs::create_dir_all(&data).map_err(PluginError::io(&data))?;
-        let mut edits = vec![switch(&id, true)];
-        edits.extend(self.share_marketplace(&id, scope));
-        write(self.places(), scope, &edits, None)?;
         self.prune(&id);
         Ok(Done {
             id,
@@ -319,14 +333,18 @@ impl PluginManager {
             InstallScope::Local => Source::Local,
             InstallScope::User | InstallScope::Managed => Source::User,
         };
-        write(
-            self.places(),
-            source,
-            &[Edit::Unset {
-                key: enabled_key(id),
-            }],
-            None,
-        )?;
+        let forget = [Edit::Unset {
+            key: enabled_key(id),
+        }];
+        write(self.places(), source, &forget, None)?;
+        // What else the person said about it here would ask for something that is gone. What a project
+        // says to everybody stays.
+        let still_here = self.installed_entry(id, None).is_ok();
+        for other in [Source::User, Source::Local] {
+            if !still_here && other != source && self.writable(other)?.exists() {
+                write(self.places(), other, &forget, None)?;
+            }
+        }
         Ok(entry.scope)
     }
 

@@ -7,6 +7,7 @@ use super::marketplace::{Marketplace, list_file};
 use super::name::PluginId;
 use super::source::PluginSource;
 use crate::problem::Problem;
+use crate::{AgentCatalog, OutputStyles, SkillCatalog, Sources};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -114,6 +115,7 @@ fn plugin(root: &Path) -> Result<Validation, String> {
                 .filter(|problem| !problem.message.starts_with("is not filled in"))
                 .cloned()
                 .collect();
+            validation.problems.extend(of_files(&plugin));
             validation.problems.extend(advice(&plugin));
         }
         Err(problem) => validation.problems.push(problem),
@@ -135,6 +137,18 @@ fn plugin(root: &Path) -> Result<Validation, String> {
         )),
     }
     Ok(validation)
+}
+
+/// What is wrong with the files that it brings, as a session would find out.
+fn of_files(plugin: &Plugin) -> Vec<Problem> {
+    let mut contribution = plugin.contribution.clone();
+    // Whoever installs it says yes to what it brings.
+    contribution.trusted = true;
+    let sources = Sources::default().with_plugins(vec![contribution]);
+    let mut problems = AgentCatalog::load(&sources, &[]).problems;
+    problems.extend(SkillCatalog::load(&sources).problems);
+    problems.extend(OutputStyles::load(&sources).problems);
+    problems
 }
 
 fn advice(plugin: &Plugin) -> Vec<Problem> {
@@ -203,6 +217,10 @@ fn marketplace(root: &Path, list: &Path) -> Vec<Validation> {
         }
     };
     let mut problems = marketplace.problems.clone();
+    for problem in &mut problems {
+        // The others can still be installed, so a session goes on; its author wants to know.
+        problem.fatal |= problem.field.starts_with("plugins[");
+    }
     let mut plugins = Vec::new();
     for entry in &marketplace.plugins {
         let PluginSource::Relative(path) = &entry.source else {

@@ -208,6 +208,31 @@ fn a_change_without_a_new_version_is_an_update_too() {
 }
 
 #[test]
+fn an_update_leaves_alone_whether_a_plugin_is_on() {
+    let mut home = Home::new();
+    let folder = home.usual();
+    home.add_folder(&folder);
+    home.install_for("tool@market", Source::Project).unwrap();
+    // What the settings of a folder say isn't seen where nobody trusts it.
+    home.trust = Trust::Untrusted;
+    home.tool("work/market/tool", "2.0.0");
+    let manager = home.manager();
+    let (prepared, _) = run(manager.prepare_update(&id(), None)).unwrap().unwrap();
+    let done = manager.update(prepared, Source::Project).unwrap();
+    assert_eq!(done.version, "2.0.0");
+    let file = home.project().join(".lathe/settings.json");
+    assert_eq!(read_json(&file)["enabledPlugins"]["tool@market"], true);
+    home.manager()
+        .set_enabled(&id(), Some(Source::Project), false)
+        .unwrap();
+    home.tool("work/market/tool", "3.0.0");
+    let manager = home.manager();
+    let (prepared, _) = run(manager.prepare_update(&id(), None)).unwrap().unwrap();
+    manager.update(prepared, Source::Project).unwrap();
+    assert_eq!(read_json(&file)["enabledPlugins"]["tool@market"], false);
+}
+
+#[test]
 fn a_plugin_without_a_version_gets_one_from_its_content() {
     let home = Home::new();
     home.write("work/market/bare/commands/a.md", "a");
@@ -285,6 +310,29 @@ fn uninstalling_takes_files_settings_and_data_away() {
     assert_eq!(settings["enabledPlugins"].get("tool@market"), None);
     let error = home.manager().uninstall(&id(), None, false).unwrap_err();
     assert!(error.to_string().contains("is not installed"), "{error}");
+}
+
+#[test]
+fn uninstalling_also_forgets_what_the_person_said_about_it_in_this_folder() {
+    let home = Home::new();
+    let folder = home.usual();
+    home.add_folder(&folder);
+    home.install("tool@market").unwrap();
+    for scope in [Source::Local, Source::Project] {
+        let manager = home.manager();
+        manager.set_enabled(&id(), Some(scope), true).unwrap();
+    }
+    home.manager().uninstall(&id(), None, false).unwrap();
+    let said = |file: &str| {
+        let settings = read_json(&home.project().join(".lathe").join(file));
+        settings["enabledPlugins"].get("tool@market").cloned()
+    };
+    assert_eq!(said("settings.local.json"), None);
+    assert_eq!(
+        said("settings.json"),
+        Some(json!(true)),
+        "what is for everybody stays"
+    );
 }
 
 #[test]

@@ -248,7 +248,8 @@ impl Desk {
                     installed.id, installed.version
                 )
             }
-            _ => format!("{} {} is installed and on", installed.id, installed.version),
+            Some(_) => format!("{} {} is fetched again", installed.id, installed.version),
+            None => format!("{} {} is installed and on", installed.id, installed.version),
         };
         print(&format!("{what} ({})\n", installed.settings_file.display()));
         let loaded = load(&self.places, &self.manager_settings(), &[]);
@@ -431,19 +432,9 @@ impl Desk {
             InstallScope::Local => Source::Local,
             InstallScope::User | InstallScope::Managed => Source::User,
         };
-        let was_on = load(&self.places, &self.manager_settings(), &[])
-            .plugins
-            .iter()
-            .any(|plugin| plugin.id == *id);
         let done = manager
-            .install(prepared, scope)
+            .update(prepared, scope)
             .map_err(|error| fail(&error))?;
-        if !was_on {
-            // An update switches nothing on.
-            self.manager()
-                .set_enabled(id, Some(scope), false)
-                .map_err(|error| fail(&error))?;
-        }
         self.report(&done, &[], Source::User);
         Ok(Some(done))
     }
