@@ -154,11 +154,11 @@ impl CallEnvironment {
 
     fn find(&self, name: &str, input: &Value) -> Stage {
         let Some(tool) = self.registry.find_or_late(name) else {
+            let why = self.tools.host().and_then(|host| host.why_missing(name));
             let known: Vec<&str> = self.registry.names().collect();
-            return Stage::Refused(boxed_failure(format!(
-                "There is no tool {name}. Tools: {}.",
-                known.join(", ")
-            )));
+            return Stage::Refused(boxed_failure(why.unwrap_or_else(|| {
+                format!("There is no tool {name}. Tools: {}.", known.join(", "))
+            })));
         };
         match tool.clone().prepare(input.clone(), &self.tools) {
             Ok(prepared) => {

@@ -218,6 +218,7 @@ pub(crate) async fn prepare(
     remarks.extend(plugins.register_hooks(&hook_registry));
     if let Some(main) = &main {
         open_agents::main_hooks(&hook_registry, main, &mut remarks);
+        open_agents::narrow_main(&permissions, main);
     }
     let hooks = Arc::new(HookPoints {
         registry: hook_registry,
@@ -272,11 +273,12 @@ pub(crate) async fn prepare(
         .await
         .map_err(|error| OpenError::Usage(error.to_string()))?;
     extensions.take_agents(agents.clone());
-    let preset = plugins.style(&extensions.styles());
-    let style = settings
-        .settings
-        .output_style
-        .as_deref()
+    let styles = extensions.styles();
+    let preset = plugins.style(&styles);
+    let style = styles
+        .forced()
+        .map(|style| style.name.as_str())
+        .or(settings.settings.output_style.as_deref())
         .or(preset.as_deref());
     let style = extensions.choose_style(style, &mut remarks);
     remarks.extend(extensions.remarks());
@@ -479,10 +481,9 @@ pub(crate) async fn prepare(
         restore(&mut core, &history, options.resume_at, &mut remarks)?;
     }
     if core.tip.is_none()
-        && let Some(text) = main.as_ref().and_then(|main| main.initial_prompt.clone())
+        && let Some(main) = &main
     {
-        let record = core.records.meta(None, text);
-        core.append(record);
+        open_agents::brief_main(&mut core, main);
     }
     if core.tip.is_none()
         && let Some(text) = core.fixed.prompt.told_apart()

@@ -5,8 +5,10 @@ use crate::agents::{self, Agents, Host, Seed, ToolFilter};
 use crate::core::{Core, Fixed, Shared};
 use crate::options::{OpenError, SessionOptions};
 use crate::prompt::PromptParts;
+use crate::records::reminder;
 use lathe_extensions::{AgentCatalog, AgentDefinition, AgentMcpServer, ExtensionSource};
 use lathe_hooks::{HookRegistry, HookSource};
+use lathe_permissions::Permissions;
 use lathe_session::{SessionPaths, WriterOptions};
 use lathe_settings::{Environment, Places};
 use lathe_tools::agent::Agent;
@@ -237,6 +239,27 @@ pub(crate) fn seed(fixed: &Fixed, parts: &PromptParts, git_branch: Option<&str>)
 /// Which tools the main conversation keeps when it runs as an agent.
 pub(crate) fn main_filter(definition: Option<&AgentDefinition>) -> Option<ToolFilter> {
     definition.map(ToolFilter::of)
+}
+
+/// What the main conversation's agent may do at most.
+pub(crate) fn narrow_main(permissions: &Permissions, definition: &AgentDefinition) {
+    let filter = ToolFilter::of(definition);
+    permissions
+        .update_context(|context| agents::narrow(context, &filter, definition.read_only, None));
+}
+
+/// What a new conversation that runs as an agent begins with: the skills that the agent knows, and its
+/// first words.
+pub(crate) fn brief_main(core: &mut Core, definition: &AgentDefinition) {
+    let skills = agents::preloaded(&core.shared, definition);
+    if !skills.is_empty() {
+        let record = core.records.meta(core.tip, reminder(&skills.join("\n\n")));
+        core.append(record);
+    }
+    if let Some(text) = definition.initial_prompt.clone() {
+        let record = core.records.meta(core.tip, text);
+        core.append(record);
+    }
 }
 
 /// Lets the session's tools find it, and takes its agents up where it goes on.

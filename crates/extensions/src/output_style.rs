@@ -27,6 +27,8 @@ pub struct OutputStyle {
     pub prompt: String,
     /// Whether the instructions about writing code stay in the system prompt.
     pub keep_coding_instructions: bool,
+    /// Whether a plugin wants it to count while the plugin is on, whatever else is chosen.
+    pub force_for_plugin: bool,
     /// Where it comes from.
     pub source: ExtensionSource,
     /// Its file.
@@ -41,6 +43,7 @@ impl Default for OutputStyle {
             description: "Does the work and says what matters, briefly".to_owned(),
             prompt: String::new(),
             keep_coding_instructions: true,
+            force_for_plugin: false,
             source: ExtensionSource::Builtin,
             path: None,
         }
@@ -78,23 +81,22 @@ impl OutputStyles {
                     vec![path.clone()]
                 };
                 for file in files {
-                    styles.add(&file, &reach, &source, &plugin.name);
+                    if let Some(text) = files::read(&file, &reach, &mut styles.problems) {
+                        styles.add_text(&file, &plugin.expand(&text), &source, &plugin.name);
+                    }
                 }
             }
         }
         for folder in sources.folders(Kind::OutputStyles).into_iter().rev() {
             let reach = Reach::of(folder.trusted, &folder.base);
             for file in files::markdown_files(&folder.path, &mut styles.problems) {
-                styles.add(&folder.path.join(file), &reach, &folder.source, "");
+                let file = folder.path.join(file);
+                if let Some(text) = files::read(&file, &reach, &mut styles.problems) {
+                    styles.add_text(&file, &text, &folder.source, "");
+                }
             }
         }
         styles
-    }
-
-    fn add(&mut self, file: &Path, reach: &Reach, source: &ExtensionSource, prefix: &str) {
-        if let Some(text) = files::read(file, reach, &mut self.problems) {
-            self.add_text(file, &text, source, prefix);
-        }
     }
 
     fn add_text(&mut self, file: &Path, text: &str, source: &ExtensionSource, prefix: &str) {
@@ -130,7 +132,16 @@ impl OutputStyles {
             );
             return;
         }
+        let forced = fields.flag("force-for-plugin").unwrap_or(false);
+        if forced && prefix.is_empty() {
+            fields.report(
+                "force-for-plugin",
+                "counts in plugins only",
+                Some("choose the style with outputStyle in settings.json"),
+            );
+        }
         let style = OutputStyle {
+            force_for_plugin: forced && !prefix.is_empty(),
             description: fields.text("description").unwrap_or_default(),
             keep_coding_instructions: fields.flag("keep-coding-instructions").unwrap_or(false),
             prompt,
@@ -149,6 +160,12 @@ impl OutputStyles {
                 .values()
                 .find(|style| style.name.eq_ignore_ascii_case(name))
         })
+    }
+
+    /// The style that a plugin wants to count while it is on; of several the first.
+    #[must_use]
+    pub fn forced(&self) -> Option<&OutputStyle> {
+        self.styles.values().find(|style| style.force_for_plugin)
     }
 
     /// All styles, the default first.

@@ -508,6 +508,34 @@ fn an_output_style_of_settings_is_in_the_system_prompt() {
 }
 
 #[test]
+fn an_output_style_that_a_plugin_forces_counts_while_the_plugin_is_on() {
+    let server = server([Reply::text("ok"), Reply::text("ok")]);
+    let home = TestHome::with_server(&server);
+    home.write(
+        "loud/.claude-plugin/plugin.json",
+        r#"{"name": "loud", "version": "1.0.0"}"#,
+    );
+    home.write(
+        "loud/output-styles/shout.md",
+        "---\nname: shout\nforce-for-plugin: true\nkeep-coding-instructions: true\n---\nShout as ${CLAUDE_PLUGIN_ROOT}/words.txt says.\n",
+    );
+    home.write(
+        ".lathe/output-styles/own.md",
+        "---\nname: own\nforce-for-plugin: true\n---\nAs always.\n",
+    );
+    let settings = r#"{"outputStyle": "own"}"#;
+    assert_eq!(run(&home, &["hi", "--settings", settings]).code(), Some(0));
+    let words = ["hi", "--settings", settings, "--plugin-dir", "loud"];
+    assert_eq!(run(&home, &words).code(), Some(0));
+    let system = |index: usize| server.requests()[index].body["system"].to_string();
+    assert!(system(0).contains("As always.") && !system(0).contains("Shout"));
+    let root = home.project().join("loud").display().to_string();
+    let said = format!("Shout as {root}/words.txt says.");
+    assert!(system(1).contains(&said) && !system(1).contains("As always."));
+    server.finish();
+}
+
+#[test]
 fn skills_in_use_come_back_after_a_compaction() {
     let server = server([
         Reply::text("one"),

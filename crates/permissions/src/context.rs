@@ -59,6 +59,8 @@ pub struct PermissionContext {
     pub sandbox: SandboxFacts,
     /// The shell that runs commands.
     pub shell: ShellKind,
+    /// What an agent may do at most.
+    pub limits: crate::limits::Limits,
     /// Home and Lathe's own folder with links followed, where that makes a difference.
     pub(crate) real_homes: RealHomes,
 }
@@ -91,6 +93,7 @@ impl PermissionContext {
             ignore: None,
             sandbox: SandboxFacts::default(),
             shell: ShellKind::Bash,
+            limits: crate::limits::Limits::default(),
             real_homes: RealHomes {
                 home: crate::path::real_folder(home),
                 config_home: crate::path::real_folder(config_home),

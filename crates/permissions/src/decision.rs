@@ -14,6 +14,11 @@ use lathe_protocol::permission::{Behavior, Decision, DecisionReason, RuleSource,
 /// Says whether a call may run, must be asked about, or may not run, and why.
 #[must_use]
 pub fn decide(call: &CallFacts<'_>, context: &PermissionContext) -> Decision {
+    crate::limits::refusal(call, context).unwrap_or_else(|| judge(call, context))
+}
+
+/// The same without what an agent may do at most.
+pub(crate) fn judge(call: &CallFacts<'_>, context: &PermissionContext) -> Decision {
     if let Some(rule) = whole(call, context, Behavior::Deny) {
         return Decision::Deny {
             reason: rule.reason(),

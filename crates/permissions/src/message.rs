@@ -16,6 +16,9 @@ pub fn denial_message(call: &CallFacts<'_>, reason: &DecisionReason) -> String {
         DecisionReason::Rule { .. } => {
             format!("{what} is not permitted: {why}. Don't try to reach the same by other means.")
         }
+        DecisionReason::AgentLimit { .. } => {
+            format!("{what} is not permitted: {why}. Don't try to reach the same by other means.")
+        }
         DecisionReason::Mode {
             mode: PermissionMode::Plan,
         } => format!(
@@ -106,9 +109,16 @@ fn hint(call: &CallFacts<'_>, reason: &DecisionReason) -> String {
             }
         }
         Subject::Read { paths } => {
+            // A search names the folder itself; the one above may hold far more.
             paths
                 .first()
-                .and_then(|path| path.parent())
+                .and_then(|path| {
+                    if path.is_dir() {
+                        Some(path.as_path())
+                    } else {
+                        path.parent()
+                    }
+                })
                 .map_or_else(String::new, |folder| {
                     format!(
                         " To allow it, start with --add-dir {}.",

@@ -128,6 +128,11 @@ impl Rule {
         names_of(tool).any(|name| name == self.value.tool_name)
     }
 
+    /// Whether the rule is about a tool that goes by one of these names, or some uses of it.
+    pub(crate) fn is_about(&self, names: &[&str]) -> bool {
+        names.iter().any(|name| self.names(name))
+    }
+
     /// Whether a rule with a word as content (a skill, an agent) matches.
     pub(crate) fn covers_word(&self, names: &[&str], word: &str) -> bool {
         match &self.matcher {
@@ -176,6 +181,12 @@ impl Rule {
             Matcher::Path(pattern) => Some(pattern.named()),
             _ => None,
         }
+    }
+
+    /// Whether every form of a path matches: what it is called, and what it really is.
+    pub(crate) fn covers_every_form(&self, path: &ResolvedPath) -> bool {
+        path.forms()
+            .all(|form| self.covers_form(form, path.case_insensitive))
     }
 
     /// Whether any form of a path matches.

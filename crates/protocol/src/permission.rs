@@ -285,6 +285,11 @@ pub enum DecisionReason {
         /// What would have been asked.
         reason: String,
     },
+    /// It is more than the agent that calls may do, whatever its session allows.
+    AgentLimit {
+        /// What it may do.
+        reason: String,
+    },
     /// A person answered.
     Person,
     /// Anything else.
@@ -322,6 +327,7 @@ impl DecisionReason {
             | Self::SafetyCheck { reason }
             | Self::SandboxOverride { reason }
             | Self::AsyncAgent { reason }
+            | Self::AgentLimit { reason }
             | Self::Other { reason } => reason.clone(),
             Self::Person => "a person's answer".to_owned(),
         }
@@ -340,6 +346,7 @@ impl DecisionReason {
             Self::SafetyCheck { .. } => "safetyCheck",
             Self::SandboxOverride { .. } => "sandboxOverride",
             Self::AsyncAgent { .. } => "asyncAgent",
+            Self::AgentLimit { .. } => "agentLimit",
             Self::Person => "person",
             Self::Other { .. } => "other",
         }

@@ -66,6 +66,11 @@ pub trait SessionHost: Send + Sync {
     /// Tells TaskCreated or TaskCompleted hooks. Gives the reason of one that objects.
     fn task_changed(&self, task: Task, change: TaskChange) -> BoxFuture<'_, Option<String>>;
 
+    /// Why the conversation doesn't have a tool that others have, in words for the model.
+    fn why_missing(&self, _tool: &str) -> Option<String> {
+        None
+    }
+
     /// Passes matching lines of a background command on to the conversation.
     fn monitor(&self, order: MonitorOrder);
 }

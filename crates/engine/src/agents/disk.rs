@@ -42,6 +42,8 @@ pub(crate) struct Meta {
     pub(crate) worktree_path: Option<PathBuf>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) worktree_note: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) isolated: bool,
     /// The record that a fork goes on from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) forked_from: Option<RecordId>,
@@ -71,6 +73,7 @@ impl Meta {
             model: state.model,
             worktree_path: state.worktree,
             worktree_note: state.worktree_note,
+            isolated: state.isolated,
             forked_from: state.forked_from,
             total_tokens: usage.total_tokens,
             tool_uses: usage.tool_uses,

@@ -58,6 +58,10 @@ pub(crate) struct ToolFilter {
     pub(crate) types: Option<Vec<String>>,
     /// Forbidden uses of tools that stay, as rules.
     pub(crate) denied: Vec<String>,
+    /// The only uses of tools that stay, as rules.
+    pub(crate) only: Vec<String>,
+    /// Tools that it has for its memory alone.
+    pub(crate) for_memory: Vec<&'static str>,
 }
 
 impl ToolFilter {
@@ -72,20 +76,30 @@ impl ToolFilter {
         }
         if let Some(tools) = &definition.tools {
             let mut kept = Vec::new();
+            let mut limited: Vec<(String, String)> = Vec::new();
             for entry in tools {
                 let (name, content) = match parse_rule(entry) {
                     Ok(rule) => (rule.tool_name, rule.rule_content),
                     Err(_) => (entry.clone(), None),
                 };
-                if (name == agent::NAME || name == agent::ALIAS)
-                    && let Some(content) = content
-                {
-                    let types = content.split(',').map(str::trim);
-                    let types = types.filter(|name| !name.is_empty()).map(str::to_owned);
-                    filter.types.get_or_insert_default().extend(types);
+                match content {
+                    Some(content) if name == agent::NAME || name == agent::ALIAS => {
+                        let types = content.split(',').map(str::trim);
+                        let types = types.filter(|name| !name.is_empty()).map(str::to_owned);
+                        filter.types.get_or_insert_default().extend(types);
+                    }
+                    Some(_) => limited.push((name.clone(), entry.clone())),
+                    None => {}
                 }
                 kept.push(name);
             }
+            // A tool that is also named as a whole has all its uses.
+            let whole = |name: &str| tools.iter().any(|entry| entry == name || entry == "*");
+            filter.only = limited
+                .into_iter()
+                .filter(|(name, _)| !whole(name))
+                .map(|(_, rule)| rule)
+                .collect();
             // Servers that it names or brings are for it, whatever else it lists.
             kept.extend(servers(definition).map(|name| format!("mcp__{name}")));
             filter.kept = Some(kept);
@@ -93,9 +107,30 @@ impl ToolFilter {
         filter
     }
 
+    /// The same for an agent that keeps a memory, if it does: then it has what that takes, for that.
+    pub(crate) fn of_agent(definition: &AgentDefinition) -> Self {
+        let mut filter = Self::of(definition);
+        if definition.memory.is_some()
+            && let Some(kept) = &mut filter.kept
+        {
+            for tool in ["Read", "Edit", "Write"] {
+                if !kept.iter().any(|name| name == tool || name == "*") {
+                    kept.push(tool.to_owned());
+                    filter.for_memory.push(tool);
+                }
+            }
+        }
+        filter
+    }
+
     /// Whether the definition forbids a tool as a whole.
     pub(crate) fn removes(&self, tool: &dyn DynTool) -> bool {
         self.removed.iter().any(|name| names(name, tool))
+    }
+
+    /// The same by a name: of a tool or of a server's prompt.
+    pub(crate) fn removes_named(&self, name: &str) -> bool {
+        self.removed.iter().any(|word| means(word, name))
     }
 
     /// Whether a tool stays by the definition's word.
@@ -133,8 +168,12 @@ fn servers(definition: &AgentDefinition) -> impl Iterator<Item = &str> {
 
 /// Whether a word of a list names a tool: its name, another name of it, or its server.
 fn names(word: &str, tool: &dyn DynTool) -> bool {
-    let name = tool.name();
-    if word == name || tool.aliases().iter().any(|alias| alias == word) {
+    means(word, tool.name()) || tool.aliases().iter().any(|alias| alias == word)
+}
+
+/// Whether a word of a list is a name, or the server of what has it.
+fn means(word: &str, name: &str) -> bool {
+    if word == name {
         return true;
     }
     let Some(served) = name.strip_prefix("mcp__") else {

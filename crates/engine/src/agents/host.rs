@@ -3,7 +3,7 @@
 use crate::agents::run::{self, Ready};
 use crate::agents::start::{self, History, Start};
 use crate::agents::worktree::Worktree;
-use crate::agents::{Entry, ForkPoint, MOST_DEPTH, NewEntry, fork, listed, monitor};
+use crate::agents::{Entry, FORBIDDEN, ForkPoint, MOST_DEPTH, NewEntry, fork, listed, monitor};
 use crate::core::Shared;
 use futures::future::BoxFuture;
 use lathe_extensions::AgentDefinition;
@@ -14,7 +14,7 @@ use lathe_protocol::event::{Event, NoticeLevel};
 use lathe_protocol::ids::{AgentId, RecordId, ToolUseId};
 use lathe_protocol::op::Prompt;
 use lathe_protocol::permission::PermissionMode;
-use lathe_tools::agent::{FORK, GENERAL};
+use lathe_tools::agent::{self, FORK, GENERAL};
 use lathe_tools::host::{
     AgentOrder, AgentReport, AgentStatus, AgentTask, MonitorOrder, PlanState, SessionHost,
     TaskChange,
@@ -142,6 +142,21 @@ impl SessionHost for Host {
             let shared = self.shared.upgrade()?;
             shared.hooks.task_changed(&task, change).await
         })
+    }
+
+    fn why_missing(&self, tool: &str) -> Option<String> {
+        let shared = self.shared.upgrade()?;
+        let place = shared.place.as_ref()?;
+        if tool == agent::NAME || tool == agent::ALIAS {
+            return (place.depth >= MOST_DEPTH).then(|| {
+                format!(
+                    "Agents may start agents only {MOST_DEPTH} deep, and you are at that depth. Do it yourself."
+                )
+            });
+        }
+        FORBIDDEN
+            .contains(&tool)
+            .then(|| format!("Agents don't have {tool}: it is for the main conversation."))
     }
 
     fn monitor(&self, order: MonitorOrder) {
@@ -372,15 +387,11 @@ async fn start_agent(
     };
     let isolated = order.worktree || definition.isolation == Some(Isolation::Worktree);
     let worktree = if isolated {
-        let folder = shared.tools.working_folder.read().clone();
-        let made = Worktree::create(&folder, &format!("agent-{}", entry.id)).await;
-        let made = made.map_err(ToolError::failed)?;
-        shared
-            .hooks
-            .worktree_created(&made.path, entry.id.as_str())
-            .await;
-        entry.update(|state| state.worktree = Some(made.path.clone()));
-        Some(made)
+        Some(
+            new_worktree(shared, entry)
+                .await
+                .map_err(ToolError::failed)?,
+        )
     } else {
         None
     };
@@ -399,7 +410,15 @@ async fn start_agent(
         history: History::New,
         turn,
     };
-    let (core, stream) = start::build(start).map_err(ToolError::failed)?;
+    let (core, stream) = match start::build(start) {
+        Ok(built) => built,
+        Err(error) => {
+            if let Some(worktree) = &worktree {
+                worktree.conclude(Some(&[])).await;
+            }
+            return Err(ToolError::failed(error));
+        }
+    };
     Ready {
         entry: entry.clone(),
         core,
@@ -415,8 +434,23 @@ async fn start_agent(
     Ok(())
 }
 
+/// Makes an agent's worktree, from where its parent stands.
+async fn new_worktree(shared: &Arc<Shared>, entry: &Entry) -> Result<Worktree, String> {
+    let folder = shared.tools.working_folder.read().clone();
+    let made = Worktree::create(&folder, &format!("agent-{}", entry.id)).await?;
+    shared
+        .hooks
+        .worktree_created(&made.path, entry.id.as_str())
+        .await;
+    entry.update(|state| {
+        state.worktree = Some(made.path.clone());
+        state.isolated = true;
+    });
+    Ok(made)
+}
+
 /// The skills that an agent knows from the start.
-fn preloaded(shared: &Shared, definition: &AgentDefinition) -> Vec<String> {
+pub(crate) fn preloaded(shared: &Shared, definition: &AgentDefinition) -> Vec<String> {
     let skills = shared.extensions.skills();
     let mut texts = Vec::new();
     for name in &definition.skills {
@@ -579,7 +613,7 @@ async fn wake(
         )));
     }
     let records = history(shared, old, state.forked_from).await?;
-    let (worktree, lost) = start::old_worktree(state.worktree.clone()).await;
+    let (mut worktree, mut lost) = start::old_worktree(state.worktree.clone()).await;
     let cancel = match &shared.place {
         Some(place) => place.entry.cancel.child_token(),
         None => shared.agents.cancel.child_token(),
@@ -599,6 +633,7 @@ async fn wake(
     });
     entry.update(|new| {
         new.worktree.clone_from(&state.worktree);
+        new.isolated = state.isolated;
         new.forked_from = state.forked_from;
         new.usage.tool_uses = state.usage.tool_uses;
     });
@@ -606,6 +641,27 @@ async fn wake(
         .agents
         .replace(old, entry.clone())
         .map_err(ToolError::failed)?;
+    let mut briefing = lost
+        .as_ref()
+        .map(|_| "Your worktree is gone; you work in the original folder now.".to_owned());
+    if state.isolated && state.worktree.is_none() {
+        // It was removed because nothing was in it. What goes on now must not touch the original either.
+        match new_worktree(shared, &entry).await {
+            Ok(made) => {
+                let folder = shared.tools.working_folder.read().clone();
+                briefing = Some(format!(
+                    "Your worktree was empty and had been removed. {}",
+                    made.briefing(&folder)
+                ));
+                worktree = Some(made);
+            }
+            Err(error) => {
+                let why = format!("There is no worktree for it any more ({error})");
+                briefing = Some(format!("{why}; you work in the original folder now."));
+                lost = Some(format!("{why}, so it works in your folder now."));
+            }
+        }
+    }
     let model = if state.model.is_empty() {
         shared.choices.read().model.clone()
     } else {
@@ -637,9 +693,7 @@ async fn wake(
         prompt: order_prompt(message),
         worktree,
         hooks,
-        briefing: lost
-            .as_ref()
-            .map(|_| "Your worktree is gone; you work in the original folder now.".to_owned()),
+        briefing,
         definition,
     }
     .spawn();

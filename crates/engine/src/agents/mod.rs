@@ -26,7 +26,8 @@ mod worktree;
 
 pub(crate) use filter::{FORBIDDEN, ToolFilter};
 pub(crate) use fork::ForkPoint;
-pub(crate) use host::Host;
+pub(crate) use host::{Host, preloaded};
+pub(crate) use start::narrow;
 pub(crate) use sweep::{PATIENCE, sweep};
 
 use crate::core::Shared;
@@ -304,6 +305,8 @@ pub(crate) struct State {
     pub(crate) last_tool: Option<String>,
     pub(crate) worktree_note: Option<String>,
     pub(crate) worktree: Option<PathBuf>,
+    /// Whether it works in a worktree, also when that was removed because nothing was in it.
+    pub(crate) isolated: bool,
     pub(crate) model: String,
     /// The record of the main transcript that a fork goes on from.
     pub(crate) forked_from: Option<RecordId>,
@@ -351,6 +354,7 @@ impl Entry {
                 last_tool: None,
                 worktree_note: None,
                 worktree: None,
+                isolated: false,
                 model: String::new(),
                 forked_from: None,
                 started: Instant::now(),

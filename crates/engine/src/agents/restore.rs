@@ -104,6 +104,7 @@ impl Agents {
             state.model.clone_from(&meta.model);
             state.worktree.clone_from(&meta.worktree_path);
             state.worktree_note.clone_from(&meta.worktree_note);
+            state.isolated = meta.isolated;
             state.forked_from = meta.forked_from;
             state.usage.total_tokens = meta.total_tokens;
             state.usage.tool_uses = meta.tool_uses;
@@ -117,7 +118,7 @@ impl Agents {
 
 /// What becomes of the worktree of an agent that was interrupted.
 async fn conclude(path: &Path) -> Option<String> {
-    match Worktree::find(path).await?.conclude().await {
+    match Worktree::find(path).await?.conclude(None).await {
         Conclusion::Removed => None,
         Conclusion::Kept(note) => Some(note),
     }

@@ -119,7 +119,8 @@ impl Ready {
             parent.hooks.registry.remove(handle);
         }
         if let Some(worktree) = &worktree {
-            let note = match worktree.conclude().await {
+            let files = core.shared.tools.file_cache.recent(usize::MAX);
+            let note = match worktree.conclude(Some(&files)).await {
                 Conclusion::Removed => {
                     parent.hooks.worktree_removed(&worktree.path).await;
                     entry.update(|state| state.worktree = None);

@@ -20,7 +20,7 @@ use crate::prompt::PromptParts;
 use crate::questions::Questions;
 use crate::records::RecordFactory;
 use lathe_extensions::{AgentDefinition, AgentMemory};
-use lathe_permissions::{Permissions, Rule};
+use lathe_permissions::{PermissionContext, Permissions, Rule};
 use lathe_protocol::event::SessionInit;
 use lathe_protocol::permission::{Behavior, PermissionMode, RuleSource};
 use lathe_protocol::record::Record;
@@ -103,7 +103,7 @@ pub(crate) fn build(start: Start<'_>) -> Result<(Core, EventStream), String> {
     language.observe(&mut tools, parent.undo.clone());
     let tools = Arc::new(tools);
     let writer = transcript(parent, entry, &history)?;
-    let filter = definition.map(ToolFilter::of).unwrap_or_default();
+    let filter = definition.map(ToolFilter::of_agent).unwrap_or_default();
     let registry = match &history {
         History::Fork(point) => point.tools.clone(),
         _ => registry(parent, &root, &filter, entry.is_background(), depth),
@@ -160,6 +160,7 @@ pub(crate) fn build(start: Start<'_>) -> Result<(Core, EventStream), String> {
         },
     );
     shared.language = language;
+    shared.mcp = Arc::new(crate::mcp::Mcp::for_agent(&root.mcp, filter));
     let shared = Arc::new(shared);
     tools.set_host(Arc::new(Host::new(&shared)));
     if definition.is_none_or(|definition| !definition.omit_instructions) {
@@ -292,8 +293,12 @@ fn permissions(
         (parent.permissions.mode() == PermissionMode::Default && wanted != PermissionMode::Default)
             .then_some(wanted)
     });
-    let denied = definition.map(ToolFilter::of).unwrap_or_default().denied;
-    if mode.is_none() && worktree.is_none() && memory.is_none() && denied.is_empty() {
+    let filter = definition.map(ToolFilter::of_agent).unwrap_or_default();
+    let reads_only = definition.is_some_and(|definition| definition.read_only);
+    // Whoever starts an agent with uses of its tools limited limits itself; the agent has its own list.
+    let others = definition.is_some() && !parent.permissions.snapshot().limits.only.is_empty();
+    let narrows = others || reads_only || !filter.denied.is_empty() || !filter.only.is_empty();
+    if mode.is_none() && worktree.is_none() && memory.is_none() && !narrows {
         return parent.permissions.clone();
     }
     Arc::new(parent.permissions.for_agent(|context| {
@@ -308,16 +313,49 @@ fn permissions(
         if let Some(memory) = memory {
             context.session_paths.push(memory.folder().to_owned());
         }
-        for text in &denied {
-            let anchors = context.anchors(RuleSource::Session);
-            let rule = lathe_permissions::parse_rule(text)
-                .and_then(|rule| Rule::new(rule, Behavior::Deny, RuleSource::Session, &anchors));
-            match rule {
-                Ok(rule) => context.rules.add(rule),
-                Err(error) => tracing::warn!(%error, "an agent's rule grants and denies nothing"),
-            }
-        }
+        let folder = memory.map(AutoMemory::folder);
+        narrow(context, &filter, reads_only, folder);
     }))
+}
+
+/// Narrows what may be done to what a definition says.
+pub(crate) fn narrow(
+    context: &mut PermissionContext,
+    filter: &ToolFilter,
+    reads_only: bool,
+    memory: Option<&std::path::Path>,
+) {
+    let anchors = context.anchors(RuleSource::Session);
+    let compiled = |text: &str, behavior| {
+        lathe_permissions::parse_rule(text)
+            .and_then(|rule| Rule::new(rule, behavior, RuleSource::Session, &anchors))
+            .inspect_err(|error| tracing::warn!(%error, "an agent's rule means nothing"))
+            .ok()
+    };
+    for text in &filter.denied {
+        if let Some(rule) = compiled(text, Behavior::Deny) {
+            context.rules.add(rule);
+        }
+    }
+    context.limits.reads_only |= reads_only;
+    context.limits.only.clear();
+    let for_memory = filter.for_memory.iter().filter_map(|tool| {
+        let folder = memory?.display();
+        Some(format!("{tool}(/{folder}/**)"))
+    });
+    for text in filter.only.iter().cloned().chain(for_memory) {
+        if let Some(rule) = compiled(&text, Behavior::Allow) {
+            context.limits.only.push(rule);
+        } else if let Some(rule) = compiled(tool_of(&text), Behavior::Deny) {
+            // A use that can't be understood is none.
+            context.rules.add(rule);
+        }
+    }
+}
+
+/// The tool of a rule as written.
+fn tool_of(rule: &str) -> &str {
+    rule.split('(').next().unwrap_or(rule)
 }
 
 /// The parts of an agent that don't change.

@@ -51,7 +51,7 @@ pub(crate) async fn sweep(folder: &Path, patience: Duration) -> Vec<PathBuf> {
             continue;
         }
         if let Some(found) = Worktree::find(&worktree).await {
-            if found.conclude().await == Conclusion::Removed {
+            if found.conclude(None).await == Conclusion::Removed {
                 removed.push(worktree);
             }
         } else if !worktree.exists() {

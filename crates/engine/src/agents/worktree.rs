@@ -36,6 +36,19 @@ pub(crate) enum Conclusion {
     Kept(String),
 }
 
+/// The repository's folder that is no agent's worktree itself.
+fn outermost(top: &Path) -> PathBuf {
+    let mut folder = top;
+    while let Some(worktrees) = folder.parent()
+        && worktrees.ends_with(".lathe/worktrees")
+        && let Some(above) = worktrees.ancestors().nth(2)
+        && above.join(".git").exists()
+    {
+        folder = above;
+    }
+    folder.to_owned()
+}
+
 /// Runs git in a folder, without the repository's hooks and without asking anyone.
 async fn git(folder: &Path, arguments: &[&str]) -> Result<String, String> {
     let mut command = tokio::process::Command::new("git");
@@ -76,14 +89,22 @@ impl Worktree {
     pub(crate) async fn create(folder: &Path, name: &str) -> Result<Self, String> {
         let top = git(folder, &["rev-parse", "--show-toplevel"])
             .await
-            .map_err(|_| {
+            .map_err(|error| {
+                // Not being in a repository is one reason; git may be missing, or refuse this one.
+                let why = if error.contains("not a git repository") {
+                    "is not in a git repository".to_owned()
+                } else {
+                    format!("can't be used by git ({error})")
+                };
                 format!(
-                    "{} is not in a git repository, so there can be no worktree. Start the agent without isolation.",
+                    "{} {why}, so there can be no worktree. Start the agent without isolation.",
                     folder.display()
                 )
             })?;
-        let repository = PathBuf::from(top);
-        let base = git(&repository, &["rev-parse", "--verify", "HEAD^{commit}"])
+        let top = PathBuf::from(top);
+        // An agent's own worktree goes when the agent is done; what it starts must not go with it.
+        let repository = outermost(&top);
+        let base = git(&top, &["rev-parse", "--verify", "HEAD^{commit}"])
             .await
             .map_err(|_| {
                 "The repository has no commit yet, and a worktree starts from one. Commit something first, or start the agent without isolation.".to_owned()
@@ -110,12 +131,9 @@ impl Worktree {
         .await
         .map_err(|error| format!("git can't make a worktree: {error}"))?;
         let mut remarks = Vec::new();
-        let dirty = git(
-            &repository,
-            &["status", "--porcelain", "--untracked-files=normal"],
-        )
-        .await
-        .unwrap_or_default();
+        let dirty = git(&top, &["status", "--porcelain", "--untracked-files=normal"])
+            .await
+            .unwrap_or_default();
         if !dirty.is_empty() {
             remarks.push(
                 "Changes that are not committed in the original folder are not in the worktree."
@@ -189,18 +207,33 @@ impl Worktree {
     }
 
     /// Whether anything was done in it.
-    async fn is_changed(&self) -> Result<bool, String> {
+    async fn is_changed(&self, files: Option<&[PathBuf]>) -> Result<bool, String> {
         let status = git(
             &self.path,
-            &["status", "--porcelain", "--untracked-files=normal"],
+            &[
+                "status",
+                "--porcelain",
+                "--untracked-files=normal",
+                "--ignored=traditional",
+            ],
         )
         .await?;
+        // Git would remove files that it ignores without a word. What a build leaves fills whole folders;
+        // single files, and those that the agent's own tools had in hand, are somebody's work.
+        let counts = |line: &str| match line.strip_prefix("!! ") {
+            Some(ignored) if ignored.ends_with('/') => {
+                let folder = self.path.join(ignored);
+                files.is_none_or(|files| files.iter().any(|file| file.starts_with(&folder)))
+            }
+            _ => true,
+        };
         let head = git(&self.path, &["rev-parse", "HEAD"]).await?;
-        Ok(!status.is_empty() || head != self.base)
+        Ok(status.lines().any(counts) || head != self.base)
     }
 
-    /// Removes it if nothing was done in it.
-    pub(crate) async fn conclude(&self) -> Conclusion {
+    /// Removes it if nothing was done in it. `files` are those that the agent read or wrote; `None`, when
+    /// that isn't known any more, takes everything that lies there for work.
+    pub(crate) async fn conclude(&self, files: Option<&[PathBuf]>) -> Conclusion {
         let kept = |why: &str| {
             Conclusion::Kept(format!(
                 "{why} in the worktree {} on branch {}; merge them or remove it with `git worktree remove`.",
@@ -208,7 +241,7 @@ impl Worktree {
                 self.branch
             ))
         };
-        match self.is_changed().await {
+        match self.is_changed(files).await {
             Ok(true) => return kept("Its changes are"),
             Err(_) => return kept("It could not be looked at, so its files stay"),
             Ok(false) => {}
@@ -261,7 +294,7 @@ mod tests {
         assert!(worktree.remarks.is_empty());
         let status = run(folder.path(), &["status", "--porcelain"]).await;
         assert_eq!(status, "", "the repository doesn't see it");
-        assert_eq!(worktree.conclude().await, Conclusion::Removed);
+        assert_eq!(worktree.conclude(Some(&[])).await, Conclusion::Removed);
         assert!(!worktree.path.exists());
         let branches = run(folder.path(), &["branch", "--list", "lathe/*"]).await;
         assert_eq!(branches, "");
@@ -272,18 +305,72 @@ mod tests {
         let folder = with_commit().await;
         let dirty = Worktree::create(folder.path(), "dirty").await.unwrap();
         std::fs::write(dirty.path.join("new.txt"), "x").unwrap();
-        assert!(matches!(dirty.conclude().await, Conclusion::Kept(text) if text.contains("dirty")));
+        assert!(
+            matches!(dirty.conclude(Some(&[])).await, Conclusion::Kept(text) if text.contains("dirty"))
+        );
         assert!(dirty.path.join("new.txt").exists());
         let committed = Worktree::create(folder.path(), "committed").await.unwrap();
         std::fs::write(committed.path.join("a.txt"), "b\n").unwrap();
         run(&committed.path, &["commit", "--quiet", "-am", "two"]).await;
-        assert!(matches!(committed.conclude().await, Conclusion::Kept(_)));
+        assert!(matches!(
+            committed.conclude(Some(&[])).await,
+            Conclusion::Kept(_)
+        ));
         let again = Worktree::find(&committed.path).await.unwrap();
         assert_eq!(
             (&again.branch, &again.base),
             (&committed.branch, &committed.base)
         );
-        assert!(matches!(again.conclude().await, Conclusion::Kept(_)));
+        assert!(matches!(
+            again.conclude(Some(&[])).await,
+            Conclusion::Kept(_)
+        ));
+    }
+
+    #[tokio::test]
+    async fn files_that_git_ignores_are_work_unless_a_build_left_them() {
+        let folder = with_commit().await;
+        std::fs::write(folder.path().join(".gitignore"), "target/\n*.env\n").unwrap();
+        run(folder.path(), &["add", ".gitignore"]).await;
+        run(folder.path(), &["commit", "--quiet", "-m", "ignore"]).await;
+        let file = Worktree::create(folder.path(), "file").await.unwrap();
+        std::fs::write(file.path.join("local.env"), "KEY=1").unwrap();
+        assert!(matches!(
+            file.conclude(Some(&[])).await,
+            Conclusion::Kept(_)
+        ));
+        let build = Worktree::create(folder.path(), "build").await.unwrap();
+        let left = build.path.join("target/debug/report.txt");
+        std::fs::create_dir_all(left.parent().unwrap()).unwrap();
+        std::fs::write(&left, "x").unwrap();
+        // Who wrote it isn't known, or the agent did: it stays.
+        assert!(matches!(build.conclude(None).await, Conclusion::Kept(_)));
+        let own = [left.clone()];
+        assert!(matches!(
+            build.conclude(Some(&own)).await,
+            Conclusion::Kept(_)
+        ));
+        assert!(left.exists());
+        assert_eq!(build.conclude(Some(&[])).await, Conclusion::Removed);
+    }
+
+    #[tokio::test]
+    async fn a_worktree_that_an_agent_in_a_worktree_asks_for_outlives_that_one() {
+        let folder = with_commit().await;
+        let outer = Worktree::create(folder.path(), "outer").await.unwrap();
+        std::fs::write(outer.path.join("a.txt"), "outer\n").unwrap();
+        run(&outer.path, &["commit", "--quiet", "-am", "two"]).await;
+        let inner = Worktree::create(&outer.path, "inner").await.unwrap();
+        assert_eq!(inner.path.parent(), outer.path.parent());
+        assert_eq!(
+            std::fs::read_to_string(inner.path.join("a.txt")).unwrap(),
+            "outer\n",
+            "it starts from where the one that asked stands"
+        );
+        std::fs::write(inner.path.join("new.txt"), "x").unwrap();
+        run(&outer.path, &["reset", "--quiet", "--hard", "HEAD~1"]).await;
+        assert_eq!(outer.conclude(Some(&[])).await, Conclusion::Removed);
+        assert!(inner.path.join("new.txt").exists());
     }
 
     #[tokio::test]
@@ -306,7 +393,7 @@ mod tests {
             std::fs::read_to_string(worktree.path.join("a.txt")).unwrap(),
             "a\n"
         );
-        assert_eq!(worktree.conclude().await, Conclusion::Removed);
+        assert_eq!(worktree.conclude(Some(&[])).await, Conclusion::Removed);
         assert_eq!(
             std::fs::read_to_string(folder.path().join("a.txt")).unwrap(),
             "changed\n"
@@ -355,7 +442,9 @@ mod tests {
         let locked = Worktree::create(folder.path(), "locked").await.unwrap();
         let path = locked.path.to_string_lossy().into_owned();
         run(folder.path(), &["worktree", "lock", &path]).await;
-        assert!(matches!(locked.conclude().await, Conclusion::Kept(text) if text.contains("lock")));
+        assert!(
+            matches!(locked.conclude(Some(&[])).await, Conclusion::Kept(text) if text.contains("lock"))
+        );
         assert!(locked.path.exists());
         let plain = tempfile::tempdir().unwrap();
         let error = Worktree::create(plain.path(), "a").await.unwrap_err();

@@ -149,6 +149,12 @@ pub(crate) fn output_styles(patient: &Patient<'_>, notes: &mut Notes<'_>) {
     let styles = OutputStyles::load(&sources(patient));
     notes.fine(format!("{} output styles", styles.names().len()));
     problems(&styles.problems, notes);
+    if let Some(style) = styles.forced() {
+        notes.fine(format!(
+            "the output style {} counts while its plugin is on, whatever settings say",
+            style.name
+        ));
+    }
     if let Some(name) = &patient.settings.settings.output_style
         && styles.get(name).is_none()
     {

@@ -135,14 +135,14 @@ impl Extensions {
 impl Core {
     /// Puts what is new about skills at the end of the conversation.
     pub(crate) fn announce_skills(&mut self) {
-        if self
+        let filter = self.shared.main_filter.as_ref();
+        let has_tool = self
             .shared
             .registry
             .read()
             .find(super::tool::NAME)
-            .is_none()
-            || self.shared.permissions.is_blanket_denied(super::tool::NAME)
-        {
+            .is_some_and(|tool| filter.is_none_or(|filter| filter.keeps(&**tool)));
+        if !has_tool || self.shared.permissions.is_blanket_denied(super::tool::NAME) {
             return;
         }
         let window = self.windows().window;

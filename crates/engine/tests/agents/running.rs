@@ -338,6 +338,65 @@ async fn an_agent_with_a_worktree_changes_nothing_in_the_project() {
 }
 
 #[tokio::test]
+async fn an_agent_whose_empty_worktree_was_removed_gets_a_new_one_when_it_is_woken() {
+    let scenario = Scenario::new().responder(|request| {
+        let text = request.last_user_text();
+        if begins(request, "only look") {
+            if text.contains("now write") {
+                Reply::tool_use("Write", json!({"file_path": "new.txt", "content": "x"}))
+            } else if request.last_results().is_empty() {
+                Reply::text("looked")
+            } else {
+                Reply::text("written")
+            }
+        } else if text.contains("<task-notification>") {
+            Reply::text("heard")
+        } else if text.contains("wake it") && request.last_results().is_empty() {
+            Reply::tool_use(
+                "SendMessage",
+                json!({"to": "looker", "message": "now write"}),
+            )
+        } else if request.last_results().is_empty() {
+            order(
+                "only look",
+                json!({"name": "looker", "isolation": "worktree", "run_in_background": false}),
+            )
+        } else {
+            Reply::text("ok")
+        }
+    });
+    let place = Place::new(scenario).await;
+    for arguments in [
+        &["init", "--quiet"][..],
+        &["commit", "--quiet", "--allow-empty", "-m", "one"],
+    ] {
+        let output = std::process::Command::new("git")
+            .args(["-c", "user.name=a", "-c", "user.email=a@b"])
+            .args(arguments)
+            .current_dir(place.project())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+    let mut talk = place.open().await;
+    talk.say("start it").await;
+    let id = talk.session.agents()[0].id.0.clone();
+    let worktree = place.project().join(format!(".lathe/worktrees/agent-{id}"));
+    assert!(!worktree.exists(), "nothing was in it");
+    talk.finish().await;
+    // Another process takes it up: the agent is still one that works for itself.
+    let mut talk = place.resume().await;
+    talk.send("wake it");
+    let results = talk.quiet().await;
+    assert_eq!(results.last().unwrap().text, "heard");
+    assert!(!place.project().join("new.txt").exists());
+    assert!(worktree.join("new.txt").exists());
+    let told = whole(&place.requests_of("only look").pop().unwrap());
+    assert!(told.contains("had been removed"), "{told}");
+    talk.finish().await;
+}
+
+#[tokio::test]
 async fn hooks_hear_of_an_agents_start_and_end_and_its_own_hooks_hold_only_there() {
     let scenario = Scenario::new().responder(|request| {
         if begins(request, "do it") {

@@ -334,3 +334,114 @@ async fn faces_learn_that_an_agent_went_to_the_background_and_lists_show_it() {
     talk.quiet().await;
     talk.finish().await;
 }
+
+/// Lets an agent of a kind make calls, one after the other, in a session that allows everything. Gives
+/// what came back of each.
+async fn tried(kind: &'static str, front: &str, calls: Vec<(&'static str, Value)>) -> Vec<String> {
+    let most = calls.len();
+    let scenario = Scenario::new().responder(move |request| {
+        let done = request
+            .messages()
+            .iter()
+            .filter(|message| message["role"] == "assistant")
+            .count();
+        if !begins(request, "try it") {
+            if request.last_results().is_empty() {
+                order(kind, "try it")
+            } else {
+                Reply::text("ok")
+            }
+        } else if done < most {
+            let (tool, input) = calls[done].clone();
+            Reply::tool_use(tool, input)
+        } else {
+            Reply::text("tried")
+        }
+    });
+    let place = Place::new(scenario).await;
+    if !front.is_empty() {
+        place.agent(kind, front, "You try.");
+    }
+    let mut talk = place.open().await;
+    talk.say("go").await;
+    let mut requests = place.requests_of("try it");
+    requests.remove(0);
+    let results = requests.iter().map(RecordedRequest::last_tool_result);
+    let results = results.collect();
+    talk.finish().await;
+    results
+}
+
+#[tokio::test]
+async fn agents_that_only_read_do_so_where_everything_is_allowed() {
+    let calls = || {
+        vec![
+            ("Bash", json!({"command": "echo x > written.txt"})),
+            ("Bash", json!({"command": "ls"})),
+        ]
+    };
+    for kind in ["Explore", "Plan"] {
+        let results = tried(kind, "", calls()).await;
+        assert!(results[0].contains("only reads"), "{kind}: {results:?}");
+        assert_eq!(results[1], "(no output)", "{kind}: nothing was written");
+    }
+    let results = tried("reader", "readOnly: true", calls()).await;
+    assert!(results[0].contains("only reads"), "{results:?}");
+}
+
+#[tokio::test]
+async fn uses_of_a_tool_that_a_definition_names_are_all_that_an_agent_has() {
+    let results = tried(
+        "careful",
+        "tools: Bash(mkdir *), Read\nmemory: user",
+        vec![
+            ("Bash", json!({"command": "touch a"})),
+            ("Bash", json!({"command": "mkdir b"})),
+            ("Write", json!({"file_path": "c.txt", "content": "c"})),
+            ("Bash", json!({"command": "ls"})),
+        ],
+    )
+    .await;
+    assert!(results[0].contains("Bash(mkdir *)"), "{results:?}");
+    assert!(
+        results[2].contains("of Write this agent has only"),
+        "what it has for its memory is for that alone: {results:?}"
+    );
+    assert_eq!(results[3], "b");
+}
+
+#[tokio::test]
+async fn an_agent_with_a_memory_can_write_it_whatever_tools_it_lists() {
+    let scenario = Scenario::new().responder(|request| {
+        if begins(request, "keep it") {
+            if request.last_results().is_empty() {
+                let system = request.system_text();
+                let folder = system.split("is kept in ").nth(1).unwrap();
+                let folder = folder.split(". ").next().unwrap();
+                let file = format!("{folder}/MEMORY.md");
+                Reply::tool_use(
+                    "Write",
+                    json!({"file_path": file, "content": "- pears are green\n"}),
+                )
+            } else {
+                Reply::text(request.last_tool_result())
+            }
+        } else if request.last_results().is_empty() {
+            order("keeper", "keep it")
+        } else {
+            Reply::text("ok")
+        }
+    });
+    let place = Place::new(scenario).await;
+    place.agent("keeper", "tools: Grep\nmemory: user", "You keep.");
+    let mut options = place.options();
+    options.permission_mode = Some(PermissionMode::Default);
+    let mut talk = place.open_with(options).await;
+    talk.say("go").await;
+    let kept = place.config().join("agent-memory/keeper/MEMORY.md");
+    assert_eq!(
+        std::fs::read_to_string(kept).unwrap_or_else(|_| talk.session.agents()[0].result.clone()),
+        "- pears are green\n"
+    );
+    talk.finish().await;
+}

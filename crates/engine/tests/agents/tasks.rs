@@ -112,6 +112,10 @@ async fn the_main_conversation_runs_as_an_agent() {
     let request = place.server.message_requests().pop().unwrap();
     assert!(request.system_text().starts_with("You lead."));
     assert_eq!(request.tool_names(), ["Agent", "Read"]);
+    assert!(
+        !whole(&request).contains("Skill tool"),
+        "what it doesn't have isn't spoken of"
+    );
     talk.finish().await;
     let mut options = place.options();
     options.agent = Some("nobody".to_owned());
@@ -121,6 +125,45 @@ async fn the_main_conversation_runs_as_an_agent() {
         error.contains("there is no agent nobody") && error.contains("helper"),
         "{error}"
     );
+}
+
+#[tokio::test]
+async fn an_agent_of_the_main_conversation_has_its_limits_and_its_skills_too() {
+    let scenario = Scenario::new().responder(|request| {
+        if request.last_results().is_empty() {
+            Reply::blocks(vec![
+                json!({"type": "tool_use", "name": "Bash", "input": {"command": "mkdir made"}}),
+                json!({"type": "tool_use", "name": "Bash", "input": {"command": "touch touched"}}),
+            ])
+        } else {
+            Reply::text("ok")
+        }
+    });
+    let place = Place::new(scenario).await;
+    let skill = place.config().join("skills/paint");
+    std::fs::create_dir_all(&skill).unwrap();
+    std::fs::write(
+        skill.join("SKILL.md"),
+        "---\nname: paint\ndescription: paints\n---\nTwo coats.\n",
+    )
+    .unwrap();
+    place.agent(
+        "lead",
+        "tools: Bash(mkdir *)\nskills: [paint]\ninitialPrompt: Mind the step.",
+        "You lead.",
+    );
+    let mut options = place.options();
+    options.agent = Some("lead".to_owned());
+    let mut talk = place.open_with(options).await;
+    talk.say("go").await;
+    let first = whole(&place.server.message_requests()[0]);
+    assert!(
+        first.contains("Two coats.") && first.contains("Mind the step."),
+        "{first}"
+    );
+    assert!(place.project().join("made").exists());
+    assert!(!place.project().join("touched").exists());
+    talk.finish().await;
 }
 
 #[tokio::test]

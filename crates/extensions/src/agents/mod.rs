@@ -76,6 +76,8 @@ pub struct AgentDefinition {
     pub effort: Option<Effort>,
     /// Whether instruction files (`AGENTS.md`, …) are left out of its context.
     pub omit_instructions: bool,
+    /// Whether it changes nothing, whatever the session allows.
+    pub read_only: bool,
     /// What is put before the first words when the main conversation runs as this agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_prompt: Option<String>,
@@ -113,6 +115,7 @@ impl AgentDefinition {
             color: None,
             effort: None,
             omit_instructions: false,
+            read_only: false,
             initial_prompt: None,
             source,
             path: None,

@@ -177,6 +177,7 @@ fn definition(
     definition.color = color(fields);
     definition.effort = fields.choice("effort", &EFFORTS);
     definition.omit_instructions = fields.flag("omitInstructions").unwrap_or(false);
+    definition.read_only = fields.flag("readOnly").unwrap_or(false);
     definition.initial_prompt = fields.text("initialPrompt");
     definition.permission_mode = fields.choice("permissionMode", &MODES);
     definition.mcp_servers = servers(fields);
