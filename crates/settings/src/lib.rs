@@ -18,6 +18,7 @@ pub mod cli;
 pub mod docs;
 pub mod document;
 pub mod environment;
+pub mod folder_watcher;
 pub mod instructions;
 pub mod key;
 pub mod load;

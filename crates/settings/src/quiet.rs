@@ -3,9 +3,10 @@
 //! What the system reports is gathered until it has been quiet for a moment, or for so long that waiting
 //! for quiet would be waiting for ever, and is then handed over at once. Between two changes the thread
 //! sleeps without a time limit, so that a program at rest stays at rest. That something was opened or read
-//! is no change and is dropped.
+//! is no change.
 
-use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher as _};
+use crate::folder_watcher::FolderWatcher;
+use notify::{Event, RecursiveMode};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -18,7 +19,7 @@ const MOST: usize = 1_000;
 /// Watches until it is dropped. Nobody waits for its end.
 #[derive(Debug)]
 pub struct QuietWatcher {
-    watcher: RecommendedWatcher,
+    watcher: FolderWatcher,
 }
 
 impl QuietWatcher {
@@ -31,13 +32,9 @@ impl QuietWatcher {
         handler: impl FnMut(Vec<Event>) + Send + 'static,
     ) -> notify::Result<Self> {
         let (sender, events) = channel();
-        let watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
-            // An error may mean that events were lost: that is a reason to look, too.
-            let event = event.unwrap_or_default();
-            if !event.kind.is_access() {
-                // Fails when the watcher has just been dropped.
-                let _ = sender.send(event);
-            }
+        let watcher = FolderWatcher::new(move |event| {
+            // Fails when the watcher has just been dropped.
+            let _ = sender.send(event);
         })?;
         std::thread::Builder::new()
             .name("watch".to_owned())

@@ -9,7 +9,8 @@
 use crate::app::App;
 use crate::jobs::Found;
 use crate::keymap::Keymap;
-use notify::{RecursiveMode, Watcher as _};
+use lathe_settings::folder_watcher::FolderWatcher;
+use notify::RecursiveMode;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -36,7 +37,7 @@ pub(crate) type Contents = BTreeMap<PathBuf, String>;
 
 /// Watches until it is dropped.
 pub(crate) struct Watching {
-    watcher: notify::RecommendedWatcher,
+    watcher: FolderWatcher,
     /// When to read the files.
     due: Option<Instant>,
 }
@@ -89,16 +90,15 @@ impl App {
         let sender = self.jobs.sender();
         self.jobs.blocking(move || {
             let home = config_home.clone();
-            let handler = move |event: notify::Result<notify::Event>| {
+            let handler = move |event: notify::Event| {
                 let ours = |path: &PathBuf| {
                     *path == key_file(&home) || path.starts_with(home.join("themes"))
                 };
-                if event.is_ok_and(|event| !event.kind.is_access() && event.paths.iter().any(ours))
-                {
+                if event.paths.is_empty() || event.paths.iter().any(ours) {
                     let _ = sender.send(Found::FilesTouched);
                 }
             };
-            let mut watcher = match notify::recommended_watcher(handler) {
+            let mut watcher = match FolderWatcher::new(handler) {
                 Ok(watcher) => watcher,
                 Err(error) => {
                     tracing::warn!(%error, "themes and key bindings are not watched");
@@ -186,7 +186,7 @@ pub(crate) fn concerned(settings: &Value) -> BTreeMap<String, Value> {
         .collect()
 }
 
-fn watch_folders(watcher: &mut notify::RecommendedWatcher, config_home: &Path) {
+fn watch_folders(watcher: &mut FolderWatcher, config_home: &Path) {
     for folder in [config_home.to_owned(), config_home.join("themes")] {
         // A folder that isn't there yet is watched when it appears: that makes an event above it.
         if folder.is_dir()

@@ -11,7 +11,8 @@ use crate::core::Shared;
 use lathe_mcp::config::{self, Declared, Servers, Standing};
 use lathe_protocol::event::NoticeLevel;
 use lathe_settings::Resolved;
-use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
+use lathe_settings::folder_watcher::FolderWatcher;
+use notify::RecursiveMode;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -68,19 +69,18 @@ async fn look(shared: &Weak<Shared>) -> bool {
 }
 
 /// Watches the folders of files, for what happens to the files.
-fn start(files: &[PathBuf], events: mpsc::UnboundedSender<()>) -> Option<RecommendedWatcher> {
+fn start(files: &[PathBuf], events: mpsc::UnboundedSender<()>) -> Option<FolderWatcher> {
     let names: BTreeSet<OsString> = files
         .iter()
         .filter_map(|file| Some(file.file_name()?.to_owned()))
         .collect();
-    let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        let Ok(event) = event else { return };
+    let watcher = FolderWatcher::new(move |event| {
         // In these folders there is other traffic, such as transcripts.
         let concerns = event
             .paths
             .iter()
             .any(|path| path.file_name().is_some_and(|name| names.contains(name)));
-        if concerns && !event.kind.is_access() {
+        if concerns || event.paths.is_empty() {
             let _ = events.send(());
         }
     });
