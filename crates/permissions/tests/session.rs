@@ -632,6 +632,11 @@ fn a_denial_says_which_flag_would_allow_it() {
         says("Read", "{O}/x", default),
         &world.fill("--add-dir \"{O}\""),
     );
+    // A folder that is searched is named itself, not the one above.
+    has(
+        says("Read", "{O}", default),
+        &world.fill("--add-dir \"{O}\""),
+    );
     has(
         says("Read", "{P}/.env", default),
         &world.fill("--allowedTools \"Read(/{P}/.env)\""),
