@@ -69,6 +69,8 @@ impl Core {
             Err(done) => done,
         };
         let result = self.finish(turn, &state, done, report).await;
+        // Whoever asks now gets what the provider counted, with the last answer in it.
+        self.measure_context();
         self.shared.events.send(Event::TurnFinished(result.clone()));
         result
     }
@@ -124,7 +126,15 @@ impl Core {
                 report.structured = structured;
             }
             if !text.is_empty() {
-                report.text = text;
+                match state.last {
+                    // One answer in several pieces: what came before belongs to it.
+                    Some(Continue::OutputResumed) => report.text.push_str(&text),
+                    Some(Continue::Paused) if !report.text.is_empty() => {
+                        report.text.push('\n');
+                        report.text.push_str(&text);
+                    }
+                    _ => report.text = text,
+                }
             }
             report.stop_reason = stop_reason;
             report.error = error;

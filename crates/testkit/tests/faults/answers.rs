@@ -109,11 +109,12 @@ fn what_the_providers_own_tools_say_goes_back_verbatim() {
 #[test]
 fn a_paused_answer_is_continued() {
     let paused = Reply::blocks(vec![
+        json!({"type": "text", "text": "Let me look."}),
         json!({"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "q"}}),
     ])
     .stop_reason("pause_turn");
     let run = Run::new(Scenario::new().reply(paused).reply(Reply::text("and done")));
-    run.succeeds(&[], "and done");
+    run.succeeds(&[], "Let me look.\nand done");
     let requests = run.requests();
     let last = requests[1].messages().last().unwrap();
     assert_eq!(last["role"], "assistant", "sent back as it is: {last}");

@@ -43,12 +43,17 @@ fn an_answer_cut_at_the_large_limit_is_continued_where_it_stopped() {
     let run = Run::new(
         Scenario::new()
             .reply(cut("small"))
-            .reply(cut("first part"))
-            .reply(cut("second part"))
+            .reply(cut("first part, "))
+            .reply(cut("second part, "))
             .reply(Reply::text("third part")),
     );
-    run.go(&[]);
+    let output = run.go(&[]);
     run.server.finish();
+    assert_eq!(
+        output.result()["result"],
+        "first part, second part, third part",
+        "the pieces are one answer"
+    );
     let requests = run.requests();
     assert_eq!(requests.len(), 4);
     let last = conversation(&requests[3]);
