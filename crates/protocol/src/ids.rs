@@ -2,9 +2,34 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
 use std::fmt;
 use std::str::FromStr;
 use uuid::Uuid;
+
+/// How many identifiers are made of the randomness that is asked for at a time.
+const POOL: usize = 64;
+
+thread_local! {
+    /// Randomness of the system that is not used yet: a frame has an identifier, a second may have a
+    /// thousand frames, and asking the system for each takes longer than the rest of the frame.
+    static RANDOMNESS: RefCell<Vec<[u8; 16]>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A random identifier, as [`Uuid::new_v4`].
+fn random_uuid() -> Uuid {
+    let pooled = RANDOMNESS.with_borrow_mut(|pool| {
+        if pool.is_empty() {
+            let mut bytes = [0; POOL * 16];
+            getrandom::fill(&mut bytes).ok()?;
+            pool.extend_from_slice(bytes.as_chunks().0);
+        }
+        pool.pop()
+    });
+    pooled.map_or_else(Uuid::new_v4, |bytes| {
+        uuid::Builder::from_random_bytes(bytes).into_uuid()
+    })
+}
 
 macro_rules! uuid_id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -17,7 +42,7 @@ macro_rules! uuid_id {
             /// A fresh random identifier.
             #[must_use]
             pub fn random() -> Self {
-                Self(Uuid::new_v4())
+                Self(random_uuid())
             }
         }
 
@@ -112,6 +137,29 @@ impl RequestId {
     /// A fresh random identifier.
     #[must_use]
     pub fn random() -> Self {
-        Self(Uuid::new_v4().to_string())
+        Self(random_uuid().to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn random_identifiers_are_valid_and_never_the_same() {
+        let threads: Vec<_> = (0..4)
+            .map(|_| std::thread::spawn(|| (0..1_000).map(|_| random_uuid()).collect::<Vec<_>>()))
+            .collect();
+        let ids: Vec<Uuid> = threads
+            .into_iter()
+            .flat_map(|it| it.join().unwrap())
+            .collect();
+        assert!(ids.iter().all(|id| id.get_version_num() == 4));
+        assert!(
+            ids.iter()
+                .all(|id| id.get_variant() == uuid::Variant::RFC4122)
+        );
+        assert_eq!(ids.iter().collect::<HashSet<_>>().len(), 4_000);
     }
 }
