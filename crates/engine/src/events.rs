@@ -99,11 +99,22 @@ impl EventStream {
     /// The next event; `None` when the session is over.
     pub async fn next(&mut self) -> Option<Event> {
         let event = self.receiver.recv().await?;
+        self.taken();
+        Some(event)
+    }
+
+    /// The next event if it is there already.
+    pub fn next_ready(&mut self) -> Option<Event> {
+        let event = self.receiver.try_recv().ok()?;
+        self.taken();
+        Some(event)
+    }
+
+    fn taken(&self) {
         let before = self.pending.count.fetch_sub(1, Ordering::Relaxed);
         if before == HIGH_WATER + 1 {
             self.pending.drained.notify_waiters();
         }
-        Some(event)
     }
 }
 

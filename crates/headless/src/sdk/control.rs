@@ -1,6 +1,7 @@
 //! The host's requests about a session, and their answers.
 
 use super::initialize::{agents, commands, models, skills};
+use super::policies::Policies;
 use super::{files, listing, window};
 use base64::Engine as _;
 use lathe_engine::SessionHandle;
@@ -80,6 +81,8 @@ pub struct Desk {
     pub session: Arc<SessionHandle>,
     /// Whether `rewind_files` may be used.
     pub checkpointing: bool,
+    /// What the host says about the tools of its servers.
+    pub(super) policies: Policies,
 }
 
 /// A request, with its fields at hand.
@@ -180,6 +183,8 @@ impl Desk {
             }
             "mcp_set_servers" => {
                 let wanted = request.object("servers")?;
+                // Before the tools can be called.
+                self.policies.set(session, wanted);
                 let (added, removed, errors) = session.mcp().set_servers(wanted).await;
                 Ok(json!({"added": added, "removed": removed, "errors": errors}))
             }

@@ -13,6 +13,7 @@ use super::host::Host;
 use super::initialize::Initialize;
 use super::input::{self, Line};
 use super::mirror;
+use super::policies::Policies;
 use super::servers::Servers;
 use crate::command;
 use crate::exit::Exit;
@@ -37,6 +38,9 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
+/// So many events are shown before anybody else is heard again.
+const EVENTS_AT_ONCE: usize = 32;
+
 /// The state behind the loop.
 pub(super) struct Face<E> {
     environment: Environment,
@@ -46,6 +50,8 @@ pub(super) struct Face<E> {
     open: Option<Open>,
     initialize: Option<Arc<Initialize>>,
     servers: Servers,
+    /// What the host says about the tools of its servers.
+    policies: Policies,
     /// Questions that are with the host: for permission, and of MCP servers.
     questions: HashMap<RequestId, AbortHandle>,
     /// What waits for something before it, oldest first.
@@ -101,6 +107,7 @@ impl<E: Write> Face<E> {
             open: None,
             initialize: None,
             servers,
+            policies: Policies::default(),
             questions: HashMap::new(),
             held: VecDeque::new(),
             later: VecDeque::new(),
@@ -169,10 +176,12 @@ impl<E: Write> Face<E> {
                         self.host.close();
                     }
                 },
-                event = next_event => match event {
-                    Some(Event::SessionEnded) | None => break,
-                    Some(event) => self.event(&event),
-                },
+                event = next_event => {
+                    let Some(event) = event else { break };
+                    if !self.events(event) {
+                        break;
+                    }
+                }
             }
         }
         match signal {
@@ -303,6 +312,7 @@ impl<E: Write> Face<E> {
                     self.complain(remark);
                 }
                 let session = Arc::new(opened.session);
+                self.policies.apply(&session);
                 if let Some(initialize) = self.initialize.clone() {
                     let is_new = self.options.session.session == SessionChoice::New;
                     for problem in initialize.register(&session, &self.host, is_new) {
@@ -361,6 +371,7 @@ impl<E: Write> Face<E> {
         let desk = Desk {
             session,
             checkpointing: self.options.checkpointing,
+            policies: self.policies.clone(),
         };
         let host = self.host.clone();
         if control::is_quick(&subtype) {
@@ -435,6 +446,10 @@ impl<E: Write> Face<E> {
         match Initialize::parse(request) {
             Ok(initialize) => {
                 let first = self.open.is_none();
+                self.policies.add(initialize.server_configs());
+                if let Some(open) = &self.open {
+                    self.policies.apply(&open.session);
+                }
                 let parked = initialize.park_manifests(&self.servers, !first);
                 if first {
                     self.options.frames.forward_subagent_text = initialize.forwards_subagent_text();
@@ -460,6 +475,24 @@ impl<E: Write> Face<E> {
             Err(error) => self.host.send(control_error(id, &error)),
         }
         Ok(())
+    }
+
+    /// Takes an event and those that are there already; their frames are written together. Returns
+    /// whether the session goes on.
+    fn events(&mut self, first: Event) -> bool {
+        let _together = self.host.together();
+        let mut next = Some(first);
+        let mut left = EVENTS_AT_ONCE;
+        while let Some(event) = next {
+            if matches!(event, Event::SessionEnded) {
+                return false;
+            }
+            self.event(&event);
+            left -= 1;
+            let open = self.open.as_mut().filter(|_| left > 0);
+            next = open.and_then(|open| open.events.next_ready());
+        }
+        true
     }
 
     fn event(&mut self, event: &Event) {
@@ -622,6 +655,11 @@ impl<E: Write> Face<E> {
             && let Err(error) = session.set_permission_mode(mode)
         {
             self.complain(&error.to_string());
+        }
+        if let Some(servers) = self.policies.servers() {
+            let session = session.clone();
+            // Beside this: those inside the host are reached by frames that are read here.
+            tokio::spawn(async move { session.mcp().set_servers(&servers).await });
         }
         self.show(&Event::StateChanged(SessionState::Running));
         self.host.send(json!({

@@ -2,7 +2,8 @@
 //!
 //! Frames are written in order: at once by whoever sends one if the host takes it (handing a line to
 //! another thread costs more than writing it), else by a thread that waits for the host and then writes
-//! what has gathered. A question to the host is a future; dropping it withdraws the question, and when
+//! what has gathered. Whoever has several at a time says so ([`Host::together`]), and they are written
+//! together. A question to the host is a future; dropping it withdraws the question, and when
 //! the host is gone every open question fails.
 
 use crate::output::{Lines, Outlet, line_of};
@@ -33,7 +34,10 @@ pub struct Host {
 
 struct Inner {
     /// Lines that wait for the host; `None` is the end.
-    waiting: mpsc::Sender<Option<Vec<u8>>>,
+    waiting: mpsc::Sender<Option<Joined>>,
+    /// Lines that are written together in a moment. Every line goes through here, so that none overtakes
+    /// them.
+    held: Mutex<Held>,
     lines: Arc<Mutex<Output>>,
     /// How to tell whether a line can be written at once.
     outlet: Option<Outlet>,
@@ -43,6 +47,20 @@ struct Inner {
 }
 
 type Output = Lines<Box<dyn Write + Send>>;
+
+/// Lines in a row.
+#[derive(Default)]
+struct Joined {
+    bytes: Vec<u8>,
+    count: usize,
+}
+
+#[derive(Default)]
+struct Held {
+    /// How many hold lines back.
+    holders: usize,
+    lines: Joined,
+}
 
 /// Lines that are not written yet.
 #[derive(Default)]
@@ -95,7 +113,7 @@ impl Host {
         output: impl Write + Send + 'static,
         descriptor: Option<OwnedFd>,
     ) -> std::io::Result<(Self, FrameWriter)> {
-        let (waiting, receiver) = mpsc::channel::<Option<Vec<u8>>>();
+        let (waiting, receiver) = mpsc::channel::<Option<Joined>>();
         let backlog = Arc::new(Backlog::default());
         let output: Box<dyn Write + Send> = Box::new(output);
         let lines = Arc::new(Mutex::new(Lines::new(output)));
@@ -105,6 +123,7 @@ impl Host {
             .spawn(move || write_waiting(&receiver, &shared, &written))?;
         let inner = Inner {
             waiting,
+            held: Mutex::default(),
             lines,
             outlet: descriptor.and_then(Outlet::new),
             finished: AtomicBool::new(false),
@@ -134,31 +153,31 @@ impl Host {
 
     /// Sends a frame that is a line already.
     pub fn send_line(&self, line: Vec<u8>) {
-        if self.inner.finished.load(Ordering::Acquire) || self.write_at_once(&line) {
+        if self.inner.finished.load(Ordering::Acquire) {
             return;
         }
-        // A writer that is gone has nobody left to write to.
-        self.inner.backlog.count.fetch_add(1, Ordering::AcqRel);
-        let _ = self.inner.waiting.send(Some(line));
+        let mut held = self.inner.held.lock();
+        if held.lines.count > 0 && held.lines.bytes.len() + line.len() > Outlet::MOST {
+            self.inner.pass_on(std::mem::take(&mut held.lines));
+        }
+        if held.lines.count == 0 {
+            held.lines.bytes = line;
+        } else {
+            held.lines.bytes.extend_from_slice(&line);
+        }
+        held.lines.count += 1;
+        if held.holders == 0 {
+            self.inner.pass_on(std::mem::take(&mut held.lines));
+        }
     }
 
-    /// Writes a line if nothing waits before it and nobody has to wait for the host.
-    fn write_at_once(&self, line: &[u8]) -> bool {
-        let inner = &self.inner;
-        let Some(outlet) = &inner.outlet else {
-            return false;
-        };
-        if line.len() > Outlet::MOST || inner.backlog.count.load(Ordering::Acquire) > 0 {
-            return false;
+    /// Holds lines back while the answer is alive, to write them together. Only for as long as there is
+    /// more to send at once.
+    pub fn together(&self) -> Together {
+        self.inner.held.lock().holders += 1;
+        Together {
+            inner: self.inner.clone(),
         }
-        let Some(mut lines) = inner.lines.try_lock() else {
-            return false;
-        };
-        let writes = outlet.has_room();
-        if writes {
-            lines.ready(line);
-        }
-        writes
     }
 
     /// Waits until the host has read most of what was sent. Whoever waits for this before taking more
@@ -182,6 +201,8 @@ impl Host {
 
     /// Nothing more is written after what was sent so far.
     pub fn finish(&self) {
+        let rest = std::mem::take(&mut self.inner.held.lock().lines);
+        self.inner.pass_on(rest);
         self.inner.finished.store(true, Ordering::Release);
         let _ = self.inner.waiting.send(None);
     }
@@ -232,30 +253,71 @@ impl Host {
     }
 }
 
+impl Inner {
+    /// Writes lines, or has them written when the host takes them.
+    fn pass_on(&self, lines: Joined) {
+        if lines.count == 0 || self.write_at_once(&lines.bytes) {
+            return;
+        }
+        // A writer that is gone has nobody left to write to.
+        self.backlog.count.fetch_add(lines.count, Ordering::AcqRel);
+        let _ = self.waiting.send(Some(lines));
+    }
+
+    /// Writes lines if nothing waits before them and nobody has to wait for the host.
+    fn write_at_once(&self, joined: &[u8]) -> bool {
+        let Some(outlet) = &self.outlet else {
+            return false;
+        };
+        if joined.len() > Outlet::MOST || self.backlog.count.load(Ordering::Acquire) > 0 {
+            return false;
+        }
+        let Some(mut lines) = self.lines.try_lock() else {
+            return false;
+        };
+        let writes = outlet.has_room();
+        if writes {
+            lines.ready(joined);
+        }
+        writes
+    }
+}
+
+/// Lines are held back until this is dropped.
+pub struct Together {
+    inner: Arc<Inner>,
+}
+
+impl Drop for Together {
+    fn drop(&mut self) {
+        let mut held = self.inner.held.lock();
+        held.holders -= 1;
+        if held.holders == 0 {
+            self.inner.pass_on(std::mem::take(&mut held.lines));
+        }
+    }
+}
+
 /// Writes lines as the host takes them, what has gathered meanwhile in one go.
 fn write_waiting(
-    receiver: &mpsc::Receiver<Option<Vec<u8>>>,
+    receiver: &mpsc::Receiver<Option<Joined>>,
     lines: &Mutex<Output>,
     backlog: &Backlog,
 ) {
-    let mut joined = Vec::new();
     let mut ended = false;
-    while !ended && let Ok(Some(first)) = receiver.recv() {
-        joined.clear();
-        joined.extend_from_slice(&first);
-        let mut count = 1;
-        while joined.len() < JOINED && !ended {
+    while !ended && let Ok(Some(mut joined)) = receiver.recv() {
+        while joined.bytes.len() < JOINED && !ended {
             match receiver.try_recv() {
-                Ok(Some(line)) => {
-                    joined.extend_from_slice(&line);
-                    count += 1;
+                Ok(Some(more)) => {
+                    joined.bytes.extend_from_slice(&more.bytes);
+                    joined.count += more.count;
                 }
                 Ok(None) => ended = true,
                 Err(_) => break,
             }
         }
-        lines.lock().ready(&joined);
-        backlog.count.fetch_sub(count, Ordering::AcqRel);
+        lines.lock().ready(&joined.bytes);
+        backlog.count.fetch_sub(joined.count, Ordering::AcqRel);
         backlog.drained.notify_waiters();
     }
 }
@@ -378,6 +440,50 @@ mod tests {
         drop(host);
         let numbers = reading.join().unwrap();
         assert_eq!(numbers, (0..sent).collect::<Vec<u64>>());
+    }
+
+    #[test]
+    fn lines_that_come_together_are_written_together() {
+        struct Counted(io::PipeWriter, Arc<AtomicUsize>);
+        impl Write for Counted {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                self.1.fetch_add(1, Ordering::SeqCst);
+                self.0.write(bytes)
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let (reader, writer) = io::pipe().unwrap();
+        let descriptor = writer.try_clone().unwrap().into();
+        let writes = Arc::new(AtomicUsize::new(0));
+        let counted = Counted(writer, writes.clone());
+        let (host, frames) = Host::start_on(counted, Some(descriptor)).unwrap();
+        let together = (host.together(), host.together());
+        for number in 0..10 {
+            host.send(json!({"number": number}));
+        }
+        drop(together.0);
+        assert_eq!(writes.load(Ordering::SeqCst), 0);
+        drop(together.1);
+        assert_eq!(writes.load(Ordering::SeqCst), 1);
+        host.send(json!({"number": 10}));
+        assert_eq!(writes.load(Ordering::SeqCst), 2);
+        // What is held back when the end comes is written, too; and no more at a time than a pipe takes.
+        let together = host.together();
+        for number in 11..200 {
+            host.send(json!({"number": number, "padding": "x".repeat(100)}));
+        }
+        assert!(writes.load(Ordering::SeqCst) > 4);
+        host.finish();
+        frames.finish();
+        drop(host);
+        drop(together);
+        let numbers: Vec<u64> = io::BufRead::lines(io::BufReader::new(reader))
+            .map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap())
+            .map(|frame| frame["number"].as_u64().unwrap())
+            .collect();
+        assert_eq!(numbers, (0..200).collect::<Vec<u64>>());
     }
 
     #[tokio::test]

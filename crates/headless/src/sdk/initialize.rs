@@ -171,43 +171,11 @@ impl Initialize {
         Some(Value::Object(report))
     }
 
-    /// What the host says about its MCP servers.
-    fn apply_server_configs(&self, options: &mut SessionOptions) {
-        let mut rules = json!({"ask": [], "deny": []});
-        for name in self.mcp_servers() {
-            let Some(config) = self
-                .sdk_mcp_server_configs
-                .as_ref()
-                .and_then(|all| all.get(name))
-            else {
-                continue;
-            };
-            if let Some(limit) = config.get("timeout").and_then(Value::as_u64)
-                && limit >= SHORTEST_CALL_MS
-            {
-                let limit = Duration::from_millis(limit);
-                options.mcp.hosted_timeouts.insert(name.to_owned(), limit);
-            }
-            let policies = config.get("tools").and_then(Value::as_array);
-            for policy in policies.into_iter().flatten() {
-                let Some(tool) = policy.get("name").and_then(Value::as_str) else {
-                    continue;
-                };
-                let list = match policy.get("permission_policy").and_then(Value::as_str) {
-                    Some("always_allow") => continue,
-                    Some("always_deny") => "deny",
-                    // A word that isn't known asks.
-                    _ => "ask",
-                };
-                if let Some(list) = rules.get_mut(list).and_then(Value::as_array_mut) {
-                    list.push(lathe_tools::mcp_tool::tool_name(name, tool).into());
-                }
-            }
-        }
-        if rules != json!({"ask": [], "deny": []}) {
-            let settings = json!({"permissions": rules});
-            options.settings_flags.push(settings.to_string());
-        }
+    /// What the host says about its MCP servers, by name.
+    pub fn server_configs(&self) -> impl Iterator<Item = (&str, &Value)> {
+        let configs = self.sdk_mcp_server_configs.as_ref();
+        self.mcp_servers()
+            .filter_map(move |name| Some((name, configs?.get(name)?)))
     }
 
     /// What it changes about how the session is opened.
@@ -249,7 +217,14 @@ impl Initialize {
             let policy = Value::Object(policy.clone()).to_string();
             options.managed_settings.push(policy);
         }
-        self.apply_server_configs(options);
+        for (name, config) in self.server_configs() {
+            if let Some(limit) = config.get("timeout").and_then(Value::as_u64)
+                && limit >= SHORTEST_CALL_MS
+            {
+                let limit = Duration::from_millis(limit);
+                options.mcp.hosted_timeouts.insert(name.to_owned(), limit);
+            }
+        }
         options.keep_system_prompt = self.system_prompt_snapshot.unwrap_or(false);
         options.varying_apart |= self.exclude_dynamic_sections.unwrap_or(false);
         if let Some(aliases) = &self.tool_aliases {

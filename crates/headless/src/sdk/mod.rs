@@ -16,6 +16,7 @@ pub mod initialize;
 pub mod input;
 mod listing;
 mod mirror;
+mod policies;
 mod progress;
 pub mod servers;
 mod window;
