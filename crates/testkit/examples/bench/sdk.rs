@@ -1,5 +1,7 @@
 //! What a host of the SDK protocol waits for and pays.
 
+mod talker;
+
 use super::{median, megabytes, milliseconds, processor_time, row};
 use lathe_scripted::{BlockingServer, Reply, Scenario, Validation};
 use lathe_testkit::TestHome;
@@ -7,6 +9,10 @@ use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
+use talker::Talker;
+
+/// How many words the long answer has: five seconds of them.
+const WORDS: usize = 5_000;
 
 /// A session driven by frames.
 struct Session {
@@ -47,17 +53,16 @@ impl Session {
             .unwrap();
     }
 
-    /// Reads frames until one of a kind; counts those whose line has a word.
-    fn read_until(&mut self, kind: &str, counted: &str) -> usize {
+    /// Reads frames until one of a kind, and shows each.
+    fn read_until(&mut self, kind: &str, mut each: impl FnMut(&str)) {
         let wanted = format!("{{\"type\":\"{kind}\"");
-        let mut count = 0;
         let mut line = String::new();
         loop {
             line.clear();
             assert!(self.output.read_line(&mut line).unwrap() > 0, "no {kind}");
-            count += usize::from(line.contains(counted));
+            each(&line);
             if line.starts_with(&wanted) {
-                return count;
+                return;
             }
         }
     }
@@ -66,16 +71,16 @@ impl Session {
         self.send(&json!({
             "type": "control_request", "request_id": "r", "request": {"subtype": "initialize", "hooks": null},
         }));
-        self.read_until("control_response", "control_response");
+        self.read_until("control_response", |_| {});
     }
 
-    /// One prompt and its answer; how many of the frames had a word.
-    fn turn(&mut self, counted: &str) -> usize {
+    /// One prompt and its answer, whose frames are shown.
+    fn turn(&mut self, each: impl FnMut(&str)) {
         self.send(&json!({
             "type": "user", "message": {"role": "user", "content": "go"},
             "parent_tool_use_id": null, "session_id": "",
         }));
-        self.read_until("result", counted)
+        self.read_until("result", each);
     }
 
     fn resident(&self) -> u64 {
@@ -100,6 +105,72 @@ fn server(reply: impl Fn() -> Reply + Send + Sync + 'static) -> BlockingServer {
     BlockingServer::start(scenario).unwrap()
 }
 
+/// What an answer costs that comes at a thousand words a second, each of them a frame. The cost of a turn
+/// without any words is apart.
+fn partial_frames() {
+    let talker = Talker::start();
+    let home = TestHome::new()
+        .variable("ANTHROPIC_BASE_URL", talker.address())
+        .variable("ANTHROPIC_API_KEY", "test-key");
+    let mut session = Session::start(&home, &["--include-partial-messages"]);
+    session.initialize();
+    let pid = session.child.id();
+    // The first turn connects and sets up; the second is one like any other.
+    talker.say(0, pid);
+    session.turn(|_| {});
+    let before = processor_time(pid);
+    session.turn(|_| {});
+    let fixed = processor_time(pid).saturating_sub(before);
+
+    talker.say(WORDS, pid);
+    let mut seen = Vec::with_capacity(WORDS);
+    session.turn(|line| {
+        if line.starts_with("{\"type\":\"stream_event\"")
+            && let Some((_, text)) = line.split_once("\"text_delta\",\"text\":\"")
+        {
+            assert_eq!(text[..7].parse::<usize>().unwrap(), seen.len(), "{line}");
+            seen.push(Instant::now());
+        }
+    });
+    session.end();
+    let talk = talker.last();
+    assert_eq!((seen.len(), talk.sent.len()), (WORDS, WORDS));
+    let mut delays: Vec<Duration> = seen
+        .iter()
+        .zip(&talk.sent)
+        .map(|(seen, sent)| seen.saturating_duration_since(*sent))
+        .collect();
+    delays.sort_unstable();
+    let count = f64::from(u32::try_from(WORDS).unwrap());
+    let speaking = talk.sent[WORDS - 1].duration_since(talk.sent[0]);
+    row(
+        "1,000 partial frames in a second: of one core",
+        &format!(
+            "{:.1} %",
+            talk.used.as_secs_f64() / talk.took.as_secs_f64() * 100.0
+        ),
+        &format!(
+            "≤ 5 % ({:.0} frames/s for {:.1} s, {:.0} µs each; a turn without any {:.1} ms)",
+            (count - 1.0) / speaking.as_secs_f64(),
+            speaking.as_secs_f64(),
+            talk.used.as_secs_f64() / count * 1e6,
+            milliseconds(fixed)
+        ),
+    );
+    row(
+        "a word until its frame: half of them, 99 of 100",
+        &format!(
+            "{:.1} / {:.1} ms",
+            milliseconds(delays[WORDS / 2]),
+            milliseconds(delays[WORDS * 99 / 100])
+        ),
+        &format!(
+            "≤ 10 ms (the last of all {:.1})",
+            milliseconds(delays[WORDS - 1])
+        ),
+    );
+}
+
 pub(crate) fn rows() {
     let quiet = server(|| Reply::text("fine"));
     let home = TestHome::with_server(&quiet);
@@ -119,38 +190,14 @@ pub(crate) fn rows() {
         "≤ 15 ms",
     );
 
-    let words = 1_500;
-    let talk = server(move || {
-        Reply::text("word ".repeat(words))
-            .delta_characters(5)
-            .chunk_delay_ms(1)
-    });
-    let home = TestHome::with_server(&talk);
-    let mut session = Session::start(&home, &["--include-partial-messages"]);
-    session.initialize();
-    let before = processor_time(session.child.id());
-    let started = Instant::now();
-    let frames = session.turn("\"text_delta\"");
-    let took = started.elapsed();
-    let used = processor_time(session.child.id()).saturating_sub(before);
-    session.end();
-    let each = used.as_secs_f64() / f64::from(u32::try_from(frames.max(1)).unwrap());
-    row(
-        "1,000 partial frames in a second: of one core",
-        &format!("{:.1} %", each * 1000.0 * 100.0),
-        &format!(
-            "≤ 5 % ({frames} frames, {:.0} µs each, in {:.1} s)",
-            each * 1e6,
-            took.as_secs_f64()
-        ),
-    );
+    partial_frames();
 
     let home = TestHome::with_server(&quiet);
     let mut session = Session::start(&home, &[]);
     session.initialize();
     let mut sizes = Vec::new();
     for turn in 1..=500 {
-        session.turn("result");
+        session.turn(|_| {});
         if turn == 50 || turn == 500 {
             // What the last turn left behind is cleared up a moment later.
             std::thread::sleep(Duration::from_millis(200));
