@@ -258,10 +258,16 @@ impl SessionHandle {
         self.shared.effort.as_deref()
     }
 
-    /// What the session used, as of the last step.
+    /// What the session used, as of the last step and of what was asked beside it.
     #[must_use]
     pub fn totals(&self) -> crate::ledger::Totals {
-        self.shared.totals.lock().clone()
+        // Held while the totals are read, so that nothing is counted twice.
+        let waiting = self.shared.extra_usage.lock();
+        let mut totals = self.shared.totals.lock().clone();
+        for (part, extra) in waiting.iter() {
+            totals.absorb(*part, extra);
+        }
+        totals
     }
 
     /// The dollars that count for the budget of this run: not those that a resumed session spent before.

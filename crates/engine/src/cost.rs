@@ -54,14 +54,22 @@ pub fn text(totals: &Totals) -> String {
 
 fn part_text(usage: &PartUsage) -> String {
     format!(
-        "{} call(s), {} uncached + {} cached (+ {} written) in, {} out, ${:.4}",
-        usage.calls,
+        "{}, {} uncached + {} cached (+ {} written) in, {} out, ${:.4}",
+        calls(usage.calls),
         usage.input_tokens,
         usage.cache_read_input_tokens,
         usage.cache_creation_input_tokens,
         usage.output_tokens,
         usage.cost_usd
     )
+}
+
+/// `1 call`, `2 calls`.
+pub(crate) fn calls(count: u64) -> String {
+    match count {
+        1 => "1 call".to_owned(),
+        count => format!("{count} calls"),
+    }
 }
 
 fn seconds(milliseconds: u64) -> String {
@@ -96,9 +104,9 @@ mod tests {
         for wanted in [
             "Input read from the cache: 90.0 %",
             "price unknown",
-            "conversation: 1 call(s)",
-            "side queries: 1 call(s)",
-            "sub-conversations: 1 call(s)",
+            "conversation: 1 call,",
+            "side queries: 1 call,",
+            "sub-conversations: 1 call,",
             "1 × the model changed",
         ] {
             assert!(report.contains(wanted), "{wanted:?} is not in {report}");

@@ -130,7 +130,7 @@ impl Totals {
         }
     }
 
-    fn absorb(&mut self, part: Part, other: &Totals) {
+    pub(crate) fn absorb(&mut self, part: Part, other: &Totals) {
         let mut used = PartUsage::default();
         for usage in other.parts.values() {
             used.add(usage);

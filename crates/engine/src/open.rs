@@ -670,6 +670,7 @@ fn restore(
         core.context.title_wanted = false;
     }
     if let Some(totals) = kept_totals(Some(history)) {
+        *core.shared.totals.lock() = totals.clone();
         core.ledger = Ledger::resume(totals);
     }
     if let Some(todos) = &history.facts.todos

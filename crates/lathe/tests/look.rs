@@ -45,7 +45,7 @@ fn a_sessions_window_and_cost_are_shown_by_part() {
 
     let shown = home.run(["cost"], "");
     assert!(shown.stdout.starts_with("Total: $"), "{shown:#?}");
-    assert!(shown.stdout.contains("conversation: 1 call(s)"));
+    assert!(shown.stdout.contains("conversation: 1 call,"));
     let cost = json(&home.run(["cost", "--json"], "").stdout);
     assert!(cost["totalCostUSD"].as_f64().unwrap() > 0.0);
     assert_eq!(cost["parts"]["main"]["calls"], 1);

@@ -313,7 +313,7 @@ async fn git(folder: &Path, arguments: &[&str]) -> Result<String, String> {
 fn release_notes() -> String {
     let mut sections = CHANGES.split("\n## ").skip(1);
     let newest = sections.next().unwrap_or_default().trim();
-    format!("lathe {}\n\n{newest}", env!("CARGO_PKG_VERSION"))
+    format!("# Lathe {}\n\n## {newest}", env!("CARGO_PKG_VERSION"))
 }
 
 /// `1 skill`, `2 skills`.

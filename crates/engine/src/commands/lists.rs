@@ -5,6 +5,7 @@ use lathe_extensions::{CommandKind, SkillForm};
 use lathe_protocol::display::TodoStatus;
 use serde_json::Value;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 impl SessionHandle {
     pub(super) fn help_text(&self, arguments: &str) -> Result<String, String> {
@@ -91,12 +92,25 @@ impl SessionHandle {
     }
 
     pub(super) fn stats_text(&self) -> String {
-        let totals = serde_json::to_value(self.totals()).unwrap_or_default();
+        let totals = self.totals();
+        let seconds = |milliseconds: u64| Duration::from_millis(milliseconds).as_secs_f64();
         let mut text = self.cost_text();
-        for (name, value) in totals.as_object().into_iter().flatten() {
-            if let Value::Number(number) = value {
-                let _ = write!(text, "\n  {name}: {number}");
-            }
+        let _ = write!(
+            text,
+            "\n  waited for the model {:.1} s, for tools {:.1} s\n  lines added {}, removed {}",
+            seconds(totals.api_duration_ms),
+            seconds(totals.tool_duration_ms),
+            totals.lines_added,
+            totals.lines_removed
+        );
+        for (part, used) in &totals.parts {
+            let _ = write!(
+                text,
+                "\n  {}: {} (${:.4})",
+                part.name(),
+                crate::cost::calls(used.calls),
+                used.cost_usd
+            );
         }
         text
     }

@@ -264,7 +264,7 @@ async fn side_queries_use_the_small_model_and_count_to_the_session() {
     let totals: lathe_engine::ledger::Totals = serde_json::from_value(facts.cost.unwrap()).unwrap();
     let side = totals.parts[&lathe_engine::ledger::Part::Side];
     assert_eq!(side.calls, 3);
-    assert!(lathe_engine::cost::text(&totals).contains("side queries: 3 call(s)"));
+    assert!(lathe_engine::cost::text(&totals).contains("side queries: 3 calls"));
 }
 
 /// A server with sixty tools that answers every call with its own name.
