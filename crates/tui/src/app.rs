@@ -33,7 +33,7 @@ use lathe_protocol::op::{Op, Prompt};
 use lathe_protocol::permission::PermissionMode;
 use lathe_settings::{Environment, Places};
 use serde_json::Value;
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -198,6 +198,8 @@ pub(crate) struct App {
     pub(crate) context_left: Option<ContextLeft>,
     /// What runs for the model beside the turn: its name, what it does, what it used.
     pub(crate) agents: Vec<Agent>,
+    /// The commands that run in the background, by id.
+    pub(crate) commands_behind: BTreeSet<String>,
     pub(crate) show_todos: bool,
     pub(crate) show_help: bool,
     pub(crate) focused: bool,
@@ -215,6 +217,8 @@ pub(crate) struct App {
     /// The settings that were last applied, as far as they concern the terminal.
     pub(crate) applied_settings: Option<BTreeMap<String, Value>>,
     pub(crate) draft_file: PathBuf,
+    /// Keeps the draft from being taken by another terminal.
+    pub(crate) draft_lock: Option<std::fs::File>,
     pub(crate) draft_due: Option<Instant>,
     pub(crate) saved_draft: Draft,
     pub(crate) failure: Option<String>,
@@ -244,13 +248,13 @@ impl App {
         let screen = Screen::new(encoder, columns, crate::screen::rewraps(variable));
         let light_background = light_by_environment(variable("COLORFGBG").as_deref());
         let history = History::new(&places.config_home, &places.environment.cwd);
-        let draft_file = Draft::file(&places.config_home, &places.environment.cwd);
         let conversation = Conversation::new(&places.environment.cwd);
         Self {
             conversation,
             history,
             history_wanted: false,
-            draft_file,
+            draft_file: PathBuf::new(),
+            draft_lock: None,
             screen,
             theme: Theme::built_in("auto", light_background),
             theme_name: "auto".to_owned(),
@@ -307,6 +311,7 @@ impl App {
             last_result: None,
             context_left: None,
             agents: Vec::new(),
+            commands_behind: BTreeSet::new(),
             show_todos: true,
             show_help: false,
             focused: true,
@@ -502,6 +507,9 @@ impl App {
             stash: self.stash.clone(),
         };
         if draft == self.saved_draft {
+            return;
+        }
+        if self.draft_file.as_os_str().is_empty() {
             return;
         }
         if let Err(error) = draft.save(&self.draft_file) {

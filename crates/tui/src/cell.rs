@@ -5,7 +5,7 @@
 use crate::diff;
 use crate::markdown::{self, Look};
 use crate::style::{Line, Style};
-use crate::text::{clean, counted, duration, terminal_lines, truncate, wrap};
+use crate::text::{clean, counted, duration, terminal_lines, truncate, wrap, wrap_below};
 use lathe_protocol::display::{Display, TodoItem, TodoStatus};
 use lathe_protocol::event::NoticeLevel;
 use lathe_protocol::ids::ToolUseId;
@@ -77,7 +77,7 @@ pub(crate) fn is_look(tool: &str) -> bool {
 pub(crate) fn lines(cell: &Cell, look: Look<'_>, fold: Fold, cwd: &Path) -> Vec<Line> {
     let theme = look.theme;
     match cell {
-        Cell::User(text) => user(text, look),
+        Cell::User(text) => user(text, look, fold),
         Cell::Assistant(text) => {
             let inner = Look {
                 columns: look.columns.saturating_sub(2),
@@ -151,22 +151,40 @@ pub(crate) fn lines(cell: &Cell, look: Look<'_>, fold: Fold, cwd: &Path) -> Vec<
         Cell::Remark(text) => wrap(&Line::styled(clean(text), theme.muted), look.columns, 2),
         Cell::Answer(lines) => lines
             .iter()
-            .flat_map(|line| wrap(line, look.columns, 2))
+            .flat_map(|line| wrap_below(line, look.columns))
             .collect(),
     }
 }
 
-fn user(text: &str, look: Look<'_>) -> Vec<Line> {
+/// Lines of a prompt that are shown folded: what was pasted into one can be very long.
+const PROMPT_LINES: usize = 40;
+
+fn user(text: &str, look: Look<'_>, fold: Fold) -> Vec<Line> {
     let theme = look.theme;
-    clean(text)
+    let text = clean(text);
+    let count = text.lines().count();
+    let shown = if fold == Fold::Folded && count > PROMPT_LINES + 1 {
+        PROMPT_LINES
+    } else {
+        count
+    };
+    let mut out: Vec<Line> = text
         .lines()
+        .take(shown)
         .enumerate()
         .flat_map(|(index, line)| {
             let mark = if index == 0 { "❯ " } else { "  " };
             let line = Line::styled(mark, theme.prompt).with(line, Style::PLAIN.bold());
             wrap(&line, look.columns, 2)
         })
-        .collect()
+        .collect();
+    if shown < count {
+        out.push(Line::styled(
+            format!("  … +{} lines (ctrl+o)", count - shown),
+            theme.muted,
+        ));
+    }
+    out
 }
 
 fn indented(line: Line) -> Line {
@@ -231,6 +249,22 @@ pub(crate) fn subject(tool: &str, input: &Value, cwd: &Path) -> String {
         "WebSearch" => text("query").map(str::to_owned),
         "Agent" | "Task" => text("description").map(str::to_owned),
         "TodoWrite" => Some(String::new()),
+        "Skill" => text("skill").map(|name| match text("args") {
+            Some(words) => format!("{name} {words}"),
+            None => name.to_owned(),
+        }),
+        "AskUserQuestion" => input
+            .get("questions")
+            .and_then(Value::as_array)
+            .map(|questions| {
+                questions
+                    .iter()
+                    .filter_map(|question| question.get("question")?.as_str())
+                    .collect::<Vec<_>>()
+                    .join(" · ")
+            }),
+        // The plan itself stands below.
+        "ExitPlanMode" => Some(String::new()),
         _ => None,
     };
     let subject = subject.unwrap_or_else(|| match input {
@@ -291,7 +325,16 @@ fn call_lines(call: &Call, look: Look<'_>, fold: Fold, cwd: &Path) -> Vec<Line> 
     let failed = matches!(call.state, CallState::Failed | CallState::Refused);
     match &call.display {
         Display::None => {}
-        Display::Text { text } if failed => below = text_lines(text, look, fold, 6, theme.error),
+        Display::Text { text } if failed => {
+            let refused = crate::dialog::permission::refusal(text);
+            below = text_lines(
+                refused.as_deref().unwrap_or(text),
+                look,
+                fold,
+                6,
+                theme.error,
+            );
+        }
         Display::Text { text } => below = text_lines(text, look, fold, 3, theme.muted),
         Display::Markdown { text } => {
             let inner = Look {
@@ -359,7 +402,7 @@ fn call_lines(call: &Call, look: Look<'_>, fold: Fold, cwd: &Path) -> Vec<Line> 
                 .iter()
                 .filter(|item| item.status == TodoStatus::Completed)
                 .count();
-            head.push(format!("{done}/{} done", items.len()), theme.muted);
+            head.push(format!(" · {done}/{} done", items.len()), theme.muted);
             below = todos(items, look);
         }
         Display::Image { bytes, .. } => {

@@ -16,6 +16,18 @@ use std::sync::LazyLock;
 static FIRST: LazyLock<CommandRegistry> =
     LazyLock::new(|| CommandRegistry::new(&SkillCatalog::default(), &[]));
 
+/// What stands for `!` among the commands that wait: a shell command has no name.
+pub(crate) const SHELL: &str = "!";
+
+/// A command that waits, as it was typed.
+pub(crate) fn as_typed(name: &str, arguments: &str) -> String {
+    if name == SHELL {
+        format!("{SHELL}{arguments}")
+    } else {
+        format!("/{name} {arguments}").trim_end().to_owned()
+    }
+}
+
 /// Commands that need no session.
 const WITHOUT_SESSION: &[&str] = &[
     "help",
@@ -92,6 +104,9 @@ impl App {
         if name == "panic" {
             return self.panic(arguments);
         }
+        if name == SHELL {
+            return self.run_shell(arguments);
+        }
         let registry = self.registry();
         let Some(command) = registry.find(name).cloned() else {
             if self.session.is_none() {
@@ -126,7 +141,7 @@ impl App {
     }
 
     /// Keeps a command until it can be run: after what was said before it.
-    fn wait_with(&mut self, name: &str, arguments: &str) {
+    pub(crate) fn wait_with(&mut self, name: &str, arguments: &str) {
         self.waiting_commands
             .push((name.to_owned(), arguments.to_owned()));
     }

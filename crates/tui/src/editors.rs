@@ -2,8 +2,7 @@
 //!
 //! Extensions of editors that speak the Model Context Protocol over a local socket leave a file for it in
 //! `~/.claude/ide` or `<config home>/ide`, named by their port: who they are, which folders they have
-//! open, and a token. Connecting to one makes it an MCP server of the session, named `ide`. Editors that
-//! speak the Agent Client Protocol start Lathe themselves.
+//! open, and a token. Connecting to one makes it an MCP server of the session, named `ide`.
 
 use crate::app::App;
 use crate::dialog::{Dialog, Item, Picker, Purpose};
@@ -87,7 +86,7 @@ impl App {
         let editors = running(&self.editor_folders());
         if editors.is_empty() {
             self.remark(
-                "no editor waits for a connection: start one with an extension that offers an MCP connection (it leaves a file in ~/.claude/ide), then /ide again. Editors that speak the Agent Client Protocol start Lathe themselves. ctrl+g opens the prompt in $EDITOR.",
+                "no editor waits for a connection: start one with an extension that offers an MCP connection (it leaves a file in ~/.claude/ide), then /ide again. ctrl+g opens the prompt in $EDITOR.",
             );
             return;
         }

@@ -260,7 +260,9 @@ impl App {
                 ..
             } => {
                 self.remark(format!("⇢ in the background: {description} ({task_id})"));
-                if task_type != "local_bash" {
+                if task_type == "local_bash" {
+                    self.commands_behind.insert(task_id.to_string());
+                } else {
                     self.agent_began(task_id.to_string(), description);
                 }
             }
@@ -272,6 +274,7 @@ impl App {
             } => {
                 let id = task_id.to_string();
                 self.agents.retain(|agent| agent.id != id);
+                self.commands_behind.remove(&id);
                 let mark = match status {
                     TaskStatus::Completed => "✓",
                     TaskStatus::Failed => "✗",

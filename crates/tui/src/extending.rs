@@ -29,6 +29,13 @@ impl App {
         // The engine knows the answer at once; only git and files make it wait, and the commands that
         // need those are the terminal's own.
         match session.run_command(&text).now_or_never() {
+            Some(CommandOutcome::Answer(answer)) if name == "release-notes" => {
+                self.dialog = Some(Dialog::Page(Page::of_markdown(
+                    Purpose::Reading,
+                    "What is new",
+                    answer,
+                )));
+            }
             Some(CommandOutcome::Answer(answer)) => {
                 let lines: Vec<Line> = answer
                     .lines()

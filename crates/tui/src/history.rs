@@ -1,11 +1,12 @@
 //! What was typed before, per project, and the draft that survives a crash.
 //!
 //! The history is one file of JSON lines for all projects (`<config home>/history.jsonl`); a line that
-//! can't be read is skipped. The draft is one small file per project, written a moment after the last
-//! key and removed when the prompt is sent.
+//! can't be read is skipped. The draft is one small file per project and terminal, written a moment after
+//! the last key and removed when the prompt is sent.
 
 use crate::editor::Attachment;
 use serde::{Deserialize, Serialize};
+use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -52,7 +53,7 @@ impl History {
     /// Reads the file, off the main thread.
     pub(crate) fn read(file: &Path, project: &str) -> Vec<String> {
         use std::io::{Read as _, Seek as _, SeekFrom};
-        let Ok(mut opened) = std::fs::File::open(file) else {
+        let Ok(mut opened) = File::open(file) else {
             return Vec::new();
         };
         let length = opened.metadata().map_or(0, |metadata| metadata.len());
@@ -170,9 +171,45 @@ pub(crate) struct Draft {
     pub(crate) stash: Option<String>,
 }
 
+/// How many terminals in one folder have a draft of their own.
+const MOST_DRAFTS: usize = 32;
+
+/// Locks a file, unless somebody has.
+fn lock(file: &Path) -> std::io::Result<Option<File>> {
+    std::fs::create_dir_all(file.parent().unwrap_or(Path::new(".")))?;
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(file)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(std::fs::TryLockError::WouldBlock) => Ok(None),
+        Err(std::fs::TryLockError::Error(error)) => Err(error),
+    }
+}
+
 impl Draft {
-    /// The file of a project's draft.
-    pub(crate) fn file(config_home: &Path, project: &Path) -> PathBuf {
+    /// The file of a draft that no other terminal writes to: the project's first that is free, so that
+    /// what a terminal that fell left behind is found, and what is being typed in another is not. It is
+    /// taken for as long as the lock lives.
+    pub(crate) fn claim(config_home: &Path, project: &Path) -> (PathBuf, Option<File>) {
+        for number in 1..=MOST_DRAFTS {
+            let file = Self::file(config_home, project, number);
+            match lock(&file.with_extension("lock")) {
+                Ok(Some(lock)) => return (file, Some(lock)),
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "the draft can't be locked");
+                    return (file, None);
+                }
+            }
+        }
+        (Self::file(config_home, project, MOST_DRAFTS + 1), None)
+    }
+
+    /// The file of one of a project's drafts.
+    fn file(config_home: &Path, project: &Path, number: usize) -> PathBuf {
         let name: String = project
             .display()
             .to_string()
@@ -180,9 +217,10 @@ impl Draft {
             .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
             .collect();
         let start = name.len().saturating_sub(150);
-        config_home
-            .join("drafts")
-            .join(format!("{}.json", &name[start..]))
+        config_home.join("drafts").join(match number {
+            1 => format!("{}.json", &name[start..]),
+            number => format!("{}.{number}.json", &name[start..]),
+        })
     }
 
     pub(crate) fn load(file: &Path) -> Option<Self> {
@@ -249,7 +287,7 @@ mod tests {
     #[test]
     fn a_draft_is_kept_and_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let file = Draft::file(folder.path(), Path::new("/a/b"));
+        let (file, _lock) = Draft::claim(folder.path(), Path::new("/a/b"));
         let draft = Draft {
             text: "half a thou".into(),
             ..Draft::default()
@@ -259,5 +297,25 @@ mod tests {
         Draft::default().save(&file).unwrap();
         assert_eq!(Draft::load(&file), None);
         Draft::default().save(&file).unwrap();
+    }
+
+    #[test]
+    fn each_terminal_has_a_draft_of_its_own_and_finds_what_a_fallen_one_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let claim = || Draft::claim(folder.path(), Path::new("/a/b"));
+        let (first, first_lock) = claim();
+        let (second, second_lock) = claim();
+        assert!(first_lock.is_some() && second_lock.is_some());
+        assert_ne!(first, second);
+        let draft = Draft {
+            text: "typed in the second".into(),
+            ..Draft::default()
+        };
+        draft.save(&second).unwrap();
+        drop(second_lock);
+        let (third, _lock) = claim();
+        assert_eq!(Draft::load(&third), Some(draft));
+        let (elsewhere, _lock) = Draft::claim(folder.path(), Path::new("/c"));
+        assert_eq!(Draft::load(&elsewhere), None);
     }
 }

@@ -282,8 +282,10 @@ impl App {
         facts.push((
             "terminal",
             format!(
-                "{}×{}, colours: {:?}",
-                self.columns, self.rows, self.wishes.depth
+                "{}×{}, {}",
+                self.columns,
+                self.rows,
+                self.wishes.depth.words()
             ),
         ));
         let mut lines = vec![Line::styled("Status", theme.heading)];

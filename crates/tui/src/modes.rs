@@ -11,7 +11,7 @@ impl App {
     /// Runs the person's shell command.
     pub(crate) fn run_shell(&mut self, command: &str) {
         let Some(session) = &self.session else {
-            self.warn("The session is being opened; try again in a moment.");
+            self.wait_with(crate::commands::SHELL, command);
             return;
         };
         if self.shell_run.is_some() {
@@ -75,13 +75,7 @@ impl App {
             self.warn(error);
             return;
         }
-        let mut told = format!(
-            "The user ran a shell command.\n<bash-input>{command}</bash-input>\n<bash-output>{}</bash-output>",
-            crate::text::terminal_lines(&output).join("\n")
-        );
-        if let Some(code) = exit_code.filter(|code| *code != 0) {
-            told.push_str(&format!("\n<exit-code>{code}</exit-code>"));
-        }
+        let told = told(command, &output, exit_code);
         let cell = Cell::Shell {
             command: command.to_owned(),
             output,
@@ -159,5 +153,64 @@ impl App {
             }
             Err(error) => self.warn(format!("{} can't be written: {error}", path.display())),
         }
+    }
+}
+
+/// What the model hears of a shell command that the person ran.
+fn told(command: &str, output: &str, exit_code: Option<i32>) -> String {
+    let mut told = format!(
+        "{TOLD}<bash-input>{command}</bash-input>\n<bash-output>{}</bash-output>",
+        crate::text::terminal_lines(output).join("\n")
+    );
+    if let Some(code) = exit_code.filter(|code| *code != 0) {
+        told.push_str(&format!("\n<exit-code>{code}</exit-code>"));
+    }
+    told
+}
+
+const TOLD: &str = "The user ran a shell command.\n";
+
+/// The shell command that the model was told of, for a conversation that is taken up again.
+pub(crate) fn shell_told(text: &str) -> Option<Cell> {
+    let rest = text.strip_prefix(TOLD)?.strip_prefix("<bash-input>")?;
+    let (command, rest) = rest.split_once("</bash-input>\n<bash-output>")?;
+    let (output, rest) = rest.rsplit_once("</bash-output>")?;
+    let exit_code = match rest.trim() {
+        "" => Some(0),
+        code => code
+            .strip_prefix("<exit-code>")?
+            .strip_suffix("</exit-code>")?
+            .parse()
+            .ok(),
+    };
+    Some(Cell::Shell {
+        command: command.to_owned(),
+        output: output.to_owned(),
+        exit_code,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_command_is_told_and_found_again() {
+        for (output, exit_code) in [
+            ("a\nb", Some(0)),
+            ("", Some(3)),
+            ("</bash-output>", Some(1)),
+        ] {
+            let expected = Cell::Shell {
+                command: "ls; exit".to_owned(),
+                output: output.to_owned(),
+                exit_code,
+            };
+            assert_eq!(
+                shell_told(&told("ls; exit", output, exit_code)),
+                Some(expected)
+            );
+        }
+        assert_eq!(shell_told("The user ran a shell command."), None);
     }
 }

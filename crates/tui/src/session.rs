@@ -3,6 +3,7 @@
 use crate::app::{App, Leave, Notify};
 use crate::cell::Cell;
 use crate::dialog::{Dialog, Item, Picker, Purpose};
+use crate::editor::Editor;
 use crate::editor::vim::Vim;
 use crate::history::Draft;
 use crate::jobs::Found;
@@ -20,11 +21,16 @@ impl App {
     /// What is started as soon as the prompt is painted.
     pub(crate) fn begin(&mut self) {
         self.draw();
+        (self.draft_file, self.draft_lock) =
+            Draft::claim(&self.places.config_home, &self.places.environment.cwd);
         if let Some(draft) = Draft::load(&self.draft_file) {
+            self.stash.clone_from(&draft.stash);
             if self.editor.is_empty() && self.first_prompt.is_none() {
                 self.editor.restore(&draft.text, draft.attachments.clone());
+            } else if self.stash.is_none() && !draft.text.is_empty() {
+                // There is something else to say first.
+                self.stash = Some(Editor::expand(&draft.text, &draft.attachments));
             }
-            self.stash.clone_from(&draft.stash);
             self.saved_draft = draft;
         }
         let _ = crate::terminal::ask_background();
@@ -65,6 +71,9 @@ impl App {
         self.events = None;
         self.turn_began = None;
         self.last_result = None;
+        self.spending = crate::spending::Spending::default();
+        self.agents.clear();
+        self.commands_behind.clear();
         self.retry = None;
         self.questions.clear();
         // What the session had and didn't take goes with it.

@@ -20,7 +20,7 @@ const NEARLY: f64 = 0.8;
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Spending {
     /// What the session had cost when it was opened.
-    before: f64,
+    pub(crate) before: f64,
     /// How many thresholds were passed.
     passed: f64,
     /// Whether it was said that the budget is nearly spent.

@@ -56,6 +56,16 @@ impl ColorDepth {
         }
         Self::Sixteen
     }
+
+    /// For people.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::None => "no colours",
+            Self::Sixteen => "16 colours",
+            Self::Indexed => "256 colours",
+            Self::True => "all colours",
+        }
+    }
 }
 
 /// How text looks.

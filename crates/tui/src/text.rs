@@ -235,6 +235,20 @@ pub(crate) fn wrap(line: &Line, columns: usize, hanging: usize) -> Vec<Line> {
     rows
 }
 
+/// Breaks a line of a list so that what goes on stands below what it belongs to: the second column, where
+/// the line has two, else its own indentation.
+pub(crate) fn wrap_below(line: &Line, columns: usize) -> Vec<Line> {
+    let text = line.text();
+    let indent = width(&text) - width(text.trim_start());
+    let second = text
+        .trim_start()
+        .split_once("  ")
+        .map(|(first, rest)| (indent + width(first) + 2, rest))
+        .map(|(at, rest)| at + width(rest) - width(rest.trim_start()))
+        .filter(|at| *at <= columns / 2);
+    wrap(line, columns, second.unwrap_or(indent.max(2)))
+}
+
 fn breaks_after(piece: &Piece) -> bool {
     // Wide scripts are written without blanks: a row may end after any of their characters.
     piece.columns == 2 && piece.text.chars().count() <= 2 && !piece.text.is_ascii()
@@ -345,6 +359,35 @@ pub(crate) fn counted(count: usize, one: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_goes_on_stands_below_what_it_belongs_to() {
+        let table = [
+            (
+                "  ctrl+b   let commands and agents go on",
+                vec![
+                    "  ctrl+b   let commands",
+                    "           and agents go",
+                    "           on",
+                ],
+            ),
+            (
+                "    deep words that are many, too",
+                vec!["    deep words that are", "    many, too"],
+            ),
+            (
+                "no columns and no indentation",
+                vec!["no columns and no", "  indentation"],
+            ),
+        ];
+        for (text, expected) in table {
+            let rows: Vec<String> = wrap_below(&Line::plain(text), 24)
+                .iter()
+                .map(Line::text)
+                .collect();
+            assert_eq!(rows, expected, "{text}");
+        }
+    }
 
     fn wrapped(text: &str, columns: usize, hanging: usize) -> Vec<String> {
         wrap(&Line::plain(text), columns, hanging)

@@ -178,7 +178,10 @@ impl App {
         } else {
             format!("{}%", view.top * 100 / last.max(1))
         };
-        screen.push(Line::styled("─".repeat(columns.min(40)), theme.muted));
+        screen.push(Line::styled(
+            "─".repeat(columns.saturating_sub(1)),
+            theme.muted,
+        ));
         let foot = if view.typing {
             Line::styled("/", theme.accent).with(view.search.clone(), Style::PLAIN)
         } else if let Some(message) = &view.message {
@@ -187,7 +190,7 @@ impl App {
             Line::styled(
                 truncate(
                     &format!(
-                        "{} · {position} · q back · ↑↓ space b g G · / n N search · ctrl+e fold · c copy",
+                        "{} · {position} · q back · ↑↓ space b g G · / n N · ctrl+e fold · c copy",
                         crate::text::counted(count, "message")
                     ),
                     columns.saturating_sub(1),
@@ -212,7 +215,7 @@ impl App {
                 format!(
                     "\x1b[{};{}H\x1b[?25h",
                     rows,
-                    view.search.chars().count() + 2
+                    crate::text::width(&view.search) + 2
                 )
             } else {
                 String::new()

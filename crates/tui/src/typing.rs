@@ -65,6 +65,11 @@ impl App {
     }
 
     fn key(&mut self, key: Key) {
+        // 'Press it again' is about the next key.
+        let repeats = key == Key::ctrl('c') || key == Key::ctrl('d') || key.is(Code::Esc);
+        if !repeats {
+            self.leave_hint = None;
+        }
         if key == Key::ctrl('c') {
             self.interrupt_or_leave();
             return;
@@ -193,7 +198,7 @@ impl App {
             && let Some((name, arguments)) = self.waiting_commands.pop()
         {
             self.editor
-                .set_text(format!("/{name} {arguments}").trim_end());
+                .set_text(&crate::commands::as_typed(&name, &arguments));
             self.text_changed();
             return;
         }
@@ -365,6 +370,7 @@ impl App {
         self.last_escape = Some(Instant::now());
         if again {
             self.last_escape = None;
+            self.leave_hint = None;
             if self.editor.is_empty() {
                 self.command("rewind", "");
             } else {

@@ -117,7 +117,7 @@ impl App {
             let said = self.queued.iter().filter(|queued| queued.after == index);
             out.extend(said.map(|queued| line(&queued.text)));
             if let Some((name, arguments)) = self.waiting_commands.get(index) {
-                out.push(line(format!("/{name} {arguments}").trim_end()));
+                out.push(line(&crate::commands::as_typed(name, arguments)));
             }
         }
         out
@@ -431,11 +431,16 @@ impl App {
                 Some('#') => hint = Line::styled("to remember: enter chooses where", theme.plan),
                 _ => {}
             }
+            let says_mode = self.mode != PermissionMode::Default;
             let words = if self.shown_suggestion().is_some() {
-                "tab takes the suggestion"
+                if says_mode {
+                    " · tab takes the suggestion"
+                } else {
+                    "tab takes the suggestion"
+                }
             } else if !self.editor.is_empty() {
                 "enter send · shift+enter or \\ new line"
-            } else if self.mode != PermissionMode::Default {
+            } else if says_mode {
                 " (shift+tab changes it)"
             } else {
                 "? for keys"
@@ -482,10 +487,16 @@ impl App {
             };
             facts.push((format!("{}% context left", left.percent), style));
         }
-        if let Some(result) = &self.last_result
-            && result.total_cost_usd > 0.0
-        {
-            facts.push(self.spending_fact(result.total_cost_usd, theme));
+        let cost = self
+            .last_result
+            .as_ref()
+            .map_or(self.spending.before, |result| result.total_cost_usd);
+        if cost > 0.0 {
+            facts.push(self.spending_fact(cost, theme));
+        }
+        if !self.commands_behind.is_empty() {
+            let words = counted(self.commands_behind.len(), "command");
+            facts.push((format!("{words} in the background"), theme.accent));
         }
         let mut line = Line::empty();
         for (index, (text, style)) in facts.into_iter().enumerate() {

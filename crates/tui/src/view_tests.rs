@@ -288,6 +288,19 @@ fn the_dialogs() {
             Path::new("/work/project"),
         ))));
     });
+    frame("permission-small", 12, |app| {
+        app.dialog = Some(Dialog::Permission(Box::new(PermissionDialog::new(
+            request("Bash", bash.clone(), vec![rule()]),
+            Path::new("/work/project"),
+        ))));
+    });
+    frame("permission-read", 24, |app| {
+        let input = json!({"file_path": "/etc/hostname"});
+        app.dialog = Some(Dialog::Permission(Box::new(PermissionDialog::new(
+            request("Read", input, Vec::new()),
+            Path::new("/work/project"),
+        ))));
+    });
     frame("permission-rule", 24, |app| {
         let mut dialog = PermissionDialog::new(
             request("Bash", bash.clone(), vec![rule()]),
@@ -449,6 +462,33 @@ fn the_cells() {
         )),
         Fold::Folded,
     );
+    let questions =
+        json!({"questions": [{"question": "Which store?"}, {"question": "Which checks?"}]});
+    let refused = "The user refused this and said: not now";
+    cells(
+        "cell-asked",
+        &Cell::Call(call(
+            "AskUserQuestion",
+            questions,
+            CallState::Failed,
+            Display::Text {
+                text: refused.into(),
+            },
+        )),
+        Fold::Folded,
+    );
+    cells(
+        "cell-todos",
+        &Cell::Call(call(
+            "TodoWrite",
+            json!({"todos": []}),
+            CallState::Done,
+            Display::Todos { items: Vec::new() },
+        )),
+        Fold::Folded,
+    );
+    let pasted: String = (1..=60).map(|n| format!("pasted line {n}\n")).collect();
+    cells("cell-pasted", &Cell::User(pasted), Fold::Folded);
     let hunks = crate::diff::hunks(
         "fn a() {\n    let x = 1;\n}\n",
         "fn a() {\n    let x = 2;\n    let y = x;\n}\n",
@@ -645,5 +685,10 @@ fn the_suggestion() {
     frame("suggestion", 24, |app| {
         app.suggestion
             .suggest("now run the tests and tell me which of them are slow");
+    });
+    frame("suggestion-mode", 24, |app| {
+        app.mode = PermissionMode::AcceptEdits;
+        app.commands_behind.insert("bash_1".to_owned());
+        app.suggestion.suggest("run the tests");
     });
 }

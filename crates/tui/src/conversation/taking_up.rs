@@ -33,7 +33,9 @@ impl Conversation {
                 );
             } else if record.is_prompt() {
                 if let Some(message) = &record.message {
-                    self.push(Cell::User(message.text()), look);
+                    let text = message.text();
+                    let cell = crate::modes::shell_told(&text).unwrap_or(Cell::User(text));
+                    self.push(cell, look);
                 }
             } else if !record.is_meta && !record.is_compact_summary {
                 self.record(record, look);

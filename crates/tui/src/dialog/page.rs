@@ -4,10 +4,10 @@
 
 use super::{Outcome, Purpose};
 use crate::key::{Code, Key};
-use crate::markdown::Look;
+use crate::markdown::{self, Look};
 use crate::screen::Cursor;
 use crate::style::Line;
-use crate::text::{truncate, wrap};
+use crate::text::{truncate, wrap, wrap_below};
 use std::cell::Cell;
 
 /// Makes the lines of a page.
@@ -56,9 +56,19 @@ impl Page {
         Self::new(purpose, title, move |look| {
             lines
                 .iter()
-                .flat_map(|line| wrap(line, look.columns, 2))
+                .flat_map(|line| wrap_below(line, look.columns))
                 .collect()
         })
+    }
+
+    /// A page of Markdown.
+    pub(crate) fn of_markdown(
+        purpose: Purpose,
+        title: impl Into<String>,
+        text: impl Into<String>,
+    ) -> Self {
+        let text = text.into();
+        Self::new(purpose, title, move |look| markdown::render(&text, look))
     }
 
     /// A key that does something else.
@@ -167,5 +177,14 @@ mod tests {
                 "{pressed:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_page_of_markdown_is_rendered() {
+        let text = "# Lathe 1\n\n### Added\n- a `thing`\n  that goes on";
+        let page = Page::of_markdown(Purpose::Reading, "What is new", text);
+        let shown = shown(&page);
+        assert!(shown.contains("• a thing that goes on"), "{shown}");
+        assert!(!shown.contains('#') && !shown.contains('`'), "{shown}");
     }
 }

@@ -212,7 +212,7 @@ impl Picker {
         for line in &self.explanation {
             out.extend(wrap(line, look.columns, 2));
         }
-        if self.filterable {
+        if self.filterable && !self.items.is_empty() {
             out.push(Line::styled("search: ", theme.muted).with(self.filter.clone(), Style::PLAIN));
             cursor = Cursor {
                 row: out.len() - 1,
@@ -235,7 +235,10 @@ impl Picker {
             .min(visible.len().saturating_sub(room));
         let label_width = visible
             .iter()
-            .map(|item| width(&item.label))
+            .map(|item| {
+                let mark = self.marked.as_deref() == Some(&item.value);
+                width(&item.label) + if mark { 2 } else { 0 }
+            })
             .max()
             .unwrap_or(0)
             .min(look.columns * 3 / 5);
@@ -253,10 +256,11 @@ impl Picker {
                 &clean(&item.label).replace('\n', " "),
                 look.columns.saturating_sub(6),
             );
-            let padding = label_width.saturating_sub(width(&label));
+            let mut padding = label_width.saturating_sub(width(&label));
             line.push(label, if chosen { theme.selected } else { Style::PLAIN });
             if self.marked.as_deref() == Some(&item.value) {
                 line.push(" ✓", theme.success);
+                padding = padding.saturating_sub(2);
             }
             if !item.detail.is_empty() {
                 line.push(" ".repeat(padding + 2), Style::PLAIN);
@@ -264,7 +268,7 @@ impl Picker {
             }
             out.push(truncate_line(&line, look.columns));
         }
-        if visible.is_empty() {
+        if visible.is_empty() && !self.items.is_empty() {
             out.push(Line::styled("  nothing fits", theme.muted));
         }
         if preview_rows > 0 {
@@ -283,6 +287,9 @@ impl Picker {
     /// What can be pressed, in as many rows as that takes.
     fn hints(&self, look: Look<'_>, count: usize, rows: usize) -> Vec<Line> {
         let mut hints = vec!["enter choose".to_owned(), "esc back".to_owned()];
+        if self.items.is_empty() {
+            hints.remove(0);
+        }
         for (key, what) in &self.extra {
             let key = if self.filterable {
                 format!("ctrl+{key}")

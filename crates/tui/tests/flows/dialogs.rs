@@ -282,7 +282,7 @@ fn every_command_works_or_says_why() {
         ("/ide ", "no editor waits", answers),
         ("/login ", "The key for the model", dialog),
         ("/logout ", "Lathe keeps no key", answers),
-        ("/release-notes ", "### Added", dialog),
+        ("/release-notes ", "Added", dialog),
         ("/feedback it is fine", "nothing was sent", answers),
         ("/stats ", "Total cost", answers),
         ("/version ", "lathe 0.", answers),

@@ -46,6 +46,9 @@ enum Editing {
     Comment,
 }
 
+/// How many lines of what is asked about are shown, however few rows there are.
+const LEAST_SHOWN: usize = 3;
+
 /// The destinations of 'always', in the order in which Left and Right go through them.
 const DESTINATIONS: &[(RuleSource, &str)] = &[
     (RuleSource::Session, "this session"),
@@ -286,19 +289,48 @@ impl PermissionDialog {
 
     pub(crate) fn view(&self, look: Look<'_>, rows: usize) -> (Vec<Line>, Cursor) {
         let theme = look.theme;
-        let answers = self.answers(look);
+        let mut answers = self.answers(look, false);
         let mut out = self.heading(look);
-        let room = rows.saturating_sub(out.len() + answers.0.len() + 2).max(3);
         let mut what = self.what(look);
-        if what.len() > room {
-            let more = what.len() - room + 1;
-            what.truncate(room - 1);
+        let mut why = self.why(look);
+        // What is asked about counts most. Where rows are few, what was said about it, the keys and the
+        // reasons give way to it; nobody should have to answer without having seen it.
+        let least = what.len().min(LEAST_SHOWN);
+        if rows < out.len() + answers.0.len() + least {
+            out.truncate(1);
+        }
+        if rows < out.len() + answers.0.len() + least {
+            answers = self.answers(look, true);
+        }
+        let room = rows.saturating_sub(out.len() + answers.0.len()).max(1);
+        let for_what = room.saturating_sub(why.len()).max(least).min(room);
+        if what.len() > for_what {
+            let more = what.len() - for_what + 1;
+            what.truncate(for_what - 1);
             what.push(Line::styled(
                 format!("  … {more} more lines (ctrl+o shows everything)"),
                 theme.muted,
             ));
         }
+        if why.len() > room - what.len() {
+            why.truncate(room - what.len());
+            if let Some(last) = why.last_mut() {
+                last.push(" …", theme.muted);
+            }
+        }
         out.extend(what);
+        out.extend(why);
+        let offset = out.len();
+        out.extend(answers.0);
+        let mut cursor = answers.1;
+        cursor.row += offset;
+        (out, cursor)
+    }
+
+    /// Why a person is asked, and what is doubtful.
+    fn why(&self, look: Look<'_>) -> Vec<Line> {
+        let theme = look.theme;
+        let mut out = Vec::new();
         if let Some(reason) = &self.request.decision_reason {
             out.extend(wrap(
                 &Line::styled(format!("Why it asks: {}", clean(reason)), theme.muted),
@@ -320,23 +352,24 @@ impl PermissionDialog {
                 ));
             }
         }
-        let offset = out.len();
-        out.extend(answers.0);
-        let mut cursor = answers.1;
-        cursor.row += offset;
-        (out, cursor)
+        out
     }
 
     /// The question with everything that it is about, however long.
     pub(crate) fn in_full(&self, look: Look<'_>) -> Vec<Line> {
         let mut out = self.heading(look);
         out.extend(self.what(look));
+        out.extend(self.why(look));
         out
     }
 
-    fn answers(&self, look: Look<'_>) -> (Vec<Line>, Cursor) {
+    /// What can be answered; `bare` leaves out the keys.
+    fn answers(&self, look: Look<'_>, bare: bool) -> (Vec<Line>, Cursor) {
         let theme = look.theme;
-        let mut out = vec![Line::empty()];
+        let mut out = Vec::new();
+        if !bare {
+            out.push(Line::empty());
+        }
         let mut cursor = Cursor::default();
         for (index, choice) in self.choices.iter().enumerate() {
             let chosen = index == self.selected;
@@ -399,7 +432,7 @@ impl PermissionDialog {
                 2,
             ));
         }
-        if !self.armed {
+        if !self.armed || bare {
             return (out, cursor);
         }
         let hint = match (self.editing, self.choice()) {
@@ -438,16 +471,27 @@ impl PermissionDialog {
     }
 }
 
+/// What the model hears when a person says no.
+const NO: &str = "The user doesn't want this. Stop and wait for what they say next.";
+
+/// What it hears before the words of a person who says why.
+const NO_BECAUSE: &str = "The user refused this and said: ";
+
 fn deny(words: &str, interrupt: bool) -> Outcome {
     if words.is_empty() {
-        let message = "The user doesn't want this. Stop and wait for what they say next.";
-        deny_with(message, interrupt)
+        deny_with(NO, interrupt)
     } else {
-        deny_with(
-            format!("The user refused this and said: {words}"),
-            interrupt,
-        )
+        deny_with(format!("{NO_BECAUSE}{words}"), interrupt)
     }
+}
+
+/// A refusal, as the person who refused reads it; what the model hears of it speaks of them.
+pub(crate) fn refusal(told: &str) -> Option<String> {
+    if told == NO {
+        return Some("you said no".to_owned());
+    }
+    told.strip_prefix(NO_BECAUSE)
+        .map(|words| format!("you said no: {words}"))
 }
 
 /// A refusal with these words for the model.

@@ -70,7 +70,14 @@ impl PermissionDialog {
                 .map(|line| truncate_line(&line, look.columns))
                 .collect();
         }
-        let text = serde_json::to_string_pretty(input).unwrap_or_default();
+        let mut input = input.clone();
+        if self.request.tool_name == "Read"
+            && let Some(fields) = input.as_object_mut()
+        {
+            // The question names it.
+            fields.shift_remove("file_path");
+        }
+        let text = serde_json::to_string_pretty(&input).unwrap_or_default();
         if input.as_object().is_some_and(serde_json::Map::is_empty) || input.is_null() {
             return Vec::new();
         }
