@@ -160,7 +160,7 @@ impl Shared {
             model: model.to_owned(),
             permission_mode: self.permissions.mode(),
             slash_commands: self.command_names(),
-            skills: self.extensions.skill_names(),
+            skills: self.skill_names(),
             output_style: self.extensions.style_name(),
             plugins: self.plugins.loaded().frames(),
             plugin_errors: self.plugins.loaded().error_frames(),

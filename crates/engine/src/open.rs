@@ -167,11 +167,15 @@ pub(crate) async fn prepare(
     plugins.equip(&mut options, &mut remarks);
     let (extensions, agents) = load_extensions(&places, &trust, &options);
     let environment = with_settings(&places.environment, &settings);
-    let agents = agents
-        .await
-        .map_err(|error| OpenError::Usage(error.to_string()))?;
-    plugins.choose_agent(&agents, &settings, &mut options, &mut remarks);
-    let main = open_agents::main_agent(&agents, &mut options)?;
+    // Waited for here only if the conversation may run as one of them.
+    let mut agents = Reading::Begun(agents);
+    let main = if plugins.may_choose_agent(&settings, &options) {
+        let known = agents.wait().await?;
+        plugins.choose_agent(&known, &settings, &mut options, &mut remarks);
+        open_agents::main_agent(&known, &mut options)?
+    } else {
+        None
+    };
     let catalog = catalog(&environment, &settings, &mut remarks);
     let (provider, key_source) = provider(&environment, &settings, &places)?;
     let policy = RecoveryPolicy::from_env(|name| environment.variable(name).map(str::to_owned))?;
@@ -202,16 +206,6 @@ pub(crate) async fn prepare(
     language.observe(&mut tools, undo.clone());
     tools.tasks = open_agents::task_store(&places, &environment, &opened.paths, options.persist);
     let tools = Arc::new(tools);
-    let mut registry = offered(&options, &agents, &environment, &mut language)?;
-    let deferred = Arc::new(DeferredTools::default());
-    if environment.variable("ENABLE_TOOL_SEARCH") != Some("false") {
-        tool_search::add(&mut registry, &deferred);
-    }
-    if let Some(schema) = &options.json_schema {
-        let schema = lathe_schema::Schema::new(schema.clone())
-            .map_err(|error| OpenError::Usage(format!("--json-schema: {error}")))?;
-        registry.add_dyn(Arc::new(StructuredOutput::new(schema)));
-    }
     let (hook_registry, late) = HookRegistry::new();
     hook_registry.set_settings(&settings);
     remarks.extend(hook_registry.problems());
@@ -269,6 +263,17 @@ pub(crate) async fn prepare(
     );
     let cache = cache_markers(&environment);
     let loaded_files = serde_json::to_value(instructions.files()).unwrap_or_default();
+    let agents = agents.wait().await?;
+    let mut registry = offered(&options, &agents, &environment, &mut language)?;
+    let deferred = Arc::new(DeferredTools::default());
+    if environment.variable("ENABLE_TOOL_SEARCH") != Some("false") {
+        tool_search::add(&mut registry, &deferred);
+    }
+    if let Some(schema) = &options.json_schema {
+        let schema = lathe_schema::Schema::new(schema.clone())
+            .map_err(|error| OpenError::Usage(format!("--json-schema: {error}")))?;
+        registry.add_dyn(Arc::new(StructuredOutput::new(schema)));
+    }
     let extensions = extensions
         .await
         .map_err(|error| OpenError::Usage(error.to_string()))?;
@@ -508,6 +513,25 @@ pub(crate) async fn prepare(
         remarks,
         start,
     })
+}
+
+/// Something that is read on a thread of its own, and known once it was waited for.
+enum Reading<T> {
+    Begun(tokio::task::JoinHandle<T>),
+    Known(T),
+}
+
+impl<T: Clone> Reading<T> {
+    async fn wait(&mut self) -> Result<T, OpenError> {
+        let known = match self {
+            Self::Known(known) => return Ok(known.clone()),
+            Self::Begun(reading) => reading
+                .await
+                .map_err(|error| OpenError::Usage(error.to_string()))?,
+        };
+        *self = Self::Known(known.clone());
+        Ok(known)
+    }
 }
 
 /// Starts to read what users added as files, on a thread beside the rest of the opening.

@@ -81,6 +81,13 @@ impl Plugins {
         servers
     }
 
+    /// Whether the caller, settings or a plugin name an agent for the conversation.
+    pub(crate) fn may_choose_agent(&self, settings: &Resolved, options: &SessionOptions) -> bool {
+        options.agent.is_some()
+            || settings.settings.agent.is_some()
+            || self.loaded().preset_part("agent", |_| true).is_some()
+    }
+
     /// The agent that the main conversation runs as where the caller names none: what settings say,
     /// else what a plugin presets. One that isn't there is no reason not to start.
     pub(crate) fn choose_agent(

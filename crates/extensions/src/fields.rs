@@ -7,22 +7,25 @@ use crate::front_matter::Field;
 use crate::problem::Problem;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Reads keys and gathers what is wrong with them.
 pub(crate) struct Fields<'a> {
-    file: PathBuf,
+    file: &'a Path,
     /// What stands before keys in messages, for entries of a larger document.
     prefix: String,
     fields: Vec<Field>,
+    /// Which letters keys begin with; most keys that are looked for begin with another one.
+    initials: u32,
     problems: &'a mut Vec<Problem>,
 }
 
 impl<'a> Fields<'a> {
-    pub(crate) fn new(file: &Path, fields: Vec<Field>, problems: &'a mut Vec<Problem>) -> Self {
+    pub(crate) fn new(file: &'a Path, fields: Vec<Field>, problems: &'a mut Vec<Problem>) -> Self {
         Self {
-            file: file.to_path_buf(),
+            file,
             prefix: String::new(),
+            initials: initials(&fields),
             fields,
             problems,
         }
@@ -30,27 +33,26 @@ impl<'a> Fields<'a> {
 
     /// The keys of a JSON object; `prefix` says where it stands.
     pub(crate) fn of_json(
-        file: &Path,
+        file: &'a Path,
         prefix: &str,
         object: &serde_json::Map<String, Value>,
         problems: &'a mut Vec<Problem>,
     ) -> Self {
+        let fields = object.iter().map(|(key, value)| Field {
+            key: key.clone(),
+            line: None,
+            value: value.clone(),
+        });
         Self {
-            file: file.to_path_buf(),
             prefix: format!("{prefix}."),
-            fields: object
-                .iter()
-                .map(|(key, value)| Field {
-                    key: key.clone(),
-                    line: None,
-                    value: value.clone(),
-                })
-                .collect(),
-            problems,
+            ..Self::new(file, fields.collect(), problems)
         }
     }
 
     fn find(&self, name: &str) -> Option<&Field> {
+        if self.initials & initial(name) == 0 {
+            return None;
+        }
         self.fields
             .iter()
             .find(|field| is_key(&field.key, name) && !field.value.is_null())
@@ -65,7 +67,7 @@ impl<'a> Fields<'a> {
     pub(crate) fn report(&mut self, name: &str, message: impl Into<String>, fix: Option<&str>) {
         let field = self.find(name);
         let key = field.map_or(name, |field| &field.key);
-        let mut problem = Problem::field(&self.file, format!("{}{key}", self.prefix), message)
+        let mut problem = Problem::field(self.file, format!("{}{key}", self.prefix), message)
             .at(field.and_then(|field| field.line));
         problem.fix = fix.map(str::to_owned);
         self.problems.push(problem);
@@ -264,8 +266,22 @@ fn plain(value: &Value) -> String {
 
 /// Whether a key is the one that is meant, however it is spelled.
 fn is_key(key: &str, name: &str) -> bool {
-    // Asked for every key of every file: nothing is copied, and most differ in their first letter.
+    // Asked for every key of every file: nothing is copied.
     key == name || letters(key).eq(letters(name))
+}
+
+/// A bit for the letter that a key begins with; all of them for one that begins otherwise.
+fn initial(key: &str) -> u32 {
+    match key.as_bytes().first() {
+        Some(letter) if letter.is_ascii_alphabetic() => 1 << (letter.to_ascii_lowercase() - b'a'),
+        _ => u32::MAX,
+    }
+}
+
+fn initials(fields: &[Field]) -> u32 {
+    fields
+        .iter()
+        .fold(0, |all, field| all | initial(&field.key))
 }
 
 fn letters(text: &str) -> impl Iterator<Item = u8> {
@@ -295,25 +311,27 @@ fn split_outside(
     close: &[char],
     is_separator: impl Fn(char) -> bool,
 ) -> Vec<String> {
-    let mut parts = vec![String::new()];
-    let mut depth = 0_usize;
-    for letter in text.chars() {
+    let mut parts = Vec::new();
+    let mut take = |part: &str| {
+        let part = part.trim().trim_matches(['"', '\'']);
+        if !part.is_empty() {
+            parts.push(part.to_owned());
+        }
+    };
+    let (mut depth, mut start) = (0_usize, 0);
+    for (at, letter) in text.char_indices() {
         if open.contains(&letter) {
             depth += 1;
         } else if close.contains(&letter) {
             depth = depth.saturating_sub(1);
         }
         if depth == 0 && is_separator(letter) {
-            parts.push(String::new());
-        } else if let Some(part) = parts.last_mut() {
-            part.push(letter);
+            take(&text[start..at]);
+            start = at + letter.len_utf8();
         }
     }
+    take(&text[start..]);
     parts
-        .into_iter()
-        .map(|part| part.trim().trim_matches(['"', '\'']).to_owned())
-        .filter(|part| !part.is_empty())
-        .collect()
 }
 
 #[cfg(test)]

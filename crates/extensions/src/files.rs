@@ -7,6 +7,7 @@
 use crate::problem::Problem;
 use nix::fcntl::OFlag;
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::AsRawFd as _;
@@ -170,8 +171,9 @@ pub(crate) fn for_each<T: Sync, R: Send>(things: &[T], work: impl Fn(&T) -> R + 
     const FEW: usize = 48;
     /// More threads wait for the same locks of the file system.
     const MOST_THREADS: usize = 4;
+    // One core is for whoever opens the session meanwhile.
     let threads = std::thread::available_parallelism()
-        .map_or(1, std::num::NonZero::get)
+        .map_or(1, |cores| cores.get() - 1)
         .min(MOST_THREADS)
         .min(things.len().div_ceil(FEW));
     if threads < 2 {
@@ -264,17 +266,17 @@ pub(crate) fn folders_in(folder: &Path, problems: &mut Vec<Problem>) -> Vec<Path
     let Ok(entries) = std::fs::read_dir(folder) else {
         return Vec::new();
     };
-    let mut found: Vec<PathBuf> = entries
+    let mut found: Vec<OsString> = entries
         .flatten()
-        .filter(|entry| !entry.file_name().to_string_lossy().starts_with('.'))
-        .filter(|entry| {
-            entry
-                .file_type()
-                .is_ok_and(|kind| kind.is_dir() || (kind.is_symlink() && entry.path().is_dir()))
+        .filter_map(|entry| {
+            let name = entry.file_name();
+            let kind = entry.file_type().ok()?;
+            let counts = !name.as_encoded_bytes().starts_with(b".")
+                && (kind.is_dir() || (kind.is_symlink() && entry.path().is_dir()));
+            counts.then_some(name)
         })
-        .map(|entry| entry.path())
         .collect();
-    found.sort();
+    found.sort_unstable();
     if found.len() > MOST_FILES {
         problems.push(Problem::field(
             folder,
@@ -286,5 +288,5 @@ pub(crate) fn folders_in(folder: &Path, problems: &mut Vec<Problem>) -> Vec<Path
         ));
         found.truncate(MOST_FILES);
     }
-    found
+    found.iter().map(|name| folder.join(name)).collect()
 }

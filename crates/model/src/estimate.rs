@@ -24,50 +24,86 @@ const PDF_BYTES_PER_TOKEN: u64 = 25;
 /// JSON, listings and eight languages (`tests/data/tokens.json`), a little on the high side.
 #[must_use]
 pub fn text(text: &str) -> u64 {
-    /// What the character before was: runs of letters and digits cost where they begin.
-    #[derive(Clone, Copy, PartialEq)]
-    enum Kind {
-        Letter,
-        Digit,
-        Blank,
-        Blanks,
-        Other,
-    }
     let mut before = Kind::Other;
     let mut hundredths: u64 = 0;
     for byte in text.bytes() {
-        let (kind, cost) = match byte {
-            b'a'..=b'z' | b'A'..=b'Z' if before == Kind::Letter => (Kind::Letter, 27),
-            b'a'..=b'z' | b'A'..=b'Z' => (Kind::Letter, 42),
-            b'0'..=b'9' if before == Kind::Digit => (Kind::Digit, 35),
-            b'0'..=b'9' => (Kind::Digit, 185),
-            // One blank belongs to the word after it; a run of them is a piece of its own.
-            b' ' | b'\t' => match before {
-                Kind::Blank => (Kind::Blanks, 51),
-                Kind::Blanks => (Kind::Blanks, 0),
-                _ => (Kind::Blank, 0),
-            },
-            b'\n' | b'\r' => (Kind::Other, 135),
-            0x00..=0x7f => (Kind::Other, 27),
-            // Continuation bytes are counted with the byte that begins the character.
-            0x80..=0xbf => (before, 0),
-            // Latin with accents, Greek, Cyrillic, Hebrew, Arabic: pieces of about two letters.
-            0xc0..=0xdf => (Kind::Other, 47),
-            // Japanese syllables.
-            0xe3 => (Kind::Other, 96),
-            // Chinese characters.
-            0xe4..=0xe9 => (Kind::Other, 71),
-            // Korean syllables.
-            0xea..=0xed => (Kind::Other, 118),
-            // Indic, Thai, signs.
-            0xe0..=0xe2 | 0xee..=0xef => (Kind::Other, 110),
-            // Emoji and rare scripts.
-            0xf0..=0xff => (Kind::Other, 260),
-        };
-        before = kind;
-        hundredths += cost;
+        let cost = &COSTS[before as usize][usize::from(byte)];
+        before = cost.kind;
+        hundredths += u64::from(cost.hundredths);
     }
     hundredths.div_ceil(100)
+}
+
+/// What the character before was: runs of letters and digits cost where they begin.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Letter,
+    Digit,
+    Blank,
+    Blanks,
+    Other,
+}
+
+/// What a byte costs after a kind of character, and what it is itself.
+#[derive(Clone, Copy)]
+struct Cost {
+    kind: Kind,
+    hundredths: u16,
+}
+
+/// Every byte after every kind: each text of a conversation is looked at byte by byte, so what to add is
+/// looked up.
+static COSTS: [[Cost; 256]; 5] = [
+    costs(Kind::Letter),
+    costs(Kind::Digit),
+    costs(Kind::Blank),
+    costs(Kind::Blanks),
+    costs(Kind::Other),
+];
+
+const fn costs(before: Kind) -> [Cost; 256] {
+    let mut all = [Cost {
+        kind: Kind::Other,
+        hundredths: 0,
+    }; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        all[byte] = cost(before, byte as u8);
+        byte += 1;
+    }
+    all
+}
+
+const fn cost(before: Kind, byte: u8) -> Cost {
+    let (kind, hundredths) = match byte {
+        b'a'..=b'z' | b'A'..=b'Z' if matches!(before, Kind::Letter) => (Kind::Letter, 27),
+        b'a'..=b'z' | b'A'..=b'Z' => (Kind::Letter, 42),
+        b'0'..=b'9' if matches!(before, Kind::Digit) => (Kind::Digit, 35),
+        b'0'..=b'9' => (Kind::Digit, 185),
+        // One blank belongs to the word after it; a run of them is a piece of its own.
+        b' ' | b'\t' => match before {
+            Kind::Blank => (Kind::Blanks, 51),
+            Kind::Blanks => (Kind::Blanks, 0),
+            _ => (Kind::Blank, 0),
+        },
+        b'\n' | b'\r' => (Kind::Other, 135),
+        0x00..=0x7f => (Kind::Other, 27),
+        // Continuation bytes are counted with the byte that begins the character.
+        0x80..=0xbf => (before, 0),
+        // Latin with accents, Greek, Cyrillic, Hebrew, Arabic: pieces of about two letters.
+        0xc0..=0xdf => (Kind::Other, 47),
+        // Japanese syllables.
+        0xe3 => (Kind::Other, 96),
+        // Chinese characters.
+        0xe4..=0xe9 => (Kind::Other, 71),
+        // Korean syllables.
+        0xea..=0xed => (Kind::Other, 118),
+        // Indic, Thai, signs.
+        0xe0..=0xe2 | 0xee..=0xef => (Kind::Other, 110),
+        // Emoji and rare scripts.
+        0xf0..=0xff => (Kind::Other, 260),
+    };
+    Cost { kind, hundredths }
 }
 
 /// Tokens of a JSON value as text.

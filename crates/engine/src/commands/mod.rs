@@ -40,17 +40,17 @@ pub fn is_command(text: &str) -> bool {
 
 impl Shared {
     fn commands(&self) -> CommandRegistry {
-        let prompts: Vec<Command> = self.mcp.prompts().iter().map(of_server).collect();
-        CommandRegistry::new(&self.extensions.skills(), &prompts)
+        CommandRegistry::new(&self.extensions.skills(), &self.prompt_commands())
+    }
+
+    fn prompt_commands(&self) -> Vec<Command> {
+        self.mcp.prompts().iter().map(of_server).collect()
     }
 
     /// The names of commands that work without a terminal.
     pub(crate) fn command_names(&self) -> Vec<String> {
-        self.commands()
-            .listed()
-            .filter(|command| command.headless)
-            .map(|command| command.name.clone())
-            .collect()
+        let skills = self.extensions.skills();
+        CommandRegistry::names_without_terminal(&skills, &self.prompt_commands())
     }
 }
 

@@ -195,6 +195,7 @@ impl AgentServers {
         // Held from here on, so that an agent that is stopped meanwhile ends them too.
         self.own = Some(manager.clone());
         let caller = Arc::new(Caller::new(manager.clone()));
+        owner.agent.mcp.take_own(&caller);
         let changes = manager.changes();
         manager.set_servers(configs);
         manager.settled(PATIENCE).await;
@@ -220,6 +221,16 @@ impl AgentServers {
         }
         follow(changes, &manager, &caller, owner);
         self.caller = Some(caller);
+    }
+}
+
+impl Mcp {
+    /// The servers that only this agent has: their prompts are skills of it.
+    fn take_own(&self, caller: &Arc<Caller>) {
+        if let Some(agent) = &self.of_agent {
+            // An agent begins once; a second list would be a mistake, and the first one counts.
+            let _ = agent.own.set(Arc::downgrade(caller));
+        }
     }
 }
 

@@ -101,6 +101,11 @@ impl Caller {
         }
     }
 
+    /// Whoever holds the connections.
+    pub(super) fn manager(&self) -> Manager {
+        self.manager.clone()
+    }
+
     /// How a server stands.
     pub(super) fn server(&self, name: &str) -> Option<lathe_mcp::ServerStatus> {
         self.manager.server(name)

@@ -99,6 +99,17 @@ pub(crate) struct Mcp {
     /// Questions of servers to the person.
     pub(crate) elicitations: Elicitations,
     running: OnceLock<Running>,
+    /// Where an agent's skills come from; it starts no servers for the session.
+    of_agent: Option<OfAgent>,
+}
+
+/// The servers whose prompts an agent has as skills.
+struct OfAgent {
+    session: Arc<Mcp>,
+    /// Its definition's word on what it may use.
+    filter: crate::agents::ToolFilter,
+    /// Those that only it has. They end with it, whoever looks at them here.
+    own: OnceLock<Weak<Caller>>,
 }
 
 /// What is there once servers were started.
@@ -193,6 +204,31 @@ impl Mcp {
                 .set_tools(Arc::new(caller::ToolsOfHooks(running.caller.clone())));
         }
         remarks
+    }
+
+    /// What an agent of the session sees of them: prompts, less those that its definition forbids. Their
+    /// tools are in its list.
+    pub(crate) fn for_agent(session: &Arc<Self>, filter: crate::agents::ToolFilter) -> Self {
+        Self {
+            of_agent: Some(OfAgent {
+                session: session.clone(),
+                filter,
+                own: OnceLock::new(),
+            }),
+            ..Self::default()
+        }
+    }
+
+    /// Whoever knows the prompts of a conversation: an agent's own servers go before the session's.
+    fn managers(&self) -> Vec<Manager> {
+        let Some(agent) = &self.of_agent else {
+            let running = self.running().into_iter();
+            return running.map(|running| running.manager.clone()).collect();
+        };
+        let own = agent.own.get().and_then(Weak::upgrade);
+        let mut managers: Vec<Manager> = own.iter().map(|caller| caller.manager()).collect();
+        managers.extend(agent.session.managers());
+        managers
     }
 
     /// Takes the servers of other plugins; what that changes is started and ended.

@@ -3,7 +3,7 @@
 
 use super::Mcp;
 use crate::core::{Core, Shared};
-use lathe_mcp::State;
+use lathe_mcp::{Manager, State};
 use lathe_protocol::content::{Content, ContentBlock};
 use lathe_tools::mcp_result::{self, Place, clean};
 use lathe_tools::mcp_tool::{prefix, tool_name};
@@ -207,14 +207,15 @@ fn command_of(text: &str) -> Option<(&str, &str)> {
 impl Mcp {
     /// The prompts of connected servers.
     pub(crate) fn prompts(&self) -> Vec<McpPrompt> {
-        let Some(running) = self.running() else {
-            return Vec::new();
+        let may_use = |command: &str| {
+            let agent = self.of_agent.as_ref();
+            agent.is_none_or(|agent| !agent.filter.removes_named(command))
         };
-        running
-            .manager
-            .prompts()
+        self.managers()
             .iter()
+            .flat_map(Manager::prompts)
             .filter_map(|item| McpPrompt::parse(&item.server, &item.item))
+            .filter(|prompt| may_use(&prompt.command))
             .collect()
     }
 
@@ -252,11 +253,12 @@ impl Mcp {
     ) -> Result<Vec<ContentBlock>, String> {
         let command = &prompt.command;
         let arguments = prompt.fill(typed).map_err(|missing| missing.for_model())?;
-        let running = self
-            .running()
-            .ok_or_else(|| format!("{command} failed: there are no MCP servers"))?;
-        let result = running
-            .manager
+        let managers = self.managers();
+        let manager = managers
+            .iter()
+            .find(|manager| manager.server(&prompt.server).is_some())
+            .ok_or_else(|| format!("{command} failed: its MCP server is gone"))?;
+        let result = manager
             .get_prompt(&prompt.server, &prompt.name, Value::Object(arguments))
             .await;
         match result {
@@ -267,24 +269,23 @@ impl Mcp {
 
     /// Waits for servers that are being connected, if one of them is meant.
     pub(crate) async fn await_pending(&self, is_meant: impl Fn(&str) -> bool) {
-        let Some(running) = self.running() else {
-            return;
-        };
         let pending = |server: &lathe_mcp::ServerStatus| {
             server.state == State::Pending && is_meant(&server.name)
         };
-        if running.manager.status().iter().any(pending) {
-            running.manager.settled(PATIENCE).await;
+        for manager in self.managers() {
+            if manager.status().iter().any(pending) {
+                manager.settled(PATIENCE).await;
+            }
         }
     }
 
     /// All servers, and where they stand.
     pub(crate) fn states(&self) -> Vec<(String, State)> {
-        let Some(running) = self.running() else {
-            return Vec::new();
-        };
-        let all = running.manager.status().into_iter();
-        all.map(|server| (server.name, server.state)).collect()
+        let all = self.managers();
+        all.iter()
+            .flat_map(Manager::status)
+            .map(|server| (server.name, server.state))
+            .collect()
     }
 
     fn find(&self, command: &str) -> Option<McpPrompt> {

@@ -8,7 +8,7 @@ use lathe_extensions::skills::listing;
 use lathe_model::estimate;
 use lathe_protocol::record::MessageRecord;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Where a record of an announcement keeps the names, for a conversation that is taken up again.
@@ -20,7 +20,8 @@ const LATER: &str = "Skills that can be used now, too:";
 /// What is to be told, and what was told then.
 struct Announcement {
     text: String,
-    names: BTreeMap<String, String>,
+    /// The names of the skills that it tells of, in their order.
+    names: Vec<String>,
 }
 
 impl Extensions {
@@ -54,12 +55,13 @@ impl Extensions {
                 })
             })
             .collect();
-        let gone: Vec<String> = state
-            .told
-            .keys()
-            .filter(|name| !listed.iter().any(|skill| skill.name == **name))
-            .cloned()
-            .collect();
+        let mut gone: Vec<String> = Vec::new();
+        if !state.told.is_empty() {
+            let there: HashSet<&str> = listed.iter().map(|skill| skill.name.as_str()).collect();
+            let told = state.told.keys();
+            gone.extend(told.filter(|name| !there.contains(name.as_str())).cloned());
+            gone.sort_unstable();
+        }
         if new.is_empty() && gone.is_empty() {
             state.settled = Some(Settled {
                 skills: Arc::clone(&skills),
@@ -95,15 +97,12 @@ impl Extensions {
         for name in &gone {
             state.told.remove(name);
         }
-        let names: BTreeMap<String, String> = new
+        let names: Vec<String> = new.iter().map(|skill| skill.name.clone()).collect();
+        state.told.reserve(names.len());
+        let told = new
             .iter()
-            .map(|skill| (skill.name.clone(), skill.summary()))
-            .collect();
-        state.told.extend(
-            names
-                .iter()
-                .map(|(name, what)| (name.clone(), what.clone())),
-        );
+            .map(|skill| (skill.name.clone(), skill.summary().into_owned()));
+        state.told.extend(told);
         state.told_tokens += estimate::text(&text);
         Some(Announcement { text, names })
     }
@@ -119,7 +118,7 @@ impl Extensions {
                 if skills.get(name).is_some_and(Skill::is_conditional) {
                     state.awake.insert(name.to_owned());
                 }
-                state.told.insert(name.to_owned(), summary);
+                state.told.insert(name.to_owned(), summary.into_owned());
             }
             if let Some(message) = &record.message {
                 state.told_tokens += estimate::text(&message.text());
@@ -151,7 +150,7 @@ impl Core {
             return;
         };
         let mut record = self.records.meta(self.tip, reminder(&announcement.text));
-        let names: Vec<Value> = announcement.names.into_keys().map(Value::from).collect();
+        let names: Vec<Value> = announcement.names.into_iter().map(Value::from).collect();
         record.extra.insert(NAMES.into(), names.into());
         self.append(record);
     }

@@ -28,7 +28,7 @@ use lathe_settings::schema::Effort;
 use lathe_settings::{Places, Source, Trust};
 use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -87,7 +87,7 @@ struct Common {
 #[derive(Default)]
 struct State {
     /// What the model was told of each skill.
-    told: BTreeMap<String, String>,
+    told: HashMap<String, String>,
     /// Skills that a touched file woke.
     awake: BTreeSet<String>,
     /// Uses, oldest first; each skill once.

@@ -79,6 +79,13 @@ impl Shared {
         all.into_iter().map(|(_, skill)| skill).collect()
     }
 
+    /// The names of all skills, as faces are told of them: of files first, then of servers.
+    pub(crate) fn skill_names(&self) -> Vec<String> {
+        let mut names = self.extensions.skill_names();
+        names.extend(self.prompt_skills().into_iter().map(|skill| skill.name));
+        names
+    }
+
     /// The prompt that a name means.
     pub(super) fn prompt_skill(&self, name: &str) -> Option<(Prompt, Skill)> {
         if !name.contains("__") && !name.contains(':') {

@@ -15,6 +15,7 @@ pub use builtin::{BUILTIN, Builtin};
 use crate::skills::{Skill, SkillCatalog};
 use crate::source::ExtensionSource;
 use serde::Serialize;
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 /// What kind of command it is.
@@ -119,6 +120,13 @@ pub fn parse(text: &str) -> Option<Invocation<'_>> {
     })
 }
 
+/// The names and aliases that can't be replaced.
+fn own_names() -> HashSet<&'static str> {
+    let all = BUILTIN.iter();
+    all.flat_map(|command| command.aliases.iter().copied().chain([command.name]))
+        .collect()
+}
+
 /// All commands of a session.
 #[derive(Debug, Clone, Default)]
 pub struct CommandRegistry {
@@ -131,22 +139,33 @@ impl CommandRegistry {
     #[must_use]
     pub fn new(skills: &SkillCatalog, others: &[Command]) -> Self {
         let mut commands: Vec<Command> = BUILTIN.iter().map(Command::from).collect();
-        let own: Vec<String> = commands
-            .iter()
-            .flat_map(|command| {
-                command
-                    .aliases
-                    .iter()
-                    .cloned()
-                    .chain([command.name.clone()])
-            })
-            .collect();
+        let own = own_names();
         let prompts = skills
             .iter()
             .map(Command::from)
             .chain(others.iter().cloned());
-        commands.extend(prompts.filter(|command| !own.contains(&command.name)));
+        commands.extend(prompts.filter(|command| !own.contains(command.name.as_str())));
         Self { commands }
+    }
+
+    /// The names of those that are listed and work without a terminal, as the registry of the same
+    /// would give them. Hosts are told of them at every turn, so nothing else is put together.
+    #[must_use]
+    pub fn names_without_terminal(skills: &SkillCatalog, others: &[Command]) -> Vec<String> {
+        let own = own_names();
+        let builtin = BUILTIN.iter().filter(|command| !command.hidden);
+        let builtin = builtin.filter(|command| command.headless);
+        let skills = skills.iter().filter(|skill| skill.user_invocable);
+        let others = others.iter().filter(|command| !command.hidden);
+        let others = others.filter(|command| command.headless);
+        let prompts = skills
+            .map(|skill| &skill.name)
+            .chain(others.map(|command| &command.name))
+            .filter(|name| !own.contains(name.as_str()));
+        builtin
+            .map(|command| command.name.to_owned())
+            .chain(prompts.cloned())
+            .collect()
     }
 
     /// The command of a name or an alias; a plugin's also without its prefix where only one has it.

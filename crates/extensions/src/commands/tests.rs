@@ -30,7 +30,7 @@ fn commands_are_told_from_paths_and_words() {
 
 #[test]
 fn names_and_aliases_are_unique_and_do_not_hide_bundled_skills() {
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     for builtin in BUILTIN {
         assert!(seen.insert(builtin.name), "{}", builtin.name);
         for alias in builtin.aliases {
@@ -121,4 +121,35 @@ fn every_command_that_people_expect_is_there() {
             .unwrap_or_else(|| panic!("there is no /{name}"));
         assert!(!command.description.is_empty(), "{name}");
     }
+}
+
+#[test]
+fn names_for_hosts_are_those_of_the_registry() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, more) in [
+        ("clear", ""),
+        ("own", ""),
+        ("hidden", "user-invocable: false\n"),
+    ] {
+        let place = folder.path().join("skills").join(name);
+        std::fs::create_dir_all(&place).unwrap();
+        let text = format!("---\nname: {name}\ndescription: d\n{more}---\nwords");
+        std::fs::write(place.join("SKILL.md"), text).unwrap();
+    }
+    let plugin = crate::PluginContribution {
+        name: "p".to_owned(),
+        root: folder.path().to_path_buf(),
+        skills: vec![folder.path().join("skills")],
+        trusted: true,
+        ..crate::PluginContribution::default()
+    };
+    let skills = SkillCatalog::load(&Sources::default().with_plugins(vec![plugin]));
+    let prompt = Command::from(&Skill::of_server("s", "mcp__s__x", "d".to_owned(), None));
+    let registry = CommandRegistry::new(&skills, std::slice::from_ref(&prompt));
+    let listed = registry.listed().filter(|command| command.headless);
+    let listed: Vec<String> = listed.map(|command| command.name.clone()).collect();
+    assert!(listed.contains(&"p:own".to_owned()) && listed.contains(&"mcp__s__x".to_owned()));
+    assert!(!listed.contains(&"p:hidden".to_owned()));
+    let names = CommandRegistry::names_without_terminal(&skills, &[prompt]);
+    assert_eq!(names, listed);
 }

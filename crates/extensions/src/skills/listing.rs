@@ -2,6 +2,7 @@
 
 use super::Skill;
 use crate::source::ExtensionSource;
+use std::borrow::Cow;
 
 /// The share of the window that the listing may take: one in this many.
 pub const SHARE_OF_WINDOW: u64 = 100;
@@ -51,30 +52,38 @@ pub fn listing(skills: &[&Skill], budget: usize) -> String {
         );
         (bundled_limit, others_limit)
     };
-    let lines: Vec<String> = entries
-        .iter()
-        .map(|entry| {
-            entry.line(if entry.bundled {
+    let mut text = String::with_capacity(names + (bundled + others).min(budget - names));
+    for entry in &entries {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        entry.write(
+            if entry.bundled {
                 bundled_limit
             } else {
                 others_limit
-            })
-        })
-        .collect();
-    lines.join("\n")
+            },
+            &mut text,
+        );
+    }
+    text
 }
 
 struct Entry<'a> {
     name: &'a str,
-    description: String,
+    description: Cow<'a, str>,
+    /// How many characters the description has: asked again and again.
+    characters: usize,
     bundled: bool,
 }
 
 impl<'a> Entry<'a> {
     fn new(skill: &'a Skill) -> Self {
+        let description = shortened(skill.summary(), LONGEST_DESCRIPTION);
         Self {
             name: &skill.name,
-            description: shortened(&skill.summary(), LONGEST_DESCRIPTION),
+            characters: characters(&description),
+            description,
             bundled: skill.source == ExtensionSource::Builtin,
         }
     }
@@ -89,15 +98,21 @@ impl<'a> Entry<'a> {
         if limit < SHORTEST_DESCRIPTION {
             0
         } else {
-            self.description.chars().count().min(limit) + 2
+            self.characters.min(limit) + 2
         }
     }
 
-    fn line(&self, limit: usize) -> String {
-        if limit < SHORTEST_DESCRIPTION {
-            format!("- {}", self.name)
-        } else {
-            format!("- {}: {}", self.name, shortened(&self.description, limit))
+    /// Its line, with a description of at most so many characters.
+    fn write(&self, limit: usize, text: &mut String) {
+        text.push_str("- ");
+        text.push_str(self.name);
+        if limit >= SHORTEST_DESCRIPTION {
+            text.push_str(": ");
+            if self.characters <= limit {
+                text.push_str(&self.description);
+            } else {
+                text.push_str(&shortened(Cow::Borrowed(&*self.description), limit));
+            }
         }
     }
 }
@@ -142,13 +157,22 @@ fn names_only(entries: &[Entry<'_>], budget: usize) -> String {
     lines.join("\n")
 }
 
+/// How many characters a text has. Nearly all are one byte each.
+fn characters(text: &str) -> usize {
+    if text.is_ascii() {
+        text.len()
+    } else {
+        text.chars().count()
+    }
+}
+
 /// At most so many characters, with a sign where something was cut.
-fn shortened(text: &str, limit: usize) -> String {
-    if text.chars().count() <= limit {
-        return text.to_owned();
+fn shortened(text: Cow<'_, str>, limit: usize) -> Cow<'_, str> {
+    if text.len() <= limit || characters(&text) <= limit {
+        return text;
     }
     let mut cut: String = text.chars().take(limit.saturating_sub(1)).collect();
     cut.truncate(cut.trim_end().len());
     cut.push('…');
-    cut
+    Cow::Owned(cut)
 }

@@ -18,9 +18,11 @@ use crate::problem::Problem;
 use crate::source::{ExtensionSource, Folder, Kind, Sources};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use indexmap::IndexMap;
+use indexmap::map::Entry;
 use lathe_settings::schema::{Effort, HookGroup};
 use read::Standing;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -99,6 +101,9 @@ pub struct Skill {
     pub trusted: bool,
     #[serde(skip)]
     text: SkillText,
+    /// Whether the description is all there is to say, and in one line.
+    #[serde(skip)]
+    is_summary: bool,
     #[serde(skip)]
     variables: Arc<[(String, String)]>,
 }
@@ -135,6 +140,7 @@ impl Skill {
     ) -> Self {
         Self {
             name: name.to_owned(),
+            is_summary: is_one_line(&description),
             description,
             when_to_use: None,
             argument_hint,
@@ -229,29 +235,41 @@ impl Skill {
         globs(&self.paths).is_some_and(|globs| globs.is_match(relative))
     }
 
-    /// Description and when to use it, in one line.
+    /// Description and when to use it, in one line. Asked for every skill at every start, so what is
+    /// one line already is lent.
     #[must_use]
-    pub fn summary(&self) -> String {
+    pub fn summary(&self) -> Cow<'_, str> {
+        if self.is_summary {
+            return Cow::Borrowed(&self.description);
+        }
         let words = match &self.when_to_use {
-            Some(when) => format!("{} - {when}", self.description),
-            None => self.description.clone(),
+            Some(when) => Cow::Owned(format!("{} - {when}", self.description)),
+            None => Cow::Borrowed(self.description.as_str()),
         };
         if is_one_line(&words) {
             return words;
         }
-        words.split_whitespace().collect::<Vec<_>>().join(" ")
+        let words: Vec<&str> = words.split_whitespace().collect();
+        Cow::Owned(words.join(" "))
     }
 }
 
 /// Whether words are separated by single blanks already, as nearly all are.
-fn is_one_line(words: &str) -> bool {
-    let bytes = words.as_bytes();
-    bytes
-        .iter()
-        .all(|byte| byte.is_ascii_graphic() || *byte == b' ')
-        && !bytes.windows(2).any(|pair| pair == b"  ")
-        && bytes.first() != Some(&b' ')
-        && bytes.last() != Some(&b' ')
+pub(crate) fn is_one_line(words: &str) -> bool {
+    let mut after_blank = true;
+    for byte in words.bytes() {
+        if byte == b' ' {
+            if after_blank {
+                return false;
+            }
+            after_blank = true;
+        } else if byte.is_ascii_graphic() {
+            after_blank = false;
+        } else {
+            return false;
+        }
+    }
+    !after_blank || words.is_empty()
 }
 
 fn globs(patterns: &[String]) -> Option<GlobSet> {
@@ -367,6 +385,8 @@ impl SkillCatalog {
             };
             read_file(&path.join(FILE), &reach, &standing)
         });
+        self.skills.reserve(places.len());
+        self.seen.reserve(places.len());
         for (path, read) in places.into_iter().zip(read) {
             let Some(mut skill) = self.take(read) else {
                 continue;
@@ -476,13 +496,17 @@ impl SkillCatalog {
 
     /// Adds a skill where no stronger one has its name. Gives the name if it counts.
     pub fn insert(&mut self, skill: Skill) -> Option<String> {
-        if self.skills.contains_key(&skill.name) {
-            self.hidden.push(skill);
-            return None;
-        }
         let name = skill.name.clone();
-        self.skills.insert(name.clone(), skill);
-        Some(name)
+        match self.skills.entry(name.clone()) {
+            Entry::Occupied(_) => {
+                self.hidden.push(skill);
+                None
+            }
+            Entry::Vacant(place) => {
+                place.insert(skill);
+                Some(name)
+            }
+        }
     }
 
     /// The skill of a name: as written, else a plugin's own without its prefix where only one has it.

@@ -81,10 +81,12 @@ pub(crate) fn of_text(
             return None;
         }
     };
+    let when_to_use = fields.text("when_to_use");
     let mut skill = Skill {
         name,
+        is_summary: when_to_use.is_none() && super::is_one_line(&description),
         description,
-        when_to_use: fields.text("when_to_use"),
+        when_to_use,
         argument_hint: fields.hint("argument-hint"),
         arguments: fields.names("arguments").unwrap_or_default(),
         allowed_tools: fields.tools("allowed-tools").unwrap_or_default(),
