@@ -31,8 +31,13 @@ fn data(name: &str) -> PathBuf {
 
 /// Speaks TLS in front of a server that doesn't.
 async fn tls_in_front_of(backend: SocketAddr, protocols: &[&str]) -> RawServer {
-    let chain = vec![CertificateDer::from_pem_file(data("server.pem")).unwrap()];
-    let key = PrivateKeyDer::from_pem_file(data("server.key")).unwrap();
+    tls_by("server", backend, protocols).await
+}
+
+/// The same with a certificate of this name.
+async fn tls_by(name: &str, backend: SocketAddr, protocols: &[&str]) -> RawServer {
+    let chain = vec![CertificateDer::from_pem_file(data(&format!("{name}.pem"))).unwrap()];
+    let key = PrivateKeyDer::from_pem_file(data(&format!("{name}.key"))).unwrap();
     let mut tls = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
@@ -160,6 +165,51 @@ async fn one_file_can_stand_for_all_authorities() {
         ..secure(&front)
     };
     assert_eq!(run_with(&only).await.text(), "secure");
+    server.finish();
+}
+
+#[tokio::test]
+async fn a_server_that_is_its_own_authority_is_trusted_when_it_is_named() {
+    let (server, address) = scripted(2).await;
+    let front = tls_by("self-signed", address, &["http/1.1"]).await;
+    let named = AnthropicConfig {
+        extra_ca_files: vec![data("self-signed.pem")],
+        ..secure(&front)
+    };
+    assert_eq!(run_with(&named).await.text(), "secure");
+    let alone = AnthropicConfig {
+        extra_ca_files: Vec::new(),
+        ca_file: Some(data("self-signed.pem")),
+        ..secure(&front)
+    };
+    assert_eq!(run_with(&alone).await.text(), "secure");
+
+    let not_trusted = |outcome: Outcome| {
+        let error = outcome.error.unwrap();
+        assert!(
+            matches!(
+                error,
+                ModelError::Network {
+                    trouble: NetworkTrouble::Certificate,
+                    ..
+                }
+            ),
+            "{error:?}"
+        );
+    };
+    // Not without being named, and not under another name than its own.
+    not_trusted(run_with(&secure(&front)).await);
+    let target = front.address;
+    let proxy = RawServer::start(move |_, stream| tunnel(stream, target)).await;
+    let elsewhere = AnthropicConfig {
+        base_url: format!("https://127.0.0.2:{}", target.port()),
+        proxies: ProxySettings {
+            https: Some(proxy.url()),
+            ..ProxySettings::default()
+        },
+        ..named
+    };
+    not_trusted(run_with(&elsewhere).await);
     server.finish();
 }
 

@@ -8,10 +8,14 @@
 use super::config::AnthropicConfig;
 use crate::error::ModelError;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::server::ParsedCertificate;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+};
 use rustls_platform_verifier::Verifier;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -32,17 +36,23 @@ pub(super) fn tls_config(config: &AnthropicConfig) -> Result<ClientConfig, Model
     for path in config.extra_ca_files.iter().chain(&config.ca_file) {
         trusted.extend(certificates(path)?);
     }
-    let builder = if config.ca_file.is_some() {
+    let named: Arc<[CertificateDer<'static>]> = trusted.into();
+    let judge: Arc<dyn ServerCertVerifier> = if config.ca_file.is_some() {
         let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(trusted);
-        builder.with_root_certificates(roots)
+        roots.add_parsable_certificates(named.iter().cloned());
+        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
+            .build()
+            .map_err(|error| unusable(rustls::Error::General(error.to_string())))?
     } else {
-        let verifier = SystemTrust::load_in_background(trusted, provider);
-        builder
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(verifier))
+        Arc::new(SystemTrust::load_in_background(
+            Arc::clone(&named),
+            provider,
+        ))
     };
-    let mut tls = builder.with_no_client_auth();
+    let mut tls = builder
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(NamedTrust { judge, named }))
+        .with_no_client_auth();
     tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(tls)
 }
@@ -64,6 +74,76 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ModelError>
     Ok(found)
 }
 
+/// Another's judgement, but for a server that shows a certificate which the user named.
+///
+/// `openssl req -x509` makes certificates that are authorities, and people put them on servers. Nothing
+/// is wrong with one that was named itself: it is the very one, it is valid at this time (that is looked
+/// at before), and it must still be for the server's name. Every other program takes it.
+#[derive(Debug)]
+struct NamedTrust {
+    judge: Arc<dyn ServerCertVerifier>,
+    named: Arc<[CertificateDer<'static>]>,
+}
+
+impl ServerCertVerifier for NamedTrust {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let judged = self.judge.verify_server_cert(
+            end_entity,
+            intermediates,
+            server_name,
+            ocsp_response,
+            now,
+        );
+        match judged {
+            Err(error) if is_authority_itself(&error) && self.named.contains(end_entity) => {
+                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            judged => judged,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.judge
+            .verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.judge
+            .verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.judge.supported_verify_schemes()
+    }
+}
+
+/// Whether the only thing that stands against a certificate is that it may sign others.
+fn is_authority_itself(error: &rustls::Error) -> bool {
+    matches!(
+        error,
+        rustls::Error::InvalidCertificate(CertificateError::Other(other))
+            if format!("{other:?}").contains("CaUsedAsEndEntity")
+    )
+}
+
 /// The system's judgement, with some authorities of the user's own.
 #[derive(Debug, Clone)]
 struct SystemTrust {
@@ -74,12 +154,12 @@ struct SystemTrust {
 
 impl SystemTrust {
     fn load_in_background(
-        extra: Vec<CertificateDer<'static>>,
+        extra: Arc<[CertificateDer<'static>]>,
         provider: Arc<CryptoProvider>,
     ) -> Self {
         let trust = Self {
             loaded: Arc::new(OnceLock::new()),
-            extra: extra.into(),
+            extra,
             provider,
         };
         let ahead = trust.clone();
