@@ -17,6 +17,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+/// How hard a model can be told to try.
+const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
+
 /// How full the model's window is, by part. Sizes are estimates but for what the provider counted.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ContextUsage {
@@ -254,8 +257,40 @@ impl SessionHandle {
 
     /// How hard the model should try, if someone said so.
     #[must_use]
-    pub fn effort(&self) -> Option<&str> {
-        self.shared.effort.as_deref()
+    pub fn effort(&self) -> Option<String> {
+        let chosen = self.shared.chosen.read().effort.clone();
+        chosen.unwrap_or_else(|| self.shared.effort.clone())
+    }
+
+    /// Says how hard the model should try, from the next request on; `None` is as the session began.
+    ///
+    /// # Errors
+    /// In words, when there is no such level.
+    pub fn set_effort(&self, level: Option<&str>) -> Result<(), String> {
+        if let Some(level) = level
+            && !EFFORTS.contains(&level)
+        {
+            return Err(format!(
+                "there is no effort {level:?}; there are {}",
+                EFFORTS.join(", ")
+            ));
+        }
+        self.shared.chosen.write().effort = level.map(|level| Some(level.to_owned()));
+        Ok(())
+    }
+
+    /// The model that takes over when the first is overloaded.
+    #[must_use]
+    pub fn fallback_model(&self) -> Option<String> {
+        let chosen = self.shared.chosen.read().fallback.clone();
+        chosen.unwrap_or_else(|| self.shared.seed.fallback_model.clone())
+    }
+
+    /// Chooses the model that takes over when the first is overloaded; `None` is nobody. Gives its id.
+    pub fn set_fallback_model(&self, name: Option<&str>) -> Option<String> {
+        let model = name.map(|name| self.shared.catalog.resolve(name).id);
+        self.shared.chosen.write().fallback = Some(model.clone());
+        model
     }
 
     /// What the session used, as of the last step and of what was asked beside it.

@@ -107,6 +107,17 @@ pub(crate) struct Shared {
     pub(crate) known_ends: Mutex<std::collections::HashSet<String>>,
     /// Which tools the main conversation has when it runs as an agent.
     pub(crate) main_filter: Option<crate::agents::ToolFilter>,
+    /// What was chosen since the session began.
+    pub(crate) chosen: RwLock<Chosen>,
+}
+
+/// What a person or host chose while the session runs; `None` is what it began with.
+#[derive(Default)]
+pub(crate) struct Chosen {
+    /// How hard the model should try.
+    pub(crate) effort: Option<Option<String>>,
+    /// The model that takes over when the first is overloaded.
+    pub(crate) fallback: Option<Option<String>>,
 }
 
 impl Shared {
@@ -328,13 +339,11 @@ impl Core {
     /// How hard to try, with the fallback model's request.
     pub(crate) fn recovery_policy(&self) -> RecoveryPolicy {
         let mut policy = self.fixed.policy.clone();
-        policy.fallback = self
-            .fixed
-            .fallback_model
-            .as_ref()
-            .filter(|fallback| **fallback != self.model)
-            .map(|fallback| {
-                let model = fallback.clone();
+        let fallback = self.shared.chosen.read().fallback.clone();
+        policy.fallback = fallback
+            .unwrap_or_else(|| self.fixed.fallback_model.clone())
+            .filter(|fallback| *fallback != self.model)
+            .map(|model| {
                 let large = self.output_limit(&model, OutputCap::Large);
                 FallbackModel {
                     model: model.clone(),
@@ -550,6 +559,29 @@ pub(crate) fn memmem(haystack: &[u8], needle: &[u8]) -> bool {
     haystack
         .windows(needle.len())
         .any(|window| window == needle)
+}
+
+/// Says in what a request has beside the conversation how hard to try; `None` is the model's own way.
+pub(crate) fn put_effort(
+    extra: &mut serde_json::Map<String, serde_json::Value>,
+    effort: Option<&str>,
+) {
+    let config = extra
+        .entry("output_config")
+        .or_insert_with(|| serde_json::json!({}));
+    if let Some(config) = config.as_object_mut() {
+        match effort {
+            Some(effort) => {
+                config.insert("effort".to_owned(), effort.into());
+            }
+            None => {
+                config.shift_remove("effort");
+            }
+        }
+        if config.is_empty() {
+            extra.shift_remove("output_config");
+        }
+    }
 }
 
 #[cfg(test)]

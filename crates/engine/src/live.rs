@@ -106,6 +106,9 @@ pub(crate) fn change_flags(
 ) -> Result<(), String> {
     let resolved = shared.loader.change(changes)?;
     apply(shared, &resolved);
+    if let Some(effort) = changes.get("effort") {
+        shared.chosen.write().effort = effort.as_str().map(|level| Some(level.to_owned()));
+    }
     // Whoever changes the model now means it, whatever the command line said.
     if let Some(model) = changes.get("model") {
         let wanted = model.as_str().unwrap_or(&shared.default_model);

@@ -114,6 +114,7 @@ pub(crate) fn inner(parent: &Shared, parts: InnerParts) -> Shared {
         planning: crate::plan::Planning::default(),
         known_ends: Mutex::default(),
         main_filter: None,
+        chosen: RwLock::default(),
     }
 }
 

@@ -176,6 +176,10 @@ pub(crate) async fn prepare(
     } else {
         None
     };
+    if options.effort.is_none() {
+        let effort = settings.settings.effort;
+        options.effort = effort.map(|effort| effort.name().to_owned());
+    }
     let catalog = catalog(&environment, &settings, &mut remarks);
     let (provider, key_source) = provider(&environment, &settings, &places)?;
     let policy = RecoveryPolicy::from_env(|name| environment.variable(name).map(str::to_owned))?;
@@ -193,7 +197,11 @@ pub(crate) async fn prepare(
         store,
         &mut remarks,
     )?);
-    let undo = undo(&opened, &events, &mut remarks);
+    let undo = if settings.settings.file_checkpointing_enabled == Some(false) {
+        None
+    } else {
+        undo(&opened, &events, &mut remarks)
+    };
     let mut tools = tool_context(&places, &environment, &permissions, &opened);
     let mut language = Language::new(
         &settings,
@@ -419,6 +427,7 @@ pub(crate) async fn prepare(
         planning: crate::plan::Planning::default(),
         known_ends: Mutex::default(),
         main_filter: open_agents::main_filter(main.as_ref()),
+        chosen: RwLock::default(),
     });
     crate::skills::tool::bind(&shared);
     shared.questions.set_classifier(Arc::new(Classifier::new(

@@ -12,6 +12,9 @@ pub(crate) fn catalog(
 ) -> Arc<Catalog> {
     let mut catalog =
         Catalog::built_in().with_env(|name| environment.variable(name).map(str::to_owned));
+    if let Some(small) = &settings.settings.small_model {
+        catalog.prefer_small_model(small);
+    }
     if let Some(declared) = crate::models::declared(&settings.settings, &catalog)
         && let Err(problems) = catalog.extend(&declared)
     {

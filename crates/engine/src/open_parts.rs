@@ -172,6 +172,8 @@ pub(crate) fn permissions(
     gates.contained = environment.variable("IS_SANDBOX") == Some("1");
     gates.bypass_disabled =
         configured.is_some_and(|configured| configured.disable_bypass_permissions_mode.is_some());
+    gates.auto_disabled =
+        configured.is_some_and(|configured| configured.disable_auto_mode.is_some());
     Ok(Permissions::new(PermissionsConfig {
         context,
         gates,

@@ -57,7 +57,7 @@ const THIRD: [&str; 64] = [
 ];
 
 /// The plan's file of a session.
-pub(crate) fn file_of(config_home: &Path, session: SessionId) -> PathBuf {
+pub(crate) fn file_of(folder: &Path, session: SessionId) -> PathBuf {
     let bytes = session.0.into_bytes();
     let pick = |words: &[&'static str], byte: u8| words[usize::from(byte) % words.len()];
     let name = format!(
@@ -66,7 +66,7 @@ pub(crate) fn file_of(config_home: &Path, session: SessionId) -> PathBuf {
         pick(&SECOND, bytes[1]),
         pick(&THIRD, bytes[2])
     );
-    config_home.join("plans").join(name)
+    folder.join(name)
 }
 
 fn read(file: &Path) -> String {
@@ -81,7 +81,16 @@ fn read(file: &Path) -> String {
 
 impl Shared {
     pub(crate) fn plan_file(&self) -> PathBuf {
-        file_of(&self.loader.places.config_home, self.session_id)
+        let places = &self.loader.places;
+        let chosen = self.settings.read().get("plansDirectory").cloned();
+        let folder = chosen
+            .as_ref()
+            .and_then(serde_json::Value::as_str)
+            .map(|folder| lathe_permissions::path::fold(&places.project.join(folder)))
+            // The one file that plan mode writes must not be able to lie anywhere.
+            .filter(|folder| folder.starts_with(&places.project))
+            .unwrap_or_else(|| places.config_home.join("plans"));
+        file_of(&folder, self.session_id)
     }
 
     pub(crate) fn plan_state(&self) -> PlanState {
@@ -259,6 +268,6 @@ mod tests {
         assert_eq!(file, file_of(Path::new("/c"), session));
         let name = file.file_stem().unwrap().to_str().unwrap();
         assert_eq!(name.split('-').count(), 3, "{name}");
-        assert!(file.starts_with("/c/plans"));
+        assert!(file.starts_with("/c"));
     }
 }

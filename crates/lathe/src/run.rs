@@ -412,7 +412,7 @@ fn session_options(arguments: &SessionArguments) -> Result<SessionOptions, Strin
 
 /// The agents of `--agents`: JSON, or a file that holds it.
 fn agents(text: &str) -> Result<serde_json::Value, String> {
-    let json = if text.trim_start().starts_with('{') {
+    let json = if text.trim_start().starts_with(['{', '[']) {
         text.to_owned()
     } else {
         std::fs::read_to_string(text)

@@ -8,7 +8,7 @@
 
 use lathe_scripted::{BlockingServer, RecordedRequest, Reply, Scenario};
 use lathe_testkit::transcript::Transcript;
-use lathe_testkit::{TestHome, processes, workspace_root};
+use lathe_testkit::{StreamJson, TestHome, processes, workspace_root};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -32,6 +32,18 @@ fn begins(request: &RecordedRequest, words: &str) -> bool {
 
 fn whole(request: &RecordedRequest) -> String {
     request.body["messages"].to_string()
+}
+
+/// A model that gives these replies, one after the other.
+fn script(replies: impl IntoIterator<Item = Reply>) -> BlockingServer {
+    let scenario = replies.into_iter().fold(Scenario::new(), Scenario::reply);
+    BlockingServer::start(scenario).unwrap()
+}
+
+/// Runs print mode.
+fn print(home: &TestHome, arguments: &[&str]) -> lathe_testkit::run::Output {
+    let all = ["-p"].into_iter().chain(arguments.iter().copied());
+    home.run(all.collect::<Vec<&str>>(), "")
 }
 
 /// Waits until something is so.
@@ -432,4 +444,137 @@ fn an_untrusted_folders_agent_brings_words_and_no_server() {
         home.project().join("started").exists(),
         "trusted, it is tried"
     );
+}
+
+#[test]
+fn an_output_style_that_a_plugin_forces_counts_while_the_plugin_is_on() {
+    let server = script([Reply::text("ok"), Reply::text("ok")]);
+    let home = TestHome::with_server(&server);
+    home.write(
+        "loud/.claude-plugin/plugin.json",
+        r#"{"name": "loud", "version": "1.0.0"}"#,
+    );
+    home.write(
+        "loud/output-styles/shout.md",
+        "---\nname: shout\nforce-for-plugin: true\nkeep-coding-instructions: true\n---\nShout as ${CLAUDE_PLUGIN_ROOT}/words.txt says.\n",
+    );
+    home.write(
+        ".lathe/output-styles/own.md",
+        "---\nname: own\nforce-for-plugin: true\n---\nAs always.\n",
+    );
+    let settings = r#"{"outputStyle": "own"}"#;
+    assert_eq!(
+        print(&home, &["hi", "--settings", settings]).code(),
+        Some(0)
+    );
+    let words = ["hi", "--settings", settings, "--plugin-dir", "loud"];
+    assert_eq!(print(&home, &words).code(), Some(0));
+    let system = |index: usize| server.requests()[index].body["system"].to_string();
+    assert!(system(0).contains("As always.") && !system(0).contains("Shout"));
+    let root = home.project().join("loud").display().to_string();
+    let said = format!("Shout as {root}/words.txt says.");
+    assert!(system(1).contains(&said) && !system(1).contains("As always."));
+    server.finish();
+}
+
+#[test]
+fn how_hard_the_model_tries_is_a_setting_a_command_and_an_agents_word() {
+    let server = script((0..5).map(|_| Reply::text("ok")));
+    let home = TestHome::with_server(&server);
+    let effort = |index: usize| server.requests()[index].body["output_config"]["effort"].clone();
+    let settings = r#"{"effort": "low"}"#;
+    assert_eq!(
+        print(&home, &["hi", "--settings", settings]).code(),
+        Some(0)
+    );
+    assert_eq!(effort(0), "low");
+    let agents = r#"{"a": {"description": "d", "prompt": "p", "effort": "max"}}"#;
+    let words = [
+        "hi",
+        "--settings",
+        settings,
+        "--agents",
+        agents,
+        "--agent",
+        "a",
+    ];
+    assert_eq!(print(&home, &words).code(), Some(0));
+    assert_eq!(effort(1), "max");
+    let mut session = StreamJson::start(&home, ["--settings", settings]);
+    for (command, expected) in [
+        ("/effort xhigh", json!("xhigh")),
+        ("/effort default", json!("low")),
+    ] {
+        for words in [command, "hi"] {
+            session.prompt(words);
+            session.wait_for_result();
+        }
+        assert_eq!(effort(server.requests().len() - 1), expected, "{command}");
+    }
+    assert_eq!(session.close().code(), Some(0));
+    let off = r#"{"permissions": {"disableAutoMode": "disable"}}"#;
+    let refused = print(
+        &home,
+        &["hi", "--permission-mode", "auto", "--settings", off],
+    );
+    assert_eq!(refused.code(), Some(2), "{refused:#?}");
+    assert!(refused.stderr.contains("disableAutoMode"), "{refused:#?}");
+    assert_eq!(print(&home, &["hi"]).code(), Some(0));
+    assert_eq!(effort(4), Value::Null);
+    server.finish();
+}
+
+#[test]
+fn the_newer_task_list_is_shown_too() {
+    let server = script([
+        Reply::tool_use(
+            "TaskCreate",
+            json!({"subject": "Paint the door", "description": "in blue"}),
+        ),
+        Reply::text("ok"),
+    ]);
+    let home = TestHome::with_server(&server).variable("LATHE_ENABLE_TASKS", "1");
+    assert_eq!(print(&home, &["hi"]).code(), Some(0));
+    let output = print(&home, &["/todos", "--continue"]);
+    assert!(output.stdout.contains("[ ] Paint the door"), "{output:#?}");
+    server.finish();
+}
+
+#[test]
+fn files_of_agents_and_skills_are_checked_wherever_they_lie() {
+    let home = TestHome::new();
+    home.write(
+        "drafts/good.md",
+        "---\nname: good\ndescription: d\ntools: Read\n---\nText\n",
+    );
+    home.write(
+        "drafts/typo.md",
+        "---\nname: typo\ndescription: d\ntools: Raed, Bash\n---\nText\n",
+    );
+    home.write("drafts/bad.md", "---\nname: bad\n---\nText\n");
+    home.write("drafts/note.md", "Only words.\n");
+    home.write(
+        "know/skill/SKILL.md",
+        "---\nname: skill\ndescription: d\neffort: huge\n---\nText\n",
+    );
+    for (arguments, code, expected) in [
+        (["agents", "drafts/good.md"], 0, "1 agents, 0 problem(s)"),
+        (["agents", "drafts/typo.md"], 0, "did you mean Read?"),
+        (["agents", "drafts/bad.md"], 1, "description"),
+        (["agents", "drafts/note.md"], 1, "there is no agent"),
+        (["agents", "drafts/none.md"], 1, "No such file"),
+        (["agents", "drafts"], 1, "2 agents"),
+        (["skills", "know/skill"], 0, "effort"),
+        (["skills", "know/skill/SKILL.md"], 0, "1 skills"),
+        (["skills", "drafts/note.md"], 0, "1 skills, 0 problem(s)"),
+        (["skills", "drafts/none"], 1, "No such file"),
+    ] {
+        let [what, path] = arguments;
+        let output = home.run([what, "validate", path], "");
+        let said = format!("{}{}", output.stdout, output.stderr);
+        assert!(said.contains(expected), "{arguments:?}: {said}");
+        assert_eq!(output.code(), Some(code), "{arguments:?}: {said}");
+    }
+    let output = home.run(["agents", "list", "--agents", "[1]"], "");
+    assert_eq!(output.code(), Some(0), "{output:#?}");
 }

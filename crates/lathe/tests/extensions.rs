@@ -349,6 +349,10 @@ fn commands_that_answer_themselves_do_so_without_the_model() {
         ("/release-notes", "Added"),
         ("/config", "{"),
         ("/fallback", "fallbackModel"),
+        ("/fallback haiku", "takes over"),
+        ("/effort high", "The effort is high"),
+        ("/effort 4,000", "4000 tokens"),
+        ("/config permissions.defaultMode=plan", "is set"),
         ("/sandbox", "sandbox"),
         ("/add-dir .", "allowed"),
         ("/cd .", "working folder"),
@@ -381,6 +385,12 @@ fn commands_that_answer_themselves_do_so_without_the_model() {
         ("/rename", "which title"),
         ("/cd /", "outside"),
         ("/output-style none", "no output style"),
+        ("/effort extreme", "xhigh"),
+        ("/config modle=x", "did you mean model"),
+        ("/config effort=extreme", "effort"),
+        ("/config modle", "did you mean model"),
+        ("/tasks all", "takes nothing after its name"),
+        ("/plan the change", "takes nothing after its name"),
     ] {
         let output = run(&home, &[command]);
         assert!(
@@ -504,34 +514,6 @@ fn an_output_style_of_settings_is_in_the_system_prompt() {
     assert!(!system(0).contains("Insight") && system(0).contains(coding));
     assert!(system(1).contains("Insight") && system(1).contains(coding));
     assert!(system(2).contains("One word.") && !system(2).contains(coding));
-    server.finish();
-}
-
-#[test]
-fn an_output_style_that_a_plugin_forces_counts_while_the_plugin_is_on() {
-    let server = server([Reply::text("ok"), Reply::text("ok")]);
-    let home = TestHome::with_server(&server);
-    home.write(
-        "loud/.claude-plugin/plugin.json",
-        r#"{"name": "loud", "version": "1.0.0"}"#,
-    );
-    home.write(
-        "loud/output-styles/shout.md",
-        "---\nname: shout\nforce-for-plugin: true\nkeep-coding-instructions: true\n---\nShout as ${CLAUDE_PLUGIN_ROOT}/words.txt says.\n",
-    );
-    home.write(
-        ".lathe/output-styles/own.md",
-        "---\nname: own\nforce-for-plugin: true\n---\nAs always.\n",
-    );
-    let settings = r#"{"outputStyle": "own"}"#;
-    assert_eq!(run(&home, &["hi", "--settings", settings]).code(), Some(0));
-    let words = ["hi", "--settings", settings, "--plugin-dir", "loud"];
-    assert_eq!(run(&home, &words).code(), Some(0));
-    let system = |index: usize| server.requests()[index].body["system"].to_string();
-    assert!(system(0).contains("As always.") && !system(0).contains("Shout"));
-    let root = home.project().join("loud").display().to_string();
-    let said = format!("Shout as {root}/words.txt says.");
-    assert!(system(1).contains(&said) && !system(1).contains("As always."));
     server.finish();
 }
 

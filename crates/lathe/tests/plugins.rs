@@ -312,11 +312,18 @@ fn authors_are_told_what_is_wrong() {
     assert_eq!(parsed(&bad.stdout)["valid"], false);
     // What lies in its files counts, too.
     home.write("good/agents/a.md", "---\nname: a\n---\nText");
-    home.write("good/skills/s/SKILL.md", "---\nname: s\nmodel: [1]\n---\nText");
+    home.write(
+        "good/skills/s/SKILL.md",
+        "---\nname: s\nmodel: [1]\n---\nText",
+    );
     let files = home.run(["plugin", "validate", "good"], "");
     assert_eq!(files.code(), Some(1), "{files:#?}");
     assert!(files.stdout.contains("agents/a.md"), "{}", files.stdout);
-    assert!(files.stdout.contains("SKILL.md:3: model"), "{}", files.stdout);
+    assert!(
+        files.stdout.contains("SKILL.md:3: model"),
+        "{}",
+        files.stdout
+    );
     home.write(
         "list/.claude-plugin/marketplace.json",
         r#"{"name": "list", "owner": {"name": "A"}, "plugins": [{"name": "out", "source": "../good"}]}"#,

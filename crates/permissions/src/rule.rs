@@ -111,6 +111,12 @@ const SAME_TOOL: &[&[&str]] = &[
     &["ReadMcpResource", "ReadMcpResourceTool"],
 ];
 
+/// The names of all tools that rules and definitions may mean, but for those of MCP servers.
+pub fn known_tools() -> impl Iterator<Item = &'static str> {
+    let others = SAME_TOOL.iter().flat_map(|names| names.iter());
+    KNOWN_TOOLS.iter().chain(others).copied()
+}
+
 /// All names under which rules know a tool, its own included.
 pub(crate) fn names_of(tool: &str) -> impl Iterator<Item = &str> {
     let others = SAME_TOOL

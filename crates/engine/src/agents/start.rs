@@ -368,6 +368,14 @@ fn fixed(
     memory: Option<&AutoMemory>,
 ) -> (Fixed, Seed) {
     let mut child = Seed::clone(seed);
+    let chosen = root.chosen.read();
+    if let Some(effort) = &chosen.effort {
+        crate::core::put_effort(&mut child.extra, effort.as_deref());
+    }
+    if let Some(fallback) = &chosen.fallback {
+        child.fallback_model.clone_from(fallback);
+    }
+    drop(chosen);
     child.limits = Limits {
         max_turns: Some(
             definition
@@ -379,16 +387,8 @@ fn fixed(
     };
     if let Some(definition) = definition {
         child.prompt = prompt(seed, definition, model, folder, memory);
-        if let Some(effort) = definition.effort
-            && let Ok(effort) = serde_json::to_value(effort)
-        {
-            let config = child
-                .extra
-                .entry("output_config")
-                .or_insert_with(|| serde_json::json!({}));
-            if let Some(config) = config.as_object_mut() {
-                config.insert("effort".to_owned(), effort);
-            }
+        if let Some(effort) = definition.effort {
+            crate::core::put_effort(&mut child.extra, Some(effort.name()));
         }
     }
     child.betas.extend(

@@ -38,7 +38,7 @@ impl SessionHandle {
             "stats" => self.stats_text(),
             "config" => return self.config_text(arguments),
             "model" => self.model_text(arguments),
-            "fallback" => self.fallback_text(),
+            "fallback" => self.fallback_text(arguments),
             "effort" => return self.effort_text(arguments),
             "permissions" => self.permissions_text(),
             "mode" => return self.mode_text(arguments),
@@ -96,27 +96,41 @@ impl SessionHandle {
         format!("The model is now {}.", self.set_model(name))
     }
 
-    fn fallback_text(&self) -> String {
-        self.setting_text("fallbackModel", "No model takes over when the first is overloaded (fallbackModel in settings.json, or --fallback-model).")
+    fn fallback_text(&self, arguments: &str) -> String {
+        let model = match arguments {
+            "" => self.fallback_model(),
+            "off" | "none" => self.set_fallback_model(None),
+            name => self.set_fallback_model(Some(name)),
+        };
+        match model {
+            Some(model) => format!("{model} takes over when the model is overloaded."),
+            None => "No model takes over when the first is overloaded. /fallback <model> names one for this session, fallbackModel in settings.json for all.".to_owned(),
+        }
     }
 
     fn effort_text(&self, arguments: &str) -> Result<String, String> {
+        if !arguments.is_empty() && self.set_effort(Some(arguments)).is_ok() {
+            return Ok(format!("The effort is {arguments} from now on."));
+        }
         let tokens = match arguments {
             "" => {
                 return Ok(match self.effort() {
                     Some(effort) => format!("The effort is {effort}."),
-                    None => "The effort is the model's own. /effort <tokens> bounds its thinking, /effort off switches it off.".to_owned(),
+                    None => "The effort is the model's own. /effort low, medium, high, xhigh or max says how hard it should try, /effort <tokens> bounds its thinking, /effort off switches that off.".to_owned(),
                 });
             }
             "off" => Some(0),
-            "default" => None,
+            "default" => {
+                self.set_effort(None)?;
+                None
+            }
             number => Some(number.replace(['_', ','], "").parse::<u32>().map_err(|_| {
-                format!("/effort: {number:?} is no number of tokens; also: off, default")
+                format!("/effort: {number:?} is neither low, medium, high, xhigh or max nor a number of tokens; also: off, default")
             })?),
         };
         self.set_max_thinking_tokens(tokens);
         Ok(match tokens {
-            None => "Thinking is as the session began.".to_owned(),
+            None => "Effort and thinking are as the session began.".to_owned(),
             Some(0) => "Thinking is off.".to_owned(),
             Some(tokens) => format!("Thinking may take {tokens} tokens."),
         })
@@ -144,21 +158,32 @@ impl SessionHandle {
             return Ok(pretty(&settings));
         }
         if let Some((key, value)) = arguments.split_once('=') {
-            let value = value.trim();
-            let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
+            let (key, value) = (key.trim(), value.trim());
+            let mut steps = key.split('.').rev();
+            let mut value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
+            let first = loop {
+                match steps.next() {
+                    Some(step) if steps.clone().next().is_some() => {
+                        value = serde_json::json!({step: value});
+                    }
+                    step => break step.unwrap_or_default(),
+                }
+            };
+            check_key(first)?;
             let mut changes = Map::new();
-            changes.insert(key.trim().to_owned(), value);
+            changes.insert(first.to_owned(), value);
             self.change_flag_settings(&changes)?;
             return Ok(format!(
-                "{} is set for this session. `lathe config set` keeps it.",
-                key.trim()
+                "{key} is set for this session. `lathe config set` keeps it."
             ));
         }
         let pointer = format!("/{}", arguments.replace('.', "/"));
-        settings
-            .pointer(&pointer)
-            .map(pretty)
-            .ok_or_else(|| format!("{arguments} is not set."))
+        settings.pointer(&pointer).map(pretty).ok_or_else(|| {
+            match check_key(arguments.split('.').next().unwrap_or_default()) {
+                Ok(()) => format!("{arguments} is not set."),
+                Err(error) => error,
+            }
+        })
     }
 
     /// A setting, or what holds without it.
@@ -290,6 +315,19 @@ impl SessionHandle {
             Err(format!("{} is not a folder.", folder.display()))
         }
     }
+}
+
+/// Whether settings have a key.
+fn check_key(key: &str) -> Result<(), String> {
+    let known = lathe_settings::schema::json_schema()["properties"].as_object();
+    let names = || known.into_iter().flatten().map(|(name, _)| name.as_str());
+    if names().any(|name| name == key) {
+        return Ok(());
+    }
+    let near = lathe_settings::nearest::nearest(key, names())
+        .map(|near| format!("; did you mean {near}?"))
+        .unwrap_or_default();
+    Err(format!("There is no setting {key}{near}"))
 }
 
 async fn git(folder: &Path, arguments: &[&str]) -> Result<String, String> {

@@ -260,7 +260,12 @@ impl SessionHandle {
     }
 
     pub(super) fn todos_text(&self) -> String {
-        let todos = self.shared.tools.todos.lock();
+        let mut todos = self.shared.tools.todos.lock().clone();
+        if todos.is_empty() {
+            // The newer list is there instead where it is asked for.
+            let list = self.shared.tools.tasks.read();
+            todos = list.map(|list| list.shown()).unwrap_or_default();
+        }
         if todos.is_empty() {
             return "The task list is empty.".to_owned();
         }

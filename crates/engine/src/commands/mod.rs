@@ -147,6 +147,14 @@ impl SessionHandle {
         if !command.headless {
             return CommandOutcome::Refused(answers::needs_terminal(&name));
         }
+        if command.source == ExtensionSource::Builtin
+            && command.argument_hint.is_none()
+            && !arguments.is_empty()
+        {
+            return CommandOutcome::Refused(format!(
+                "/{name} takes nothing after its name, so {arguments:?} was not understood."
+            ));
+        }
         match name.as_str() {
             "clear" => CommandOutcome::Clear,
             "compact" => CommandOutcome::Compact(

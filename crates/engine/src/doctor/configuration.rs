@@ -129,6 +129,8 @@ pub(crate) fn agents(patient: &Patient<'_>, notes: &mut Notes<'_>) {
     let catalog = AgentCatalog::load(&sources(patient), &[]);
     notes.fine(format!("{} agents", catalog.len()));
     problems(&catalog.problems, notes);
+    let skills = SkillCatalog::load(&sources(patient));
+    problems(&super::advice::of_agents(&catalog, &skills), notes);
     if let Some(name) = &patient.settings.settings.agent
         && catalog.get(name).is_none()
     {

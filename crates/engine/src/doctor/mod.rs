@@ -9,6 +9,7 @@
 //! at what was written by people: settings, rules, hooks, extensions, plugins, servers, instructions.
 //! No secret is ever part of a finding.
 
+pub mod advice;
 mod configuration;
 mod machine;
 mod rules;

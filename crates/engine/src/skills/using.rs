@@ -378,11 +378,11 @@ impl Core {
     /// What a request says beside the conversation: a skill in use may say how hard to try.
     pub(crate) fn request_extra(&self) -> serde_json::Map<String, serde_json::Value> {
         let mut extra = self.fixed.extra.clone();
+        if let Some(chosen) = &self.shared.chosen.read().effort {
+            crate::core::put_effort(&mut extra, chosen.as_deref());
+        }
         if let (_, Some(effort)) = self.shared.extensions.choices() {
-            let config = extra.entry("output_config").or_insert_with(|| json!({}));
-            if let Some(config) = config.as_object_mut() {
-                config.insert("effort".to_owned(), effort.name().into());
-            }
+            crate::core::put_effort(&mut extra, Some(effort.name()));
         }
         extra
     }

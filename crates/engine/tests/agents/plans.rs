@@ -148,3 +148,34 @@ async fn questions_reach_the_person_and_the_answers_come_back() {
     assert!(result.text.contains("Decide yourself"), "{}", result.text);
     talk.finish().await;
 }
+
+#[tokio::test]
+async fn plans_lie_where_settings_say_but_never_outside_the_project() {
+    for (folder, inside) in [("docs/plans", true), ("../elsewhere", false)] {
+        let scenario = Scenario::new().responder(|request| {
+            if whole(request).contains("\"type\":\"tool_use\"") {
+                Reply::text(request.last_tool_result())
+            } else {
+                Reply::tool_use(
+                    "Write",
+                    json!({"file_path": plan_file(request), "content": "# Plan\n"}),
+                )
+            }
+        });
+        let mut place = Place::new(scenario).await;
+        place.settings = json!({"plansDirectory": folder});
+        let mut options = place.options();
+        options.permission_mode = Some(PermissionMode::Plan);
+        let mut talk = place.open_with(options).await;
+        let result = talk.say("plan it").await;
+        let plan = talk.session.plan();
+        assert_eq!(plan.text, "# Plan\n", "{folder}: {}", result.text);
+        let expected = if inside {
+            place.project().join(folder)
+        } else {
+            place.config().join("plans")
+        };
+        assert_eq!(plan.file.parent().unwrap(), expected);
+        talk.finish().await;
+    }
+}

@@ -390,6 +390,23 @@ async fn agents_that_only_read_do_so_where_everything_is_allowed() {
 }
 
 #[tokio::test]
+async fn the_small_model_is_the_one_that_settings_name() {
+    let scenario = Scenario::new().responder(|request| {
+        if !begins(request, "look") && request.last_results().is_empty() {
+            order("Explore", "look")
+        } else {
+            Reply::text("ok")
+        }
+    });
+    let mut place = Place::new(scenario).await;
+    place.settings = json!({"smallModel": "tiny"});
+    let mut talk = place.open().await;
+    talk.say("go").await;
+    assert_eq!(place.requests_of("look")[0].body["model"], "tiny");
+    talk.finish().await;
+}
+
+#[tokio::test]
 async fn uses_of_a_tool_that_a_definition_names_are_all_that_an_agent_has() {
     let results = tried(
         "careful",

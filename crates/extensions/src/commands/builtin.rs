@@ -89,14 +89,14 @@ pub const BUILTIN: &[Builtin] = &[
     local(
         "fallback",
         &[],
-        "",
+        "[model|off]",
         "The model that takes over when the first is overloaded",
     ),
     local(
         "effort",
         &["think"],
-        "[tokens|off]",
-        "How much the model may think",
+        "[level|tokens|off]",
+        "How hard the model tries and how much it may think",
     ),
     local(
         "permissions",

@@ -3,12 +3,13 @@
 use super::extensions::{self, Listing, Named};
 use super::{finish, places};
 use clap::{Args, Subcommand};
-use lathe_extensions::{AgentCatalog, AgentDefinition, ExtensionSource, Problem};
+use lathe_engine::doctor::advice;
+use lathe_extensions::{AgentCatalog, AgentDefinition, ExtensionSource, Problem, SkillCatalog};
 use lathe_headless::exit::Exit;
-use lathe_settings::Environment;
+use lathe_settings::{Environment, Places};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// `lathe agents`.
 #[derive(Debug, Args)]
@@ -41,7 +42,10 @@ enum AgentsCommand {
         name: String,
     },
     /// Say what is wrong with the files of agents; fails if one doesn't count.
-    Validate,
+    Validate {
+        /// Only this file, or what lies in this folder, wherever it is.
+        path: Option<PathBuf>,
+    },
 }
 
 /// `lathe agents`.
@@ -52,7 +56,16 @@ pub(crate) fn run(environment: Environment, arguments: AgentsArguments) -> Exit 
         Ok(flags) => flags,
         Err(error) => return finish(Err(error), Exit::Usage),
     };
-    let catalog = AgentCatalog::load(&sources, flags.as_slice());
+    let mut catalog = AgentCatalog::load(&sources, flags.as_slice());
+    if let Some(AgentsCommand::Validate { path: Some(path) }) = &arguments.command {
+        catalog = match of_path(&places, catalog, path) {
+            Ok(catalog) => catalog,
+            Err(error) => return finish(Err(error), Exit::Failure),
+        };
+    }
+    let skills = SkillCatalog::load(&sources);
+    let advice = advice::of_agents(&catalog, &skills);
+    catalog.problems.extend(advice);
     let listing = Listing {
         what: "agent",
         entries: catalog.iter().map(entry).collect(),
@@ -63,7 +76,7 @@ pub(crate) fn run(environment: Environment, arguments: AgentsArguments) -> Exit 
     match arguments.command {
         None => listing.list(false),
         Some(AgentsCommand::List { all }) => listing.list(all),
-        Some(AgentsCommand::Validate) => listing.validate(),
+        Some(AgentsCommand::Validate { .. }) => listing.validate(),
         Some(AgentsCommand::Show { name }) => {
             let Some(agent) = catalog.get(&name) else {
                 let near = catalog
@@ -83,8 +96,36 @@ pub(crate) fn run(environment: Environment, arguments: AgentsArguments) -> Exit 
     }
 }
 
+/// The agents of a file or a folder, and what is wrong with them.
+fn of_path(places: &Places, mut all: AgentCatalog, path: &Path) -> Result<AgentCatalog, String> {
+    let path = extensions::named_path(places, path)?;
+    let inside = |agent: &AgentDefinition| {
+        let file = agent.path.as_deref();
+        file.is_some_and(|file| extensions::lies_in(file, &path))
+    };
+    let known = all.iter().chain(&all.hidden).any(inside)
+        || all
+            .problems
+            .iter()
+            .any(|problem| extensions::lies_in(&problem.file, &path));
+    if !known {
+        let sources = extensions::alone(&path, |it| it.agents.push(path.clone()));
+        all = AgentCatalog::load(&sources, &[]);
+    }
+    all.problems
+        .retain(|problem| extensions::lies_in(&problem.file, &path));
+    all.retain(inside);
+    if all.is_empty() && all.problems.is_empty() {
+        return Err(format!(
+            "{}: there is no agent; a file is one if its front matter has a name",
+            path.display()
+        ));
+    }
+    Ok(all)
+}
+
 fn json_of(text: &str) -> Result<Value, String> {
-    let json = if text.trim_start().starts_with('{') {
+    let json = if text.trim_start().starts_with(['{', '[']) {
         text.to_owned()
     } else {
         std::fs::read_to_string(text)

@@ -1,12 +1,12 @@
 //! What the commands about agents and skills have in common.
 
 use super::{finish, load_options, print};
-use lathe_extensions::{ExtensionSource, Problem, Sources, plugins};
+use lathe_extensions::{ExtensionSource, PluginContribution, Problem, Sources, plugins};
 use lathe_headless::exit::Exit;
 use lathe_settings::{Places, load};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where extensions are looked for here, with the plugins that are on.
 pub(super) fn sources(places: &Places, plugin_folders: &[PathBuf]) -> Sources {
@@ -37,6 +37,48 @@ impl Named {
         }
         value
     }
+}
+
+/// As much of a description as a line of a list holds.
+fn shortened(text: &str) -> String {
+    const MOST: usize = 100;
+    let mut words: String = text.replace('\n', " ");
+    if let Some((end, _)) = words.char_indices().nth(MOST) {
+        words.truncate(end);
+        words.push('…');
+    }
+    words
+}
+
+/// What the file or folder that someone names brings, when no place that counts here holds it: as if a plugin
+/// brought it.
+pub(super) fn alone(path: &Path, bring: impl FnOnce(&mut PluginContribution)) -> Sources {
+    let mut contribution = PluginContribution {
+        name: "this".to_owned(),
+        root: path.parent().unwrap_or(path).to_owned(),
+        trusted: true,
+        ..PluginContribution::default()
+    };
+    if path.is_dir() {
+        path.clone_into(&mut contribution.root);
+    }
+    bring(&mut contribution);
+    Sources::default().with_plugins(vec![contribution])
+}
+
+/// The path that someone named, as it really is.
+///
+/// # Errors
+/// In words, when nothing is there.
+pub(super) fn named_path(places: &Places, path: &Path) -> Result<PathBuf, String> {
+    let path = places.environment.resolve(&path.to_string_lossy());
+    std::fs::canonicalize(&path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Whether a file lies in a folder, or is the file.
+pub(super) fn lies_in(file: &Path, path: &Path) -> bool {
+    let real = std::fs::canonicalize(file);
+    real.as_deref().unwrap_or(file).starts_with(path)
 }
 
 /// A list, and what is wrong.
@@ -80,13 +122,12 @@ impl Listing<'_> {
             .map(|entry| (entry, ""))
             .chain(hidden.iter().map(|entry| (entry, " [hidden]")))
         {
-            let description: String = entry.description.chars().take(100).collect();
             let _ = writeln!(
                 text,
                 "{:<width$}  {:<10}{note}  {}",
                 entry.name,
                 entry.source.to_string(),
-                description.replace('\n', " ")
+                shortened(&entry.description)
             );
         }
         if !self.problems.is_empty() {

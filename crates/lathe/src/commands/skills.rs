@@ -4,7 +4,7 @@
 use super::extensions::{self, Listing, Named};
 use super::{finish, places};
 use clap::{Args, Subcommand};
-use lathe_extensions::{Problem, Skill, SkillCatalog, SkillForm};
+use lathe_extensions::{Skill, SkillCatalog, SkillForm, Sources};
 use lathe_headless::exit::Exit;
 use lathe_settings::Environment;
 use serde_json::json;
@@ -40,7 +40,7 @@ enum SkillsCommand {
     },
     /// Say what is wrong with the files of skills and commands; fails if one doesn't count.
     Validate {
-        /// Only what lies in this folder or file.
+        /// Only this file, or what lies in this folder, wherever it is.
         path: Option<PathBuf>,
     },
 }
@@ -49,16 +49,47 @@ enum SkillsCommand {
 pub(crate) fn run(environment: Environment, arguments: SkillsArguments) -> Exit {
     let places = places(environment);
     let sources = extensions::sources(&places, &arguments.plugin_dir);
-    let catalog = SkillCatalog::load(&sources);
+    let mut catalog = SkillCatalog::load(&sources);
     let mut problems = catalog.problems.clone();
+    let mut inside: Option<PathBuf> = None;
     if let Some(SkillsCommand::Validate { path: Some(path) }) = &arguments.command {
-        let path = places.environment.resolve(&path.to_string_lossy());
-        let path = std::fs::canonicalize(&path).unwrap_or(path);
-        problems.retain(|problem| lies_in(problem, &path));
+        let path = match extensions::named_path(&places, path) {
+            Ok(path) => path,
+            Err(error) => return finish(Err(error), Exit::Failure),
+        };
+        let lies = |file: &Path| extensions::lies_in(file, &path);
+        let known = catalog
+            .iter()
+            .filter_map(|skill| skill.path.as_deref())
+            .any(lies)
+            || problems.iter().any(|problem| lies(&problem.file));
+        if !known {
+            catalog = SkillCatalog::load(&alone(&path));
+            problems.clone_from(&catalog.problems);
+        }
+        problems.retain(|problem| lies(&problem.file));
+        let some = catalog
+            .iter()
+            .filter_map(|skill| skill.path.as_deref())
+            .any(lies);
+        if !some && problems.is_empty() {
+            let error = format!(
+                "{}: there is neither a skill (a folder with SKILL.md) nor a command (a .md file)",
+                path.display()
+            );
+            return finish(Err(error), Exit::Failure);
+        }
+        inside = Some(path);
     }
+    let counts = |skill: &&Skill| {
+        let file = skill.path.as_deref();
+        inside
+            .as_ref()
+            .is_none_or(|path| file.is_some_and(|file| extensions::lies_in(file, path)))
+    };
     let listing = Listing {
         what: "skill",
-        entries: catalog.iter().map(entry).collect(),
+        entries: catalog.iter().filter(counts).map(entry).collect(),
         hidden: catalog.hidden.iter().map(entry).collect(),
         problems: &problems,
         json: arguments.json,
@@ -83,9 +114,17 @@ pub(crate) fn run(environment: Environment, arguments: SkillsArguments) -> Exit 
     }
 }
 
-fn lies_in(problem: &Problem, path: &Path) -> bool {
-    let file = std::fs::canonicalize(&problem.file).unwrap_or_else(|_| problem.file.clone());
-    file.starts_with(path)
+/// Skills or commands that lie where nothing looks for them.
+fn alone(path: &Path) -> Sources {
+    extensions::alone(path, |it| {
+        let is_skill = path.file_name().is_some_and(|name| name == "SKILL.md");
+        let folder = path.parent().unwrap_or(path);
+        match path {
+            _ if is_skill => it.skills.push(folder.to_owned()),
+            path if path.is_dir() && !path.ends_with("commands") => it.skills.push(path.to_owned()),
+            path => it.commands.push(path.to_owned()),
+        }
+    })
 }
 
 fn entry(skill: &Skill) -> Named {

@@ -338,6 +338,11 @@ impl Catalog {
         self.resolve("default")
     }
 
+    /// Uses a model for small side tasks, unless the environment named one.
+    pub fn prefer_small_model(&mut self, name: &str) {
+        self.small_fast.get_or_insert_with(|| name.to_owned());
+    }
+
     /// The model for small side tasks.
     #[must_use]
     pub fn small_fast_model(&self) -> ResolvedModel {
