@@ -38,7 +38,7 @@ impl Background {
 
     /// Starts something.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
-        let task = tokio::spawn(work);
+        let task = lathe_spawn::task(work);
         let handle = task.abort_handle();
         let mut tasks = self.tasks.lock();
         tasks.retain(|task| !task.is_finished());

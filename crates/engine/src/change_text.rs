@@ -10,6 +10,7 @@ use crate::open::prepare;
 use crate::options::{OpenError, SessionOptions};
 use crate::prompt::attribution_lines;
 use lathe_settings::Environment;
+use lathe_settings::schema::Settings;
 use lathe_tools::ToolRegistry;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -88,7 +89,7 @@ pub async fn change_text(
     let text = plain(&answer).ok_or_else(|| {
         ChangeTextError::Model("it is empty or far too long; try again".to_owned())
     })?;
-    let settings = serde_json::from_value(shared.settings.read().clone()).unwrap_or_default();
+    let settings = Settings::from_merged(&shared.settings.read()).unwrap_or_default();
     let [commit, pull_request] = attribution_lines(&settings);
     let end = match change {
         Change::Commit => commit,

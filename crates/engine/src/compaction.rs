@@ -267,7 +267,7 @@ impl Core {
         let unknown = || CompactionError::UnknownMessage(record);
         let path = self.transcript.path().to_owned();
         let tip = self.tip.ok_or_else(unknown)?;
-        let loaded = tokio::task::spawn_blocking(move || lathe_session::load_tail(&path))
+        let loaded = lathe_spawn::blocking(move || lathe_session::load_tail(&path))
             .await
             .map_err(|_| unknown())??;
         let chain = loaded.chain_to(tip)?;

@@ -339,7 +339,7 @@ impl SessionHandle {
             self.shared.mcp.roots_changed();
             let (hooks, folder) = (self.shared.hooks.clone(), folder.to_owned());
             // Hooks hear of it; nobody waits for them.
-            tokio::spawn(async move { hooks.directory_added(&folder, source).await });
+            lathe_spawn::task(async move { hooks.directory_added(&folder, source).await });
         }
     }
 

@@ -128,7 +128,7 @@ mod tests {
         for _ in 0..=HIGH_WATER {
             sink.send(Event::Requesting);
         }
-        let waiting = tokio::spawn({
+        let waiting = lathe_spawn::task({
             let sink = sink.clone();
             async move { sink.room().await }
         });

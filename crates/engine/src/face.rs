@@ -76,7 +76,7 @@ impl SessionHandle {
             let Some(undo) = &shared.undo else {
                 return Err("this session keeps no history of files".to_owned());
             };
-            let first = tokio::task::spawn_blocking(move || {
+            let first = lathe_spawn::blocking(move || {
                 let loaded = lathe_session::load(&transcript).ok()?;
                 loaded.prompts().iter().find_map(|record| match &**record {
                     Record::Message(message) => Some(message.uuid),

@@ -142,11 +142,10 @@ pub(crate) fn watch_settings(
 ) {
     let mut reconfigured = shared.loader.attach();
     let shared = Arc::downgrade(shared);
-    tokio::spawn(async move {
+    lathe_spawn::task(async move {
         let again = places.clone();
-        let starting = tokio::task::spawn_blocking(move || {
-            SettingsWatcher::start(places, options, current, own)
-        });
+        let starting =
+            lathe_spawn::blocking(move || SettingsWatcher::start(places, options, current, own));
         let (watcher, mut changes) = match starting.await {
             Ok(Ok(started)) => started,
             Ok(Err(error)) => {
@@ -225,7 +224,7 @@ fn apply(shared: &Shared, settings: &Resolved) {
 pub(crate) fn watch_background(shared: &Arc<Shared>) {
     let mut changes = shared.tools.shell.background().subscribe();
     let shared = Arc::downgrade(shared);
-    tokio::spawn(async move {
+    lathe_spawn::task(async move {
         while let Some(change) = changes.recv().await {
             let Some(shared) = Weak::upgrade(&shared) else {
                 break;

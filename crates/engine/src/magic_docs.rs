@@ -117,8 +117,7 @@ impl Core {
                 let Some(new) = new else { continue };
                 // Keeping the old content for undo blocks.
                 let (to, file) = (shared.clone(), path.clone());
-                let written =
-                    tokio::task::spawn_blocking(move || write(&to, &file, &loaded, &new, turn));
+                let written = lathe_spawn::blocking(move || write(&to, &file, &loaded, &new, turn));
                 match written.await.unwrap_or_else(|error| Err(error.to_string())) {
                     Ok(()) => shared.events.notice(
                         NoticeLevel::Info,

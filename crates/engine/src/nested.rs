@@ -123,7 +123,7 @@ impl Nested {
     pub(crate) async fn run(self, parent: &Shared) -> Arc<TurnResult> {
         let (sink, mut stream) = events::channel();
         // Nobody watches; events are taken so that nothing waits for them.
-        let drain = tokio::spawn(async move { while stream.next().await.is_some() {} });
+        let drain = lathe_spawn::task(async move { while stream.next().await.is_some() {} });
         let session_id = SessionId::random();
         let writer = TranscriptWriter::disabled(parent.transcript.path());
         let (registry, late) = HookRegistry::new();

@@ -28,6 +28,7 @@ use crate::questions::Questions;
 use crate::records::{RecordFactory, reminder};
 use crate::session::{self, SessionHandle};
 use crate::tool_search::{self, DeferredTools};
+use futures::future::BoxFuture;
 use lathe_hooks::HookRegistry;
 use lathe_model::{CacheMarkers, RecoveryPolicy};
 use lathe_permissions::classifier::Classifier;
@@ -63,9 +64,12 @@ pub struct Opened {
 ///
 /// # Errors
 /// When the caller's choice is wrong, there is no key, or the session's files can't be used.
-pub async fn open(environment: Environment, options: SessionOptions) -> Result<Opened, OpenError> {
-    // A large future; whoever opens a session should not have to carry it.
-    Box::pin(begin(environment, options)).await
+pub fn open(
+    environment: Environment,
+    options: SessionOptions,
+) -> BoxFuture<'static, Result<Opened, OpenError>> {
+    // A large future: who opens a session should neither carry it nor compile it again.
+    Box::pin(begin(environment, options))
 }
 
 async fn begin(environment: Environment, options: SessionOptions) -> Result<Opened, OpenError> {
@@ -149,7 +153,16 @@ struct Start {
 }
 
 /// Puts a session together: everything but what runs.
-pub(crate) async fn prepare(
+///
+/// In a box, so that it is compiled here and not again in every crate that waits for it.
+pub(crate) fn prepare(
+    environment: Environment,
+    options: SessionOptions,
+) -> BoxFuture<'static, Result<Prepared, OpenError>> {
+    Box::pin(prepare_now(environment, options))
+}
+
+async fn prepare_now(
     environment: Environment,
     mut options: SessionOptions,
 ) -> Result<Prepared, OpenError> {
@@ -568,8 +581,8 @@ fn load_extensions(
     chosen.only_skills.clone_from(&options.skills);
     let same = chosen.clone();
     (
-        tokio::task::spawn_blocking(move || crate::skills::Extensions::load(chosen)),
-        tokio::task::spawn_blocking(move || Arc::new(same.load_agents())),
+        lathe_spawn::blocking(move || crate::skills::Extensions::load(chosen)),
+        lathe_spawn::blocking(move || Arc::new(same.load_agents())),
     )
 }
 
@@ -734,7 +747,7 @@ async fn start_hooks(core: &mut Core, hooks: &HookPoints, source: &str, setup: O
     }
     if verdict.reload_skills {
         let shared = core.shared.clone();
-        let reading = tokio::task::spawn_blocking(move || shared.extensions_changed());
+        let reading = lathe_spawn::blocking(move || shared.extensions_changed());
         // What is wrong with the files is told; a reader that fails leaves what was known.
         let _ = reading.await;
     }

@@ -271,7 +271,7 @@ pub(crate) async fn connect(
     shared.tools.set_host(Arc::new(Host::new(shared)));
     if shared.permissions.snapshot().trusted {
         let folder = shared.tools.working_folder.read().clone();
-        tokio::spawn(async move {
+        lathe_spawn::task(async move {
             for path in agents::sweep(&folder, agents::PATIENCE).await {
                 tracing::info!(path = %path.display(), "a worktree that was left behind is removed");
             }

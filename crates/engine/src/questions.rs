@@ -216,7 +216,7 @@ impl Questions {
                 self.events
                     .send(Event::StateChanged(SessionState::RequiresAction));
             }
-            tokio::spawn(notify(hooks.clone(), request.clone(), over));
+            lathe_spawn::task(notify(hooks.clone(), request.clone(), over));
         }
         // However the wait ends (an answer, a cancellation, a dropped future), the question is closed.
         let mut closing = Closing {

@@ -160,7 +160,7 @@ pub(crate) fn start(core: Core) -> SessionHandle {
         ops: sender,
         shared,
         transcript,
-        task: tokio::spawn(actor.run()),
+        task: lathe_spawn::task(actor.run()),
     }
 }
 
@@ -319,7 +319,7 @@ impl Actor {
             }
             Op::StopTask { task_id } => {
                 let shared = self.shared.clone();
-                tokio::spawn(async move {
+                lathe_spawn::task(async move {
                     if let Err(error) = shared.stop_task(task_id.as_str()).await {
                         shared.events.notice(NoticeLevel::Warning, error);
                     }
@@ -355,7 +355,7 @@ impl Actor {
                 .events
                 .send(Event::StateChanged(SessionState::Running));
             let turn = Arc::new(Turn::new(prompt.uuid));
-            let task = tokio::spawn(run_turn(self.core.clone(), prompt, turn.clone()));
+            let task = lathe_spawn::task(run_turn(self.core.clone(), prompt, turn.clone()));
             self.running = Some(Running { turn, task });
             return;
         }
@@ -409,7 +409,7 @@ impl Actor {
             .send(Event::StateChanged(SessionState::Running));
         let turn = Arc::new(Turn::new(RecordId::random()));
         let (core, shared, cancel) = (self.core.clone(), self.shared.clone(), turn.cancel.clone());
-        let task = tokio::spawn(async move {
+        let task = lathe_spawn::task(async move {
             let mut core = core.lock().await;
             let instructions = instructions.as_deref();
             let outcome = match up_to {

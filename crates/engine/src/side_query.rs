@@ -171,7 +171,7 @@ async fn ask_small(
 async fn end_of_conversation(shared: &Shared) -> Option<String> {
     shared.transcript.flush().await.ok()?;
     let path = shared.transcript.path().to_owned();
-    let loaded = tokio::task::spawn_blocking(move || lathe_session::load_tail(&path))
+    let loaded = lathe_spawn::blocking(move || lathe_session::load_tail(&path))
         .await
         .ok()?
         .ok()?;

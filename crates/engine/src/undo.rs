@@ -43,7 +43,7 @@ impl Undo {
     pub(crate) async fn before_shell(&self, roots: Vec<PathBuf>) -> Option<Scan> {
         let excluded = self.excluded.clone();
         let look = move || scan(&roots, &excluded, ScanLimits::default());
-        tokio::task::spawn_blocking(look).await.ok()
+        lathe_spawn::blocking(look).await.ok()
     }
 
     /// Looks again after it and keeps what it changed. Gives the files.
@@ -55,7 +55,7 @@ impl Undo {
     ) -> Vec<PathBuf> {
         let excluded = self.excluded.clone();
         let look = move || scan(&roots, &excluded, ScanLimits::default().without_contents());
-        let Ok(after) = tokio::task::spawn_blocking(look).await else {
+        let Ok(after) = lathe_spawn::blocking(look).await else {
             return Vec::new();
         };
         let changes = before.changes(&after);

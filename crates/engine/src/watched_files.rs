@@ -63,7 +63,7 @@ impl WatchedFiles {
         };
         let wanted = self.wanted.get_or_init(|| {
             let (sender, receiver) = watch::channel(Wanted::default());
-            tokio::spawn(follow(hooks.clone(), receiver));
+            lathe_spawn::task(follow(hooks.clone(), receiver));
             sender
         });
         let known = look(&paths);

@@ -176,7 +176,7 @@ pub async fn run(job: Job) -> Result<Finished, StartError> {
     let flooded = CancellationToken::new();
     let (stdout, stderr) = (Arc::default(), Arc::default());
     let writer = child.stdin.take().map(|mut pipe| {
-        AbortOnDropHandle::new(tokio::spawn(async move {
+        AbortOnDropHandle::new(lathe_spawn::task(async move {
             // A process that doesn't read its input closes the pipe; that is its right.
             let _ = pipe.write_all(&stdin).await;
             let _ = pipe.shutdown().await;
@@ -285,7 +285,7 @@ fn spawn_reader(
     flooded: CancellationToken,
     mut first_line: Option<mpsc::UnboundedSender<String>>,
 ) -> AbortOnDropHandle<()> {
-    AbortOnDropHandle::new(tokio::spawn(async move {
+    AbortOnDropHandle::new(lathe_spawn::task(async move {
         let mut buffer = vec![0_u8; 16 * 1024];
         loop {
             match pipe.read(&mut buffer).await {

@@ -230,7 +230,7 @@ impl HookRegistry {
             cancel: cancel.clone(),
             first_line: Some(line_sender),
         };
-        let mut task = AbortOnDropHandle::new(tokio::spawn(process::run(job)));
+        let mut task = AbortOnDropHandle::new(lathe_spawn::task(process::run(job)));
         if in_background {
             self.move_to_background(hook, task, cancel, deadline, id.to_owned(), started);
             return Ended::quiet(HookAnswer::default(), RunOutcome::Background);

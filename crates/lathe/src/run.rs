@@ -535,7 +535,7 @@ fn waiting_input() -> String {
 /// Listens for signals. The second one ends the process at once.
 fn listen() -> watch::Receiver<Signal> {
     let (sender, receiver) = watch::channel(Signal::None);
-    tokio::spawn(async move {
+    lathe_spawn::task(async move {
         use tokio::signal::unix::{SignalKind, signal};
         let (Ok(mut interrupt), Ok(mut terminate), Ok(mut hang_up)) = (
             signal(SignalKind::interrupt()),

@@ -98,11 +98,11 @@ impl Connection {
             words,
             errors,
         } = process;
-        let mut writing = tokio::spawn(write(stdin, waiting, leave.clone()));
-        let reading = tokio::spawn(read(stdout, lines.clone(), receiver));
+        let mut writing = lathe_spawn::task(write(stdin, waiting, leave.clone()));
+        let reading = lathe_spawn::task(read(stdout, lines.clone(), receiver));
         let tokens = (over.clone(), leave.clone(), hurry.clone(), gone.clone());
         let shared = lines.clone();
-        tokio::spawn(async move {
+        lathe_spawn::task(async move {
             let (over, leave, hurry, gone) = tokens;
             let mut reading = reading;
             let status = tokio::select! {

@@ -114,7 +114,7 @@ impl LanguageServers {
         });
         *self.inner.configs.write() = configs;
         if !gone.is_empty() {
-            tokio::spawn(async move {
+            lathe_spawn::task(async move {
                 for slot in gone {
                     slot.close().await;
                 }
@@ -214,7 +214,7 @@ impl LanguageServers {
                 })
                 .collect();
             if let (false, Some(server)) = (changed.is_empty(), slot.running()) {
-                tokio::spawn(async move { server.files_changed(&changed).await });
+                lathe_spawn::task(async move { server.files_changed(&changed).await });
             }
         }
     }
@@ -249,7 +249,7 @@ impl LanguageServers {
         let slots = std::mem::take(&mut *self.inner.slots.lock());
         let ends: Vec<_> = slots
             .into_iter()
-            .map(|slot| tokio::spawn(async move { slot.close().await }))
+            .map(|slot| lathe_spawn::task(async move { slot.close().await }))
             .collect();
         for end in ends {
             let _ = end.await;

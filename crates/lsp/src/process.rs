@@ -58,7 +58,7 @@ pub(crate) fn start(
         return Err(format!("{name}: its input and output can't be had"));
     };
     let words = LastWords::default();
-    let errors = tokio::spawn(drain(stderr, words.clone()));
+    let errors = lathe_spawn::task(drain(stderr, words.clone()));
     Ok(Process {
         child,
         group,

@@ -507,7 +507,7 @@ fn is_empty(value: &Value) -> bool {
 pub(crate) async fn read_text(path: &Path) -> Result<String, String> {
     let path = path.to_owned();
     let read = move || read_text_now(&path);
-    match tokio::task::spawn_blocking(read).await {
+    match lathe_spawn::blocking(read).await {
         Ok(text) => text,
         Err(error) => Err(error.to_string()),
     }

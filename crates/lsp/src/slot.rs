@@ -95,7 +95,7 @@ impl Slot {
         }
         // Whoever asked may stop waiting; the start goes on for the next one.
         let slot = self.clone();
-        match tokio::spawn(async move { slot.ensure().await }).await {
+        match lathe_spawn::task(async move { slot.ensure().await }).await {
             Ok(result) => result,
             Err(error) => Err(LspError::Start {
                 name: self.config.name.clone(),

@@ -178,7 +178,7 @@ impl Connection {
         let stop = running.cancellation_token();
         {
             let ended = ended.clone();
-            tokio::spawn(async move {
+            lathe_spawn::task(async move {
                 let _ = running.waiting().await;
                 ended.cancel();
             });
@@ -377,7 +377,7 @@ impl Connection {
             return;
         }
         let connection = self.clone();
-        tokio::spawn(async move {
+        lathe_spawn::task(async move {
             let params = rmcp::model::SetLevelRequestParams::new(connection.shared.log_level);
             let asked = connection.peer.set_level(params);
             if let Err(ServiceError::McpError(error)) = asked.await {
@@ -401,7 +401,7 @@ impl Connection {
         filter.resources_list_changed = changes("resources").then_some(true);
         filter.prompts_list_changed = changes("prompts").then_some(true);
         if self.modern && filter != SubscriptionFilter::new() {
-            tokio::spawn(listen(self.clone(), filter, CancellationToken::new()));
+            lathe_spawn::task(listen(self.clone(), filter, CancellationToken::new()));
         }
     }
 
@@ -421,7 +421,7 @@ impl Connection {
         }
         let mut filter = SubscriptionFilter::new();
         filter.resource_subscriptions = Some(vec![uri.to_owned()]);
-        tokio::spawn(listen(self.clone(), filter, stop));
+        lathe_spawn::task(listen(self.clone(), filter, stop));
         Ok(())
     }
 

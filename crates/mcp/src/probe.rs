@@ -201,7 +201,7 @@ pub async fn run(plan: Plan, mut options: Options, report: Report) -> Outcome {
     });
     let manager = Manager::new(options, handlers);
     let mut changes = manager.changes();
-    let told = tokio::spawn(tell(manager.changes(), report.clone()));
+    let told = lathe_spawn::task(tell(manager.changes(), report.clone()));
     manager.set_servers(IndexMap::from([(plan.name.clone(), plan.config.clone())]));
     // The person's time at a browser isn't the server's: the start itself is limited elsewhere.
     manager.settled(Duration::from_secs(600)).await;
@@ -385,7 +385,7 @@ impl Probe<'_> {
         };
         let report = self.report.clone();
         let name = tool.to_owned();
-        let following = tokio::spawn(async move {
+        let following = lathe_spawn::task(async move {
             while let Some(step) = told.recv().await {
                 let fields = json!({
                     "tool": name, "progress": step.progress, "total": step.total, "message": step.message,

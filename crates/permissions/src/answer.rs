@@ -205,7 +205,7 @@ mod tests {
         let mut race = Race::new(request());
         race.enter(AnswererKind::Hook, async { None });
         let dialog = race.ticket(AnswererKind::Dialog);
-        let running = tokio::spawn(async move { race.run(&CancellationToken::new()).await });
+        let running = lathe_spawn::task(async move { race.run(&CancellationToken::new()).await });
         tokio::task::yield_now().await;
         assert!(dialog.answer(PermissionReply::allow()));
         assert!(matches!(

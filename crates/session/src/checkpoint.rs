@@ -565,7 +565,7 @@ fn absolute(path: &Path) -> PathBuf {
 async fn off_thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, SessionError> {
-    tokio::task::spawn_blocking(work)
+    lathe_spawn::blocking(work)
         .await
         .map_err(|error| SessionError::Io {
             action: "keep a checkpoint in",

@@ -16,7 +16,7 @@ use std::process::Command;
 
 /// From the top of the table to the bottom. Crates that aren't built yet have their place already.
 const LAYERS: &[(&str, &[&str])] = &[
-    ("words", &["protocol"]),
+    ("words", &["protocol", "spawn"]),
     (
         "ground",
         &[

@@ -122,7 +122,7 @@ pub(crate) async fn change<T: Send + 'static>(
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {
-    match tokio::task::spawn_blocking(work).await {
+    match lathe_spawn::blocking(work).await {
         Ok(result) => result,
         Err(error) => match error.try_into_panic() {
             // The executor contains and reports panics of tools.

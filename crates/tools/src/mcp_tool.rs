@@ -331,7 +331,7 @@ pub(crate) async fn answered(
         context.tool_use_id.as_str(),
         limit.as_deref(),
     );
-    tokio::task::spawn_blocking(move || make(&result, &place))
+    lathe_spawn::blocking(move || make(&result, &place))
         .await
         .map_err(|error| ToolError::failed(format!("The answer can't be read: {error}.")))
 }

@@ -97,7 +97,7 @@ impl Tool for TaskOutput {
         let reader = background.clone();
         let id = input.task_id.clone();
         // There may be much to read.
-        let new = tokio::task::spawn_blocking(move || {
+        let new = lathe_spawn::blocking(move || {
             let accepts = filter.map(|filter| move |line: &str| filter.is_match(line));
             let accepts = accepts
                 .as_ref()

@@ -112,7 +112,7 @@ impl Jobs {
     /// Does something that takes time, off the loop.
     pub(crate) fn blocking(&self, work: impl FnOnce() -> Option<Found> + Send + 'static) {
         let sender = self.sender();
-        tokio::task::spawn_blocking(move || {
+        lathe_spawn::blocking(move || {
             let found = std::panic::catch_unwind(AssertUnwindSafe(work));
             if let Some(found) = found.unwrap_or(Some(Found::Fell)) {
                 let _ = sender.send(found);
@@ -123,7 +123,7 @@ impl Jobs {
     /// Does something that waits.
     pub(crate) fn task(&self, work: impl Future<Output = Option<Found>> + Send + 'static) {
         let sender = self.sender();
-        tokio::spawn(async move {
+        lathe_spawn::task(async move {
             let found = AssertUnwindSafe(work).catch_unwind().await;
             if let Some(found) = found.unwrap_or(Some(Found::Fell)) {
                 let _ = sender.send(found);
@@ -211,7 +211,7 @@ pub(crate) async fn open(
     let opened = Box::pin(lathe_engine::open(environment, options)).await?;
     let transcript = opened.session.transcript().to_owned();
     let records = if resumed {
-        tokio::task::spawn_blocking(move || conversation(&transcript))
+        lathe_spawn::blocking(move || conversation(&transcript))
             .await
             .unwrap_or_default()
     } else {

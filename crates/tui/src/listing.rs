@@ -212,8 +212,7 @@ impl App {
                 Some(session) => session.await,
                 None => Err("the session is being opened".to_owned()),
             };
-            let commit =
-                tokio::task::spawn_blocking(move || crate::changes::since_commit(&folder)).await;
+            let commit = lathe_spawn::blocking(move || crate::changes::since_commit(&folder)).await;
             Some(Found::Changes {
                 commit: commit.unwrap_or_else(|error| Err(error.to_string())),
                 session: session.map(|files| crate::changes::of_session(&files, &cwd)),

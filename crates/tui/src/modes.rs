@@ -28,7 +28,7 @@ impl App {
         let command = command.to_owned();
         let sender = self.jobs.sender();
         let progress = self.jobs.sender();
-        tokio::spawn(async move {
+        lathe_spawn::task(async move {
             let options = lathe_shell::run::RunOptions {
                 timeout: std::time::Duration::from_secs(600),
                 cancel,

@@ -726,7 +726,7 @@ async fn history(
     if forked_from.is_some() {
         let _ = root.transcript.flush().await;
     }
-    let loading = tokio::task::spawn_blocking(move || {
+    let loading = lathe_spawn::blocking(move || {
         let mut records = Vec::new();
         if let Some(record) = forked_from {
             records.extend(lathe_session::load_to(&main, record)?.chain_to(record)?);

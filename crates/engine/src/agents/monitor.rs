@@ -39,7 +39,7 @@ pub(crate) fn start(shared: &Arc<Shared>, order: MonitorOrder) {
             }
         }
     };
-    tokio::spawn(async move {
+    lathe_spawn::task(async move {
         tokio::select! {
             () = watching => {}
             () = cancel.cancelled() => {}
@@ -55,7 +55,7 @@ async fn look(weak: &Weak<Shared>, order: &MonitorOrder, told: &mut usize) -> Op
     let command = background.wait(&id, GATHER).await.ok()?;
     let over = command.status != BackgroundStatus::Running;
     let (reader, pattern, of) = (background, order.pattern.clone(), id.clone());
-    let new = tokio::task::spawn_blocking(move || {
+    let new = lathe_spawn::blocking(move || {
         let accepts = move |line: &str| {
             pattern
                 .as_ref()

@@ -73,7 +73,7 @@ impl Ready {
         agents.keep(&entry);
         root.events.send(Event::Task(started(&entry)));
         let actions = Arc::new(Mutex::new(Vec::new()));
-        let forwarding = tokio::spawn(forward(
+        let forwarding = lathe_spawn::task(forward(
             stream,
             Arc::downgrade(&root),
             Arc::downgrade(&core.shared),

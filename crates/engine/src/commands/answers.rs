@@ -271,7 +271,7 @@ impl SessionHandle {
             .flush()
             .await
             .map_err(|error| error.to_string())?;
-        let written = tokio::task::spawn_blocking(move || {
+        let written = lathe_spawn::blocking(move || {
             let info = lathe_session::store::info(&transcript)
                 .ok_or_else(|| "Nothing was said yet.".to_owned())?;
             let loaded = lathe_session::load(&transcript).map_err(|error| error.to_string())?;

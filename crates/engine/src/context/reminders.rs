@@ -32,7 +32,7 @@ impl Reminders {
     /// Asks git, beside everything else.
     pub(crate) fn ask_git(&mut self, folder: PathBuf) {
         self.repository = git::repository_of(&folder);
-        self.git = Some(tokio::spawn(async move { git::state(&folder).await }));
+        self.git = Some(lathe_spawn::task(async move { git::state(&folder).await }));
     }
 
     /// What git said, once.

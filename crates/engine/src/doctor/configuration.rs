@@ -310,7 +310,7 @@ pub(crate) async fn servers(patient: &Patient<'_>, notes: &mut Notes<'_>) {
 async fn sign_ins(patient: &Patient<'_>, notes: &mut Notes<'_>) {
     let store = CredentialStore::new(&patient.places.config_home, &patient.environment);
     // A keyring may take its time.
-    let Ok(keeping) = tokio::task::spawn_blocking(move || store.keeping()).await else {
+    let Ok(keeping) = lathe_spawn::blocking(move || store.keeping()).await else {
         return;
     };
     match keeping {

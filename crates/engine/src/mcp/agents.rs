@@ -292,7 +292,7 @@ fn follow(
         .map(|status| status.name)
         .collect();
     let caller = Arc::downgrade(caller);
-    tokio::spawn(async move {
+    lathe_spawn::task(async move {
         loop {
             let changed = match changes.recv().await {
                 Ok(Change::Tools { server, .. }) => vec![server],

@@ -60,7 +60,7 @@ impl Caller {
             }
         }
         let manager = self.manager.clone();
-        tokio::spawn(async move {
+        lathe_spawn::task(async move {
             let (server, uri) = resource;
             if let Err(error) = manager.subscribe(&server, &uri).await {
                 tracing::debug!(server, uri, %error, "a resource can't be followed");

@@ -139,7 +139,7 @@ async fn ask(shared: &Arc<Shared>, request: &ElicitationRequest) -> ElicitationR
         return ElicitationReply::Decline;
     }
     let message = format!("{} asks: {}", request.mcp_server_name, request.message);
-    tokio::spawn({
+    lathe_spawn::task({
         let hooks = shared.hooks.clone();
         async move { hooks.notification("elicitation_dialog", &message).await }
     });

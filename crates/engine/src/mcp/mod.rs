@@ -283,7 +283,7 @@ impl Mcp {
     pub(crate) fn roots_changed(&self) {
         if let Some(running) = self.running() {
             let manager = running.manager.clone();
-            tokio::spawn(async move { manager.roots_changed().await });
+            lathe_spawn::task(async move { manager.roots_changed().await });
         }
     }
 }
@@ -424,7 +424,7 @@ fn fit_hosted(config: &mut ServerConfig) {
 fn watch(manager: &Manager, shared: &Arc<Shared>) {
     let mut changes = manager.changes();
     let shared = Arc::downgrade(shared);
-    tokio::spawn(async move {
+    lathe_spawn::task(async move {
         let mut told = Told::default();
         loop {
             let change = match changes.recv().await {

@@ -30,9 +30,9 @@ pub(super) fn watch(shared: &Arc<Shared>) {
         return;
     };
     let shared = Arc::downgrade(shared);
-    tokio::spawn(async move {
+    lathe_spawn::task(async move {
         let (sender, mut events) = mpsc::unbounded_channel();
-        let starting = tokio::task::spawn_blocking(move || start(&files, sender));
+        let starting = lathe_spawn::blocking(move || start(&files, sender));
         let Ok(Some(watcher)) = starting.await else {
             return;
         };
@@ -52,7 +52,7 @@ async fn look(shared: &Weak<Shared>) -> bool {
     let Some(shared) = shared.upgrade() else {
         return false;
     };
-    let looking = tokio::task::spawn_blocking({
+    let looking = lathe_spawn::blocking({
         let shared = shared.clone();
         move || {
             let running = shared.mcp.running()?;

@@ -129,8 +129,7 @@ impl Core {
             let limit = (shared.tools.environment)("MAX_MCP_OUTPUT_TOKENS");
             let name = format!("resource-{}", lathe_protocol::ids::RequestId::random());
             let place = Place::new(&shared.tools.results_folder, &name, limit.as_deref());
-            let read =
-                tokio::task::spawn_blocking(move || mcp_result::of_resource(&result, &place));
+            let read = lathe_spawn::blocking(move || mcp_result::of_resource(&result, &place));
             let Ok(output) = read.await else { continue };
             let words = format!(
                 "The person mentioned {} of the MCP server {server}:",

@@ -18,7 +18,7 @@ const QUIET: Duration = Duration::from_millis(200);
 /// ends. Watching is set up beside everything else; where the system can't, changes count after a restart.
 pub(crate) fn watch(shared: &Arc<Shared>) {
     let shared = Arc::downgrade(shared);
-    tokio::spawn(async move {
+    lathe_spawn::task(async move {
         // With hundreds of folders this is work, and the first answer goes first.
         let Some(extensions) = shared.upgrade().map(|shared| shared.extensions.clone()) else {
             return;
@@ -32,7 +32,7 @@ pub(crate) fn watch(shared: &Arc<Shared>) {
         };
         // What changed before that is found by looking once more.
         let _ = sender.send(());
-        let starting = tokio::task::spawn_blocking(move || Watcher::start(&first, sender));
+        let starting = lathe_spawn::blocking(move || Watcher::start(&first, sender));
         let Ok(Some(mut watcher)) = starting.await else {
             return;
         };
@@ -42,7 +42,7 @@ pub(crate) fn watch(shared: &Arc<Shared>) {
             let Some(alive) = shared.upgrade() else {
                 return;
             };
-            let reading = tokio::task::spawn_blocking(move || {
+            let reading = lathe_spawn::blocking(move || {
                 alive.extensions_changed();
             });
             if reading.await.is_err() {
@@ -51,7 +51,7 @@ pub(crate) fn watch(shared: &Arc<Shared>) {
             let Some(now) = folders(&shared) else {
                 return;
             };
-            let following = tokio::task::spawn_blocking(move || {
+            let following = lathe_spawn::blocking(move || {
                 watcher.follow(&now);
                 watcher
             });

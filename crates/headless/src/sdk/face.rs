@@ -385,7 +385,7 @@ impl<E: Write> Face<E> {
             respond(&host, &id, answer);
         } else {
             // What takes time must not hold up the frames behind it.
-            tokio::spawn(async move {
+            lathe_spawn::task(async move {
                 let answer = desk.answer(&subtype, &request).await;
                 respond(&host, &id, answer);
             });
@@ -421,7 +421,7 @@ impl<E: Write> Face<E> {
             .is_some_and(|initialize| initialize.stops_tasks_itself());
         if !keeps_tasks && !self.tasks.is_empty() {
             let session = session.clone();
-            tokio::spawn(async move { session.stop_all_tasks().await });
+            lathe_spawn::task(async move { session.stop_all_tasks().await });
         }
     }
 
@@ -506,13 +506,13 @@ impl<E: Write> Face<E> {
                     open.session.clone(),
                     request.clone(),
                 );
-                let task = tokio::spawn(asking);
+                let task = lathe_spawn::task(asking);
                 self.questions
                     .insert(request.request_id.clone(), task.abort_handle());
             }
             Event::ElicitationRequested(request) => {
                 let (host, session) = (self.host.clone(), open.session.clone());
-                let task = tokio::spawn(elicit(host, session, request.clone()));
+                let task = lathe_spawn::task(elicit(host, session, request.clone()));
                 self.questions
                     .insert(request.request_id.clone(), task.abort_handle());
             }

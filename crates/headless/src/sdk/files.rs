@@ -32,7 +32,7 @@ pub(super) async fn suggestions(
         None => None,
     };
     let respects = session.settings().get("respectGitignore") != Some(&Value::Bool(false));
-    let found = tokio::task::spawn_blocking(move || {
+    let found = lathe_spawn::blocking(move || {
         let found =
             asked.unwrap_or_else(|| ranked(&lathe_tools::project_files(&folder, respects), &query));
         described(&folder, found)

@@ -101,7 +101,7 @@ impl Helpers {
         let cancel = self.suggesting.clone();
         let asking = session.suggest_prompt_later(cancel.clone());
         let (host, session_id) = (host.clone(), session.session_id());
-        tokio::spawn(async move {
+        lathe_spawn::task(async move {
             let suggestion = asking.await;
             if let Some(suggestion) = suggestion.filter(|_| !cancel.is_cancelled()) {
                 host.send(json!({
@@ -145,7 +145,7 @@ impl Helpers {
             return;
         }
         let (session, host, cancel) = (session.clone(), host.clone(), self.cancel.clone());
-        tokio::spawn(async move {
+        lathe_spawn::task(async move {
             let joined = |part: fn(&Done) -> &str| -> String {
                 done.iter().map(part).collect::<Vec<_>>().join("\n")
             };

@@ -383,7 +383,7 @@ mod tests {
     async fn a_question_is_answered_once_and_a_dropped_one_is_withdrawn() {
         let buffer = Buffer::default();
         let (host, writer) = Host::start(buffer.clone()).unwrap();
-        let asking = tokio::spawn({
+        let asking = lathe_spawn::task({
             let host = host.clone();
             async move { host.ask("a".into(), json!({"subtype": "x"})).await }
         });
@@ -489,7 +489,7 @@ mod tests {
     #[tokio::test]
     async fn when_the_host_is_gone_questions_fail() {
         let (host, _writer) = Host::start(io::sink()).unwrap();
-        let asking = tokio::spawn({
+        let asking = lathe_spawn::task({
             let host = host.clone();
             async move { host.ask("a".into(), json!({})).await }
         });

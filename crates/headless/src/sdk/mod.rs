@@ -72,7 +72,7 @@ pub async fn run(
     host.close();
     host.finish();
     // Off the runtime's threads: the host may read slowly.
-    let writing = tokio::task::spawn_blocking(move || writer.finish());
+    let writing = lathe_spawn::blocking(move || writer.finish());
     if matches!(exit, Exit::Interrupted | Exit::Terminated) {
         // Whoever sent the signal waits for us, and perhaps doesn't read any more.
         let _ = tokio::time::timeout(LAST_WORDS, writing).await;

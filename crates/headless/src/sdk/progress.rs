@@ -95,7 +95,7 @@ impl Progress {
                 if let Some(before) = before {
                     before.stop.cancel();
                 }
-                tokio::spawn(watch(agent, every, Arc::downgrade(session), host.clone()));
+                lathe_spawn::task(watch(agent, every, Arc::downgrade(session), host.clone()));
             }
             Event::Task(TaskNotice::Progress {
                 task_id,

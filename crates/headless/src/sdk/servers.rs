@@ -104,7 +104,7 @@ impl InProcess for Servers {
         let manifest = self.parked.lock().remove(name);
         let (host, name) = (self.host.clone(), name.to_owned());
         let mut listening = self.listening.subscribe();
-        tokio::spawn(async move {
+        lathe_spawn::task(async move {
             if listening.wait_for(|listens| *listens).await.is_ok() {
                 pass_on(host, name, manifest, from_us, to_us).await;
             }

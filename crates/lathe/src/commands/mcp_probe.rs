@@ -198,7 +198,7 @@ pub(crate) async fn run(
     let mut options = Options::new(environment.clone(), env!("CARGO_PKG_VERSION"));
     options.browser = Some(Arc::new(SystemBrowser::new(environment)));
     let (report, mut lines) = mpsc::unbounded_channel();
-    let running = tokio::spawn(probe::run(plan, options, report));
+    let running = lathe_spawn::task(probe::run(plan, options, report));
     while let Some(line) = lines.recv().await {
         let text = if json {
             line.to_string()

@@ -16,6 +16,7 @@ use crate::server::OAuthConfig;
 use crate::status::Change;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use futures::future::BoxFuture;
 use lathe_settings::{Environment, environment};
 use parking_lot::Mutex;
 use rmcp::model::ProtocolVersion;
@@ -110,7 +111,7 @@ impl Authoriser {
         work: impl FnOnce(&CredentialStore) -> std::io::Result<T> + Send + 'static,
     ) -> std::io::Result<T> {
         let store = self.store.clone();
-        let done = tokio::task::spawn_blocking(move || work(&store)).await;
+        let done = lathe_spawn::blocking(move || work(&store)).await;
         if let Some(text) = self.store.complaint() {
             let server = self.server.clone();
             let _ = self.changes.send(Change::Notice { server, text });
@@ -307,7 +308,12 @@ impl Authoriser {
         is_newer
     }
 
-    async fn agree(&self, challenge: &Challenge) -> Result<(), McpError> {
+    /// In a box, so that it is compiled here and not again in every crate that waits for a connection.
+    fn agree<'a>(&'a self, challenge: &'a Challenge) -> BoxFuture<'a, Result<(), McpError>> {
+        Box::pin(self.agree_now(challenge))
+    }
+
+    async fn agree_now(&self, challenge: &Challenge) -> Result<(), McpError> {
         if self.browser.is_none() && !self.config.client_credentials {
             return Err(McpError::NeedsAuth(self.server.clone()));
         }

@@ -59,7 +59,7 @@ impl Browser for SystemBrowser {
                     format!("{program} can't be started ({error}); set BROWSER to your browser")
                 })?;
             // A browser may run for hours: nobody waits for it, but it is reaped.
-            tokio::spawn(async move { child.wait().await });
+            lathe_spawn::task(async move { child.wait().await });
             Ok(())
         })
     }

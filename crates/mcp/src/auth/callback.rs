@@ -51,7 +51,7 @@ impl Callback {
                     let (stream, _) = connection.map_err(|error| error.to_string())?;
                     // A browser may open connections that it never uses.
                     let (found, state) = (found.clone(), state.to_owned());
-                    tokio::spawn(async move {
+                    lathe_spawn::task(async move {
                         if let Some(answer) = serve(stream, &state).await {
                             let _ = found.send(answer).await;
                         }

@@ -124,7 +124,7 @@ impl Manager {
         }
         for (name, entry) in std::mem::replace(&mut *all, next) {
             set.removed.push(name);
-            tokio::spawn(async move { end(&entry).await });
+            lathe_spawn::task(async move { end(&entry).await });
         }
         drop(all);
         self.inner.pulse.send_modify(|count| *count += 1);
@@ -136,7 +136,7 @@ impl Manager {
         let (entry, orders) = Entry::new(name, config, &self.inner);
         let entry = Arc::new(entry);
         let (kept, inner) = (entry.clone(), self.inner.clone());
-        tokio::spawn(async move {
+        lathe_spawn::task(async move {
             if let Some(before) = before {
                 end(&before).await;
             }

@@ -159,7 +159,7 @@ fn progress_of(context: &RequestContext<RoleServer>) -> Arc<dyn Fn(String) + Sen
             return;
         };
         let peer = peer.clone();
-        tokio::spawn(async move {
+        lathe_spawn::task(async move {
             // A client that is gone needs no progress.
             let _ = peer.notify_progress(said).await;
         });

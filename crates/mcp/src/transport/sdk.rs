@@ -8,7 +8,7 @@ use crate::transport::Ending;
 /// Makes a connection of a host's channel.
 pub(crate) fn connect(channel: MessageChannel, log: ServerLog, ending: &Ending) -> Link {
     let (near, far) = link(log, ending.clone());
-    tokio::spawn(run(channel, far));
+    lathe_spawn::task(run(channel, far));
     near
 }
 

@@ -106,7 +106,7 @@ pub(crate) async fn connect(
     } = far;
     let reading = {
         let ending = ending.clone();
-        tokio::spawn(async move {
+        lathe_spawn::task(async move {
             while let Some(event) = stream.next().await {
                 let event = match event {
                     Ok(event) => event,
@@ -126,12 +126,12 @@ pub(crate) async fn connect(
             ending.because("the server has closed the stream");
         })
     };
-    tokio::spawn(async move {
+    lathe_spawn::task(async move {
         while let Some(message) = outgoing.recv().await {
             // Posts don't wait for each other: an answer to one may be what another waits for.
             let requests = requests.clone();
             let post_to = post_to.clone();
-            tokio::spawn(async move {
+            lathe_spawn::task(async move {
                 let posted = requests
                     .exchange(|| {
                         requests

@@ -44,10 +44,10 @@ pub(crate) fn connect(
         incoming,
         ending,
     } = far;
-    let errors = tokio::spawn(drain(stderr, log.clone()));
-    let reading = tokio::spawn(read(stdout, incoming, ending.clone()));
-    let writing = tokio::spawn(write(stdin, outgoing));
-    tokio::spawn(async move {
+    let errors = lathe_spawn::task(drain(stderr, log.clone()));
+    let reading = lathe_spawn::task(read(stdout, incoming, ending.clone()));
+    let writing = lathe_spawn::task(write(stdin, outgoing));
+    lathe_spawn::task(async move {
         let status = supervise(child, &group, writing, reading).await;
         // Its last words may still be in the pipe. A grandchild that holds it open isn't waited for.
         let _ = tokio::time::timeout(FAREWELL, errors).await;

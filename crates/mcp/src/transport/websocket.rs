@@ -51,7 +51,7 @@ pub(crate) async fn connect(
         opened => opened?,
     };
     let (near, far) = link(log.clone(), ending.clone());
-    tokio::spawn(run(socket, far));
+    lathe_spawn::task(run(socket, far));
     Ok(near)
 }
 

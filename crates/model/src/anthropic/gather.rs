@@ -119,7 +119,7 @@ mod tests {
     /// after it had to wait, and all pieces.
     async fn read(pause: Duration, count: u32) -> (usize, Vec<u32>) {
         let (sender, receiver) = mpsc::unbounded();
-        tokio::spawn(async move {
+        lathe_spawn::task(async move {
             for piece in 0..count {
                 tokio::time::sleep(pause).await;
                 if sender.unbounded_send(piece).is_err() {
@@ -162,7 +162,7 @@ mod tests {
             sender.unbounded_send(piece).unwrap();
             assert_eq!(gathering.next().await, Some(piece));
         }
-        tokio::spawn(async move {
+        lathe_spawn::task(async move {
             tokio::time::sleep(Duration::from_secs(2)).await;
             let _ = sender.unbounded_send(99);
         });

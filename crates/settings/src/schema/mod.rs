@@ -510,6 +510,16 @@ pub struct WebSearch {
     pub extra: Extra,
 }
 
+impl Settings {
+    /// The settings that a merged value holds, unless a part of it can't be understood.
+    ///
+    /// Reading this many keys is a lot of code, and it is compiled for each way in; this is the one.
+    #[must_use]
+    pub fn from_merged(value: &Value) -> Option<Self> {
+        Self::deserialize(value).ok()
+    }
+}
+
 /// The JSON schema of a settings file, with the aliases of [`ALIASES`].
 #[must_use]
 pub fn json_schema() -> &'static Value {

@@ -267,7 +267,7 @@ impl BackgroundCommands {
         }
         let inner = Arc::downgrade(&self.inner);
         let watched = id.clone();
-        tokio::spawn(async move {
+        lathe_spawn::task(async move {
             supervised.finished().await;
             if let Some(inner) = inner.upgrade() {
                 let mut inner = inner.lock();

@@ -181,7 +181,7 @@ impl Child {
             }
             None => {
                 let pid = process.pid;
-                Waiter::Thread(tokio::task::spawn_blocking(move || wait(pid, 0)))
+                Waiter::Thread(lathe_spawn::blocking(move || wait(pid, 0)))
             }
         };
         Ok(Self { process, waiter })

@@ -83,7 +83,7 @@ pub(super) fn ensure_taken(
     let state = Arc::clone(state);
     let shell = shell.clone();
     let environment = environment.to_vec();
-    tokio::spawn(async move {
+    lathe_spawn::task(async move {
         let taken = take(&shell, environment).await;
         *state.lock() = match taken {
             Some(snapshot) => SnapshotState::Taken(Arc::new(snapshot)),
@@ -140,7 +140,7 @@ async fn take(shell: &ShellProgram, environment: Vec<(OsString, OsString)>) -> O
     drop(control);
     // An interactive shell ignores SIGTERM, and it has nothing left to do. Off the runtime's
     // threads, since killing waits for the dead.
-    drop(tokio::task::spawn_blocking(move || family.kill_now()).await);
+    drop(lathe_spawn::blocking(move || family.kill_now()).await);
     drop(child.wait().await);
     registration.ended();
     if !complete {

@@ -141,7 +141,7 @@ pub(super) fn supervise(spawned: Spawned, control: UnixStream, watch: Watch) -> 
         look_interval: FIRST_LOOK,
         started,
     };
-    tokio::spawn(task.run(watch.progress, watch.keep, registration, outcome_sender));
+    lathe_spawn::task(task.run(watch.progress, watch.keep, registration, outcome_sender));
     Supervised {
         orders,
         outcome,

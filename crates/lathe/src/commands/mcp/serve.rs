@@ -105,7 +105,7 @@ pub(super) async fn run(environment: Environment, arguments: ServeArguments) -> 
     for remark in &remarks {
         complain(remark);
     }
-    let telling = tokio::spawn(async move {
+    let telling = lathe_spawn::task(async move {
         while let Some(event) = events.next().await {
             if let Event::Notice {
                 level: NoticeLevel::Warning | NoticeLevel::Error,
@@ -151,7 +151,7 @@ pub(super) async fn run(environment: Environment, arguments: ServeArguments) -> 
 
 fn stop_on_signals(cancel: CancellationToken) {
     use tokio::signal::unix::{SignalKind, signal};
-    tokio::spawn(async move {
+    lathe_spawn::task(async move {
         let (Ok(mut interrupt), Ok(mut terminate)) = (
             signal(SignalKind::interrupt()),
             signal(SignalKind::terminate()),
