@@ -293,24 +293,34 @@ fn letters(text: &str) -> impl Iterator<Item = u8> {
 /// Splits rules at commas and spaces outside parentheses.
 #[must_use]
 pub(crate) fn split_tools(text: &str) -> Vec<String> {
-    split_outside(text, &['(', '['], &[')', ']'], |letter| {
-        letter == ',' || letter.is_whitespace()
+    split_outside(text, |letter| match letter {
+        '(' | '[' => Letter::Opens,
+        ')' | ']' => Letter::Closes,
+        ',' => Letter::Separates,
+        letter if letter.is_whitespace() => Letter::Separates,
+        _ => Letter::Belongs,
     })
 }
 
 /// Splits at commas outside braces.
 fn split_commas(text: &str) -> Vec<String> {
-    split_outside(text, &['{', '['], &['}', ']'], |letter| {
-        matches!(letter, ',' | '\n')
+    split_outside(text, |letter| match letter {
+        '{' | '[' => Letter::Opens,
+        '}' | ']' => Letter::Closes,
+        ',' | '\n' => Letter::Separates,
+        _ => Letter::Belongs,
     })
 }
 
-fn split_outside(
-    text: &str,
-    open: &[char],
-    close: &[char],
-    is_separator: impl Fn(char) -> bool,
-) -> Vec<String> {
+/// What a letter is in a list.
+enum Letter {
+    Opens,
+    Closes,
+    Separates,
+    Belongs,
+}
+
+fn split_outside(text: &str, what: impl Fn(char) -> Letter) -> Vec<String> {
     let mut parts = Vec::new();
     let mut take = |part: &str| {
         let part = part.trim().trim_matches(['"', '\'']);
@@ -320,14 +330,14 @@ fn split_outside(
     };
     let (mut depth, mut start) = (0_usize, 0);
     for (at, letter) in text.char_indices() {
-        if open.contains(&letter) {
-            depth += 1;
-        } else if close.contains(&letter) {
-            depth = depth.saturating_sub(1);
-        }
-        if depth == 0 && is_separator(letter) {
-            take(&text[start..at]);
-            start = at + letter.len_utf8();
+        match what(letter) {
+            Letter::Opens => depth += 1,
+            Letter::Closes => depth = depth.saturating_sub(1),
+            Letter::Separates if depth == 0 => {
+                take(&text[start..at]);
+                start = at + letter.len_utf8();
+            }
+            Letter::Separates | Letter::Belongs => {}
         }
     }
     take(&text[start..]);

@@ -171,9 +171,8 @@ pub(crate) fn for_each<T: Sync, R: Send>(things: &[T], work: impl Fn(&T) -> R + 
     const FEW: usize = 48;
     /// More threads wait for the same locks of the file system.
     const MOST_THREADS: usize = 4;
-    // One core is for whoever opens the session meanwhile.
     let threads = std::thread::available_parallelism()
-        .map_or(1, |cores| cores.get() - 1)
+        .map_or(1, std::num::NonZero::get)
         .min(MOST_THREADS)
         .min(things.len().div_ceil(FEW));
     if threads < 2 {

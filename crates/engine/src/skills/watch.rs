@@ -26,6 +26,8 @@ pub(crate) fn watch(shared: &Arc<Shared>) {
         // Whichever comes first.
         drop(tokio::time::timeout(LATEST, extensions.answered.notified()).await);
         drop(extensions);
+        // A session of one answer is over by then, and nobody needs to look again.
+        tokio::time::sleep(QUIET).await;
         let (sender, mut changes) = mpsc::unbounded_channel();
         let Some(first) = folders(&shared) else {
             return;

@@ -5,6 +5,7 @@
 //! folder; skills, hooks and servers add up. Every path is held to the plugin's folder, also through
 //! links. What is wrong with one part costs that part.
 
+use super::bundle::Bundle;
 use super::manifest::{Manifest, read_json, texts};
 use super::name::PluginId;
 use super::plain;
@@ -43,6 +44,8 @@ pub struct Surroundings<'a> {
     pub options: Option<&'a Value>,
     /// Whether its install was confirmed.
     pub confirmed: bool,
+    /// Whether its servers are to be started, so that those that come packed are unpacked.
+    pub unpack: bool,
 }
 
 impl Plugin {
@@ -73,6 +76,7 @@ impl Plugin {
             root: &root,
             file: &file,
             manifest: &manifest,
+            around,
             problems,
         };
         let mut contribution = PluginContribution {
@@ -249,6 +253,7 @@ struct Reader<'a> {
     root: &'a Path,
     file: &'a Path,
     manifest: &'a Manifest,
+    around: &'a Surroundings<'a>,
     problems: Vec<Problem>,
 }
 
@@ -357,11 +362,14 @@ impl Reader<'_> {
         };
         for item in items {
             match item {
-                Value::String(path) if is_bundle(&path) => {
+                Value::String(path) if path.starts_with("https://") => {
                     self.problem(
                         key,
-                        format!("{path:?} is a bundle, and bundles are never unpacked; write the server itself here (command and args, or url)"),
+                        format!("{path:?} would have to be fetched at every start, which is not done; put the file into the plugin, or write the server itself here (command and args, or url)"),
                     );
+                }
+                Value::String(path) if key == "mcpServers" && is_bundle(&path) => {
+                    objects.extend(self.bundle(key, &path));
                 }
                 Value::String(path) => {
                     if let Some(file) = self.path(key, &path)
@@ -390,6 +398,27 @@ impl Reader<'_> {
         }
         all.extend(objects);
         all
+    }
+
+    /// The server of a bundle.
+    fn bundle(&mut self, key: &str, path: &str) -> Option<(PathBuf, Map<String, Value>)> {
+        let file = self.path(key, path)?;
+        let bundle = Bundle {
+            file: &file,
+            data: self.around.data.as_deref().filter(|_| self.around.unpack),
+            options: self.around.options,
+        };
+        match bundle.server() {
+            Ok((name, server)) => {
+                let named = Map::from_iter([(name, Value::Object(server))]);
+                Some((file, named))
+            }
+            Err(why) => {
+                let path = plain(path, 120);
+                self.problem(key, format!("the bundle {path} doesn't count: {why}"));
+                None
+            }
+        }
     }
 
     fn hooks(&mut self, plugin: &PluginContribution) -> BTreeMap<String, Vec<HookGroup>> {
@@ -602,7 +631,7 @@ impl Reader<'_> {
 
 fn is_bundle(path: &str) -> bool {
     let path = path.to_ascii_lowercase();
-    path.ends_with(".mcpb") || path.ends_with(".dxt") || path.starts_with("https://")
+    path.ends_with(".mcpb") || path.ends_with(".dxt")
 }
 
 /// A group of hooks with the plugin's variables filled in. A hook that can't be read is left out.

@@ -136,6 +136,7 @@ impl PluginManager {
             data: Some(self.store().data_folder(&id)),
             options: self.options_of(&id),
             confirmed: true,
+            unpack: false,
         };
         let plugin = Plugin::read(&folder, &id, &around)
             .map_err(|problem| PluginError::refused(id.to_string(), problem.to_string()))?;
@@ -289,6 +290,7 @@ impl PluginManager {
             data: Some(self.store().data_folder(id)),
             options: self.options_of(id),
             confirmed: true,
+            unpack: false,
         };
         let plugin = Plugin::read(&installed.install_path, id, &around).ok()?;
         Some(running_parts(&plugin))

@@ -456,6 +456,7 @@ impl Loading<'_> {
             data: Some(self.store.data_folder(id)),
             options: self.settings.settings.plugin_configs.get(&id.to_string()),
             confirmed: true,
+            unpack: true,
         };
         match Plugin::read(folder, id, &around) {
             Ok(mut plugin) => {

@@ -21,6 +21,7 @@
 //! | [`name`] | what plugins and marketplaces may be called |
 //! | [`source`] | where they may come from |
 //! | [`manifest`], [`contents`] | what a plugin's folder says and brings |
+//! | `bundle`, `zip` | servers that come packed |
 //! | [`marketplace`] | the list of a marketplace |
 //! | [`policy`] | which marketplaces a company allows |
 //! | [`store`] | what is remembered |
@@ -35,6 +36,7 @@
 //! work.
 
 pub mod archive;
+mod bundle;
 pub mod cli;
 pub mod contents;
 pub mod copy;
@@ -50,6 +52,7 @@ pub mod policy;
 pub mod source;
 pub mod store;
 pub mod validate;
+mod zip;
 
 pub use contents::Plugin;
 pub use install::{Done, Prepared};

@@ -151,22 +151,20 @@ fn a_folder_with_an_odd_name_is_left_to_the_shell() {
 }
 
 #[test]
-fn a_bundle_of_a_server_is_never_unpacked() {
+fn a_bundle_that_is_broken_or_elsewhere_costs_itself() {
     let home = Home::new();
     home.write("work/x/server.mcpb", "PK");
     home.write_json(
         "work/x/.claude-plugin/plugin.json",
-        &json!({"name": "x", "mcpServers": ["./server.mcpb", "https://example.com/server.mcpb"]}),
+        &json!({"name": "x", "mcpServers": ["./server.mcpb", "https://example.com/server.mcpb", "../y.mcpb",
+            {"good": {"command": "x"}}]}),
     );
     let plugin = read(&home, "work/x");
-    assert!(plugin.contribution.mcp_servers.is_empty());
+    assert_eq!(plugin.contribution.mcp_servers.len(), 1);
     let told = messages(&plugin);
-    assert_eq!(
-        told.matches("bundles are never unpacked").count(),
-        2,
-        "{told}"
-    );
-    assert!(told.contains("command and args, or url"), "{told}");
+    for words in ["no zip archive", "would have to be fetched", "leads out"] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
 }
 
 #[test]
