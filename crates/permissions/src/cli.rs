@@ -311,7 +311,9 @@ fn behavior_word(behavior: Behavior) -> &'static str {
     }
 }
 
-fn source_word(source: RuleSource) -> &'static str {
+/// Where a rule comes from, in words.
+#[must_use]
+pub fn source_word(source: RuleSource) -> &'static str {
     match source {
         RuleSource::PolicySettings => "managed policy",
         RuleSource::FlagSettings => "--settings",

@@ -337,8 +337,16 @@ impl App {
     }
 
     pub(crate) fn config(&mut self, arguments: &str) {
-        if let Some((key, value)) = arguments.split_once(char::is_whitespace) {
+        // A value after a blank is kept, one after `=` is for this session; a key alone is shown.
+        if let Some((key, value)) = arguments.split_once(|c: char| c == '=' || c.is_whitespace())
+            && !value.trim_start().starts_with('=')
+            && arguments.as_bytes().get(key.len()) != Some(&b'=')
+        {
             self.set_setting(key, value.trim());
+            return;
+        }
+        if !arguments.is_empty() {
+            self.engine_command("config", arguments);
             return;
         }
         let settings = self
@@ -367,7 +375,7 @@ impl App {
             .collect();
         let picker = Picker::new(Purpose::Config, "Settings", items)
             .explained(vec![Line::styled(
-                "`/config <key> <value>` sets any key; `lathe config` knows all of them.",
+                "`/config <key> <value>` keeps a value in your settings, `/config <key>=<value>` is for this session.",
                 self.theme.muted,
             )])
             .filterable();

@@ -13,6 +13,8 @@ impl App {
         };
         if !wanted.is_empty() {
             self.model = session.set_model(Some(wanted));
+            // It is meant for what follows in this terminal, too: /clear and /fork don't take it back.
+            self.options.model = Some(wanted.to_owned());
             let model = self.model.clone();
             self.remark(format!("model: {model}"));
             return;
@@ -44,13 +46,22 @@ impl App {
         let Some(session) = &self.session else {
             return;
         };
+        if session.set_effort(Some(wanted)).is_ok() {
+            self.remark(format!("effort: {wanted}"));
+            return;
+        }
         match wanted {
-            "default" => session.set_max_thinking_tokens(None),
+            "default" => {
+                // Both as the session began; taking a level back can't fail.
+                let _ = session.set_effort(None);
+                session.set_max_thinking_tokens(None);
+            }
+            "off" => session.set_max_thinking_tokens(Some(0)),
             number => match number.parse() {
                 Ok(number) => session.set_max_thinking_tokens(Some(number)),
                 Err(_) => {
                     self.warn(format!(
-                        "/effort wants a number of tokens, or 'default', not '{wanted}'."
+                        "/effort wants low, medium, high, xhigh or max, a number of tokens, off, or default, not '{wanted}'."
                     ));
                     return;
                 }
@@ -87,7 +98,10 @@ impl App {
                     behavior,
                     destination: RuleSource::LocalSettings,
                 };
-                self.apply_update(&update, format!("rule added: {shown}"));
+                self.apply_update(
+                    &update,
+                    format!("rule added to your settings of this project: {shown}"),
+                );
             }
             Err(error) => self.warn(error),
         }
@@ -203,14 +217,14 @@ pub(crate) fn rules_picker(
             Behavior::Ask => "ask",
             Behavior::Deny => "deny",
         };
-        let source = serde_json::to_value(source)
+        let name = serde_json::to_value(source)
             .ok()
             .and_then(|value| value.as_str().map(str::to_owned))
             .unwrap_or_default();
         items.push(Item::new(
-            format!("{behavior}\n{source}\n{rule}"),
+            format!("{behavior}\n{name}\n{rule}"),
             format!("{behavior:<6}{rule}"),
-            source,
+            lathe_permissions::cli::source_word(source),
         ));
     }
     Picker::new(Purpose::PermissionRule, "Permission rules", items)

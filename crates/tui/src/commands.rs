@@ -320,4 +320,13 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn a_shell_command_that_is_typed_early_waits_and_can_be_taken_back() {
+        let mut app = crate::view_tests::app(80, 24);
+        app.run_shell("ls -l");
+        assert_eq!(app.waiting_commands, [("!".to_owned(), "ls -l".to_owned())]);
+        assert_eq!(as_typed("!", "ls -l"), "!ls -l");
+        assert_eq!(as_typed("clear", ""), "/clear");
+    }
 }

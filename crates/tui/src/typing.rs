@@ -569,3 +569,25 @@ fn image_path(
         base64::Engine::encode(&base64::engine::general_purpose::STANDARD, bytes),
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_key_takes_the_offer_to_leave_back() {
+        let mut app = crate::view_tests::app(80, 24);
+        let press = |app: &mut App, key: Key| app.input(Input::Key(key));
+        press(&mut app, Key::ctrl('c'));
+        assert!(app.leave_hint.is_some());
+        for key in crate::key::keys("words") {
+            press(&mut app, key);
+        }
+        assert!(app.leave_hint.is_none());
+        // The first clears, the second only says what a third would do.
+        press(&mut app, Key::ctrl('c'));
+        assert!(app.editor.is_empty());
+        press(&mut app, Key::ctrl('c'));
+        assert!(app.leaving.is_none() && app.leave_hint.is_some());
+    }
+}

@@ -6,6 +6,9 @@ use crate::markdown::Look;
 use crate::style::Line;
 use lathe_protocol::record::MessageRecord;
 
+/// What the transcript says where a person interrupted, with or without a tool at work.
+const INTERRUPTED: &str = "[Request interrupted by user";
+
 /// How many cells are printed again.
 const REPRINTED: usize = 30;
 
@@ -34,7 +37,11 @@ impl Conversation {
             } else if record.is_prompt() {
                 if let Some(message) = &record.message {
                     let text = message.text();
-                    let cell = crate::modes::shell_told(&text).unwrap_or(Cell::User(text));
+                    let cell = if text.starts_with(INTERRUPTED) {
+                        Cell::Remark("── interrupted ──".to_owned())
+                    } else {
+                        crate::modes::shell_told(&text).unwrap_or(Cell::User(text))
+                    };
                     self.push(cell, look);
                 }
             } else if !record.is_meta && !record.is_compact_summary {
@@ -127,6 +134,26 @@ mod tests {
         let lines = printed(&mut conversation);
         assert_eq!(lines[..4], ["as it now stands", "", "❯ do it", ""]);
         assert_eq!(lines.last().unwrap(), "● done");
+    }
+
+    #[test]
+    fn what_a_person_did_is_shown_as_it_was_then() {
+        let theme = Theme::built_in("dark", false);
+        let look = Look {
+            theme: &theme,
+            columns: 80,
+        };
+        let said = |text: &str| record("user", &json!({"role": "user", "content": text}));
+        let records = [
+            said("[Request interrupted by user for tool use]"),
+            said(
+                "The user ran a shell command.\n<bash-input>ls</bash-input>\n<bash-output>a.txt</bash-output>",
+            ),
+        ];
+        let mut conversation = Conversation::new(Path::new("/p"));
+        conversation.take_up(&records, look);
+        let expected = ["── interrupted ──", "", "! ls", "  a.txt"];
+        assert_eq!(printed(&mut conversation), expected);
     }
 
     #[test]

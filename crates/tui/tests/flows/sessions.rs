@@ -75,3 +75,31 @@ fn the_list_shows_one_branch_or_all_and_other_folders() {
     terminal.send("\x1b");
     terminal.wait_gone("Go on with");
 }
+
+#[test]
+fn a_session_that_is_taken_up_again_shows_what_it_had_cost() {
+    let usage = serde_json::json!({"input_tokens": 100_000, "output_tokens": 10_000});
+    let mut reply = Reply::text("one");
+    reply.usage = usage.as_object().unwrap().clone();
+    let stage = Stage::replies([reply]);
+    let mut terminal = stage.open();
+    terminal.say("first words");
+    terminal.wait_for("● one");
+    terminal.wait_gone("esc to interrupt");
+    terminal.wait_for(" · $");
+    let spent = cost_in(&terminal.everything());
+    terminal.leave();
+    let terminal = stage.home.terminal(["--continue"], 100, 30);
+    terminal.wait_for("● one");
+    terminal.wait_for(" · $");
+    assert_eq!(cost_in(&terminal.everything()), spent);
+    terminal.say("/cost ");
+    terminal.wait_for("This session: $");
+    assert!(!terminal.everything().contains("nothing was used yet"));
+}
+
+/// The dollars in the status line.
+fn cost_in(screen: &str) -> String {
+    let (_, rest) = screen.rsplit_once(" · $").unwrap();
+    rest.split_whitespace().next().unwrap().to_owned()
+}
