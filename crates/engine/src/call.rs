@@ -106,6 +106,7 @@ pub(crate) struct CallResult {
     pub(crate) ending: Option<CallEnding>,
     /// Text of hooks for the model.
     pub(crate) added_context: Vec<String>,
+    /// How long the tool itself took: waiting for a person's answer is not its time.
     pub(crate) elapsed: Duration,
     /// Whether the tool was started and may have changed something.
     pub(crate) had_effects: bool,
@@ -181,11 +182,10 @@ impl CallEnvironment {
         cancel: CancellationToken,
     ) -> CallResult {
         let name = call.tool.name().to_owned();
-        let started = Instant::now();
         let outcome = AssertUnwindSafe(self.pipeline(id, call, cancel))
             .catch_unwind()
             .await;
-        let mut result = outcome.unwrap_or_else(|panic| {
+        outcome.unwrap_or_else(|panic| {
             let message = panic_message(panic.as_ref());
             tracing::error!(tool = name, message, "a tool panicked");
             let mut result = CallResult::failure(format!(
@@ -193,9 +193,7 @@ impl CallEnvironment {
             ));
             result.had_effects = true;
             result
-        });
-        result.elapsed = started.elapsed();
-        result
+        })
     }
 
     async fn pipeline(
@@ -412,6 +410,7 @@ impl CallEnvironment {
                     .post_tool_failure(name, input, id, &text, interrupted, elapsed)
                     .await;
                 let mut result = CallResult::failure(text);
+                result.elapsed = elapsed;
                 result.content =
                     results::fit(result.content, limit, &self.tools.results_folder, id);
                 result.added_context = after.context;

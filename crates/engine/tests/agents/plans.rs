@@ -136,11 +136,15 @@ async fn questions_reach_the_person_and_the_answers_come_back() {
         "{}",
         result.text
     );
+    let in_tools = talk.session.totals().tool_duration_ms;
     talk.send("again");
     let question = talk.question().await;
+    // A person takes their time, and that is not the tool's.
+    tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     talk.reply(&question, PermissionReply::deny("neither, use a text file"));
     let result = talk.result().await;
     assert!(result.text.contains("use a text file"), "{}", result.text);
+    assert_eq!(talk.session.totals().tool_duration_ms, in_tools);
     talk.finish().await;
     // Without anyone to ask, the model is told to decide.
     let mut talk = place.open().await;
