@@ -221,6 +221,68 @@ fn a_folder_can_be_taken_for_one_session() {
 }
 
 #[test]
+fn a_server_that_comes_as_a_bundle_is_unpacked_and_used() {
+    let server = BlockingServer::start(
+        Scenario::new()
+            .reply(Reply::tool_use(
+                "mcp__plugin_packed_greeter__echo",
+                json!({"text": "from the bundle"}),
+            ))
+            .reply(Reply::text("Fine.")),
+    )
+    .unwrap();
+    let home = TestHome::with_server(&server);
+    let manifest = write(
+        &home,
+        "work/manifest.json",
+        &json!({"manifest_version": "0.3", "name": "greeter", "version": "1.0.0", "server": {
+            "type": "python", "entry_point": "server/server.py",
+            "mcp_config": {"command": "python3", "args": ["${__dirname}/server/server.py"]}}})
+        .to_string(),
+    );
+    let plugin = write(
+        &home,
+        "work/packed/.claude-plugin/plugin.json",
+        &json!({"name": "packed", "mcpServers": "./greeter.mcpb"}).to_string(),
+    );
+    let plugin = plugin.ancestors().nth(2).unwrap();
+    // As the ecosystem's own tools would: any zip archive will do.
+    let pack = "import sys, zipfile\nwith zipfile.ZipFile(sys.argv[1], 'w', zipfile.ZIP_DEFLATED) as bundle:\n    bundle.write(sys.argv[2], 'manifest.json')\n    bundle.write(sys.argv[3], 'server/server.py')";
+    let script = lathe_testkit::workspace_root().join("crates/mcp/tests/fixtures/server.py");
+    let mut python = std::process::Command::new("python3");
+    home.dress(&mut python);
+    python.args(["-c", pack]).arg(plugin.join("greeter.mcpb"));
+    assert!(
+        python
+            .args([&manifest, &script])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let folder = plugin.display().to_string();
+    let checked = home.run(["plugin", "validate", &folder], "");
+    assert_eq!(checked.code(), Some(0), "{checked:#?}");
+    assert!(
+        !home.config().join("plugins/data").exists(),
+        "it was only looked at"
+    );
+    let arguments = [
+        "-p",
+        "go",
+        "--plugin-dir",
+        &folder,
+        "--allowedTools",
+        "mcp__plugin_packed_greeter",
+    ];
+    let output = home.run(arguments, "");
+    assert_eq!(output.stdout.trim(), "Fine.", "{}", output.stderr);
+    let said = server.requests()[1].body["messages"].to_string();
+    assert!(said.contains("from the bundle"), "{said}");
+    server.finish();
+    processes::assert_none_left(&home);
+}
+
+#[test]
 fn a_host_gives_plugins_and_has_them_read_again() {
     let server = server(2);
     let home = TestHome::with_server(&server);
@@ -370,6 +432,34 @@ fn the_doctor_finds_nothing_wrong_with_a_fresh_home_and_shows_no_key() {
     for text in [&output.stdout, &json.stdout] {
         assert!(!text.contains("very-secret"));
     }
+}
+
+#[test]
+fn the_doctor_knows_which_programs_of_hooks_are_not_there() {
+    let home = TestHome::new();
+    home.write("checks/there.sh", "");
+    let hook = |command: &str| json!({"hooks": [{"type": "command", "command": command}]});
+    let hooks = json!([
+        hook("\"$CLAUDE_PROJECT_DIR\"/checks/there.sh --now"),
+        hook("${CLAUDE_PROJECT_DIR}/checks/gone.sh"),
+        hook("no-such-program-here --x"),
+        hook("if true; then cat; fi"),
+        hook("cat | sort"),
+        hook("X=1 no-such-program-either"),
+        json!({"hooks": [{"type": "prompt", "prompt": "Look at it"}]}),
+    ]);
+    let settings = json!({"hooks": {"Stop": hooks}}).to_string();
+    let output = home.run(["doctor", "--json", "--settings", &settings], "");
+    let diagnosis = parsed(&output.stdout);
+    let findings = diagnosis["findings"].as_array().unwrap();
+    let missing: Vec<&str> = findings
+        .iter()
+        .filter(|finding| finding["area"] == "hooks" && finding["severity"] == "warning")
+        .map(|finding| finding["what"].as_str().unwrap())
+        .collect();
+    assert_eq!(missing.len(), 2, "{missing:#?}");
+    assert!(missing[0].contains("checks/gone.sh"), "{missing:#?}");
+    assert!(missing[1].contains("no-such-program-here"), "{missing:#?}");
 }
 
 #[test]

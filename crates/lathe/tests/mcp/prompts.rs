@@ -274,3 +274,62 @@ fn a_server_with_endless_prompts_stays_in_its_share_and_costs_no_skill_its_words
     assert_eq!(session.close().code(), Some(0));
     model.finish();
 }
+
+/// Has an agent of that type use a skill, and gives what it was told before and after.
+fn in_agent(kind: &str, agents: &Value, name: &str) -> (String, String) {
+    let task = json!({"description": "d", "prompt": "greet", "subagent_type": kind, "run_in_background": false});
+    let model = model([
+        Reply::tool_use("Agent", task),
+        skill(name, "Ada"),
+        Reply::text("greeted"),
+        Reply::text("done"),
+    ]);
+    let home = TestHome::with_server(&model);
+    let servers = json!({"local": fixture(&[])});
+    let agents = agents.to_string();
+    let rules = ["--agents", &agents, "--allowedTools", "Skill"];
+    let mut session = connected(&home, &servers, &rules);
+    session.prompt("go");
+    assert_eq!(session.wait_for_result()["result"], "done");
+    assert_eq!(session.close().code(), Some(0));
+    let told = (sent(&model, 1), sent(&model, 2));
+    model.finish();
+    nothing_left(&home);
+    told
+}
+
+#[test]
+fn an_agent_uses_prompts_of_the_session_s_servers_unless_its_definition_forbids_it() {
+    let agents = json!({
+        "worker": {"description": "d", "prompt": "You work.", "tools": ["Read", "Skill"]},
+        "closed": {"description": "d", "prompt": "You work.", "disallowedTools": ["mcp__local"]},
+    });
+    // A fork knows what it is a copy of, and isn't told again.
+    for kind in ["worker", "fork"] {
+        let (before, after) = in_agent(kind, &agents, GREET);
+        assert_eq!(before.matches(LISTED).count(), 1, "{kind}: {before}");
+        assert!(!after.contains("no longer there"), "{kind}: {after}");
+        assert!(after.contains("Greet Ada"), "{kind}: {after}");
+    }
+    let (before, after) = in_agent("closed", &agents, GREET);
+    assert!(!before.contains(GREET), "{before}");
+    assert!(
+        after.contains("There is no skill mcp__local__greet"),
+        "{after}"
+    );
+}
+
+#[test]
+fn prompts_of_a_server_that_only_an_agent_has_are_its_skills() {
+    let own = json!({"private": fixture(&[])});
+    let agents = json!({"owner": {"description": "d", "prompt": "You work.", "mcpServers": [own]}});
+    let (before, after) = in_agent("owner", &agents, "mcp__private__greet");
+    for name in [GREET, "mcp__private__greet"] {
+        assert_eq!(
+            before.matches(&format!("- {name}: ")).count(),
+            1,
+            "{before}"
+        );
+    }
+    assert!(after.contains("Greet Ada"), "{after}");
+}

@@ -32,6 +32,10 @@ fn a_host_reconnects_switches_and_replaces_servers() {
             .contains("mcp__local__greet"),
         "{init}"
     );
+    assert!(
+        init["skills"].to_string().contains("mcp__local__greet"),
+        "{init}"
+    );
     assert_eq!(
         init["mcp_servers"][0],
         json!({"name": "local", "status": "connected"})
