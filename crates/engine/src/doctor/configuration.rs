@@ -8,8 +8,9 @@ use lathe_hooks::{HookRegistry, HookSource};
 use lathe_mcp::auth::{CredentialStore, Keeping};
 use lathe_mcp::config::{self, Standing};
 use lathe_mcp::{Manager, Nobody, Options, State};
-use lathe_settings::Severity as SettingsSeverity;
 use lathe_settings::instructions::{InstructionOptions, Instructions};
+use lathe_settings::schema::HookKind;
+use lathe_settings::{Places, Severity as SettingsSeverity};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,17 +94,54 @@ pub(crate) fn hooks(patient: &Patient<'_>, notes: &mut Notes<'_>) {
         notes.error(problem, "correct it; `lathe hooks list` shows what counts");
     }
     for hook in &listed {
-        let program = hook.hook.split_whitespace().next().unwrap_or_default();
-        if program.starts_with('/') && !Path::new(program.trim_matches(['"', '\''])).exists() {
+        if hook.kind == HookKind::Command
+            && let Some(program) = missing_program(&hook.hook, &patient.places)
+        {
             notes.warning(
                 format!(
                     "the {} hook of {} runs {program}, which isn't there",
                     hook.event, hook.source
                 ),
-                "correct its path, or take the hook out",
+                "correct its path or install it, or take the hook out",
             );
         }
     }
+}
+
+/// The program that a command begins with, if it plainly isn't there. What a shell has to work out first is
+/// not looked at.
+fn missing_program(command: &str, places: &Places) -> Option<String> {
+    let first = command.split_whitespace().next()?;
+    let mut program = first.replace(['"', '\''], "");
+    for name in ["CLAUDE_PROJECT_DIR", "LATHE_PROJECT_DIR"] {
+        let project = places.project.display().to_string();
+        program = program
+            .replace(&format!("${{{name}}}"), &project)
+            .replace(&format!("${name}"), &project);
+    }
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+@".contains(letter);
+    if !program.chars().all(plain) {
+        return None;
+    }
+    let is_there = if program.contains('/') {
+        places.project.join(&program).exists()
+    } else {
+        SHELL_WORDS.contains(&program.as_str()) || is_on_path(&program, &places.environment)
+    };
+    (!is_there).then_some(program)
+}
+
+/// Words that a shell understands by itself and that may begin a command.
+const SHELL_WORDS: [&str; 37] = [
+    ".", "alias", "break", "builtin", "case", "cd", "command", "continue", "declare", "echo",
+    "eval", "exec", "exit", "export", "false", "for", "function", "if", "kill", "let", "local",
+    "printf", "pwd", "read", "return", "select", "set", "shift", "shopt", "source", "test", "time",
+    "trap", "true", "type", "until", "while",
+];
+
+fn is_on_path(program: &str, environment: &lathe_settings::Environment) -> bool {
+    let path = environment.variable("PATH").unwrap_or_default();
+    std::env::split_paths(path).any(|folder| folder.join(program).is_file())
 }
 
 fn problems(all: &[Problem], notes: &mut Notes<'_>) {

@@ -110,6 +110,11 @@ pub fn confirmation(prepared: &Prepared) -> String {
         lines(&mut text, rest.into_iter());
     }
     for problem in &plugin.problems {
+        // Where it lies until someone agrees is of no use to anybody.
+        let mut problem = problem.clone();
+        if let Ok(inside) = problem.file.strip_prefix(&plugin.contribution.root) {
+            problem.file = inside.to_path_buf();
+        }
         let _ = writeln!(text, "  problem: {problem}");
     }
     text

@@ -69,6 +69,8 @@ pub struct Done {
     pub replaced: Option<String>,
     /// The settings file in which it is switched on.
     pub settings_file: PathBuf,
+    /// Whether it was switched on: a plugin may want to wait for that.
+    pub on: bool,
 }
 
 impl PluginManager {
@@ -138,8 +140,10 @@ impl PluginManager {
             confirmed: true,
             unpack: false,
         };
-        let plugin = Plugin::read(&folder, &id, &around)
+        let mut plugin = Plugin::read(&folder, &id, &around)
             .map_err(|problem| PluginError::refused(id.to_string(), problem.to_string()))?;
+        let wants = &mut plugin.manifest.default_enabled;
+        *wants = wants.or(entry.manifest.default_enabled);
         let version = plugin
             .manifest
             .version
@@ -171,8 +175,10 @@ impl PluginManager {
     /// # Errors
     /// When the file system refuses, or a file of ours or the settings is broken.
     pub fn install(&self, prepared: Prepared, scope: Source) -> Result<Done, PluginError> {
-        let done = self.put_in_place(prepared, scope)?;
-        let mut edits = vec![switch(&done.id, true)];
+        let on = prepared.plugin.manifest.default_enabled != Some(false);
+        let mut done = self.put_in_place(prepared, scope)?;
+        done.on = on;
+        let mut edits = vec![switch(&done.id, on)];
         edits.extend(self.share_marketplace(&done.id, scope));
         write(self.places(), scope, &edits, None)?;
         Ok(done)
@@ -231,6 +237,7 @@ impl PluginManager {
             path: place,
             replaced: replaced.filter(|old| !old.is_empty()),
             settings_file,
+            on: false,
         })
     }
 
@@ -271,10 +278,13 @@ impl PluginManager {
         let installed = self.installed_entry(id, scope)?;
         let (_, marketplace) = self.marketplace(&id.marketplace)?;
         let entry = marketplace.find(&id.name).ok_or_else(|| {
-            PluginError::Usage(format!(
-                "the marketplace {} doesn't list {} any more; the installed version stays",
-                id.marketplace, id.name
-            ))
+            let why = marketplace.renamed(&id.name).unwrap_or_else(|| {
+                format!(
+                    "the marketplace {} doesn't list {} any more",
+                    id.marketplace, id.name
+                )
+            });
+            PluginError::Usage(format!("{why}; the installed version stays"))
         })?;
         let prepared = self.prepare_entry(&marketplace, entry).await?;
         if prepared.is_same_as(&installed) {

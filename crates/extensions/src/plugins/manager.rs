@@ -491,6 +491,9 @@ impl PluginManager {
 }
 
 fn not_listed(marketplace: &Marketplace, name: &str) -> PluginError {
+    if let Some(why) = marketplace.renamed(name) {
+        return PluginError::Usage(why);
+    }
     let names = marketplace.plugins.iter().map(|entry| entry.name.as_str());
     let broken = marketplace
         .problems

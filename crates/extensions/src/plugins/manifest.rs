@@ -83,6 +83,8 @@ pub struct Manifest {
     pub user_config: BTreeMap<String, UserOption>,
     /// What it brings, as written: the keys of [`COMPONENTS`].
     pub components: Map<String, Value>,
+    /// Whether it is on when it was installed; `None` is yes.
+    pub default_enabled: Option<bool>,
     /// Whether what is named stands instead of the conventional folders, of every kind. That is so for
     /// a plugin that its marketplace describes alone.
     pub named_only: bool,
@@ -183,6 +185,7 @@ impl Manifest {
             _ => text("author"),
         };
         manifest.named_only = map.get(NAMED_ONLY).and_then(Value::as_bool) == Some(true);
+        manifest.default_enabled = map.get("defaultEnabled").and_then(Value::as_bool);
         manifest.keywords = texts(map.get("keywords"));
         manifest.dependencies = dependencies(map.get("dependencies"));
         if let Some(asked) = map.get("userConfig") {

@@ -7,6 +7,7 @@ use super::{PluginError, plain};
 use crate::problem::Problem;
 use lathe_settings::document::Document;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The most plugins that a marketplace may list.
@@ -27,8 +28,22 @@ pub struct Marketplace {
     pub file: PathBuf,
     /// Its plugins.
     pub plugins: Vec<Entry>,
+    /// What plugins that it had are called now; `None` for those that it took off.
+    pub renames: BTreeMap<String, Option<String>>,
     /// What is wrong with the list.
     pub problems: Vec<Problem>,
+}
+
+fn renames(value: &Value) -> BTreeMap<String, Option<String>> {
+    let map = value.get("renames").and_then(Value::as_object);
+    map.into_iter()
+        .flatten()
+        .filter_map(|(old, new)| match new {
+            Value::Null => Some((old.clone(), None)),
+            Value::String(new) => Some((old.clone(), Some(new.clone()))),
+            _ => None,
+        })
+        .collect()
 }
 
 /// One plugin of a marketplace.
@@ -144,6 +159,7 @@ impl Marketplace {
             root: root.map(Path::to_path_buf),
             file: file.to_path_buf(),
             plugins: Vec::new(),
+            renames: renames(value),
             problems,
         };
         for (index, entry) in list.iter().enumerate() {
@@ -158,6 +174,26 @@ impl Marketplace {
             }
         }
         Ok(marketplace)
+    }
+
+    /// What became of a plugin that is not listed any more, where the list says it.
+    #[must_use]
+    pub fn renamed(&self, name: &str) -> Option<String> {
+        let market = &self.name;
+        // A name may have been changed more than once; a circle leads nowhere.
+        let mut now = self.renames.get(name)?;
+        for _ in 0..self.renames.len() {
+            match now.as_ref().and_then(|now| self.renames.get(now)) {
+                Some(later) => now = later,
+                None => break,
+            }
+        }
+        Some(match now {
+            Some(now) if self.find(now).is_some() => format!(
+                "{name} is called {now} now in the marketplace {market}; install it with `lathe plugin install {now}@{market}`"
+            ),
+            _ => format!("the marketplace {market} has taken {name} off"),
+        })
     }
 
     fn entry(&mut self, value: &Value, base: Option<&Path>, local: bool) -> Result<Entry, String> {

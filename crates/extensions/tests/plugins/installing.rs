@@ -422,3 +422,51 @@ fn comments_in_settings_survive_an_install() {
     assert!(text.contains("// mine"), "{text}");
     assert_eq!(home.load().plugins.len(), 1);
 }
+
+#[test]
+fn a_plugin_that_wants_to_wait_is_installed_and_off() {
+    let home = Home::new();
+    let folder = home.marketplace(
+        "market",
+        &json!([{"name": "tool", "source": "./tool", "defaultEnabled": false}]),
+    );
+    home.tool("work/market/tool", "1.0.0");
+    home.add_folder(&folder);
+    home.install("tool@market").unwrap();
+    assert_eq!(listing(&home.load(), "tool@market").state, PluginState::Off);
+    home.manager().set_enabled(&id(), None, true).unwrap();
+    assert_eq!(home.load().plugins.len(), 1);
+}
+
+#[test]
+fn what_became_of_a_name_is_said_where_the_list_says_it() {
+    let home = Home::new();
+    let folder = home.usual();
+    home.add_folder(&folder);
+    home.install("tool@market").unwrap();
+    home.write_json(
+        "work/market/.claude-plugin/marketplace.json",
+        &json!({
+            "name": "market", "owner": {"name": "Ada"},
+            "plugins": [{"name": "newest", "source": "./tool"}],
+            "renames": {"tool": "newer", "newer": "newest", "gone": null, "a": "b", "b": "a"},
+        }),
+    );
+    let manager = home.manager();
+    let error = run(manager.prepare_update(&id(), None))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("is called newest now") && error.contains("stays"),
+        "{error}"
+    );
+    for (name, expected) in [
+        ("newer", "lathe plugin install newest@market"),
+        ("gone", "taken gone off"),
+        ("a", "taken a off"),
+        ("other", "doesn't list other"),
+    ] {
+        let error = home.install(&format!("{name}@market")).unwrap_err();
+        assert!(error.to_string().contains(expected), "{name}: {error}");
+    }
+}

@@ -249,7 +249,13 @@ impl Desk {
                 )
             }
             Some(_) => format!("{} {} is fetched again", installed.id, installed.version),
-            None => format!("{} {} is installed and on", installed.id, installed.version),
+            None if installed.on => {
+                format!("{} {} is installed and on", installed.id, installed.version)
+            }
+            None => format!(
+                "{0} {1} is installed and off, as it asks for; `lathe plugin enable {0}` switches it on",
+                installed.id, installed.version
+            ),
         };
         print(&format!("{what} ({})\n", installed.settings_file.display()));
         let loaded = load(&self.places, &self.manager_settings(), &[]);
