@@ -206,9 +206,11 @@ const behaviours = {
     const script = new Script(call("AskUserQuestion", { questions }), "done");
     const asked = [];
     await test.ask(script, {
+      toolConfig: { askUserQuestion: { previewFormat: "html" } },
       canUseTool: async (name, input) => { asked.push(name); return { behavior: "allow", updatedInput: { ...input, answers: { "Which clock?": "Sun" } } }; },
     });
     assert.deepEqual(asked, ["AskUserQuestion"]);
+    assert.match(script.sent(0).body.tools.find((tool) => tool.name === "AskUserQuestion").description, /HTML/);
     assert.match(JSON.stringify(script.sent(1).body.messages), /Sun/);
   },
 

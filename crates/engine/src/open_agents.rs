@@ -124,7 +124,8 @@ pub(crate) fn add_tools(
 ) {
     registry.add(agent_tool(catalog, None));
     registry.add(SendMessage);
-    registry.add(AskUserQuestion);
+    let html = environment.variable("CLAUDE_CODE_QUESTION_PREVIEW_FORMAT") == Some("html");
+    registry.add(AskUserQuestion::new(html));
     registry.add(EnterPlanMode);
     registry.add(ExitPlanMode);
     registry.add(Monitor);

@@ -177,6 +177,7 @@ variables! {
     #[harmless] "LATHE_TOOL_USE_SUMMARIES" | "CLAUDE_CODE_EMIT_TOOL_USE_SUMMARIES" => "headless", "", "`1` tells hosts in a few words what the calls of each step did, by the small model.";
     #[harmless] "CLAUDE_CODE_DISABLE_AGENT_PROGRESS_SUMMARIES" => "headless", "", "`1` tells hosts nothing of what agents are doing, even if they ask for it.";
     #[harmless] "LATHE_AGENT_PROGRESS_MS" => "headless", "30000", "How often hosts that ask for it are told what an agent is doing, in milliseconds.";
+    "CLAUDE_CODE_QUESTION_PREVIEW_FORMAT" => "engine", "markdown", "Set by SDK hosts: `html` where they render the previews of `AskUserQuestion`.";
     "CLAUDE_CODE_SDK_READS_SESSION_STATE" => "headless", "", "Set by SDK hosts that read session-state frames.";
     "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING" => "headless", "", "Set by SDK hosts that want file checkpoints.";
     "CLAUDE_CODE_ENTRYPOINT" => "headless", "", "Set by SDK hosts: who started Lathe.";

@@ -25,7 +25,26 @@ pub const MOST_QUESTIONS: usize = 4;
 pub const MOST_OPTIONS: usize = 4;
 
 /// Asks the person.
-pub struct AskUserQuestion;
+pub struct AskUserQuestion {
+    description: String,
+}
+
+impl AskUserQuestion {
+    /// The tool, for a face that shows previews as they are, or for one that renders HTML.
+    #[must_use]
+    pub fn new(previews_are_html: bool) -> Self {
+        const DESCRIPTION: &str = include_str!("ask_user_question.md");
+        const PLAIN: &str = "plain text or code";
+        const HTML: &str =
+            "a fragment of HTML that stands alone: styles inline, no html, head, body or script";
+        let description = if previews_are_html {
+            DESCRIPTION.replacen(PLAIN, HTML, 1)
+        } else {
+            DESCRIPTION.to_owned()
+        };
+        Self { description }
+    }
+}
 
 /// The questions, and later the answers.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
@@ -66,7 +85,7 @@ pub struct QuestionOption {
     /// What choosing it means.
     #[serde(default)]
     pub description: String,
-    /// Text or code to show beside it.
+    /// What to show beside it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<String>,
 }
@@ -104,7 +123,7 @@ impl Tool for AskUserQuestion {
     }
 
     fn description(&self) -> &str {
-        include_str!("ask_user_question.md")
+        &self.description
     }
 
     fn traits(&self, _input: &Input) -> CallTraits {
