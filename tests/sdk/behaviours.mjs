@@ -185,6 +185,33 @@ const behaviours = {
     assert.deepEqual(result(messages).structured_output, { n: 4 });
   },
 
+  async what_of_the_thinking_is_shown_stays_until_it_is_said_otherwise(test) {
+    const run = test.open({ model: "claude-sonnet-4-6", thinking: { type: "enabled", budgetTokens: 1500, display: "omitted" } });
+    const thinking = async () => {
+      const script = new Script("a");
+      await run.turn(script);
+      const { budget_tokens, display } = script.sent(0).body.thinking;
+      return [budget_tokens, display];
+    };
+    assert.deepEqual(await thinking(), [1500, "omitted"]);
+    await run.query.setMaxThinkingTokens(2000);
+    assert.deepEqual(await thinking(), [2000, "omitted"]);
+    await run.query.setMaxThinkingTokens(2500, "summarized");
+    assert.deepEqual(await thinking(), [2500, "summarized"]);
+    await assert.rejects(run.query.setMaxThinkingTokens(3000, "highlights"), /highlights/);
+    assert.deepEqual(await thinking(), [3000, "summarized"]);
+    await run.query.setMaxThinkingTokens(3500, null);
+    assert.deepEqual(await thinking(), [3500, "omitted"]);
+    await run.query.setModel("claude-haiku-4-5");
+    await run.query.setModel("default");
+    const script = new Script("b");
+    await run.turn(script);
+    assert.ok(script.sent(0).body.model.startsWith("claude-sonnet-4-6"));
+    assert.equal(await run.query.backgroundTasks("toolu_none"), false);
+    assert.equal(await run.query.backgroundTasks(), true);
+    await run.end();
+  },
+
   async model_mode_and_thinking_change_between_turns(test) {
     const run = test.open({ model: "claude-sonnet-4-6" });
     const [one, two] = [new Script("a"), new Script(call("Write", { file_path: test.path("x"), content: "1" }), "b")];

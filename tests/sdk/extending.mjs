@@ -96,6 +96,94 @@ const behaviours = {
     assert.equal(toolResults(messages)[0].message.content[0].is_error, true);
   },
 
+  async what_a_host_says_of_tools_when_it_sets_its_servers_replaces_what_it_said(test) {
+    const called = [], asked = [];
+    const server = tower(called);
+    const saying = (permission_policy) => ({ tower: { ...server, tools: permission_policy ? [{ name: "strike", permission_policy }] : [] } });
+    const open = test.open({
+      mcpServers: saying("always_deny"), allowedTools: ["mcp__tower"],
+      canUseTool: async (name, input) => { asked.push(input.times); return { behavior: "allow", updatedInput: input }; },
+    });
+    const strike = async (times) => {
+      const messages = await open.turn(new Script(call("mcp__tower__strike", { times }), "done"));
+      return toolResults(messages)[0].message.content[0].is_error === true;
+    };
+    assert.equal(await strike(1), true);
+    assert.deepEqual((await open.query.setMcpServers(saying("always_ask"))).errors, {});
+    assert.equal(await strike(2), false);
+    assert.deepEqual([asked, called], [[2], [2]]);
+    await open.query.setMcpServers(saying());
+    assert.equal(await strike(3), false);
+    assert.deepEqual([asked, called], [[2], [2, 3]]);
+    await open.query.setMcpServers(saying("always_deny"));
+    assert.equal(await strike(4), true);
+    // What the host set holds for the conversation that begins then, too.
+    await open.turn("/clear");
+    assert.equal(await strike(5), true);
+    assert.deepEqual([asked, called], [[2], [2, 3]]);
+    await open.end();
+  },
+
+  async a_server_may_be_asked_about_where_everything_else_passes(test) {
+    const called = [], asked = [];
+    const open = test.open({
+      mcpServers: { tower: tower(called) }, permissionMode: "bypassPermissions", allowDangerouslySkipPermissions: true,
+      env: { ...process.env, IS_SANDBOX: "1" },
+      canUseTool: async (name, input) => { asked.push(input.times); return { behavior: "allow", updatedInput: input }; },
+    });
+    const strike = (times) => open.turn(new Script(call("mcp__tower__strike", { times }), "done"));
+    await strike(1);
+    assert.deepEqual(await open.query.setMcpPermissionModeOverride("tower", "default"), {});
+    await strike(2);
+    assert.match((await open.query.setMcpPermissionModeOverride("steeple", "auto")).warning, /steeple/);
+    await assert.rejects(open.query.setMcpPermissionModeOverride("tower", "bypassPermissions"), /mode/);
+    await open.query.setMcpPermissionModeOverride("tower", null);
+    await strike(3);
+    assert.deepEqual([asked, called], [[2], [1, 2, 3]]);
+    await open.end();
+  },
+
+  async plugins_are_added_while_a_session_runs_unless_it_is_busy(test) {
+    const path = plugin(test);
+    const open = test.open({ allowedTools: ["Bash"] });
+    const first = init(await open.turn(new Script("a")));
+    assert.ok(first.capabilities.includes("reload_plugins_refuse_if_busy_v1"));
+    assert.ok(!first.skills.includes("clockwork:oiling"));
+    const added = { addPlugins: [{ type: "local", path }] };
+    const held = await open.query.reloadPlugins({ ...added, holdOnCacheImpact: true });
+    assert.equal(held.held, true);
+    assert.deepEqual(held.cache_impact.mcp_servers_added, ["plugin:clockwork:tower"]);
+    assert.ok(!held.plugins.some((plugin) => plugin.name === "clockwork"));
+    await assert.rejects(open.query.reloadPlugins({ addPlugins: [{ type: "local", path: "clockwork" }] }), /absolute/);
+    await open.turn(new Script(call("Bash", { command: "while [ ! -e go ]; do sleep 0.02; done" }), "b"), {}, async (message) => {
+      if (message.type === "assistant" && message.message.content[0].type === "tool_use") {
+        await assert.rejects(open.query.reloadPlugins({ ...added, refuseIfBusy: true }), (error) => error.errorCode === "reload_plugins_busy");
+        writeFileSync(test.path("go"), "");
+      }
+    });
+    const quiet = { addPlugins: [{ type: "local", path, skipMcpDiscovery: true }] };
+    const reloaded = await open.query.reloadPlugins({ ...quiet, holdOnCacheImpact: true, refuseIfBusy: true });
+    assert.equal(reloaded.held, false);
+    assert.ok(reloaded.plugins.some((plugin) => plugin.name === "clockwork"));
+    const after = init(await open.turn(new Script("c")));
+    assert.ok(after.skills.includes("clockwork:oiling"));
+    assert.equal(after.mcp_servers.length, 0);
+    await open.end();
+  },
+
+  async hooks_that_are_sent_again_replace_those_before(test) {
+    const seen = [];
+    const hook = { hooks: [async () => { seen.push(1); return {}; }] };
+    const open = test.open({ hooks: { UserPromptSubmit: [hook] } });
+    await open.turn(new Script("a"));
+    const again = await open.query.reinitialize();
+    assert.equal(again.hooks_applied, true);
+    assert.ok(again.capabilities.includes("interrupt_receipt_v1"));
+    await open.turn(new Script("b"));
+    assert.equal(seen.length, 2);
+    await open.end();
+  },
+
   async a_call_to_a_server_in_the_host_has_the_time_that_the_host_says(test) {
     const slow = sdk.tool("wait", "waits", {}, () => new Promise(() => {}));
     const server = sdk.createSdkMcpServer({ name: "tower", tools: [slow], timeout: 1000 });

@@ -58,13 +58,16 @@ pub(crate) struct Backgrounds(
 );
 
 impl Backgrounds {
-    /// Sends one call, or all of them.
-    pub(crate) fn send(&self, call: Option<&ToolUseId>) {
+    /// Sends one call, or all of them. Returns whether there was one.
+    pub(crate) fn send(&self, call: Option<&ToolUseId>) -> bool {
+        let mut found = false;
         for (id, token) in self.0.lock().iter() {
             if call.is_none_or(|wanted| wanted == id) {
                 token.cancel();
+                found = true;
             }
         }
+        found
     }
 
     pub(crate) fn forget(&self, call: &ToolUseId) {

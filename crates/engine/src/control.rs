@@ -212,21 +212,31 @@ impl SessionHandle {
             .collect()
     }
 
-    /// Changes the thinking budget: `None` resets, `Some(0)` switches thinking off.
+    /// Changes the thinking budget: `None` resets, `Some(0)` switches thinking off. What of it is shown
+    /// stays as it is.
     pub fn set_max_thinking_tokens(&self, tokens: Option<u32>) {
-        self.shared.choices.write().thinking = match tokens {
+        let mut choices = self.shared.choices.write();
+        let display = choices.thinking.and_then(|thinking| thinking.display);
+        choices.thinking = match tokens {
             None => self.shared.default_thinking,
             Some(0) => Some(Thinking::disabled()),
             Some(tokens) => {
-                Some(Thinking::budget(tokens).showing(lathe_model::ThinkingDisplay::Summarized))
+                let display = display.unwrap_or_else(|| self.first_thinking_display());
+                Some(Thinking::budget(tokens).showing(display))
             }
         };
     }
 
-    /// Changes what of the thinking is shown.
-    pub fn set_thinking_display(&self, display: lathe_model::ThinkingDisplay) {
+    /// Changes what of the thinking is shown; `None` is as the session began.
+    pub fn set_thinking_display(&self, display: Option<lathe_model::ThinkingDisplay>) {
+        let display = display.unwrap_or_else(|| self.first_thinking_display());
         let mut choices = self.shared.choices.write();
         choices.thinking = choices.thinking.map(|thinking| thinking.showing(display));
+    }
+
+    fn first_thinking_display(&self) -> lathe_model::ThinkingDisplay {
+        let said = self.shared.default_thinking.and_then(|it| it.display);
+        said.unwrap_or(lathe_model::ThinkingDisplay::Summarized)
     }
 
     /// What a face is told at the start of a turn.
@@ -481,9 +491,9 @@ impl SessionHandle {
         self.shared.plan_state()
     }
 
-    /// Sends running calls to the background.
-    pub fn send_to_background(&self, call: Option<&lathe_protocol::ids::ToolUseId>) {
-        self.shared.backgrounds.send(call);
+    /// Sends running calls to the background. Returns whether there was one.
+    pub fn send_to_background(&self, call: Option<&lathe_protocol::ids::ToolUseId>) -> bool {
+        self.shared.backgrounds.send(call)
     }
 
     /// The session's hooks, for a host that adds its own.

@@ -14,18 +14,23 @@ use lathe_hooks::{HookRegistry, HookSource, SourceHandle};
 use lathe_mcp::config::PluginServers;
 use lathe_settings::{Places, Resolved};
 use parking_lot::{Mutex, RwLock};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The plugins of a session.
 #[derive(Default)]
 pub(crate) struct Plugins {
-    /// The folders that were named for this session.
+    named: RwLock<Named>,
+    loaded: RwLock<Arc<LoadedPlugins>>,
+    hooks: Mutex<Vec<SourceHandle>>,
+}
+
+/// The folders that were named for this session.
+#[derive(Clone, Default)]
+struct Named {
     folders: Vec<PathBuf>,
     /// Those of them whose MCP servers are the host's business.
     without_servers: Vec<PathBuf>,
-    loaded: RwLock<Arc<LoadedPlugins>>,
-    hooks: Mutex<Vec<SourceHandle>>,
 }
 
 impl Plugins {
@@ -37,17 +42,32 @@ impl Plugins {
             let folder = places.environment.resolve(&folder.to_string_lossy());
             std::fs::canonicalize(&folder).unwrap_or(folder)
         };
-        Self {
+        let named = Named {
             folders: folders.clone(),
             without_servers: options.plugins_without_servers.iter().map(real).collect(),
+        };
+        Self {
+            named: RwLock::new(named),
             loaded: RwLock::new(Arc::new(loaded)),
             hooks: Mutex::default(),
         }
     }
 
     /// The folders that were named for this session.
-    pub(crate) fn folders(&self) -> &[PathBuf] {
-        &self.folders
+    pub(crate) fn folders(&self) -> Vec<PathBuf> {
+        self.named.read().folders.clone()
+    }
+
+    /// Names another folder.
+    fn name(&self, folder: &Path, with_servers: bool) {
+        let mut named = self.named.write();
+        if !named.folders.iter().any(|known| known == folder) {
+            named.folders.push(folder.to_owned());
+        }
+        if !with_servers {
+            let real = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+            named.without_servers.push(real);
+        }
     }
 
     /// What there is.
@@ -67,6 +87,7 @@ impl Plugins {
     /// MCP servers of plugins, as their configuration takes them.
     pub(crate) fn servers_of(&self, loaded: &LoadedPlugins) -> Vec<PluginServers> {
         let mut servers = servers_of(loaded);
+        let named = self.named.read();
         servers.retain(|of_plugin| {
             let plugin = loaded
                 .plugins
@@ -75,7 +96,7 @@ impl Plugins {
             plugin.is_none_or(|plugin| {
                 let root = &plugin.contribution.root;
                 let root = std::fs::canonicalize(root).unwrap_or_else(|_| root.clone());
-                !self.without_servers.contains(&root)
+                !named.without_servers.contains(&root)
             })
         });
         servers
@@ -160,7 +181,7 @@ pub fn servers_of(loaded: &LoadedPlugins) -> Vec<PluginServers> {
 pub(crate) fn reload(shared: &Arc<Shared>) -> Arc<LoadedPlugins> {
     let settings = shared.loader.current();
     let plugins = &shared.plugins;
-    let fresh = Arc::new(load(&shared.loader.places, &settings, &plugins.folders));
+    let fresh = Arc::new(load(&shared.loader.places, &settings, &plugins.folders()));
     *plugins.loaded.write() = fresh.clone();
     for problem in plugins.register_hooks(&shared.hooks.registry) {
         tracing::warn!(%problem, "a plugin's hook");
@@ -176,6 +197,40 @@ impl SessionHandle {
     #[must_use]
     pub fn loaded_plugins(&self) -> Arc<LoadedPlugins> {
         self.shared.plugins.loaded()
+    }
+
+    /// Names another folder with a plugin, absolute; it counts when the plugins are loaded again. Its MCP
+    /// servers may be the caller's business.
+    pub fn add_plugin_folder(&self, folder: &Path, with_servers: bool) {
+        self.shared.plugins.name(folder, with_servers);
+    }
+
+    /// The MCP servers of plugins that loading them again, and some more, would bring, and those that it
+    /// would take away.
+    #[must_use]
+    pub fn plugin_servers_after_reload(&self, more: &[PathBuf]) -> (Vec<String>, Vec<String>) {
+        let plugins = &self.shared.plugins;
+        let names = |loaded: &LoadedPlugins| -> Vec<String> {
+            let of = |of_plugin: PluginServers| {
+                let name = of_plugin.plugin;
+                let servers = of_plugin.servers.into_iter();
+                servers.map(move |(server, _)| format!("plugin:{name}:{server}"))
+            };
+            plugins
+                .servers_of(loaded)
+                .into_iter()
+                .flat_map(of)
+                .collect()
+        };
+        let settings = self.shared.loader.current();
+        let folders = [plugins.folders(), more.to_vec()].concat();
+        let fresh = load(&self.shared.loader.places, &settings, &folders);
+        let (now, then) = (names(&plugins.loaded()), names(&fresh));
+        let without = |all: &[String], others: &[String]| -> Vec<String> {
+            let missing = all.iter().filter(|name| !others.contains(name));
+            missing.cloned().collect()
+        };
+        (without(&then, &now), without(&now, &then))
     }
 
     /// Loads the plugins again: what was installed, switched or removed since counts from now on.

@@ -16,6 +16,14 @@ use serde_json::{Value, json};
 /// The protocol's compatibility level that hosts check; not our own version.
 pub const COMPATIBILITY_VERSION: &str = "2.1.280";
 
+/// What of the protocol a host can count on, beyond what every version has.
+pub const CAPABILITIES: [&str; 4] = [
+    "interrupt_receipt_v1",
+    "interrupt_cancel_queued_v1",
+    "mcp_read_resource_v1",
+    "reload_plugins_refuse_if_busy_v1",
+];
+
 /// A line from the host.
 #[derive(Debug, Clone, PartialEq)]
 pub enum HostFrame {
@@ -419,7 +427,7 @@ fn init_frame(init: &SessionInit, session_id: SessionId) -> Value {
             "session_id": session_id, "uuid": RecordId::random(),
             "claude_code_version": COMPATIBILITY_VERSION,
             "lathe_version": env!("CARGO_PKG_VERSION"),
-            "capabilities": ["interrupt_receipt_v1"],
+            "capabilities": CAPABILITIES,
         }),
     );
     frame

@@ -196,10 +196,10 @@ fn typescript_options() {
 
 #[test]
 fn typescript_agents_servers_and_plugins() {
-    at_least(16, &node("extending.mjs"));
+    at_least(20, &node("extending.mjs"));
 }
 
 #[test]
 fn typescript_behaviours() {
-    at_least(29, &node("behaviours.mjs"));
+    at_least(31, &node("behaviours.mjs"));
 }

@@ -77,6 +77,62 @@ fn the_receipt_of_an_interruption_comes_before_the_result_and_the_exit_code_tell
     assert_eq!(host.close().status.code(), Some(1));
 }
 
+/// The pieces of text among frames, joined, until one of a kind comes; it is given, too.
+fn text_until(host: &mut StreamJson, kind: &str) -> (String, Value) {
+    let mut text = String::new();
+    loop {
+        let frame = host.next_frame();
+        if frame["type"] == kind {
+            return (text, frame);
+        }
+        if frame["event"]["delta"]["type"] == "text_delta" {
+            text.push_str(frame["event"]["delta"]["text"].as_str().unwrap());
+        }
+    }
+}
+
+#[test]
+fn a_quick_answer_comes_whole_and_in_order_and_can_be_interrupted() {
+    let words: String = (0..400).map(|word| format!("{word:04} ")).collect();
+    let quick = || {
+        Reply::text(words.clone())
+            .delta_characters(5)
+            .chunk_delay_ms(1)
+    };
+    // The second falls silent in the middle, so that it can't end by itself.
+    let cut = quick().cut(Position::MidBlock(0), Ending::Silence);
+    let server = server([quick(), cut]);
+    let home = TestHome::with_server(&server);
+    let mut host = StreamJson::start(&home, ["--include-partial-messages"]);
+    host.prompt("go");
+    let (text, message) = text_until(&mut host, "assistant");
+    assert_eq!(text, words);
+    assert_eq!(message["message"]["content"][0]["text"], words);
+    host.wait_for_result();
+
+    host.prompt("again");
+    let mut before = String::new();
+    while before.len() < 500 {
+        let frame = host.wait_for(|frame| frame["event"]["delta"]["type"] == "text_delta");
+        before.push_str(frame["event"]["delta"]["text"].as_str().unwrap());
+    }
+    host.send(
+        &json!({"type": "control_request", "request_id": "i", "request": {"subtype": "interrupt"}}),
+    );
+    let (more, _) = text_until(&mut host, "control_response");
+    before.push_str(&more);
+    let (more, message) = text_until(&mut host, "assistant");
+    before.push_str(&more);
+    // Every piece that counts was shown.
+    assert_eq!(message["message"]["content"][0]["text"], before.as_str());
+    assert!(words.starts_with(&before));
+    assert_eq!(
+        host.wait_for_result()["terminal_reason"],
+        "aborted_streaming"
+    );
+    host.close();
+}
+
 #[test]
 fn waiting_prompts_can_be_cancelled_one_by_one_and_all_at_once() {
     let server = server([

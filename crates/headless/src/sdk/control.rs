@@ -13,6 +13,7 @@ use lathe_settings::Source;
 use lathe_settings::key::KeyPath;
 use lathe_settings::patch::Edit;
 use serde_json::{Map, Value, json};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -22,9 +23,10 @@ const READ_LIMIT: u64 = 512 * 1024;
 const OUTPUT_LIMIT: u64 = 8 * 1024;
 
 /// The requests that are answered in the order in which they came, before anything behind them.
-const QUICK: [&str; 21] = [
+const QUICK: [&str; 22] = [
     "interrupt",
     "set_permission_mode",
+    "set_mcp_permission_mode_override",
     "set_model",
     "set_max_thinking_tokens",
     "get_context_usage",
@@ -189,6 +191,13 @@ impl Desk {
                 Ok(json!({"added": added, "removed": removed, "errors": errors}))
             }
             "mcp_call" => {
+                let checks = fields.get("check_permissions");
+                if checks.is_some_and(|checks| *checks != Value::Bool(false)) {
+                    // Better no call than one that the host believes to be checked.
+                    return Err(
+                        "The tool did not run: calls of a host are not checked here".to_owned()
+                    );
+                }
                 let arguments = fields.get("arguments").cloned();
                 let arguments = arguments.unwrap_or_else(|| json!({}));
                 session.mcp().call(request.needed("tool")?, arguments).await
@@ -225,22 +234,19 @@ impl Desk {
                 session
                     .set_permission_mode(mode)
                     .map_err(|error| error.to_string())?;
+                self.policies.follow_mode(session);
                 Ok(json!({"mode": mode}))
             }
-            "set_model" => Ok(json!({"model": session.set_model(request.text("model"))})),
-            "set_max_thinking_tokens" => {
-                let tokens = request.fields.get("max_thinking_tokens");
-                let tokens = tokens.and_then(Value::as_u64);
-                session.set_max_thinking_tokens(
-                    tokens.map(|tokens| u32::try_from(tokens).unwrap_or(u32::MAX)),
-                );
-                match request.text("thinking_display") {
-                    Some("summarized") => session.set_thinking_display(ThinkingDisplay::Summarized),
-                    Some("omitted") => session.set_thinking_display(ThinkingDisplay::Omitted),
-                    _ => {}
-                }
-                Ok(json!({}))
+            "set_mcp_permission_mode_override" => {
+                let server = request.needed("serverName")?;
+                let mode = request.fields.get("mode").filter(|mode| !mode.is_null());
+                self.policies.override_mode(session, server, mode)
             }
+            "set_model" => {
+                let model = request.text("model").filter(|model| *model != "default");
+                Ok(json!({"model": session.set_model(model)}))
+            }
+            "set_max_thinking_tokens" => set_thinking(session, request),
             "get_context_usage" => Ok(window::usage(session)),
             "get_settings" => Ok(json!({
                 "effective": session.settings(), "sources": session.settings_layers(),
@@ -261,8 +267,8 @@ impl Desk {
             "background_tasks" => {
                 let call = request.text("tool_use_id");
                 let call = call.map(lathe_protocol::ids::ToolUseId::from);
-                session.send_to_background(call.as_ref());
-                Ok(json!({}))
+                let found = session.send_to_background(call.as_ref());
+                Ok(json!({"backgrounded": found || call.is_none()}))
             }
             "apply_flag_settings" => {
                 session.change_flag_settings(request.object("settings")?)?;
@@ -273,15 +279,7 @@ impl Desk {
                 session.reload_extensions(None);
                 Ok(json!({"skills": skills(session)}))
             }
-            "reload_plugins" => {
-                let plugins = session.reload_plugins();
-                let errors = plugins.error_frames();
-                Ok(json!({
-                    "commands": commands(session), "agents": agents(session),
-                    "plugins": plugins.frames(), "mcpServers": session.mcp().frames(),
-                    "error_count": errors.len(), "errors": errors,
-                }))
-            }
+            "reload_plugins" => reload_plugins(session, request),
             "reload_output_styles" => {
                 session.reload_extensions(None);
                 let (styles, _) = session.output_styles();
@@ -320,6 +318,84 @@ impl Desk {
             "behaviors": null,
         })
     }
+}
+
+/// Changes how much is thought, and what of it is shown. What isn't said stays.
+fn set_thinking(session: &SessionHandle, request: &Request<'_>) -> Result<Value, String> {
+    if let Some(tokens) = request.fields.get("max_thinking_tokens") {
+        let tokens = tokens.as_u64();
+        session.set_max_thinking_tokens(
+            tokens.map(|tokens| u32::try_from(tokens).unwrap_or(u32::MAX)),
+        );
+    }
+    let Some(display) = request.fields.get("thinking_display") else {
+        return Ok(json!({}));
+    };
+    let display = match display.as_str() {
+        Some("summarized") => Some(ThinkingDisplay::Summarized),
+        Some("omitted") => Some(ThinkingDisplay::Omitted),
+        None if display.is_null() => None,
+        _ => {
+            return Err(format!(
+                "set_max_thinking_tokens: `thinking_display` can't be {display}; summarized and omitted can be had"
+            ));
+        }
+    };
+    session.set_thinking_display(display);
+    Ok(json!({}))
+}
+
+/// Loads the plugins again, and those that are named with the request. Where the host says so, it is left
+/// alone if that would change the tools of a conversation that has begun.
+fn reload_plugins(session: &SessionHandle, request: &Request<'_>) -> Result<Value, String> {
+    let mut more = Vec::new();
+    let entries = request.fields.get("add_plugins").and_then(Value::as_array);
+    for entry in entries.into_iter().flatten() {
+        let path = entry.get("path").and_then(Value::as_str).map(PathBuf::from);
+        let path = path
+            .filter(|path| path.is_absolute())
+            .ok_or("reload_plugins: each of `add_plugins` needs an absolute `path`")?;
+        let skips = entry.get("skipMcpDiscovery") == Some(&Value::Bool(true));
+        more.push((path, !skips));
+    }
+    let mut fields = Map::new();
+    if request.flag("hold_on_cache_impact") {
+        let with_servers = more.iter().filter(|(_, servers)| *servers);
+        let folders: Vec<PathBuf> = with_servers.map(|(path, _)| path.clone()).collect();
+        let (added, removed) = session.plugin_servers_after_reload(&folders);
+        let begun = !session.totals().models.is_empty();
+        let held = begun && (!added.is_empty() || !removed.is_empty());
+        fields.insert("held".to_owned(), held.into());
+        if held {
+            let impact = json!({
+                "mcp_servers_added": added, "mcp_servers_removed": removed, "lsp_tool_change": null,
+            });
+            fields.insert("cache_impact".to_owned(), impact);
+            return Ok(plugin_frames(session, fields));
+        }
+    }
+    for (path, with_servers) in &more {
+        session.add_plugin_folder(path, *with_servers);
+    }
+    session.reload_plugins();
+    Ok(plugin_frames(session, fields))
+}
+
+/// What there is with the plugins as they are.
+fn plugin_frames(session: &SessionHandle, mut fields: Map<String, Value>) -> Value {
+    let plugins = session.loaded_plugins();
+    let errors = plugins.error_frames();
+    for (name, value) in [
+        ("commands", commands(session)),
+        ("agents", agents(session)),
+        ("plugins", json!(plugins.frames())),
+        ("mcpServers", json!(session.mcp().frames())),
+        ("error_count", errors.len().into()),
+        ("errors", json!(errors)),
+    ] {
+        fields.insert(name.to_owned(), value);
+    }
+    Value::Object(fields)
 }
 
 /// Changes the user's or the project's own settings file.

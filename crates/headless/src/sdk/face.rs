@@ -7,6 +7,7 @@
 //! there is nothing else to do.
 
 use super::SdkOptions;
+use super::asking::{ask, elicit};
 use super::control::{self, Desk};
 use super::helpers::Helpers;
 use super::host::Host;
@@ -18,18 +19,16 @@ use super::servers::Servers;
 use crate::command;
 use crate::exit::Exit;
 use crate::output::lines_of;
-use crate::permission_tool;
 use crate::print::{Signal, failed_start, local_result};
 use indexmap::IndexMap;
 use lathe_engine::{
     CommandOutcome, EndReason, EventStream, OpenError, SessionChoice, SessionHandle,
 };
-use lathe_protocol::elicitation::{ElicitationReply, ElicitationRequest};
+use lathe_hooks::SourceHandle;
 use lathe_protocol::event::{Event, NoticeLevel, SessionState, TaskNotice};
 use lathe_protocol::frame::{HostFrame, UserFrame, control_error, control_success, result_frame};
 use lathe_protocol::ids::{RecordId, RequestId, SessionId};
 use lathe_protocol::op::{Op, Prompt};
-use lathe_protocol::permission::PermissionRequest;
 use lathe_settings::Environment;
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -52,6 +51,8 @@ pub(super) struct Face<E> {
     servers: Servers,
     /// What the host says about the tools of its servers.
     policies: Policies,
+    /// The host's hook functions.
+    callbacks: Vec<SourceHandle>,
     /// Questions that are with the host: for permission, and of MCP servers.
     questions: HashMap<RequestId, AbortHandle>,
     /// What waits for something before it, oldest first.
@@ -108,6 +109,7 @@ impl<E: Write> Face<E> {
             initialize: None,
             servers,
             policies: Policies::default(),
+            callbacks: Vec::new(),
             questions: HashMap::new(),
             held: VecDeque::new(),
             later: VecDeque::new(),
@@ -206,6 +208,15 @@ impl<E: Write> Face<E> {
 
     fn is_idle(&self) -> bool {
         !self.running && self.passed_on.is_empty()
+    }
+
+    /// Whether something runs or waits. A command in the background alone is none.
+    fn is_busy(&self) -> bool {
+        let mut tasks = self.tasks.values();
+        !self.is_idle()
+            || !self.held.is_empty()
+            || !self.later.is_empty()
+            || tasks.any(|task| task["task_type"] != "local_bash")
     }
 
     /// Passes on what has nothing to wait for any more.
@@ -315,9 +326,9 @@ impl<E: Write> Face<E> {
                 self.policies.apply(&session);
                 if let Some(initialize) = self.initialize.clone() {
                     let is_new = self.options.session.session == SessionChoice::New;
-                    for problem in initialize.register(&session, &self.host, is_new) {
-                        self.complain(&problem);
-                    }
+                    initialize.give_title(&session, is_new);
+                    self.callbacks.clear();
+                    self.register(&initialize, &session);
                 }
                 if !self.options.frames.partial_messages {
                     opened.events.only_wholes();
@@ -329,6 +340,19 @@ impl<E: Write> Face<E> {
                 Ok(session)
             }
             Err(error) => Err(self.cannot_open(&error)),
+        }
+    }
+
+    /// Registers the host's hook functions in place of those that it had.
+    fn register(&mut self, initialize: &Initialize, session: &SessionHandle) {
+        let Some((callbacks, problems)) = initialize.register(session, &self.host) else {
+            return;
+        };
+        for before in std::mem::replace(&mut self.callbacks, callbacks) {
+            session.hooks().remove(before);
+        }
+        for problem in problems {
+            self.complain(&problem);
         }
     }
 
@@ -353,6 +377,15 @@ impl<E: Write> Face<E> {
                 &id,
                 &format!("Unknown control request: {subtype}"),
             ));
+            return Ok(());
+        }
+        if subtype == "reload_plugins"
+            && request.get("refuse_if_busy") == Some(&Value::Bool(true))
+            && self.is_busy()
+        {
+            let mut refusal = control_error(&id, "the session is busy; ask again when it is idle");
+            refusal["response"]["error_code"] = "reload_plugins_busy".into();
+            self.host.send(refusal);
             return Ok(());
         }
         let session = self.session().await?;
@@ -447,9 +480,11 @@ impl<E: Write> Face<E> {
             Ok(initialize) => {
                 let first = self.open.is_none();
                 self.policies.add(initialize.server_configs());
-                if let Some(open) = &self.open {
-                    self.policies.apply(&open.session);
+                if let Some(session) = self.open.as_ref().map(|open| open.session.clone()) {
+                    self.policies.apply(&session);
+                    self.register(&initialize, &session);
                 }
+                let has_hooks = initialize.has_hooks();
                 let parked = initialize.park_manifests(&self.servers, !first);
                 if first {
                     self.options.frames.forward_subagent_text = initialize.forwards_subagent_text();
@@ -466,6 +501,9 @@ impl<E: Write> Face<E> {
                 let session = self.session().await?;
                 let initialize = self.initialize.clone().unwrap_or_default();
                 let mut response = initialize.response(&session);
+                if has_hooks {
+                    response["hooks_applied"] = true.into();
+                }
                 if let (Some(parked), Some(fields)) = (parked, response.as_object_mut()) {
                     fields.insert("sdk_mcp_manifests_parked".to_owned(), parked);
                 }
@@ -525,6 +563,7 @@ impl<E: Write> Face<E> {
                 }
             }
             Event::TurnFinished(result) => self.last_failed = result.is_error,
+            Event::ModeChanged(_) => self.policies.follow_mode(&open.session),
             Event::PromptAccepted { record } => {
                 self.passed_on.remove(&record.uuid);
             }
@@ -704,47 +743,6 @@ fn respond(host: &Host, id: &RequestId, answer: Result<Value, String>) {
     host.send(match answer {
         Ok(response) => control_success(id, response),
         Err(error) => control_error(id, &error),
-    });
-}
-
-/// Takes a permission question to whoever answers, and the answer to the session.
-async fn ask(
-    host: Host,
-    tool: Option<String>,
-    session: Arc<SessionHandle>,
-    request: Arc<PermissionRequest>,
-) {
-    let reply = match &tool {
-        Some(tool) => permission_tool::ask(&session.mcp(), tool, &request).await,
-        None => permission_tool::reply_of(ask_host(&host, &request).await),
-    };
-    session.send(Op::PermissionReply {
-        request_id: request.request_id.clone(),
-        reply,
-    });
-}
-
-async fn ask_host(host: &Host, request: &PermissionRequest) -> Result<Value, String> {
-    let mut question = serde_json::to_value(request).unwrap_or_default();
-    if let Some(fields) = question.as_object_mut() {
-        fields.shift_remove("request_id");
-        fields.insert("subtype".to_owned(), "can_use_tool".into());
-    }
-    host.ask(request.request_id.clone(), question).await
-}
-
-/// Takes a question of an MCP server to the host. One that doesn't know such questions declines.
-async fn elicit(host: Host, session: Arc<SessionHandle>, request: Arc<ElicitationRequest>) {
-    let mut question = serde_json::to_value(&*request).unwrap_or_default();
-    question["subtype"] = "elicitation".into();
-    let answer = host.ask(request.request_id.clone(), question).await;
-    let reply = answer
-        .ok()
-        .and_then(|answer| serde_json::from_value::<ElicitationReply>(answer).ok())
-        .unwrap_or(ElicitationReply::Decline);
-    session.send(Op::ElicitationReply {
-        request_id: request.request_id.clone(),
-        reply,
     });
 }
 

@@ -3,7 +3,8 @@
 use super::host::Host;
 use super::servers::{Manifest, Servers};
 use lathe_engine::{HOSTED_PROTOCOL, SessionHandle, SessionOptions};
-use lathe_protocol::frame::COMPATIBILITY_VERSION;
+use lathe_hooks::SourceHandle;
+use lathe_protocol::frame::{CAPABILITIES, COMPATIBILITY_VERSION};
 use lathe_protocol::hook::HookEvent;
 use lathe_settings::schema::OnFailure;
 use serde::Deserialize;
@@ -232,17 +233,29 @@ impl Initialize {
         }
     }
 
-    /// Registers the host's hook functions, and the title of a session that is new. Gives what is wrong with
-    /// the hooks.
-    pub fn register(&self, session: &SessionHandle, host: &Host, is_new: bool) -> Vec<String> {
+    /// Whether hook functions were sent.
+    #[must_use]
+    pub fn has_hooks(&self) -> bool {
+        self.hooks.is_some()
+    }
+
+    /// Gives a session that is new the host's title.
+    pub fn give_title(&self, session: &SessionHandle, is_new: bool) {
         if let Some(title) = self.title.as_ref().filter(|_| is_new) {
             session.rename(title);
         }
-        let Some(hooks) = &self.hooks else {
-            return Vec::new();
-        };
+    }
+
+    /// Registers the host's hook functions, if it names any. Gives them, and what is wrong with them.
+    #[must_use]
+    pub fn register(
+        &self,
+        session: &SessionHandle,
+        host: &Host,
+    ) -> Option<(Vec<SourceHandle>, Vec<String>)> {
+        let hooks = self.hooks.as_ref()?;
         session.set_callbacks(Arc::new(host.clone()));
-        let mut problems = Vec::new();
+        let (mut callbacks, mut problems) = (Vec::new(), Vec::new());
         for (event, matchers) in hooks {
             let Ok(event) = event.parse::<HookEvent>() else {
                 problems.push(format!(
@@ -251,17 +264,18 @@ impl Initialize {
                 continue;
             };
             for matcher in Vec::<HookMatcher>::deserialize(matchers).unwrap_or_default() {
-                let (_, wrong) = session.hooks().add_callbacks(
+                let (callback, wrong) = session.hooks().add_callbacks(
                     event,
                     matcher.matcher.as_deref(),
                     &matcher.hook_callback_ids,
                     matcher.timeout,
                     matcher.on_failure,
                 );
+                callbacks.push(callback);
                 problems.extend(wrong);
             }
         }
-        problems
+        Some((callbacks, problems))
     }
 
     /// What we answer.
@@ -273,13 +287,13 @@ impl Initialize {
             "output_style": style, "available_output_styles": styles.names(),
             "account": {"apiKeySource": session.key_source(), "tokenSource": session.key_source(), "apiProvider": "anthropic"},
             "hook_on_failure_supported": true,
-            "claude_code_version": COMPATIBILITY_VERSION,
+            "claude_code_version": COMPATIBILITY_VERSION, "capabilities": CAPABILITIES,
             "lathe_version": env!("CARGO_PKG_VERSION"),
             "pid": std::process::id(),
             "current_permission_mode": session.permission_mode(),
         });
         for (sent, answer) in [
-            (self.hooks.is_some(), "hooks_applied"),
+            (self.has_hooks(), "hooks_applied"),
             (self.plugins.is_some(), "plugins_applied"),
             (self.managed_settings.is_some(), "managed_settings_applied"),
         ] {

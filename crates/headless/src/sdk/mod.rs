@@ -7,6 +7,7 @@
 //!
 //! Start with [`run`], then read `face.rs`.
 
+mod asking;
 pub mod control;
 mod face;
 mod files;

@@ -5,10 +5,13 @@
 //! replaces all that was said before.
 
 use lathe_engine::SessionHandle;
-use lathe_protocol::permission::{Behavior, PermissionUpdate, RuleSource, RuleValue};
+use lathe_protocol::permission::{
+    Behavior, PermissionMode, PermissionUpdate, RuleSource, RuleValue,
+};
 use lathe_tools::mcp_tool::tool_name;
 use parking_lot::Mutex;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Where the rules are kept: with those that a host gives at the start, where no answer of a person
@@ -29,6 +32,10 @@ struct State {
     rules: Vec<Policy>,
     /// The servers, if the host set them after the start.
     servers: Option<Map<String, Value>>,
+    /// Servers that have a mode of their own, and whether it is the one that asks.
+    modes: BTreeMap<String, bool>,
+    /// Those that are asked about because of it now.
+    asked: Vec<RuleValue>,
 }
 
 impl Policies {
@@ -66,7 +73,84 @@ impl Policies {
 
     /// Tells a session the rules.
     pub(super) fn apply(&self, session: &SessionHandle) {
-        give(session, &self.state.lock().rules);
+        {
+            let mut state = self.state.lock();
+            give(session, &state.rules);
+            // It may be another session than the one that was told before.
+            state.asked.clear();
+        }
+        self.follow_mode(session);
+    }
+
+    /// Gives a server a mode of its own, or takes it back. It only narrows: it counts where the session's
+    /// mode lets calls pass.
+    pub(super) fn override_mode(
+        &self,
+        session: &SessionHandle,
+        server: &str,
+        mode: Option<&Value>,
+    ) -> Result<Value, String> {
+        let asks = match mode.map(Value::as_str) {
+            None => None,
+            Some(Some("default")) => Some(true),
+            Some(Some("auto")) => Some(false),
+            Some(_) => {
+                return Err(
+                    "set_mcp_permission_mode_override: `mode` is default, auto or null".to_owned(),
+                );
+            }
+        };
+        {
+            let modes = &mut self.state.lock().modes;
+            match asks {
+                Some(asks) => modes.insert(server.to_owned(), asks),
+                None => modes.remove(server),
+            };
+        }
+        self.follow_mode(session);
+        let known = session.mcp().frames();
+        if known.iter().any(|frame| frame["name"] == server) {
+            return Ok(json!({}));
+        }
+        Ok(
+            json!({"warning": format!("no MCP server is called {server}; it counts once there is one")}),
+        )
+    }
+
+    /// Puts the modes of servers beside that of the session.
+    pub(super) fn follow_mode(&self, session: &SessionHandle) {
+        let mut state = self.state.lock();
+        let passes = match session.permission_mode() {
+            // Where everything passes, a classifier would be one that isn't asked: a person is.
+            PermissionMode::BypassPermissions => Some(false),
+            PermissionMode::Auto => Some(true),
+            _ => None,
+        };
+        let counts = |asks: bool| passes.is_some_and(|classified| asks || !classified);
+        let wanted: Vec<RuleValue> = state
+            .modes
+            .iter()
+            .filter(|(_, asks)| counts(**asks))
+            .map(|(server, _)| all_of(server))
+            .collect();
+        if wanted == state.asked {
+            return;
+        }
+        let before = std::mem::replace(&mut state.asked, wanted.clone());
+        for update in [
+            PermissionUpdate::RemoveRules {
+                rules: before,
+                behavior: Behavior::Ask,
+                destination: KEPT,
+            },
+            PermissionUpdate::AddRules {
+                rules: wanted,
+                behavior: Behavior::Ask,
+                destination: KEPT,
+            },
+        ] {
+            report(session.apply_permission_update(&update));
+        }
     }
 
     /// The servers, if the host set them after the start.
@@ -90,6 +174,14 @@ fn give(session: &SessionHandle, rules: &[Policy]) {
 fn report(outcome: Result<(), impl std::fmt::Display>) {
     if let Err(error) = outcome {
         tracing::warn!(%error, "a policy of the host doesn't count");
+    }
+}
+
+/// A rule for all tools of a server.
+fn all_of(server: &str) -> RuleValue {
+    RuleValue {
+        tool_name: format!("{}*", tool_name(server, "")),
+        rule_content: None,
     }
 }
 
@@ -135,7 +227,6 @@ fn policies(server: &str, config: &Value, hosted: bool) -> Vec<Policy> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn read(config: &Value) -> Vec<(String, Behavior)> {
         let rules = policies("tower", config, is_hosted(config));
