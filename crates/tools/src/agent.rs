@@ -178,9 +178,10 @@ fn finished(task: &AgentTask) -> ToolOutput {
         status => format!("The agent {}: {}", ended_word(status), task.result),
     };
     let mut note = format!(
-        "[Agent {}: {} tool calls, {} tokens, {:.1} s. SendMessage with to: \"{}\" goes on with it.",
+        "[Agent {}: {} tool call{}, {} tokens, {:.1} s. SendMessage with to: \"{}\" goes on with it.",
         task.id,
         usage.tool_uses,
+        if usage.tool_uses == 1 { "" } else { "s" },
         usage.total_tokens,
         std::time::Duration::from_millis(usage.duration_ms).as_secs_f64(),
         task.name.as_deref().unwrap_or(task.id.as_str()),

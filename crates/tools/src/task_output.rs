@@ -2,6 +2,7 @@
 
 use crate::context::{CallContext, ToolContext};
 use crate::host::{AgentStatus, AgentTask, SessionHost};
+use crate::task_stop::with_agents;
 use crate::tool::{CallTraits, Tool, ToolError, ToolOutput};
 use lathe_protocol::display::Display;
 use lathe_protocol::permission::Subject;
@@ -72,7 +73,9 @@ impl Tool for TaskOutput {
     async fn call(&self, input: Input, context: CallContext) -> Result<ToolOutput, ToolError> {
         let filter = compile(input.filter.as_deref())?;
         let background = context.session.shell.background();
-        let failed = |error: lathe_shell::run::BackgroundError| ToolError::failed(sentence(&error));
+        let failed = |error: lathe_shell::run::BackgroundError| {
+            ToolError::failed(with_agents(sentence(&error), &context))
+        };
         let blocks = input.block == Some(true);
         let limit = input
             .timeout

@@ -67,7 +67,7 @@ impl Tool for TaskStop {
         let (before, task) = background
             .stop(&input.task_id)
             .await
-            .map_err(|error| ToolError::failed(sentence(&error)))?;
+            .map_err(|error| ToolError::failed(with_agents(sentence(&error), &context)))?;
         if before != BackgroundStatus::Running {
             return Err(ToolError::failed(format!(
                 "Task {} isn't running any more: {}. TaskOutput has what it printed.",
@@ -90,6 +90,23 @@ impl Tool for TaskStop {
             Display::Text { text: message },
         ))
     }
+}
+
+/// The error about a task that isn't there, with the agents that are tasks as well.
+pub(crate) fn with_agents(mut text: String, context: &CallContext) -> String {
+    let host = context.session.host();
+    let agents = host.map(|host| host.agents()).unwrap_or_default();
+    if !agents.is_empty() {
+        let names: Vec<String> = agents
+            .iter()
+            .map(|agent| match &agent.name {
+                Some(name) => format!("{} ({name})", agent.id),
+                None => agent.id.to_string(),
+            })
+            .collect();
+        text.push_str(&format!(" Agents: {}.", names.join(", ")));
+    }
+    text
 }
 
 async fn stop_agent(host: &dyn SessionHost, agent: &AgentTask) -> Result<ToolOutput, ToolError> {

@@ -236,7 +236,7 @@ impl SessionHandle {
             return "Nothing runs in the background.".to_owned();
         }
         let of_commands = commands.iter().map(|command| {
-            let status = format!("{:?}", command.status).to_lowercase();
+            let status = command.status.word();
             format!("{} {status} command: {}", command.id, command.command)
         });
         let of_agents = agents.iter().map(|agent| {

@@ -84,7 +84,7 @@ async fn a_foreground_agent_has_its_own_conversation_and_its_last_words_come_bac
     let main = place.requests_of("please");
     let back = whole(main.last().unwrap());
     assert!(back.contains("the file says hello"), "{back}");
-    assert!(back.contains("1 tool calls"), "{back}");
+    assert!(back.contains("1 tool call,"), "{back}");
     // The session's totals have both, split by part.
     let totals = serde_json::to_value(talk.session.totals()).unwrap();
     assert_eq!(totals["parts"]["agents"]["calls"], 2, "{totals}");
@@ -494,6 +494,35 @@ async fn an_agent_that_is_stopped_or_fails_says_so() {
     // The model learnt of both.
     let all = whole(&place.requests_of("start it").pop().unwrap());
     assert!(all.contains("<status>killed</status>") && all.contains("<status>failed</status>"));
+    talk.finish().await;
+}
+
+#[tokio::test]
+async fn a_task_that_is_not_there_is_said_with_those_that_are() {
+    let scenario = Scenario::new().responder(|request| {
+        if begins(request, "look") {
+            Reply::text("looked")
+        } else {
+            match whole(request).matches("\"type\":\"tool_use\"").count() {
+                0 => order("look", json!({"name": "looker", "run_in_background": false})),
+                1 => Reply::tool_use("TaskOutput", json!({"task_id": "nobody"})),
+                2 => Reply::tool_use("TaskStop", json!({"task_id": "nobody"})),
+                _ => Reply::text("ok"),
+            }
+        }
+    });
+    let place = Place::new(scenario).await;
+    let mut talk = place.open().await;
+    talk.say("start it").await;
+    let requests = place.requests_of("start it");
+    for request in &requests[2..] {
+        let said = request.last_tool_result();
+        assert!(
+            said.contains("no background task \"nobody\"") && said.contains("(looker)"),
+            "{said}"
+        );
+    }
+    assert_eq!(requests.len(), 4);
     talk.finish().await;
 }
 
