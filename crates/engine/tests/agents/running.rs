@@ -504,7 +504,10 @@ async fn a_task_that_is_not_there_is_said_with_those_that_are() {
             Reply::text("looked")
         } else {
             match whole(request).matches("\"type\":\"tool_use\"").count() {
-                0 => order("look", json!({"name": "looker", "run_in_background": false})),
+                0 => order(
+                    "look",
+                    json!({"name": "looker", "run_in_background": false}),
+                ),
                 1 => Reply::tool_use("TaskOutput", json!({"task_id": "nobody"})),
                 2 => Reply::tool_use("TaskStop", json!({"task_id": "nobody"})),
                 _ => Reply::text("ok"),
