@@ -7,7 +7,7 @@
 use crate::change::blocking;
 use crate::context::{CallContext, ToolContext};
 use crate::grep_lines::{Collected, LineSink, Shape};
-use crate::text_file;
+use crate::text_file::Encoding;
 use crate::tool::{CallTraits, Tool, ToolError, ToolOutput};
 use crate::walk::{self, GlobFilter, Ignored};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -19,7 +19,6 @@ use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::cmp::Reverse;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -218,9 +217,6 @@ struct Search {
 /// Takes each file that is to be searched.
 type Visitor<'s> = Box<dyn FnMut(&Path) + Send + 's>;
 
-/// What a search of files by name or by number gives.
-type Found = (PathBuf, u64);
-
 impl Search {
     fn new(input: Input, context: CallContext) -> Result<Self, ToolError> {
         let start = input.start(&context.session);
@@ -319,36 +315,46 @@ impl Search {
         searched.is_ok()
     }
 
-    /// How many lines match in each file; at most `most` are looked for.
-    fn matching(&self, most: u64) -> Result<Vec<Found>, ToolError> {
-        let found: Mutex<Vec<Found>> = Mutex::new(Vec::new());
+    /// What is noted of each file with a match, given how many lines match; at most `most` are looked
+    /// for. It is noted on the thread that has the file open: asking for it afterwards, file by file, would
+    /// take as long as the search.
+    fn matching<T: Send>(
+        &self,
+        most: u64,
+        note: impl Fn(&Path, &File, u64) -> T + Sync,
+    ) -> Result<Vec<T>, ToolError> {
+        let found: Mutex<Vec<T>> = Mutex::new(Vec::new());
         self.walk(|| {
             let mut searcher = self.input.searcher();
             let matcher = self.matcher.clone();
-            let found = &found;
+            let (found, note) = (&found, &note);
             Box::new(move |path| {
                 let mut counter = Counter { count: 0, most };
-                let searched = searcher.search_path(&matcher, path, &mut counter);
-                if self.was_read(&searched) && counter.count > 0 {
-                    found.lock().push((path.to_owned(), counter.count));
-                }
+                let searched = File::open(path).and_then(|file| {
+                    searcher.search_file(&matcher, &file, &mut counter)?;
+                    if counter.count > 0 {
+                        let noted = note(path, &file, counter.count);
+                        found.lock().push(noted);
+                    }
+                    Ok(())
+                });
+                self.was_read(&searched);
             })
         })?;
         Ok(found.into_inner())
     }
 
     fn files(&self) -> Result<ToolOutput, ToolError> {
-        let mut found: Vec<(Reverse<SystemTime>, PathBuf)> = self
-            .matching(1)?
-            .into_iter()
-            .map(|(path, _)| {
-                let modified = std::fs::metadata(&path)
-                    .and_then(|metadata| metadata.modified())
-                    .unwrap_or(SystemTime::UNIX_EPOCH);
-                (Reverse(modified), path)
-            })
-            .collect();
-        found.sort_unstable();
+        let mut found: Vec<(SystemTime, PathBuf)> = self.matching(1, |path, file, _| {
+            let modified = file.metadata().and_then(|metadata| metadata.modified());
+            (modified.unwrap_or(SystemTime::UNIX_EPOCH), path.to_owned())
+        })?;
+        // Names are compared as bytes: part by part takes longer and matters only at the same moment.
+        found.sort_unstable_by(|(one, path), (other, other_path)| {
+            other
+                .cmp(one)
+                .then_with(|| path.as_os_str().cmp(other_path.as_os_str()))
+        });
         let total = found.len();
         let names: Vec<String> = found
             .iter()
@@ -372,7 +378,7 @@ impl Search {
     }
 
     fn counts(&self) -> Result<ToolOutput, ToolError> {
-        let mut found = self.matching(u64::MAX)?;
+        let mut found = self.matching(u64::MAX, |path, _, count| (path.to_owned(), count))?;
         found.sort_unstable();
         let total: u64 = found.iter().map(|(_, count)| count).sum();
         let rows: Vec<(String, u64)> = found
@@ -467,7 +473,8 @@ impl Search {
             && File::open(&self.start)
                 .and_then(|file| file.take(8192).read_to_end(&mut start))
                 .is_ok()
-            && text_file::looks_binary(&start)
+            && memchr::memchr(0, &start).is_some()
+            && Encoding::of_mark(&start).is_none()
     }
 
     fn part_note(&self, shown: usize, total: usize, what: &str) -> String {

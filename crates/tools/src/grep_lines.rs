@@ -1,9 +1,11 @@
 //! Matching lines and their surroundings, collected from many files at once in the order of their
 //! paths, keeping no more than will be shown.
 
+use crate::text_file;
 use grep_matcher::Matcher;
 use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -59,13 +61,13 @@ impl<'a> LineSink<'a> {
 
     /// The line, or of a very long one the part around what was found.
     fn cut(&self, line: &[u8]) -> String {
-        let text = String::from_utf8_lossy(line);
+        let text = readable(line);
         if text.len() <= LONGEST_LINE || text.chars().count() <= LONGEST_LINE {
             return text.into_owned();
         }
         let found = self.matcher.find(line).ok().flatten();
         let before = found.map_or(0, |found| {
-            String::from_utf8_lossy(line.get(..found.start()).unwrap_or_default())
+            readable(line.get(..found.start()).unwrap_or_default())
                 .chars()
                 .count()
         });
@@ -76,6 +78,14 @@ impl<'a> LineSink<'a> {
             "{start}{part}… [line of {} characters]",
             text.chars().count()
         )
+    }
+}
+
+/// A line as Read would show it: what isn't UTF-8 is Latin-1.
+fn readable(line: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(line) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => text_file::decode_latin1(line),
     }
 }
 

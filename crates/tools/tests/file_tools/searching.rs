@@ -424,3 +424,11 @@ async fn more_than_a_hundred_files_are_cut_and_that_is_said() {
     assert_eq!(output.structured["numFiles"], 100);
     assert_eq!(output.structured["truncated"], true);
 }
+
+#[tokio::test]
+async fn a_line_that_is_not_utf8_is_shown_as_read_would_show_it() {
+    let workshop = Workshop::new();
+    std::fs::write(workshop.path("old.txt"), b"le caf\xe9\n").unwrap();
+    let input = json!({"pattern": "caf", "output_mode": "content"});
+    assert_eq!(grep(&workshop, input).await, "old.txt:1:le café");
+}
