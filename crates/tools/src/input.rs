@@ -204,6 +204,17 @@ fn known_fields(schema: &Value) -> String {
 }
 
 fn fit_value(value: &mut Value, schema: &Value, name: &str) -> Result<(), String> {
+    fit_kind(value, schema, name)?;
+    let least = schema.get("minimum").and_then(Value::as_i64);
+    match (least, value.as_i64()) {
+        (Some(least), Some(number)) if number < least => {
+            Err(format!("`{name}` must be at least {least}, not {number}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn fit_kind(value: &mut Value, schema: &Value, name: &str) -> Result<(), String> {
     if let Some(Value::Array(allowed)) = schema.get("enum") {
         if allowed.contains(value) {
             return Ok(());
@@ -431,6 +442,9 @@ mod tests {
         let schema = schema_of::<Sample>();
         assert!(fit(json!({"path": "a", "count": 1.5}), &schema, "Sample").is_err());
         assert!(fit(json!({"path": 3}), &schema, "Sample").is_err());
+        let negative = fit(json!({"path": "a", "count": "-1"}), &schema, "Sample");
+        let negative = negative.unwrap_err().to_string();
+        assert!(negative.contains("at least 0, not -1"), "{negative}");
         assert_eq!(
             fit(json!({"path": "a", "count": 2.0}), &schema, "S").unwrap()["count"],
             2

@@ -11,6 +11,13 @@ const MOST_COMPARED: usize = 5000;
 
 /// The message for a file that doesn't exist.
 pub(crate) fn message(path: &Path, context: &ToolContext) -> String {
+    if let Ok(target) = std::fs::read_link(path) {
+        return format!(
+            "{} is a symlink to {}, which does not exist.",
+            path.display(),
+            target.display()
+        );
+    }
     let mut text = format!("{} does not exist.", path.display());
     let suggestions = suggestions(path, &context.working_folder.read());
     if suggestions.is_empty() {

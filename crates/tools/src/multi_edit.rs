@@ -24,6 +24,7 @@ pub struct Input {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct OneEdit {
     old_string: String,
     new_string: String,
@@ -79,10 +80,11 @@ impl Tool for MultiEdit {
         .await?;
 
         let verb = if done.created { "Created" } else { "Edited" };
+        let count = input.edits.len();
         let mut text = format!(
-            "{verb} {}: {} edits made.",
+            "{verb} {}: {count} {} made.",
             path.display(),
-            input.edits.len()
+            if count == 1 { "edit" } else { "edits" }
         );
         for (index, tolerance) in &done.detail {
             text.push_str(&format!(

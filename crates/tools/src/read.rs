@@ -305,10 +305,8 @@ impl Request {
                 size_words(LARGEST_WITHOUT_LIMIT),
             )));
         }
-        let is_utf16 = matches!(
-            Encoding::of_mark(&opened.start),
-            Some((Encoding::Utf16Little | Encoding::Utf16Big, _))
-        );
+        let is_utf16 =
+            Encoding::of_start(&opened.start).is_some_and(|(encoding, _)| encoding.is_utf16());
         if size <= LOADED_UP_TO || is_utf16 {
             let largest = if is_utf16 {
                 LARGEST_UTF16

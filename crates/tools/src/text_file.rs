@@ -17,6 +17,10 @@ pub enum Encoding {
     Utf16Little,
     /// UTF-16, big end first, with a byte order mark.
     Utf16Big,
+    /// UTF-16, little end first, without a mark: told by its zeros.
+    PlainUtf16Little,
+    /// UTF-16, big end first, without a mark.
+    PlainUtf16Big,
     /// One byte a character: Latin-1, in the Windows-1252 form that has no gaps.
     Latin1,
 }
@@ -28,8 +32,8 @@ impl Encoding {
         match self {
             Self::Utf8 => "UTF-8",
             Self::Utf8WithMark => "UTF-8 with BOM",
-            Self::Utf16Little => "UTF-16LE",
-            Self::Utf16Big => "UTF-16BE",
+            Self::Utf16Little | Self::PlainUtf16Little => "UTF-16LE",
+            Self::Utf16Big | Self::PlainUtf16Big => "UTF-16BE",
             Self::Latin1 => "Latin-1",
         }
     }
@@ -44,6 +48,59 @@ impl Encoding {
             _ => None,
         }
     }
+
+    /// The encoding that the start of a file tells, by a mark or, for UTF-16 without one, by where its
+    /// zeros are. Anything else is told by the whole file.
+    #[must_use]
+    pub fn of_start(start: &[u8]) -> Option<(Self, usize)> {
+        let start = start.get(..LOOKED_AT).unwrap_or(start);
+        Self::of_mark(start).or_else(|| {
+            [
+                (
+                    Self::PlainUtf16Little,
+                    u16::from_le_bytes as fn([u8; 2]) -> u16,
+                ),
+                (Self::PlainUtf16Big, u16::from_be_bytes),
+            ]
+            .into_iter()
+            .find(|(_, unit)| is_plain_utf16(start, *unit))
+            .map(|(encoding, _)| (encoding, 0))
+        })
+    }
+
+    /// Whether a character takes two bytes or four.
+    #[must_use]
+    pub fn is_utf16(self) -> bool {
+        matches!(
+            self,
+            Self::Utf16Little | Self::Utf16Big | Self::PlainUtf16Little | Self::PlainUtf16Big
+        )
+    }
+
+    fn is_little(self) -> bool {
+        matches!(self, Self::Utf16Little | Self::PlainUtf16Little)
+    }
+}
+
+/// How much of a file is looked at to tell what it is.
+const LOOKED_AT: usize = 8192;
+
+/// Whether bytes read two by two are text for the most part of ASCII, with nothing that text doesn't hold.
+/// Programs, pictures and archives have zeros in other places too.
+fn is_plain_utf16(start: &[u8], unit: fn([u8; 2]) -> u16) -> bool {
+    if start.len() < 4 || (start.len() < LOOKED_AT && start.len() % 2 != 0) {
+        return false;
+    }
+    let (mut all, mut ascii) = (0_usize, 0_usize);
+    for pair in start.chunks_exact(2) {
+        all += 1;
+        match unit([pair[0], pair[1]]) {
+            0x09 | 0x0A | 0x0C | 0x0D | 0x20..=0x7E => ascii += 1,
+            0..=0x1F | 0x7F..=0x9F | 0xFFFE | 0xFFFF => return false,
+            _ => {}
+        }
+    }
+    ascii * 4 >= all * 3
 }
 
 /// Why bytes are not text, or text can't be stored.
@@ -64,14 +121,12 @@ pub enum EncodingError {
     },
 }
 
-/// Whether the start of a file looks like something other than text: it holds a NUL and no mark
-/// that would explain it.
+/// Whether the start of a file looks like something other than text: it holds a NUL that UTF-16 doesn't
+/// explain.
 #[must_use]
 pub fn looks_binary(start: &[u8]) -> bool {
-    !matches!(
-        Encoding::of_mark(start),
-        Some((Encoding::Utf16Little | Encoding::Utf16Big, _))
-    ) && memchr::memchr(0, start.get(..8192).unwrap_or(start)).is_some()
+    memchr::memchr(0, start.get(..LOOKED_AT).unwrap_or(start)).is_some()
+        && !Encoding::of_start(start).is_some_and(|(encoding, _)| encoding.is_utf16())
 }
 
 /// Decodes a whole file. The mark, if any, is not part of the text.
@@ -80,8 +135,8 @@ pub fn looks_binary(start: &[u8]) -> bool {
 /// When the bytes contradict the file's own mark, so that encoding the text again would give other
 /// bytes.
 pub fn decode(bytes: &[u8]) -> Result<(Cow<'_, str>, Encoding), EncodingError> {
-    match Encoding::of_mark(bytes) {
-        Some((encoding @ (Encoding::Utf16Little | Encoding::Utf16Big), mark)) => {
+    match Encoding::of_start(bytes) {
+        Some((encoding, mark)) if encoding.is_utf16() => {
             let body = bytes.get(mark..).unwrap_or_default();
             let malformed = || EncodingError::Malformed(encoding.name());
             if body.len() % 2 != 0 {
@@ -89,7 +144,7 @@ pub fn decode(bytes: &[u8]) -> Result<(Cow<'_, str>, Encoding), EncodingError> {
             }
             let units = body.chunks_exact(2).map(|pair| {
                 let pair = [pair[0], pair[1]];
-                if encoding == Encoding::Utf16Little {
+                if encoding.is_little() {
                     u16::from_le_bytes(pair)
                 } else {
                     u16::from_be_bytes(pair)
@@ -137,6 +192,8 @@ pub fn encode(text: &str, encoding: Encoding) -> Result<Vec<u8>, EncodingError> 
             .into_iter()
             .chain(text.encode_utf16().flat_map(u16::to_be_bytes))
             .collect(),
+        Encoding::PlainUtf16Little => text.encode_utf16().flat_map(u16::to_le_bytes).collect(),
+        Encoding::PlainUtf16Big => text.encode_utf16().flat_map(u16::to_be_bytes).collect(),
         Encoding::Latin1 => {
             let mut encoder = encoding_rs::WINDOWS_1252.new_encoder();
             let room = encoder
@@ -224,6 +281,31 @@ mod tests {
         assert_eq!((text.as_ref(), encoding), ("café €", Encoding::Latin1));
         let error = encode("→", Encoding::Latin1).unwrap_err().to_string();
         assert!(error.contains('→') && error.contains("Latin-1"), "{error}");
+    }
+
+    #[test]
+    fn utf16_without_a_mark_is_told_by_its_zeros() {
+        let line = "name = \"Zoë\"\r\n";
+        let little: Vec<u8> = line.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let big: Vec<u8> = line.encode_utf16().flat_map(u16::to_be_bytes).collect();
+        for (bytes, expected) in [
+            (&little, Encoding::PlainUtf16Little),
+            (&big, Encoding::PlainUtf16Big),
+        ] {
+            assert!(!looks_binary(bytes));
+            let (text, encoding) = decode(bytes).unwrap();
+            assert_eq!((text.as_ref(), encoding), (line, expected));
+            assert_eq!(encode(&text, encoding).unwrap(), *bytes);
+        }
+        // Numbers of two bytes, a program's start, and text with a stray NUL are none.
+        for other in [
+            &b"\x01\0\x02\0\x03\0"[..],
+            b"\x7fELF\x02\x01\x01\0\0\0\0\0",
+            b"plain text\0and more",
+            b"a\0b\0\0\0c\0",
+        ] {
+            assert!(looks_binary(other), "{other:?}");
+        }
     }
 
     #[test]

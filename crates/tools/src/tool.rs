@@ -263,6 +263,8 @@ struct Prepared<T: Tool> {
     tool: Arc<Erased<T>>,
     value: Value,
     input: T::Input,
+    /// Asked for several times on a call's way; for a shell command they are work.
+    traits: OnceLock<CallTraits>,
 }
 
 impl<T: Tool> DynTool for Erased<T> {
@@ -308,6 +310,7 @@ impl<T: Tool> DynTool for Erased<T> {
             tool: self,
             value,
             input,
+            traits: OnceLock::new(),
         }))
     }
 }
@@ -330,7 +333,9 @@ impl<T: Tool> PreparedCall for Prepared<T> {
     }
 
     fn traits(&self) -> CallTraits {
-        self.tool.tool.traits(&self.input)
+        *self
+            .traits
+            .get_or_init(|| self.tool.tool.traits(&self.input))
     }
 
     fn subject(&self, context: &ToolContext) -> Subject {

@@ -209,6 +209,14 @@ async fn useless_edits_are_refused_before_anyone_is_asked() {
             .await
             .contains("at least one")
     );
+    let misspelt = json!({"file_path": "a.txt", "edits": [
+        {"old_string": "one", "new_string": "1", "replaceAll": true}
+    ]});
+    let error = workshop.error("MultiEdit", misspelt).await;
+    assert!(
+        error.contains("replaceAll") && error.contains("replace_all"),
+        "{error}"
+    );
     workshop.put("a.ipynb", "{}");
     let notebook = json!({"file_path": "a.ipynb", "old_string": "a", "new_string": "b"});
     assert!(

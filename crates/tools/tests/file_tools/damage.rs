@@ -65,17 +65,18 @@ async fn a_byte_order_mark_stays_and_is_not_shown() {
 }
 
 #[tokio::test]
-async fn utf16_stays_utf16() {
-    for little in [true, false] {
+async fn utf16_stays_utf16_with_its_mark_or_without_one() {
+    for (little, mark) in [(true, 0), (false, 0), (true, 2), (false, 2)] {
+        let stored = |text: &str| utf16(text, little).split_off(mark);
         let workshop = Workshop::new();
-        workshop.put("a.txt", utf16("one\r\ntwo 🎉\r\n", little));
+        workshop.put("a.txt", stored("one\r\ntwo 🎉\r\n"));
         let shown = workshop.read("a.txt").await;
         assert!(
             shown.contains("two 🎉") && shown.contains("UTF-16"),
             "{shown}"
         );
         workshop.edit("a.txt", "one\ntwo", "1\n2 é").await;
-        assert_eq!(workshop.bytes("a.txt"), utf16("1\r\n2 é 🎉\r\n", little));
+        assert_eq!(workshop.bytes("a.txt"), stored("1\r\n2 é 🎉\r\n"));
     }
 }
 

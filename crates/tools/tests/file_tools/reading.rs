@@ -262,6 +262,9 @@ async fn a_missing_file_is_answered_with_similar_names() {
         .error("Read", json!({"file_path": "/src/settings.rs"}))
         .await;
     assert!(error.contains(path.to_str().unwrap()), "{error}");
+    symlink("nowhere", workshop.path("link")).unwrap();
+    let error = workshop.error("Read", json!({"file_path": "link"})).await;
+    assert!(error.contains("symlink to nowhere"), "{error}");
 }
 
 #[tokio::test]
