@@ -13,6 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::io::Read as _;
 use std::sync::OnceLock;
 
 /// The environment variable that marks a command's processes.
@@ -257,7 +258,11 @@ fn all_processes() -> (Vec<Process>, bool) {
 }
 
 fn read_stat(pid: i32) -> Option<Process> {
-    parse_stat(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+    // In one go: it is read for every process there is.
+    let mut stat = [0; 2048];
+    let mut file = fs::File::open(format!("/proc/{pid}/stat")).ok()?;
+    let count = file.read(&mut stat).ok()?;
+    parse_stat(stat.get(..count)?)
 }
 
 /// The name in the second field may hold anything, also spaces and parentheses: count from the last.

@@ -215,8 +215,9 @@ mod linux {
     use std::ptr;
     use std::sync::atomic::{AtomicI32, Ordering};
 
-    /// Enough for the few calls that the child makes on it.
-    const STACK: usize = 64 * 1024;
+    /// Enough for the few calls that the child makes on it; what is larger than this makes the allocator
+    /// tidy up each time it is given back.
+    const STACK: usize = 32 * 1024;
 
     /// What the child reads, and the one thing that it writes.
     struct Shared {
@@ -255,7 +256,8 @@ mod linux {
             error: AtomicI32::new(0),
         };
         // Of 16-byte units, since that is how a stack must be aligned.
-        let mut stack = vec![0_u128; STACK / size_of::<u128>()];
+        let mut stack: Vec<u128> = Vec::with_capacity(STACK / size_of::<u128>());
+        let stack_end = stack.spare_capacity_mut().as_mut_ptr_range().end;
         let mut descriptor: libc::c_int = -1;
         // SAFETY: this thread stands still until the child has run the program or ended
         // (CLONE_VFORK), so everything that the child's function reads through `shared` outlives it,
@@ -264,7 +266,7 @@ mod linux {
         let pid = unsafe {
             libc::clone(
                 run_program,
-                stack.as_mut_ptr_range().end.cast(),
+                stack_end.cast(),
                 libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD,
                 (&raw const shared).cast_mut().cast(),
                 &raw mut descriptor,

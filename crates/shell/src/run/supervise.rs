@@ -46,6 +46,9 @@ const DRAIN: Duration = Duration::from_millis(100);
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 /// Without new output, progress is still shown this often: the time passes.
 const PROGRESS_HEARTBEAT: Duration = Duration::from_secs(1);
+/// How much output is read at once to begin with; most commands say little.
+const FIRST_CHUNK: usize = 8 * 1024;
+/// How much is read at once of a command that says a lot: what a pipe holds.
 const CHUNK: usize = 64 * 1024;
 
 /// Why a command is ended from outside.
@@ -198,7 +201,7 @@ impl Supervisor {
         registration: Registration,
         outcome: watch::Sender<Option<Arc<Outcome>>>,
     ) {
-        let mut buffer = vec![0; CHUNK];
+        let mut buffer = vec![0; FIRST_CHUNK];
         let mut report_buffer = [0; 512];
         let mut pace = Pace::new(self.started, progress);
         while !self.is_over() {
@@ -227,7 +230,12 @@ impl Supervisor {
                 }
                 read = read_from(self.output.as_mut(), &mut buffer),
                     if self.output.is_some() => match read {
-                    Ok(count) if count > 0 => self.take(&buffer[..count]).await,
+                    Ok(count) if count > 0 => {
+                        self.take(&buffer[..count]).await;
+                        if count == buffer.len() {
+                            buffer.resize(CHUNK, 0);
+                        }
+                    }
                     // The end, or a pipe that can't be read any more, which is the same to us.
                     _ => self.output = None,
                 },
