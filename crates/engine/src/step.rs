@@ -18,7 +18,7 @@ use lathe_protocol::display::Display;
 use lathe_protocol::event::Event;
 use lathe_protocol::ids::RecordId;
 use lathe_protocol::message::StopReason;
-use lathe_protocol::record::Fact;
+use lathe_protocol::record::{Fact, MessageRecord, RecordMessage};
 use lathe_protocol::stream::StreamEvent;
 use lathe_tools::structured_output;
 use serde_json::value::RawValue;
@@ -62,6 +62,8 @@ struct Attempt {
     records: Vec<RecordId>,
     /// Where the conversation stood before.
     base: Option<RecordId>,
+    /// The id that this answer's records have in common.
+    message_id: Option<String>,
     ending: Option<CallEnding>,
     texts: Vec<String>,
     /// Whether the model is told what calls of a withdrawn attempt did.
@@ -166,6 +168,7 @@ impl Core {
             blocks: Vec::new(),
             records: Vec::new(),
             base: self.tip,
+            message_id: None,
             ending: None,
             texts: Vec::new(),
             told_effects: false,
@@ -286,7 +289,8 @@ impl Core {
             ContentBlock::ToolUse(call) => Some(call.clone()),
             _ => None,
         };
-        let record = self.records.assistant(parent, header, completed.block);
+        let mut record = self.records.assistant(parent, header, completed.block);
+        self.give_own_id(attempt, &mut record);
         let uuid = self.append(record);
         attempt.blocks.push(uuid);
         attempt.records.push(uuid);
@@ -304,6 +308,22 @@ impl Core {
             self.deliver(turn, attempt).await;
         }
         Ok(())
+    }
+
+    /// Sees to it that an answer's id is its own: what belongs together is known by it, and servers of
+    /// other makers give every answer the same one, or none.
+    fn give_own_id(&self, attempt: &mut Attempt, record: &mut MessageRecord) {
+        let Some(RecordMessage::Assistant(message)) = &mut record.message else {
+            return;
+        };
+        let id = attempt.message_id.get_or_insert_with(|| {
+            if message.id.is_empty() || self.conversation.knows_message(&message.id) {
+                format!("msg_{}", RecordId::random())
+            } else {
+                message.id.clone()
+            }
+        });
+        message.id.clone_from(id);
     }
 
     /// The answer is complete: waits for its calls.
@@ -547,6 +567,7 @@ impl Core {
                 parent
             };
             let mut record = self.records.assistant(parent, &partial, block);
+            self.give_own_id(&mut attempt, &mut record);
             record.extra.insert("aborted".into(), true.into());
             self.append(record);
         }

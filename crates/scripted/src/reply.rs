@@ -38,6 +38,10 @@ pub struct Reply {
     /// The model that the message names; by default the requested one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// The id that the message has; by default one of its own. Servers of other makers may give every
+    /// message the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
     /// Extra response headers, for example `retry-after`.
     pub headers: BTreeMap<String, String>,
     /// What to wait for before the response's headers are sent.
@@ -74,6 +78,7 @@ impl Default for Reply {
             stop_sequence: None,
             usage: Map::new(),
             model: None,
+            id: None,
             headers: BTreeMap::new(),
             before_headers: Vec::new(),
             framing: Framing::default(),
@@ -455,6 +460,13 @@ impl Reply {
     #[must_use]
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.model = Some(model.into());
+        self
+    }
+
+    /// The id that the message has.
+    #[must_use]
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.id = Some(id.into());
         self
     }
 

@@ -85,7 +85,7 @@ impl Message {
         let mut usage = usage(input, output as u64);
         usage.extend(reply.usage.clone());
         Self {
-            id: ids.next("msg"),
+            id: reply.id.clone().unwrap_or_else(|| ids.next("msg")),
             model,
             content,
             stop_reason: reply

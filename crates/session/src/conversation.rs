@@ -78,6 +78,8 @@ pub struct Conversation {
     marks: Vec<Mark>,
     seen: HashSet<RecordId>,
     call_ids: HashSet<String>,
+    /// The API's ids of all messages that ever were here.
+    message_ids: HashSet<String>,
     /// Images and documents that the API refused, by digests of their content.
     dropped_media: HashSet<String>,
     text_bytes: usize,
@@ -106,10 +108,18 @@ impl Conversation {
             marks: Vec::new(),
             seen: HashSet::new(),
             call_ids: HashSet::new(),
+            message_ids: HashSet::new(),
             dropped_media: HashSet::new(),
             text_bytes: 0,
             media: 0,
         }
+    }
+
+    /// Whether a message of the model's with this id is or was a part of this conversation. The records
+    /// of a message are known by it, so another message needs another one.
+    #[must_use]
+    pub fn knows_message(&self, id: &str) -> bool {
+        self.message_ids.contains(id)
     }
 
     /// Takes in a record. One that was taken in before (by its id) changes nothing.
@@ -207,6 +217,9 @@ impl Conversation {
             && group.message_ids.last().is_none_or(|known| known != id)
         {
             group.message_ids.push(id.to_owned());
+        }
+        if !self.message_ids.contains(id) {
+            self.message_ids.insert(id.to_owned());
         }
     }
 

@@ -107,6 +107,39 @@ fn what_the_providers_own_tools_say_goes_back_verbatim() {
 }
 
 #[test]
+fn a_server_that_gives_every_answer_the_same_id_is_understood_also_after_a_resume() {
+    for id in ["msg_always", ""] {
+        let call = |command: &str| Reply::tool_use("Bash", json!({"command": command})).id(id);
+        let run = Run::new(
+            Scenario::new()
+                .reply(call("echo one"))
+                .reply(call("echo two"))
+                .reply(Reply::text("end").id(id))
+                .reply(Reply::text("later").id(id)),
+        );
+        assert_eq!(run.go(&[]).code(), Some(0));
+        assert_eq!(run.go(&["--continue"]).code(), Some(0));
+        let roles = |index: usize| -> Vec<String> {
+            let requests = run.requests();
+            let messages = requests[index].messages();
+            messages
+                .iter()
+                .map(|message| message["role"].as_str().unwrap().to_owned())
+                .collect()
+        };
+        assert_eq!(roles(2).len(), 5, "each answer is a message of its own");
+        assert_eq!(roles(3).len(), 7, "as before");
+        let requests = run.requests();
+        let second = requests[3].messages()[4]["content"].to_string();
+        assert!(
+            second.contains("two") && !second.contains("one"),
+            "{second}"
+        );
+        run.server.finish();
+    }
+}
+
+#[test]
 fn a_paused_answer_is_continued() {
     let paused = Reply::blocks(vec![
         json!({"type": "text", "text": "Let me look."}),
