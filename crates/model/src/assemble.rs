@@ -130,17 +130,7 @@ impl MessageAssembler {
             }
             StreamEvent::ContentBlockStop { index } => {
                 self.started("content_block_stop")?;
-                let open = self.open.remove(index).ok_or(AssembleError::NotOpen {
-                    event: "content_block_stop",
-                    index: *index,
-                })?;
-                let (block, tool_input) = open.close();
-                self.done.insert(*index, block.clone());
-                return Ok(Some(CompletedBlock {
-                    index: *index,
-                    block,
-                    tool_input,
-                }));
+                return self.close(*index, "content_block_stop").map(Some);
             }
             StreamEvent::MessageDelta {
                 delta,
@@ -161,11 +151,38 @@ impl MessageAssembler {
             }
             StreamEvent::MessageStop => {
                 self.started("message_stop")?;
+                // Some servers end the message without having ended its last block.
+                let last = match self.open.len() {
+                    0 => None,
+                    1 => self.open.keys().next().copied(),
+                    _ => return Err(AssembleError::Incomplete),
+                };
                 self.ended = true;
+                if let Some(index) = last {
+                    return self.close(index, "message_stop").map(Some);
+                }
             }
             StreamEvent::Ping | StreamEvent::Error { .. } => {}
         }
         Ok(None)
+    }
+
+    fn close(
+        &mut self,
+        index: usize,
+        event: &'static str,
+    ) -> Result<CompletedBlock, AssembleError> {
+        let open = self
+            .open
+            .remove(&index)
+            .ok_or(AssembleError::NotOpen { event, index })?;
+        let (block, tool_input) = open.close();
+        self.done.insert(index, block.clone());
+        Ok(CompletedBlock {
+            index,
+            block,
+            tool_input,
+        })
     }
 
     fn started(&mut self, event: &'static str) -> Result<&mut AssistantMessage, AssembleError> {
@@ -352,6 +369,25 @@ mod tests {
             "usage": {"output_tokens": 40}, "context_management": {"x": 1}});
         assembler.feed(&event(change)).unwrap();
         assembler.feed(&StreamEvent::MessageStop).unwrap();
+    }
+
+    #[test]
+    fn a_message_that_ends_ends_its_last_block() {
+        let mut assembler = started();
+        start(&mut assembler, 0, &json!({"type": "text", "text": ""}));
+        delta(
+            &mut assembler,
+            0,
+            &json!({"type": "text_delta", "text": "all of it"}),
+        );
+        let last = assembler.feed(&StreamEvent::MessageStop).unwrap().unwrap();
+        assert_eq!(last.block, ContentBlock::text("all of it"));
+        assert_eq!(assembler.finish().unwrap().content, [last.block]);
+
+        let mut torn = started();
+        start(&mut torn, 0, &json!({"type": "text", "text": "a"}));
+        start(&mut torn, 1, &json!({"type": "text", "text": "b"}));
+        assert!(torn.feed(&StreamEvent::MessageStop).is_err());
     }
 
     #[test]

@@ -118,7 +118,11 @@ impl Attempts {
         }
         *count += 1;
         let attempt = *count;
-        let delay = asked.unwrap_or_else(|| self.policy.backoff(attempt));
+        // A server that says "at once" and refuses again doesn't know; asking it ten times in a moment
+        // would use up every retry.
+        let delay = asked
+            .filter(|wait| attempt == 1 || !wait.is_zero())
+            .unwrap_or_else(|| self.policy.backoff(attempt));
         Reaction::Retry {
             attempt,
             max_retries: limit,
@@ -205,6 +209,20 @@ mod tests {
             matches!(reaction, Reaction::Retry { delay, .. } if delay == Duration::from_secs(7))
         );
         assert_eq!(attempts.react(&asking(3600), false), Reaction::GiveUp);
+
+        // "At once" is believed once.
+        let mut attempts = Attempts::new(RecoveryPolicy::default());
+        let mut waits = [
+            attempts.react(&asking(0), false),
+            attempts.react(&asking(0), false),
+        ]
+        .into_iter()
+        .map(|reaction| match reaction {
+            Reaction::Retry { delay, .. } => delay,
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(waits.next(), Some(Duration::ZERO));
+        assert!(waits.next() >= Some(Duration::from_millis(500)));
     }
 
     #[test]
