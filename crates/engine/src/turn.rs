@@ -195,10 +195,13 @@ impl Core {
                 self.shared.events.send(Event::PromptAccepted { record });
             }
             Err(error) => {
+                let advice = error.hint().unwrap_or_else(|| {
+                    "make that folder writable, choose another with LATHE_CONFIG_DIR, or go without a transcript (--no-session-persistence)".to_owned()
+                });
                 return Err(Done::Ended {
                     reason: TerminalReason::InternalError,
                     message: format!(
-                        "The prompt could not be written to the transcript, so it was not sent: {error}"
+                        "The prompt could not be written to the transcript, so it was not sent: {error}\nhint: {advice}"
                     ),
                 });
             }

@@ -1,5 +1,6 @@
 //! Writing lines to standard output: in order, flushed each, and without ever failing loudly. A reader
-//! that went away (`lathe … | head -1`) ends the run quietly.
+//! that went away (`lathe … | head -1`) ends the run quietly; what else stands in the way (a full disk) is
+//! kept for whoever has to tell of it.
 
 use lathe_protocol::event::Event;
 use lathe_protocol::frame::{FrameOptions, frames_of, stream_frame};
@@ -15,6 +16,7 @@ use std::os::unix::fs::FileTypeExt as _;
 pub struct Lines<W> {
     writer: W,
     closed: bool,
+    failure: Option<io::Error>,
 }
 
 /// The SDKs refuse longer lines.
@@ -26,6 +28,7 @@ impl<W: Write> Lines<W> {
         Self {
             writer,
             closed: false,
+            failure: None,
         }
     }
 
@@ -33,6 +36,12 @@ impl<W: Write> Lines<W> {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.closed
+    }
+
+    /// Why nothing more can be written, if that isn't a reader that went away.
+    #[must_use]
+    pub fn failure(&self) -> Option<&io::Error> {
+        self.failure.as_ref()
     }
 
     /// Writes a text as it is.
@@ -64,6 +73,9 @@ impl<W: Write> Lines<W> {
             && error.kind() != io::ErrorKind::Interrupted
         {
             self.closed = true;
+            if error.kind() != io::ErrorKind::BrokenPipe {
+                self.failure = Some(error);
+            }
         }
     }
 }
@@ -239,7 +251,7 @@ mod tests {
         }
         let mut lines = Lines::new(Gone);
         lines.text("x");
-        assert!(lines.is_closed());
+        assert!(lines.is_closed() && lines.failure().is_none());
         lines.text("y");
     }
 }

@@ -194,6 +194,13 @@ pub async fn run(
         Format::Json => lines.json(&result_frame(&result)),
         Format::StreamJson(_) => {}
     }
+    if let Some(error) = lines.failure() {
+        let _ = writeln!(
+            errors,
+            "lathe: standard output can't be written: {error}; `lathe sessions show {session_id}` shows what was said"
+        );
+        return Exit::Failure;
+    }
     match signal {
         Signal::Interrupt => Exit::Interrupted,
         Signal::Terminate => Exit::Terminated,

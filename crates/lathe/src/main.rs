@@ -126,6 +126,9 @@ fn in_one_thread(work: impl Future<Output = Exit>) -> Exit {
 fn in_this(runtime: &mut tokio::runtime::Builder, work: impl Future<Output = Exit>) -> Exit {
     match runtime.enable_all().build() {
         Ok(runtime) => {
+            let entered = runtime.enter();
+            survive_limits();
+            drop(entered);
             let exit = runtime.block_on(work);
             // Abandoned blocking work must not hold up the exit.
             runtime.shutdown_background();
@@ -139,6 +142,15 @@ fn in_this(runtime: &mut tokio::runtime::Builder, work: impl Future<Output = Exi
 }
 
 /// Says on standard error what is wrong.
+/// A file that may grow no more (`ulimit -f`) is an error of whoever writes it, not the end of the process.
+/// With a handler the system says so; children begin without it.
+fn survive_limits() {
+    use nix::sys::signal::Signal;
+    use tokio::signal::unix::{SignalKind, signal};
+    // The handler stays when nobody listens. Without one, things are as they were.
+    drop(signal(SignalKind::from_raw(Signal::SIGXFSZ as i32)));
+}
+
 fn complain(message: &str) {
     let _ = writeln!(std::io::stderr(), "lathe: {message}");
 }

@@ -240,7 +240,7 @@ async fn print_one(
     let opened = match lathe_engine::open(environment, options).await {
         Ok(opened) => opened,
         Err(error) => {
-            complain(&error.to_string());
+            complain(&in_words(&error));
             if let Format::StreamJson(_) = format {
                 lathe_headless::output::Lines::new(std::io::stdout())
                     .json(&print::failed_start(&error.to_string()));
@@ -266,6 +266,17 @@ async fn print_one(
         std::io::stderr(),
     )
     .await
+}
+
+/// The error, with what to do about it where that is known.
+fn in_words(error: &OpenError) -> String {
+    match error {
+        OpenError::Session(session) => match session.hint() {
+            Some(hint) => format!("{error}\n  {hint}"),
+            None => error.to_string(),
+        },
+        _ => error.to_string(),
+    }
 }
 
 fn exit_of(error: &OpenError) -> Exit {
@@ -485,7 +496,10 @@ fn prompt(arguments: &SessionArguments) -> Result<String, String> {
         (true, _) => piped.to_owned(),
     };
     if prompt.trim().is_empty() {
-        return Err("the prompt is empty.".to_owned());
+        return Err(
+            "the prompt is empty: give it as an argument (`lathe -p \"…\"`) or by a pipe."
+                .to_owned(),
+        );
     }
     Ok(prompt)
 }

@@ -33,6 +33,68 @@ fn a_prompt_gives_its_answer_and_nothing_else() {
     server.finish();
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn an_answer_that_can_not_be_written_is_a_failure_that_says_where_it_is() {
+    for format in ["text", "json", "stream-json"] {
+        let server = server([Reply::text("Four.")]);
+        let home = TestHome::with_server(&server);
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let output = home
+            .command(["-p", "two and two?", "--output-format", format])
+            .stdin(std::process::Stdio::null())
+            .stdout(full.unwrap())
+            .stderr(std::process::Stdio::piped())
+            .output()
+            .unwrap();
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{format}: {errors}");
+        assert!(
+            errors.contains("standard output") && errors.contains("lathe sessions show"),
+            "{format}: {errors}"
+        );
+    }
+}
+
+#[test]
+fn files_that_may_not_grow_are_an_error_of_the_tool_and_not_the_end() {
+    let edit = json!({"file_path": "large.txt", "old_string": "first", "new_string": "other"});
+    let server = server([
+        Reply::tool_use("Read", json!({"file_path": "large.txt", "limit": 1})),
+        Reply::tool_use("Edit", edit),
+        Reply::text("ok"),
+    ]);
+    let home = TestHome::with_server(&server);
+    let large = format!("first\n{}", "a line\n".repeat(30_000));
+    home.write("large.txt", &large);
+    let inner = home.command(["-p", "hi", "--permission-mode", "acceptEdits"]);
+    let mut command = std::process::Command::new("bash");
+    command
+        .args(["-c", r#"ulimit -f 100; exec "$@""#, "bash"])
+        .arg(inner.get_program())
+        .args(inner.get_args())
+        .current_dir(inner.get_current_dir().unwrap())
+        .env_clear()
+        .stdin(std::process::Stdio::null());
+    for (name, value) in inner.get_envs() {
+        if let Some(value) = value {
+            command.env(name, value);
+        }
+    }
+    let output = command.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{:?} {errors}",
+        output.status
+    );
+    assert_eq!(home.read("large.txt"), large);
+    let result = server.requests()[2].last_results()[0].clone();
+    assert_eq!(result["is_error"], true, "{result}");
+    server.finish();
+}
+
 #[test]
 fn the_prompt_comes_by_a_pipe_too() {
     let server = server([Reply::text("ok"), Reply::text("ok")]);
@@ -265,7 +327,8 @@ fn sessions_go_on_fork_and_are_found_by_id() {
     assert_eq!(gone.code(), Some(1));
     assert!(
         gone.stderr
-            .contains(&format!("No conversation found with session ID: {id}")),
+            .contains(&format!("No conversation found with session ID: {id}"))
+            && gone.stderr.contains("lathe sessions list"),
         "{}",
         gone.stderr
     );
