@@ -742,7 +742,7 @@ fn hooks_that_do_not_run_are_named_with_the_reason() {
         said.contains("not trusted") && said.contains("notify-me") && said.contains("Stpo"),
         "{said}"
     );
-    assert_eq!(home.run(["trust", "add"], "").code, 0);
+    assert_eq!(home.run(["trust", "add"], "").code(), Some(0));
     let listed = home.run(["hooks", "list"], "");
     assert!(listed.stdout.contains("notify-me"), "{}", listed.stdout);
     assert!(!listed.stderr.contains("not trusted"), "{}", listed.stderr);
@@ -760,7 +760,7 @@ fn hooks_that_do_not_run_are_named_with_the_reason() {
 #[test]
 fn the_window_is_measured_before_anything_was_asked() {
     let server = server([]);
-    assert!(home.run(["trust", "add"], "").status.success());
+    let home = TestHome::with_server(&server);
     let shown = run(&home, &["/context"]);
     assert!(
         shown.stdout.contains("System prompt") && shown.stdout.contains("System tools"),
