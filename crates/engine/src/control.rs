@@ -390,13 +390,14 @@ impl SessionHandle {
         }
     }
 
-    /// Drops a prompt that still waits. Returns whether there was one.
+    /// Drops a prompt that still waits, or that was sent and has not arrived yet. Returns whether there
+    /// was one.
     #[must_use]
     pub fn cancel_queued(&self, uuid: RecordId) -> bool {
         let mut queue = self.shared.queue.lock();
         let before = queue.len();
         queue.retain(|prompt| prompt.uuid != uuid);
-        queue.len() < before
+        queue.len() < before || self.shared.arrived(uuid)
     }
 
     /// Gives the session a title.

@@ -46,6 +46,8 @@ pub(crate) struct Shared {
     pub(crate) tools: Arc<ToolContext>,
     pub(crate) registry: RwLock<ToolRegistry>,
     pub(crate) queue: Mutex<VecDeque<Prompt>>,
+    /// Prompts that were sent and are not in the queue yet. Locked after the queue.
+    pub(crate) on_the_way: Mutex<Vec<RecordId>>,
     /// Rung when something that isn't a person's word came into the queue, or background work ended.
     pub(crate) wake: Notify,
     pub(crate) choices: RwLock<Choices>,
@@ -121,6 +123,13 @@ pub(crate) struct Chosen {
 }
 
 impl Shared {
+    /// Takes a prompt off the list of those that are on the way; whether it was on it.
+    pub(crate) fn arrived(&self, prompt: RecordId) -> bool {
+        let mut on_the_way = self.on_the_way.lock();
+        let at = on_the_way.iter().position(|known| *known == prompt);
+        at.map(|at| on_the_way.swap_remove(at)).is_some()
+    }
+
     /// The tools that the model is offered: a tool that is denied as a whole isn't.
     pub(crate) fn offered_tools(&self) -> ToolRegistry {
         let mut registry = self.all_tools();

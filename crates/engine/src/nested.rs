@@ -77,6 +77,7 @@ pub(crate) fn inner(parent: &Shared, parts: InnerParts) -> Shared {
         tools: parts.tools,
         registry: RwLock::new(parts.registry),
         queue: Mutex::default(),
+        on_the_way: Mutex::default(),
         wake: tokio::sync::Notify::new(),
         choices: RwLock::new(parts.choices),
         backgrounds: Arc::default(),

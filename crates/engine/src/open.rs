@@ -402,6 +402,7 @@ async fn prepare_now(
         tools: tools.clone(),
         registry: RwLock::new(registry),
         queue: Mutex::default(),
+        on_the_way: Mutex::default(),
         wake: tokio::sync::Notify::new(),
         choices: RwLock::new(Choices {
             model: model.id.clone(),

@@ -60,6 +60,9 @@ pub struct SessionHandle {
 impl SessionHandle {
     /// Tells the session something. Returns whether it still lives.
     pub fn send(&self, op: Op) -> bool {
+        if let Op::Prompt(prompt) = &op {
+            self.shared.on_the_way.lock().push(prompt.uuid);
+        }
         self.ops.send(Message::Op(op)).is_ok()
     }
 
@@ -245,7 +248,14 @@ impl Actor {
         match op {
             Op::Prompt(prompt) => {
                 self.shared.background.interrupted(false);
-                self.shared.queue.lock().push_back(prompt);
+                {
+                    let mut queue = self.shared.queue.lock();
+                    if !self.shared.arrived(prompt.uuid) {
+                        // It was taken back before it arrived.
+                        return;
+                    }
+                    queue.push_back(prompt);
+                }
                 if let Some(running) = &self.running {
                     running.turn.steered.notify_one();
                 }

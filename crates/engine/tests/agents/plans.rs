@@ -2,6 +2,7 @@
 
 use crate::support::{Place, whole};
 use lathe_engine::Answerer;
+use lathe_protocol::op::{Op, Prompt};
 use lathe_protocol::permission::{PermissionMode, PermissionReply};
 use lathe_scripted::{Reply, Scenario};
 use lathe_tools::{ask_user_question, plan_mode};
@@ -182,4 +183,21 @@ async fn plans_lie_where_settings_say_but_never_outside_the_project() {
         assert_eq!(plan.file.parent().unwrap(), expected);
         talk.finish().await;
     }
+}
+
+#[tokio::test]
+async fn a_prompt_that_is_taken_back_before_it_arrives_is_not_answered() {
+    let scenario = Scenario::new().responder(|request| Reply::text(request.last_user_text()));
+    let place = Place::new(scenario).await;
+    let mut talk = place.open().await;
+    let prompt = Prompt::new("never mind");
+    let uuid = prompt.uuid;
+    // Nothing is awaited in between: the session can't have heard of it yet.
+    assert!(talk.session.send(Op::Prompt(prompt)));
+    assert!(talk.session.cancel_queued(uuid));
+    assert!(!talk.session.cancel_queued(uuid), "it is gone");
+    let result = talk.say("something else").await;
+    assert!(result.text.contains("something else"), "{}", result.text);
+    assert_eq!(place.server.message_requests().len(), 1);
+    talk.finish().await;
 }
