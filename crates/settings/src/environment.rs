@@ -187,7 +187,7 @@ variables! {
     #[harmless] "LATHE_DISABLE_TELEMETRY" | "DISABLE_TELEMETRY" => "lathe", "", "`1` sends no usage numbers, whatever settings say.";
     "OTEL_EXPORTER_OTLP_ENDPOINT" => "lathe", "", "The OpenTelemetry collector, where settings name none.";
     #[harmless] "NO_COLOR" => "every face", "", "Any value switches colours off.";
-    "LATHE_LOG" | "RUST_LOG" => "lathe", "", "What is logged, such as `debug` or `lathe_engine=trace`.";
+    "LATHE_LOG" => "lathe", "", "What is logged, such as `debug` or `lathe_engine=trace`.";
     "LATHE_LOG_FILE" => "lathe", "", "The file into which is logged, instead of stderr.";
     "EDITOR" | "VISUAL" => "lathe, tui", "vi", "The editor for `lathe config edit` and for long prompts.";
     "LATHE_PROJECT_DIR" | "CLAUDE_PROJECT_DIR" => "set for hooks and helpers", "", "The project's folder.";

@@ -210,6 +210,8 @@ pub(crate) struct App {
     pub(crate) shell_run: Option<ShellRun>,
     pub(crate) status_line: Option<String>,
     pub(crate) status_line_due: Option<Instant>,
+    /// Blank columns at both ends of the user's own status line.
+    pub(crate) status_padding: usize,
     pub(crate) tip: usize,
     pub(crate) watching: Option<Watching>,
     /// What the watched files held when they were last read.
@@ -322,6 +324,7 @@ impl App {
             shell_run: None,
             status_line: None,
             status_line_due: None,
+            status_padding: 0,
             tip: fastrand_tip(),
             watching: None,
             known_files: Contents::new(),

@@ -25,18 +25,28 @@ impl App {
 
     pub(crate) fn choose_effort(&mut self, wanted: &str) {
         if wanted.is_empty() {
-            let items = vec![
-                Item::new("default", "default", "as settings say"),
-                Item::new("0", "off", "no thinking"),
-                Item::new("4000", "a little", "4,000 tokens"),
-                Item::new("10000", "more", "10,000 tokens"),
-                Item::new("32000", "much", "32,000 tokens"),
+            let items = [
+                ("default", "as the session began"),
+                ("low", "quick answers"),
+                ("medium", "balanced"),
+                ("high", "thorough"),
+                ("xhigh", "more thorough"),
+                ("max", "as much as the model can"),
+                ("off", "no thinking"),
             ];
-            self.dialog = Some(Dialog::Picker(Picker::new(
-                Purpose::Effort,
-                "How much may the model think?",
-                items,
-            )));
+            let items = items
+                .map(|(level, words)| Item::new(level, level, words))
+                .to_vec();
+            let mut picker = Picker::new(Purpose::Effort, "How hard should the model try?", items)
+                .explained(vec![Line::styled(
+                    "/effort <tokens> bounds how much it thinks at a time.",
+                    self.theme.muted,
+                )]);
+            let now = self.session.as_ref().and_then(|session| session.effort());
+            if let Some(now) = now {
+                picker = picker.marked(&now);
+            }
+            self.dialog = Some(Dialog::Picker(picker));
             return;
         }
         self.set_effort(wanted);

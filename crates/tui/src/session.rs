@@ -414,6 +414,17 @@ impl App {
             "exceeds_200k_tokens": used > 200_000,
             "git_branch": self.branch,
         });
+        let wishes = session.settings();
+        let wish = |key: &str| wishes.pointer(&format!("/statusLine/{key}"));
+        self.status_padding = wish("padding")
+            .and_then(Value::as_u64)
+            .and_then(|columns| usize::try_from(columns).ok())
+            .unwrap_or(0);
+        self.status_line_due = wish("refreshInterval")
+            .and_then(Value::as_f64)
+            .filter(|seconds| *seconds > 0.0)
+            .map(|seconds| Duration::from_secs_f64(seconds.clamp(0.3, 86_400.0)))
+            .map(|pause| std::time::Instant::now() + pause);
         let cancel = tokio_util::sync::CancellationToken::new();
         let answer = session.run_helper(command, &input, Duration::from_secs(2), cancel);
         self.jobs.task(async move {

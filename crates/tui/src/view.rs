@@ -454,7 +454,12 @@ impl App {
         }
         let mut out = vec![truncate_line(&hint, self.width())];
         let status = match &self.status_line {
-            Some(text) => Line::styled(clean(text.lines().next().unwrap_or_default()), theme.muted),
+            Some(text) => {
+                let blanks = self.status_padding.min(self.width() / 4);
+                let room = self.width().saturating_sub(2 * blanks);
+                let text = clean(text.lines().next().unwrap_or_default());
+                Line::plain(" ".repeat(blanks)).with(truncate(&text, room), theme.muted)
+            }
             None => self.facts(theme),
         };
         if status.width() > 0 {

@@ -254,7 +254,7 @@ fn every_command_works_or_says_why() {
         ("/config ", "editorMode", dialog),
         ("/model ", "Which model?", dialog),
         ("/fallback ", "No model takes over", answers),
-        ("/effort ", "How much may the model think?", dialog),
+        ("/effort ", "How hard should the model try?", dialog),
         ("/permissions ", "Permission rules", dialog),
         ("/hooks ", "Hooks", dialog),
         ("/mcp ", "there are no MCP servers", answers),

@@ -354,6 +354,37 @@ fn the_users_own_status_line_is_shown() {
 }
 
 #[test]
+fn the_users_own_status_line_is_asked_again_as_often_as_they_wish() {
+    let stage = Stage::replies([]);
+    let command = "echo x >> runs; echo \"ran $(wc -l < runs | tr -d ' ') times\"";
+    std::fs::write(
+        stage.home.config().join("settings.json"),
+        json!({"statusLine": {"type": "command", "command": command, "refreshInterval": 0.3, "padding": 3}}).to_string(),
+    )
+    .unwrap();
+    let terminal = stage.open();
+    terminal.wait("the third run, with blanks before it", |screen| {
+        screen
+            .lines()
+            .filter_map(|line| line.strip_prefix("   ran "))
+            .filter_map(|rest| rest.split(' ').next()?.parse::<u32>().ok())
+            .any(|runs| runs >= 3)
+    });
+}
+
+#[test]
+fn a_log_is_not_written_into_the_picture() {
+    let stage = Stage::replies([Reply::text("hello")]);
+    let terminal = stage.home.terminal(["--debug"], 80, 24);
+    terminal.wait_for("Say what to do");
+    terminal.say("hi");
+    terminal.wait_for("● hello");
+    let log = std::fs::read_to_string(stage.home.config().join("debug.log")).unwrap();
+    assert!(log.contains("DEBUG lathe_model"), "{log}");
+    assert!(!terminal.everything().contains("DEBUG"));
+}
+
+#[test]
 fn it_works_inside_tmux() {
     if std::process::Command::new("tmux")
         .arg("-V")
