@@ -238,7 +238,6 @@ fn a_skill_for_people_is_refused_to_the_model_and_one_for_the_model_to_people() 
         Reply::tool_use("Skill", json!({"skill": "mine"})),
         Reply::tool_use("Skill", json!({"skill": "greeet"})),
         Reply::text("No."),
-        Reply::text("plain"),
     ]);
     let home = TestHome::with_server(&server);
     home.write(
@@ -254,8 +253,13 @@ fn a_skill_for_people_is_refused_to_the_model_and_one_for_the_model_to_people() 
     assert!(said(&server, 1).contains("only for people"));
     assert!(said(&server, 2).contains("Did you mean greet?"));
     assert!(!said(&server, 2).contains("Secret steps"));
-    assert_eq!(run(&home, &["/greet"]).code(), Some(0));
-    assert!(!said(&server, 3).contains("Greeting."));
+    let refused = run(&home, &["/greet"]);
+    assert_eq!(refused.code(), Some(1), "{refused:#?}");
+    assert!(
+        refused.stderr.contains("/greet is for the model to use"),
+        "{}",
+        refused.stderr
+    );
     server.finish();
 }
 

@@ -141,6 +141,11 @@ impl SessionHandle {
             return CommandOutcome::Refused(registry.unknown(name));
         };
         let (name, kind) = (command.name.clone(), command.kind);
+        if kind == CommandKind::Prompt && command.hidden {
+            return CommandOutcome::Refused(format!(
+                "/{name} is for the model to use, not for people (user-invocable: false). Ask for what it does in your own words."
+            ));
+        }
         if kind == CommandKind::Prompt {
             return CommandOutcome::Prompt;
         }

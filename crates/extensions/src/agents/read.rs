@@ -118,7 +118,14 @@ pub(crate) fn of_json(
             fields.report_fatal("prompt", "should be words", "write \"prompt\": \"…\"");
             return None;
         }
-        None => String::new(),
+        None => {
+            fields.report_fatal(
+                "prompt",
+                format!("the agent {name} has none, so it doesn't count"),
+                "write \"prompt\": \"…\"",
+            );
+            return None;
+        }
     };
     definition(&mut fields, &prompt, &standing)
 }

@@ -201,7 +201,17 @@ impl CommandRegistry {
     /// The names that someone who typed `name` may have meant, nearest first, at most three.
     #[must_use]
     pub fn nearest(&self, name: &str) -> Vec<&str> {
-        let mut found: Vec<&str> = Vec::new();
+        // A folder's or plugin's name alone means what is in it.
+        let inside = |command: &&Command| {
+            let rest = command.name.strip_prefix(name);
+            rest.is_some_and(|rest| rest.starts_with(':'))
+        };
+        let mut found: Vec<&str> = self
+            .listed()
+            .filter(inside)
+            .map(|command| command.name.as_str())
+            .take(3)
+            .collect();
         let mut left: Vec<&str> = self
             .listed()
             .flat_map(|command| {
@@ -211,6 +221,7 @@ impl CommandRegistry {
                     .map(String::as_str)
                     .chain([command.name.as_str()])
             })
+            .filter(|other| !found.contains(other))
             .collect();
         while found.len() < 3 {
             let Some(near) = lathe_settings::nearest::nearest(name, left.iter().copied()) else {

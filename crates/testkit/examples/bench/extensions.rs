@@ -1,9 +1,10 @@
-//! What many skills and agents add to a start: the same run with and without them, in turns.
+//! What many skills and agents add to a start: the same run with and without them, in turns. Time is what
+//! counts, and depends on what else the machine does; instructions (where valgrind is there) don't.
 
 use crate::{milliseconds, row};
 use lathe_scripted::{BlockingServer, Reply, Scenario, Validation};
 use lathe_testkit::TestHome;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -44,6 +45,21 @@ fn start(home: &TestHome, arrived: &Mutex<Option<Instant>>) -> Duration {
     arrived.lock().unwrap().unwrap() - started
 }
 
+/// The instructions of a whole run, of all its threads. `None` without valgrind.
+fn instructions(home: &TestHome) -> Option<u64> {
+    let mut command = Command::new("valgrind");
+    home.dress(&mut command);
+    command
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(lathe_testkit::binary::lathe())
+        .args(["-p", "go"])
+        .stdin(Stdio::null());
+    let output = command.output().ok().filter(|run| run.status.success())?;
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let (_, counted) = told.split_once("Collected : ")?;
+    counted.split_whitespace().next()?.parse().ok()
+}
+
 pub(crate) fn rows() {
     let arrived = Arc::new(Mutex::new(None));
     let scenario = Scenario::new()
@@ -67,6 +83,7 @@ pub(crate) fn rows() {
         times.0.push(start(&bare, &arrived));
         times.1.push(start(&full, &arrived));
     }
+    let counted = instructions(&bare).zip(instructions(&full));
     // The best of each: what else the machine does only adds.
     let best = |times: &[Duration]| times.iter().min().copied().unwrap_or_default();
     let (bare, full) = (best(&times.0), best(&times.1));
@@ -79,4 +96,8 @@ pub(crate) fn rows() {
             milliseconds(full)
         ),
     );
+    let added = counted.map_or("no valgrind".to_owned(), |(bare, full)| {
+        format!("{:.1} M", full.saturating_sub(bare) as f64 / 1e6)
+    });
+    row("the same in instructions, of all threads", &added, "");
 }
