@@ -236,3 +236,25 @@ fn words_for_commits_and_pull_requests_are_suggested() {
     );
     assert!(requests[1].last_user_text().contains("- Mend it"));
 }
+
+#[test]
+fn every_flag_has_its_line_in_the_docs() {
+    let home = TestHome::new();
+    let help = home.run(["--help"], "").stdout;
+    let page = lathe_testkit::workspace_root().join("docs/flags.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let documented: Vec<&str> = page
+        .split(|c: char| !c.is_ascii_alphabetic() && c != '-')
+        .collect();
+    let flags: Vec<&str> = help
+        .lines()
+        .map(str::trim_start)
+        .filter(|line| line.starts_with('-'))
+        .flat_map(|line| line.split([' ', ',', '[', '=']))
+        .filter(|word| word.starts_with("--") && *word != "--help")
+        .collect();
+    assert!(flags.len() > 40, "{help}");
+    for flag in flags {
+        assert!(documented.contains(&flag), "{flag} is not in docs/flags.md");
+    }
+}
