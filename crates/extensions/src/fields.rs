@@ -58,6 +58,26 @@ impl<'a> Fields<'a> {
             .find(|field| is_key(&field.key, name) && !field.value.is_null())
     }
 
+    /// Reports keys that are none of these but look like one: what they say would be lost without a word.
+    /// Other keys are other programs' business.
+    pub(crate) fn report_misspelt(&mut self, known: &[&str]) {
+        let looks_like = |key: &str| {
+            let is_word = key.len() >= 5 || key == "tool";
+            let is_known = || known.iter().any(|name| is_key(key, name));
+            let near = || lathe_settings::nearest::nearest(key, known.iter().copied());
+            (is_word && !is_known()).then(near).flatten()
+        };
+        let found: Vec<(String, &str)> = self
+            .fields
+            .iter()
+            .filter_map(|field| Some((field.key.clone(), looks_like(&field.key)?)))
+            .collect();
+        for (key, near) in found {
+            let fix = format!("did you mean {near}?");
+            self.report(&key, "is not a key here, so it doesn't count", Some(&fix));
+        }
+    }
+
     /// Whether a key has a value.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.find(name).is_some()

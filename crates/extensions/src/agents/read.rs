@@ -30,6 +30,29 @@ const MODES: [(&str, PermissionMode); 6] = [
     ("auto", PermissionMode::Auto),
 ];
 
+/// What a definition may say.
+const KEYS: [&str; 19] = [
+    "name",
+    "description",
+    "tools",
+    "disallowedTools",
+    "model",
+    "permissionMode",
+    "maxTurns",
+    "skills",
+    "mcpServers",
+    "hooks",
+    "memory",
+    "isolation",
+    "background",
+    "color",
+    "effort",
+    "omitInstructions",
+    "readOnly",
+    "initialPrompt",
+    "prompt",
+];
+
 /// Colours that faces know.
 const COLORS: [&str; 9] = [
     "red",
@@ -189,6 +212,7 @@ fn definition(
     definition.permission_mode = fields.choice("permissionMode", &MODES);
     definition.mcp_servers = servers(fields);
     definition.hooks = fields.hooks();
+    fields.report_misspelt(&KEYS);
     hold_back(&mut definition, fields, standing);
     Some(definition)
 }

@@ -324,3 +324,40 @@ fn plugins_bring_agents_under_their_name_and_can_not_run_things_by_them() {
     assert!(catalog.get("stolen").is_none());
     assert_eq!(catalog.problems.len(), 2);
 }
+
+#[test]
+fn a_key_that_is_written_wrong_is_said_and_keys_of_others_are_not() {
+    let here = surroundings();
+    write(
+        &here.root,
+        "repo/.lathe/agents/a.md",
+        "---\nname: a\ndescription: d\ntool: Read\ndissallowed_tools: Write\npermision-mode: plan\nmode: subagent\nversion: 2\ncategory: x\n---\nPrompt\n",
+    );
+    let sources = Sources::new(&here.places, &Trust::Trusted, None);
+    let catalog = AgentCatalog::load(&sources, &[]);
+    let said: Vec<(Option<usize>, &str, Option<&str>)> = catalog
+        .problems
+        .iter()
+        .map(|problem| {
+            let fix = problem.fix.as_deref();
+            (problem.line, problem.field.as_str(), fix)
+        })
+        .collect();
+    assert_eq!(
+        said,
+        [
+            (Some(4), "tool", Some("did you mean tools?")),
+            (
+                Some(5),
+                "dissallowed_tools",
+                Some("did you mean disallowedTools?")
+            ),
+            (
+                Some(6),
+                "permision-mode",
+                Some("did you mean permissionMode?")
+            ),
+        ]
+    );
+    assert!(catalog.get("a").is_some());
+}
