@@ -130,7 +130,7 @@ fn a_quick_answer_comes_whole_and_in_order_and_can_be_interrupted() {
         host.wait_for_result()["terminal_reason"],
         "aborted_streaming"
     );
-    host.close();
+    assert_eq!(host.close().status.code(), Some(1));
 }
 
 #[test]

@@ -17,7 +17,7 @@ const QUICK: Duration = Duration::from_millis(4);
 /// So many quick ones in a row make a quick stream: more than a short answer has.
 const STREAK: u32 = 16;
 /// How long pieces of a quick stream are gathered. The clock's own grain comes on top.
-const GULP: Duration = Duration::from_millis(7);
+const GULP: Duration = Duration::from_millis(6);
 /// So many pieces are taken at a time: whoever reads more slowly than they come holds the rest back.
 const MOST: usize = 64;
 
