@@ -88,7 +88,7 @@ const LOOKED_AT: usize = 8192;
 /// Whether bytes read two by two are text for the most part of ASCII, with nothing that text doesn't hold.
 /// Programs, pictures and archives have zeros in other places too.
 fn is_plain_utf16(start: &[u8], unit: fn([u8; 2]) -> u16) -> bool {
-    if start.len() < 4 || (start.len() < LOOKED_AT && start.len() % 2 != 0) {
+    if start.len() < 4 || (start.len() < LOOKED_AT && !start.len().is_multiple_of(2)) {
         return false;
     }
     let (mut all, mut ascii) = (0_usize, 0_usize);
