@@ -323,17 +323,35 @@ impl App {
 
     /// Writes a setting of this person. Gives whether that worked; if not, it is said.
     pub(crate) fn save_setting(&mut self, key: &str, value: Value) -> bool {
+        let name = key;
         let Ok(key) = key.parse() else {
             return false;
         };
         let edits = [Edit::Set { key, value }];
         match lathe_settings::write::write(&self.places, Source::User, &edits, None) {
-            Ok(_) => true,
+            Ok(_) => {
+                self.saved_settings.push(name.to_owned());
+                true
+            }
             Err(error) => {
                 self.warn(error.to_string());
                 false
             }
         }
+    }
+
+    /// Whether a notice only tells of a setting that was saved here a moment ago: that was said then.
+    pub(crate) fn saved_here(&mut self, notice: &str) -> bool {
+        let Some(change) = notice.strip_prefix("Settings changed: ") else {
+            return false;
+        };
+        let at = self.saved_settings.iter().position(|key| {
+            change
+                .strip_prefix(key.as_str())
+                .is_some_and(|rest| rest.starts_with([' ', ':']))
+        });
+        let alone = !change.contains(", ");
+        at.map(|at| self.saved_settings.swap_remove(at)).is_some() && alone
     }
 
     pub(crate) fn config(&mut self, arguments: &str) {
@@ -507,5 +525,27 @@ pub(crate) fn ago(time: jiff::Timestamp) -> String {
         3600..=86_399 => format!("{} h ago", seconds / 3600),
         86_400..=2_591_999 => format!("{} d ago", seconds / 86_400),
         _ => time.to_string().chars().take(10).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_setting_that_was_saved_here_is_not_told_again() {
+        let mut app = crate::view_tests::app(80, 24);
+        app.saved_settings = vec!["verbose".to_owned(), "theme".to_owned()];
+        let table = [
+            ("Settings changed: verboseness is now true", false),
+            ("Settings changed: verbose is now true", true),
+            ("Settings changed: verbose is now false", false),
+            (
+                "Settings changed: theme is now \"dark\", model is now \"opus\"",
+                false,
+            ),
+            ("something else", false),
+        ];
+        for (notice, expected) in table {
+            assert_eq!(app.saved_here(notice), expected, "{notice}");
+        }
     }
 }

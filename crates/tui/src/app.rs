@@ -218,6 +218,8 @@ pub(crate) struct App {
     pub(crate) known_files: Contents,
     /// The settings that were last applied, as far as they concern the terminal.
     pub(crate) applied_settings: Option<BTreeMap<String, Value>>,
+    /// Settings that were saved from here and that the session has not told of yet.
+    pub(crate) saved_settings: Vec<String>,
     pub(crate) draft_file: PathBuf,
     /// Keeps the draft from being taken by another terminal.
     pub(crate) draft_lock: Option<std::fs::File>,
@@ -255,6 +257,7 @@ impl App {
             conversation,
             history,
             history_wanted: false,
+            saved_settings: Vec::new(),
             draft_file: PathBuf::new(),
             draft_lock: None,
             screen,

@@ -42,7 +42,8 @@ impl App {
                     "/effort <tokens> bounds how much it thinks at a time.",
                     self.theme.muted,
                 )]);
-            let now = self.session.as_ref().and_then(|session| session.effort());
+            let now = self.session.as_ref();
+            let now = now.and_then(lathe_engine::SessionHandle::effort);
             if let Some(now) = now {
                 picker = picker.marked(&now);
             }

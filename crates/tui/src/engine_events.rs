@@ -163,7 +163,9 @@ impl App {
             Event::Task(notice) => self.task_notice(notice),
             Event::Notice { level, text } => {
                 self.compacting = false;
-                self.with_look(|conversation, look| conversation.notice(level, text, look));
+                if !self.saved_here(&text) {
+                    self.with_look(|conversation, look| conversation.notice(level, text, look));
+                }
                 self.settings_touched();
             }
             Event::TurnFinished(result) => self.turn_finished(&result),
