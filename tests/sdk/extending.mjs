@@ -86,10 +86,11 @@ const behaviours = {
     const server = { ...tower(called), tools: [{ name: "strike", permission_policy: "always_ask" }] };
     const options = {
       mcpServers: { tower: server }, allowedTools: ["mcp__tower"],
-      canUseTool: async (name, input) => { asked.push(name); return { behavior: "allow", updatedInput: input }; },
+      canUseTool: async (name, input, { mcpServer }) => { asked.push([name, mcpServer]); return { behavior: "allow", updatedInput: input }; },
     };
-    await test.ask(new Script(call("mcp__tower__strike", { times: 1 }), "done"), options);
-    assert.deepEqual([asked, called], [["mcp__tower__strike"], [1]]);
+    const first = await test.ask(new Script(call("mcp__tower__strike", { times: 1 }), "done"), options);
+    assert.deepEqual([asked, called], [[["mcp__tower__strike", { name: "tower", source: "sdk" }]], [1]]);
+    assert.equal(init(first).mcp_servers[0].source, "sdk");
     const refused = { ...tower(called), tools: [{ name: "strike", permission_policy: "always_deny" }] };
     const messages = await test.ask(new Script(call("mcp__tower__strike", { times: 2 }), "done"), { ...options, mcpServers: { tower: refused } });
     assert.deepEqual(called, [1]);

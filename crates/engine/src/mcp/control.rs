@@ -137,6 +137,8 @@ impl McpControl {
                     frame["error"] = error.as_str().into();
                 }
                 frame["scope"] = server.scope.into();
+                let hosted = server.transport == "sdk" && server.scope == Scope::Dynamic.name();
+                frame["source"] = if hosted { "sdk" } else { server.scope }.into();
                 if server.transport != "sdk" && !server.entry.is_null() {
                     // What the host itself gave, it gets back; other people's secrets are hidden.
                     frame["config"] = if server.scope == Scope::Dynamic.name() {
@@ -148,6 +150,19 @@ impl McpControl {
                 frame
             })
             .collect()
+    }
+
+    /// The server that a tool belongs to, by the name that the model uses, and where that server is
+    /// declared, as hosts are told it with a question.
+    #[must_use]
+    pub fn provenance(&self, tool: &str) -> Option<Value> {
+        let running = self.running().ok()?;
+        let item = running.manager.tools().into_iter().find(|item| {
+            let name = item.item.get("name").and_then(Value::as_str);
+            name.is_some_and(|name| tool_name(&item.server, name) == tool)
+        })?;
+        let source = running.state.lock().source(&item.server);
+        Some(json!({"name": item.server, "source": source}))
     }
 
     /// The tools with their sizes in tokens, as `get_context_usage` shows them.

@@ -301,14 +301,22 @@ impl Running {
     /// Says which servers there are, and where they stand.
     fn show(&self, shared: &Shared) {
         let mut shown: Vec<Value> = Vec::new();
-        for status in self.manager.status() {
-            shown.push(serde_json::json!({"name": status.name, "status": status.state.word()}));
+        let statuses = self.manager.status();
+        let known = self.state.lock();
+        for status in statuses {
+            shown.push(serde_json::json!({
+                "name": status.name, "status": status.state.word(),
+                "source": known.source(&status.name),
+            }));
         }
-        for (server, _) in self.state.lock().waiting() {
+        for (server, _) in known.waiting() {
             let broken = matches!(server.standing, Standing::Broken(_));
             let status = if broken { "failed" } else { "disabled" };
-            shown.push(serde_json::json!({"name": server.name, "status": status}));
+            shown.push(serde_json::json!({
+                "name": server.name, "status": status, "source": server.scope.name(),
+            }));
         }
+        drop(known);
         *shared.mcp_servers.write() = shown;
     }
 
@@ -336,6 +344,25 @@ impl Running {
 }
 
 impl Known {
+    /// Where a server comes from, as hosts are told it: `sdk` is one that lives in the host, which only the
+    /// host can declare.
+    fn source(&self, name: &str) -> &'static str {
+        let hosted =
+            |config: &ServerConfig| matches!(config.transport, TransportConfig::Sdk { .. });
+        let (scope, hosted) = match (self.dynamic.get(name), self.declared.find(name)) {
+            (Some((_, config)), _) => (config::Scope::Dynamic, hosted(config)),
+            (None, Some(declared)) => {
+                let config = declared.config();
+                (declared.scope, config.is_some_and(|it| hosted(&it)))
+            }
+            (None, None) => (config::Scope::Dynamic, false),
+        };
+        if hosted && scope == config::Scope::Dynamic {
+            return "sdk";
+        }
+        scope.name()
+    }
+
     /// What the list of servers is made from.
     fn request<'a>(
         &'a self,

@@ -18,7 +18,7 @@ pub(super) async fn ask(
 ) {
     let reply = match &tool {
         Some(tool) => permission_tool::ask(&session.mcp(), tool, &request).await,
-        None => permission_tool::reply_of(ask_host(&host, &request).await),
+        None => permission_tool::reply_of(ask_host(&host, &session, &request).await),
     };
     session.send(Op::PermissionReply {
         request_id: request.request_id.clone(),
@@ -26,11 +26,23 @@ pub(super) async fn ask(
     });
 }
 
-async fn ask_host(host: &Host, request: &PermissionRequest) -> Result<Value, String> {
+async fn ask_host(
+    host: &Host,
+    session: &SessionHandle,
+    request: &PermissionRequest,
+) -> Result<Value, String> {
+    /// Whose question is the very thing that the person answers.
+    const INTERACTIVE: [&str; 2] = ["AskUserQuestion", "ExitPlanMode"];
     let mut question = serde_json::to_value(request).unwrap_or_default();
     if let Some(fields) = question.as_object_mut() {
         fields.shift_remove("request_id");
         fields.insert("subtype".to_owned(), "can_use_tool".into());
+        if let Some(server) = session.mcp().provenance(&request.tool_name) {
+            fields.insert("mcp_server".to_owned(), server);
+        }
+        if INTERACTIVE.contains(&request.tool_name.as_str()) {
+            fields.insert("requires_user_interaction".to_owned(), true.into());
+        }
     }
     host.ask(request.request_id.clone(), question).await
 }
