@@ -124,6 +124,8 @@ async fn begin(environment: Environment, options: SessionOptions) -> Result<Open
         Arc::new(settings),
         own_writes,
     );
+    // Last, because it takes all skills to be read.
+    remarks.extend(core.shared.extensions.remarks());
     Ok(Opened {
         session: session::start(core),
         events,
@@ -183,7 +185,7 @@ async fn prepare_now(
     // Waited for here only if the conversation may run as one of them.
     let mut agents = Reading::Begun(agents);
     let main = if plugins.may_choose_agent(&settings, &options) {
-        let known = agents.wait().await?;
+        let (known, _) = agents.wait().await?;
         plugins.choose_agent(&known, &settings, &mut options, &mut remarks);
         open_agents::main_agent(&known, &mut options)?
     } else {
@@ -284,7 +286,7 @@ async fn prepare_now(
     );
     let cache = cache_markers(&environment);
     let loaded_files = serde_json::to_value(instructions.files()).unwrap_or_default();
-    let agents = agents.wait().await?;
+    let (agents, styles) = agents.wait().await?;
     let mut registry = offered(&options, &agents, &environment, &mut language)?;
     let deferred = Arc::new(DeferredTools::default());
     if environment.variable("ENABLE_TOOL_SEARCH") != Some("false") {
@@ -295,10 +297,7 @@ async fn prepare_now(
             .map_err(|error| OpenError::Usage(format!("--json-schema: {error}")))?;
         registry.add_dyn(Arc::new(StructuredOutput::new(schema)));
     }
-    let extensions = extensions
-        .await
-        .map_err(|error| OpenError::Usage(error.to_string()))?;
-    extensions.take_agents(agents.clone());
+    extensions.take_agents(agents.clone(), styles);
     let styles = extensions.styles();
     let preset = plugins.style(&styles);
     let style = styles
@@ -307,7 +306,6 @@ async fn prepare_now(
         .or(settings.settings.output_style.as_deref())
         .or(preset.as_deref());
     let style = extensions.choose_style(style, &mut remarks);
-    remarks.extend(extensions.remarks());
     let extensions = Arc::new(extensions);
     let variable = |name: &str| {
         let variables = &places.environment.variables;
@@ -557,14 +555,20 @@ impl<T: Clone> Reading<T> {
     }
 }
 
-/// Starts to read what users added as files, on a thread beside the rest of the opening.
+/// What is read of agents and output styles.
+type AgentsAndStyles = (
+    Arc<lathe_extensions::AgentCatalog>,
+    Arc<lathe_extensions::OutputStyles>,
+);
+
+/// Starts to read what users added as files, on threads beside the rest of the opening.
 fn load_extensions(
     places: &Places,
     trust: &Trust,
     options: &SessionOptions,
 ) -> (
-    tokio::task::JoinHandle<crate::skills::Extensions>,
-    tokio::task::JoinHandle<Arc<lathe_extensions::AgentCatalog>>,
+    crate::skills::Extensions,
+    tokio::task::JoinHandle<AgentsAndStyles>,
 ) {
     let added = options
         .add_dirs
@@ -580,11 +584,12 @@ fn load_extensions(
     );
     chosen.agents.clone_from(&options.agents);
     chosen.only_skills.clone_from(&options.skills);
-    let same = chosen.clone();
-    (
-        lathe_spawn::blocking(move || crate::skills::Extensions::load(chosen)),
-        lathe_spawn::blocking(move || Arc::new(same.load_agents())),
-    )
+    let extensions = crate::skills::Extensions::begin(chosen.clone());
+    let agents = lathe_spawn::blocking(move || {
+        let styles = Arc::new(chosen.load_styles());
+        (Arc::new(chosen.load_agents()), styles)
+    });
+    (extensions, agents)
 }
 
 /// What the system prompt says about kept memory.

@@ -78,6 +78,8 @@ pub async fn context_usage(
     options: SessionOptions,
 ) -> Result<(ContextUsage, Vec<String>), OpenError> {
     let mut prepared = prepare(environment, options).await?;
+    let extensions = prepared.core.shared.extensions.clone();
+    prepared.remarks.extend(extensions.remarks());
     let core = &mut prepared.core;
     core.measure_context();
     let mut usage = core.shared.context_usage.lock().clone();
@@ -95,6 +97,8 @@ pub async fn preview(
     prompt: String,
 ) -> Result<Preview, OpenError> {
     let mut prepared = prepare(environment, options).await?;
+    let extensions = prepared.core.shared.extensions.clone();
+    prepared.remarks.extend(extensions.remarks());
     let core = &mut prepared.core;
     let is_new = core.tip.is_none();
     if !prompt.trim().is_empty() {

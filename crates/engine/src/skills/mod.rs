@@ -26,7 +26,7 @@ use lathe_extensions::{
 use lathe_hooks::SourceHandle;
 use lathe_settings::schema::Effort;
 use lathe_settings::{Places, Source, Trust};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Condvar, Mutex, RwLock};
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -64,6 +64,11 @@ impl ExtensionOptions {
     pub(crate) fn load_agents(&self) -> AgentCatalog {
         AgentCatalog::load(&self.sources, &self.agents)
     }
+
+    /// Reads the output styles.
+    pub(crate) fn load_styles(&self) -> OutputStyles {
+        OutputStyles::load(&self.sources)
+    }
 }
 
 /// The extensions of a conversation. The catalogs are the session's; what was told and used is its own.
@@ -78,9 +83,38 @@ struct Common {
     options: RwLock<ExtensionOptions>,
     agents: RwLock<Arc<AgentCatalog>>,
     skills: RwLock<Arc<SkillCatalog>>,
+    /// Raised once the skills were read for the first time.
+    skills_read: Flag,
     styles: RwLock<Arc<OutputStyles>>,
     /// The output style that counts, and whether the prompt doesn't say so yet.
     style: Mutex<(String, bool)>,
+}
+
+/// Something that happens once, and that others wait for.
+#[derive(Default)]
+struct Flag {
+    is_up: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Flag {
+    fn wait(&self) {
+        let mut is_up = self.is_up.lock();
+        while !*is_up {
+            self.changed.wait(&mut is_up);
+        }
+    }
+}
+
+/// Whoever reads the skills; raises the flag when it goes.
+struct Reading(Arc<Common>);
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        let flag = &self.0.skills_read;
+        *flag.is_up.lock() = true;
+        flag.changed.notify_all();
+    }
 }
 
 /// What was told and what is in use.
@@ -120,19 +154,27 @@ struct Use {
 }
 
 impl Extensions {
-    /// Reads everything but the agents, which a session needs sooner: they come with
-    /// [`Self::take_agents`]. Takes a while with many files: meant for a thread of its own.
-    pub(crate) fn load(options: ExtensionOptions) -> Self {
-        let (skills, styles) = load_words(&options);
+    /// Begins to read the skills, on a thread of its own: with many of them that takes a while, and a
+    /// session needs them last. Whoever asks for them sooner waits ([`Self::skills`]). Agents and styles
+    /// come with [`Self::take_agents`].
+    pub(crate) fn begin(options: ExtensionOptions) -> Self {
+        let chosen = options.clone();
+        let common = Arc::new(Common {
+            options: RwLock::new(options),
+            agents: RwLock::default(),
+            skills: RwLock::default(),
+            skills_read: Flag::default(),
+            styles: RwLock::default(),
+            style: Mutex::new((output_style::DEFAULT.to_owned(), false)),
+        });
+        // Raised even if reading fails or never begins: then there are none.
+        let reading = Reading(common.clone());
+        drop(lathe_spawn::blocking(move || {
+            *reading.0.skills.write() = Arc::new(load_skills(&chosen));
+        }));
         Self {
             answered: tokio::sync::Notify::new(),
-            common: Arc::new(Common {
-                options: RwLock::new(options),
-                agents: RwLock::default(),
-                skills: RwLock::new(Arc::new(skills)),
-                styles: RwLock::new(Arc::new(styles)),
-                style: Mutex::new((output_style::DEFAULT.to_owned(), false)),
-            }),
+            common,
             state: Mutex::default(),
         }
     }
@@ -156,20 +198,21 @@ impl Extensions {
         state.told_tokens = other.told_tokens;
     }
 
-    /// Takes the agents that were read.
-    pub(crate) fn take_agents(&self, agents: Arc<AgentCatalog>) {
+    /// Takes the agents and the styles that were read.
+    pub(crate) fn take_agents(&self, agents: Arc<AgentCatalog>, styles: Arc<OutputStyles>) {
         *self.common.agents.write() = agents;
+        *self.common.styles.write() = styles;
     }
 
     /// Reads everything again.
     pub(crate) fn reload(&self) {
         let options = self.common.options.read().clone();
-        let (mut skills, styles) = load_words(&options);
+        let mut skills = load_skills(&options);
         skills.look_again(&self.skills(), &options.sources);
         keep_only(&mut skills, options.only_skills.as_deref());
         *self.common.agents.write() = Arc::new(options.load_agents());
         *self.common.skills.write() = Arc::new(skills);
-        *self.common.styles.write() = Arc::new(styles);
+        *self.common.styles.write() = Arc::new(options.load_styles());
     }
 
     /// Takes other plugins and reads everything again.
@@ -182,7 +225,10 @@ impl Extensions {
         self.common.agents.read().clone()
     }
 
+    /// The skills. Right after the start of a session this waits until they were read: a moment at most,
+    /// and there is nothing else to do for whoever needs them.
     pub(crate) fn skills(&self) -> Arc<SkillCatalog> {
+        self.common.skills_read.wait();
         self.common.skills.read().clone()
     }
 
@@ -356,10 +402,10 @@ impl Extensions {
     }
 }
 
-fn load_words(options: &ExtensionOptions) -> (SkillCatalog, OutputStyles) {
+fn load_skills(options: &ExtensionOptions) -> SkillCatalog {
     let mut skills = SkillCatalog::load(&options.sources);
     keep_only(&mut skills, options.only_skills.as_deref());
-    (skills, OutputStyles::load(&options.sources))
+    skills
 }
 
 /// A host names the skills that count; commands always do.
