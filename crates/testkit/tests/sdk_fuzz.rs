@@ -82,6 +82,10 @@ fn known_requests() -> Vec<Value> {
         json!({"subtype": "apply_flag_settings", "settings": {"model": "sonnet", "permissions": {"allow": ["Bash("]}}}),
         json!({"subtype": "update_settings", "source": "userSettings", "settings": {"model": 3}}),
         json!({"subtype": "mcp_set_servers", "servers": {"x": {"type": "stdio"}, "y": 1}}),
+        json!({"subtype": "mcp_set_servers", "servers": {"x": {"type": "stdio", "tools": [3, {"name": 1}, {"name": "t", "permission_policy": []}]}}}),
+        json!({"subtype": "set_mcp_permission_mode_override", "serverName": "x", "mode": "default"}),
+        json!({"subtype": "reload_plugins", "add_plugins": [{"path": "x"}], "refuse_if_busy": 3}),
+        json!({"subtype": "mcp_call", "tool": "mcp__x__y", "check_permissions": "yes"}),
         json!({"subtype": "read_file", "path": "/dev/null", "max_bytes": 1}),
         json!({"subtype": "seed_read_state", "path": "x", "mtime": -1e300}),
         json!({"subtype": "seed_read_state", "path": "x", "mtime": 1e300}),
@@ -93,6 +97,7 @@ fn known_requests() -> Vec<Value> {
     for subtype in [
         "interrupt",
         "set_permission_mode",
+        "set_mcp_permission_mode_override",
         "set_model",
         "set_max_thinking_tokens",
         "mcp_status",
