@@ -558,7 +558,7 @@ fn files_of_agents_and_skills_are_checked_wherever_they_lie() {
         "---\nname: skill\ndescription: d\neffort: huge\n---\nText\n",
     );
     for (arguments, code, expected) in [
-        (["agents", "drafts/good.md"], 0, "1 agents, 0 problem(s)"),
+        (["agents", "drafts/good.md"], 0, "1 agent, 0 problems"),
         (["agents", "drafts/typo.md"], 0, "did you mean Read?"),
         (["agents", "drafts/bad.md"], 1, "description"),
         (["agents", "drafts/note.md"], 1, "there is no agent"),
@@ -566,7 +566,7 @@ fn files_of_agents_and_skills_are_checked_wherever_they_lie() {
         (["agents", "drafts"], 1, "2 agents"),
         (["skills", "know/skill"], 0, "effort"),
         (["skills", "know/skill/SKILL.md"], 0, "1 skills"),
-        (["skills", "drafts/note.md"], 0, "1 skills, 0 problem(s)"),
+        (["skills", "drafts/note.md"], 0, "1 skill, 0 problems"),
         (["skills", "drafts/none"], 1, "No such file"),
     ] {
         let [what, path] = arguments;

@@ -153,7 +153,7 @@ variables! {
     "NO_PROXY" | "no_proxy" => "model, mcp, tools", "", "Hosts that are reached without a proxy, separated by commas.";
     "CLAUDE_CODE_API_KEY_HELPER_TTL_MS" => "model", "300000", "How long a key that `apiKeyHelper` gave is used, in milliseconds.";
     "SSL_CERT_FILE" | "NODE_EXTRA_CA_CERTS" | "LATHE_EXTRA_CA_CERTS" => "model, mcp, tools", "", "A PEM file with further certificate authorities.";
-    "SSL_CERT_DIR" => "model, mcp, tools", "", "A folder with further certificate authorities.";
+    "SSL_CERT_DIR" => "model, mcp, tools", "", "A folder of certificate authorities, as `openssl rehash` makes it, instead of the system's. Not looked at with `SSL_CERT_FILE`.";
     "IS_SANDBOX" => "permissions", "", "`1` says that this machine is a throw-away sandbox: root may use bypassPermissions.";
     #[harmless] "BASH_DEFAULT_TIMEOUT_MS" => "tools", "120000", "The time limit of a shell command that asks for none, in milliseconds.";
     #[harmless] "BASH_MAX_TIMEOUT_MS" => "tools", "600000", "The longest time limit that a shell command may ask for, in milliseconds.";

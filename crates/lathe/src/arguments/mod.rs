@@ -284,7 +284,7 @@ pub(crate) struct SessionArguments {
     pub(crate) fork_session: bool,
 
     /// The id of the new session.
-    #[arg(long, value_name = "UUID", help_heading = "Session")]
+    #[arg(long, value_name = "UUID", value_parser = uuid, help_heading = "Session")]
     pub(crate) session_id: Option<Uuid>,
 
     /// With --resume: the history only up to this record.
@@ -340,6 +340,11 @@ pub(crate) struct SessionArguments {
     /// The same as --debug.
     #[arg(long, hide = true)]
     pub(crate) debug_to_stderr: bool,
+}
+
+fn uuid(text: &str) -> Result<Uuid, String> {
+    Uuid::parse_str(text)
+        .map_err(|_| "a UUID is wanted, such as the one that `uuidgen` prints".to_owned())
 }
 
 fn positive_dollars(text: &str) -> Result<f64, String> {
@@ -451,5 +456,8 @@ mod tests {
         let error =
             Arguments::try_parse_from(["lathe", "-p", "x", "--max-turns", "0"]).unwrap_err();
         assert!(error.to_string().contains("max-turns"));
+        let error =
+            Arguments::try_parse_from(["lathe", "-p", "x", "--session-id", "mine"]).unwrap_err();
+        assert!(error.to_string().contains("a UUID is wanted"), "{error}");
     }
 }

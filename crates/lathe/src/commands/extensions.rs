@@ -133,8 +133,8 @@ impl Listing<'_> {
         if !self.problems.is_empty() {
             let _ = writeln!(
                 text,
-                "{} problem(s); `lathe {}s validate` names them",
-                self.problems.len(),
+                "{}; `lathe {}s validate` names them",
+                counted(self.problems.len(), "problem"),
                 self.what
             );
         }
@@ -162,10 +162,9 @@ impl Listing<'_> {
             }
             let _ = writeln!(
                 text,
-                "{} {}s, {} problem(s)",
-                self.entries.len(),
-                self.what,
-                self.problems.len()
+                "{}, {}",
+                counted(self.entries.len(), self.what),
+                counted(self.problems.len(), "problem")
             );
             text
         };
@@ -174,4 +173,10 @@ impl Listing<'_> {
             failed => failed,
         }
     }
+}
+
+/// How many there are, in words: `1 agent`, `2 agents`.
+fn counted(count: usize, what: &str) -> String {
+    let end = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{end}")
 }
