@@ -565,7 +565,7 @@ fn files_of_agents_and_skills_are_checked_wherever_they_lie() {
         (["agents", "drafts/none.md"], 1, "No such file"),
         (["agents", "drafts"], 1, "2 agents"),
         (["skills", "know/skill"], 0, "effort"),
-        (["skills", "know/skill/SKILL.md"], 0, "1 skills"),
+        (["skills", "know/skill/SKILL.md"], 0, "1 skill, 1 problem"),
         (["skills", "drafts/note.md"], 0, "1 skill, 0 problems"),
         (["skills", "drafts/none"], 1, "No such file"),
     ] {

@@ -189,10 +189,12 @@ pub(crate) fn start_reader() -> io::Result<(mpsc::UnboundedReceiver<Input>, Read
     let control = ReaderControl {
         shared: shared.clone(),
     };
+    let ahead = rustix::io::ioctl_fionread(rustix::stdio::stdin()).unwrap_or(0);
+    let ahead = usize::try_from(ahead).unwrap_or(0);
     std::thread::Builder::new()
         .name("keys".to_owned())
         .spawn(move || {
-            read_keys(&shared, &wake_read, &sender);
+            read_keys(&shared, &wake_read, &sender, ahead);
             shared.ended.store(true, Ordering::Release);
             shared.changed.notify_all();
         })?;
@@ -205,7 +207,13 @@ const ESCAPE_WAIT: rustix::event::Timespec = rustix::event::Timespec {
     tv_nsec: 25_000_000,
 };
 
-fn read_keys(shared: &Shared, wake: &OwnedFd, sender: &mpsc::UnboundedSender<Input>) {
+/// `ahead` is how many bytes were typed before we had the terminal.
+fn read_keys(
+    shared: &Shared,
+    wake: &OwnedFd,
+    sender: &mpsc::UnboundedSender<Input>,
+    mut ahead: usize,
+) {
     let stdin = rustix::stdio::stdin();
     let mut parser = Parser::default();
     let mut buffer = vec![0_u8; 16 * 1024];
@@ -239,7 +247,12 @@ fn read_keys(shared: &Shared, wake: &OwnedFd, sender: &mpsc::UnboundedSender<Inp
         if ready.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
             match rustix::io::read(stdin, &mut buffer) {
                 Ok(0) => return,
-                Ok(read) => parser.feed(&buffer[..read], &mut inputs),
+                Ok(read) => {
+                    let typed = ahead.min(read);
+                    ahead -= typed;
+                    enter_as_typed(&mut buffer[..typed]);
+                    parser.feed(&buffer[..read], &mut inputs);
+                }
                 Err(rustix::io::Errno::INTR) => {}
                 Err(_) => return,
             }
@@ -248,6 +261,15 @@ fn read_keys(shared: &Shared, wake: &OwnedFd, sender: &mpsc::UnboundedSender<Inp
             if sender.send(input).is_err() {
                 return;
             }
+        }
+    }
+}
+
+/// While nobody has asked for single keys, the system turns enter into a line feed, which is another key.
+fn enter_as_typed(bytes: &mut [u8]) {
+    for byte in bytes {
+        if *byte == b'\n' {
+            *byte = b'\r';
         }
     }
 }

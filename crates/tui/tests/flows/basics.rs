@@ -1,7 +1,9 @@
-use super::Stage;
+use super::{Stage, said};
 use lathe_scripted::{Position, Reply};
+use lathe_testkit::Terminal;
 use nix::sys::signal::Signal;
 use serde_json::json;
+use std::process::Command;
 
 #[test]
 fn a_prompt_is_sent_and_its_answer_is_rendered() {
@@ -225,6 +227,28 @@ fn what_is_typed_before_the_session_is_open_is_sent_when_it_is() {
     assert_eq!(stage.server.request_count(), 0);
     std::fs::remove_file(stage.home.project().join("gate")).unwrap();
     terminal.wait_for("● got it");
+}
+
+#[test]
+fn what_is_typed_before_the_program_has_the_terminal_is_sent_by_its_enter() {
+    let stage = Stage::replies([Reply::text("got it")]);
+    let lathe = stage.home.command([""; 0]);
+    // A shell that reads one line and leaves the next to the program that takes its place.
+    let mut shell = Command::new("/bin/sh");
+    shell
+        .args(["-c", "read -r line && exec \"$0\""])
+        .arg(lathe.get_program())
+        .current_dir(lathe.get_current_dir().unwrap())
+        .env_clear();
+    for (name, value) in lathe.get_envs() {
+        if let Some(value) = value {
+            shell.env(name, value);
+        }
+    }
+    let terminal = Terminal::start(&shell, 80, 24);
+    terminal.send("start\rearly words\r");
+    terminal.wait_for("● got it");
+    assert_eq!(said(&stage, 0), "early words");
 }
 
 #[test]
