@@ -38,7 +38,7 @@ fn a_host_reconnects_switches_and_replaces_servers() {
     );
     assert_eq!(
         init["mcp_servers"][0],
-        json!({"name": "local", "status": "connected"})
+        json!({"name": "local", "status": "connected", "source": "dynamic"})
     );
     session.wait_for_result();
     // What the server says about itself reaches the model, without what could steer a terminal.
