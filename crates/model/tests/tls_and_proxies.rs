@@ -93,6 +93,20 @@ fn secure(front: &RawServer) -> AnthropicConfig {
     }
 }
 
+/// The error of a server whose certificate nobody vouches for.
+fn not_trusted(outcome: &Outcome) -> &ModelError {
+    let error = outcome.error.as_ref().unwrap();
+    let is_certificate = matches!(
+        error,
+        ModelError::Network {
+            trouble: NetworkTrouble::Certificate,
+            ..
+        }
+    );
+    assert!(is_certificate, "{error:?}");
+    error
+}
+
 #[tokio::test]
 async fn both_http_versions_work_over_tls() {
     for (protocols, version) in [
@@ -118,17 +132,7 @@ async fn an_unknown_authority_is_refused_at_once_with_the_way_out() {
         ..secure(&front)
     };
     let outcome = run_with(&strange).await;
-    let error = outcome.error.unwrap();
-    assert!(
-        matches!(
-            error,
-            ModelError::Network {
-                trouble: NetworkTrouble::Certificate,
-                ..
-            }
-        ),
-        "{error:?}"
-    );
+    let error = not_trusted(&outcome);
     assert!(error.to_string().contains("NODE_EXTRA_CA_CERTS"), "{error}");
     assert_eq!(outcome.steps, ["requesting 1"], "waiting would not mend it");
     assert_eq!(server.request_count(), 0);
@@ -142,17 +146,7 @@ async fn the_system_does_not_trust_a_stranger_either() {
         extra_ca_files: Vec::new(),
         ..secure(&front)
     };
-    let error = run_with(&system).await.error.unwrap();
-    assert!(
-        matches!(
-            error,
-            ModelError::Network {
-                trouble: NetworkTrouble::Certificate,
-                ..
-            }
-        ),
-        "{error:?}"
-    );
+    not_trusted(&run_with(&system).await);
 }
 
 #[tokio::test]
@@ -184,21 +178,8 @@ async fn a_server_that_is_its_own_authority_is_trusted_when_it_is_named() {
     };
     assert_eq!(run_with(&alone).await.text(), "secure");
 
-    let not_trusted = |outcome: Outcome| {
-        let error = outcome.error.unwrap();
-        assert!(
-            matches!(
-                error,
-                ModelError::Network {
-                    trouble: NetworkTrouble::Certificate,
-                    ..
-                }
-            ),
-            "{error:?}"
-        );
-    };
     // Not without being named, and not under another name than its own.
-    not_trusted(run_with(&secure(&front)).await);
+    not_trusted(&run_with(&secure(&front)).await);
     let target = front.address;
     let proxy = RawServer::start(move |_, stream| tunnel(stream, target)).await;
     let elsewhere = AnthropicConfig {
@@ -209,7 +190,7 @@ async fn a_server_that_is_its_own_authority_is_trusted_when_it_is_named() {
         },
         ..named
     };
-    not_trusted(run_with(&elsewhere).await);
+    not_trusted(&run_with(&elsewhere).await);
     server.finish();
 }
 

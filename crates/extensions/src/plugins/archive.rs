@@ -257,13 +257,7 @@ mod tests {
 
     fn unpacked(tar: &[u8]) -> Result<tempfile::TempDir, String> {
         let folder = tempfile::tempdir().unwrap();
-        let limits = Limits {
-            entries: 20,
-            file: 1024 * 1024,
-            total: 2 * 1024 * 1024,
-            depth: 8,
-        };
-        unpack(&zipped(tar)[..], &folder.path().join("to"), limits)
+        unpack(&zipped(tar)[..], &folder.path().join("to"), Limits::SMALL)
             .map(|()| folder)
             .map_err(|error| error.to_string())
     }

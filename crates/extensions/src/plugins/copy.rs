@@ -22,6 +22,17 @@ pub struct Limits {
     pub depth: usize,
 }
 
+#[cfg(test)]
+impl Limits {
+    /// Small enough for a test to go beyond them.
+    pub(super) const SMALL: Self = Self {
+        entries: 20,
+        file: 1024 * 1024,
+        total: 2 * 1024 * 1024,
+        depth: 8,
+    };
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

@@ -265,13 +265,7 @@ pub(crate) mod tests {
 
     fn unpacked(bytes: &[u8]) -> Result<tempfile::TempDir, String> {
         let folder = tempfile::tempdir().unwrap();
-        let limits = Limits {
-            entries: 20,
-            file: 1024 * 1024,
-            total: 2 * 1024 * 1024,
-            depth: 8,
-        };
-        let archive = Archive::read(bytes, limits)?;
+        let archive = Archive::read(bytes, Limits::SMALL)?;
         archive.unpack(&folder.path().join("to"))?;
         Ok(folder)
     }
