@@ -1,0 +1,172 @@
+//! Hooks of a session in print mode: what they may refuse, ask for, say and export.
+
+use super::{last_user_text, server};
+use lathe_scripted::Reply;
+use lathe_testkit::TestHome;
+use serde_json::{Value, json};
+
+#[test]
+fn hooks_of_settings_run_and_can_refuse() {
+    let server = server([
+        Reply::tool_use("Bash", json!({"command": "echo hi"})),
+        Reply::text("refused, I see"),
+    ]);
+    let home = TestHome::with_server(&server);
+    let hook = json!({"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [
+        {"type": "command", "command": "echo 'not on my watch' >&2; exit 2"}
+    ]}]}});
+    home.write(home.config().join("settings.json"), hook.to_string());
+    let output = home.run(["-p", "hi"], "");
+    assert_eq!(output.stdout, "refused, I see\n");
+    assert!(last_user_text(&server, 1).contains("not on my watch"));
+    server.finish();
+}
+
+#[test]
+fn variables_that_a_session_start_hook_exports_reach_later_commands() {
+    let server = server([
+        Reply::tool_use("Bash", json!({"command": "echo \"have $GREETING\""})),
+        Reply::text("ok"),
+    ]);
+    let home = TestHome::with_server(&server);
+    let hook = json!({"hooks": {"SessionStart": [{"hooks": [
+        {"type": "command", "command": "echo 'export GREETING=hello' >> \"$CLAUDE_ENV_FILE\"; echo 'Today is a good day.'"}
+    ]}]}});
+    home.write(home.config().join("settings.json"), hook.to_string());
+    let output = home.run(["-p", "hi", "--allowedTools", "Bash"], "");
+    assert_eq!(output.code(), Some(0), "{}", output.stderr);
+    assert!(
+        server.requests()[0].body["messages"]
+            .to_string()
+            .contains("Today is a good day.")
+    );
+    assert!(
+        last_user_text(&server, 1).contains("have hello"),
+        "{}",
+        last_user_text(&server, 1)
+    );
+    server.finish();
+}
+
+#[test]
+fn a_stop_hook_sends_the_model_back_to_work_but_not_for_ever() {
+    let server = server((0..9).map(|_| Reply::text("finished")));
+    let home = TestHome::with_server(&server);
+    let hook = json!({"hooks": {"Stop": [{"hooks": [
+        {"type": "command", "command": "echo '{\"decision\": \"block\", \"reason\": \"tests are missing\"}'"}
+    ]}]}});
+    home.write(home.config().join("settings.json"), hook.to_string());
+    let output = home.run(["-p", "hi"], "");
+    assert_eq!(output.code(), Some(0));
+    assert_eq!(
+        server.requests().len(),
+        9,
+        "the first answer and eight objections"
+    );
+    assert!(last_user_text(&server, 1).contains("tests are missing"));
+    assert!(
+        output.stderr.contains("tests are missing"),
+        "{}",
+        output.stderr
+    );
+}
+
+#[test]
+fn a_hook_may_ask_a_model_and_its_answer_counts() {
+    let server = server([
+        Reply::tool_use("Bash", json!({"command": "echo hi"}))
+            .when(lathe_scripted::When::system_contains("You are Lathe")),
+        Reply::text(r#"{"ok": false, "reason": "echo is not welcome here"}"#)
+            .when(lathe_scripted::When::system_contains("You judge one event")),
+        Reply::text("refused").when(lathe_scripted::When::tool_result_for("Bash")),
+    ]);
+    let home = TestHome::with_server(&server);
+    let hook = json!({"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [
+        {"type": "prompt", "prompt": "No echo, please. $ARGUMENTS"}
+    ]}]}});
+    home.write(home.config().join("settings.json"), hook.to_string());
+    let output = home.run(["-p", "hi", "--allowedTools", "Bash"], "");
+    assert_eq!(output.stdout, "refused\n", "{}", output.stderr);
+    let asked = server.requests()[1].body.clone();
+    assert!(asked["messages"].to_string().contains("echo hi"));
+    assert_ne!(
+        asked["model"],
+        server.requests()[0].body["model"],
+        "the small model answers"
+    );
+    assert!(last_user_text(&server, 2).contains("echo is not welcome here"));
+    server.finish();
+}
+
+#[test]
+fn a_hook_may_send_an_agent_that_looks_and_gives_a_verdict() {
+    let server = server([
+        Reply::tool_use("Bash", json!({"command": "echo hi"}))
+            .when(lathe_scripted::When::system_contains("You are Lathe")),
+        Reply::tool_use("Read", json!({"file_path": "rules.txt"}))
+            .when(lathe_scripted::When::system_contains("You check one event")),
+        Reply::tool_use(
+            "GiveVerdict",
+            json!({"ok": false, "reason": "rules.txt forbids it"}),
+        )
+        .when(lathe_scripted::When::tool_result_for("Read")),
+        Reply::text("done").when(lathe_scripted::When::tool_result_for("GiveVerdict")),
+        Reply::text("refused").when(lathe_scripted::When::tool_result_for("Bash")),
+    ]);
+    let home = TestHome::with_server(&server);
+    home.write("rules.txt", "no echo\n");
+    let hook = json!({"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [
+        {"type": "agent", "prompt": "Check rules.txt. $ARGUMENTS"}
+    ]}]}});
+    home.write(home.config().join("settings.json"), hook.to_string());
+    let output = home.run(
+        [
+            "-p",
+            "hi",
+            "--allowedTools",
+            "Bash",
+            "--output-format",
+            "json",
+        ],
+        "",
+    );
+    let result: Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(result["result"], "refused", "{}", output.stderr);
+    assert_eq!(
+        result["modelUsage"].as_object().unwrap().len(),
+        2,
+        "its cost counts to the session"
+    );
+    let last = server.requests().len() - 1;
+    assert!(last_user_text(&server, last).contains("rules.txt forbids it"));
+    server.finish();
+}
+
+#[test]
+fn a_hook_can_not_allow_what_a_deny_rule_or_a_hard_check_stops() {
+    let server = server([
+        Reply::tool_use("Bash", json!({"command": "touch made"})),
+        Reply::tool_use(
+            "Write",
+            json!({"file_path": ".git/hooks/pre-commit", "content": "x"}),
+        ),
+        Reply::text("ok"),
+    ]);
+    let home = TestHome::with_server(&server);
+    let yes = r#"echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow"}}'"#;
+    let hook = json!({
+        "permissions": {"deny": ["Bash(touch:*)"]},
+        "hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": yes}]}]},
+    });
+    home.write(home.config().join("settings.json"), hook.to_string());
+    let output = home.run(["-p", "hi", "--output-format", "json"], "");
+    let result: Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(
+        result["permission_denials"].as_array().unwrap().len(),
+        2,
+        "{result}"
+    );
+    assert!(!home.project().join("made").exists());
+    assert!(!home.project().join(".git/hooks/pre-commit").exists());
+    server.finish();
+}
