@@ -24,7 +24,7 @@ pub mod skills;
 pub mod source;
 
 pub use agents::{AgentCatalog, AgentDefinition, AgentMcpServer, AgentMemory, Isolation};
-pub use commands::{Command, CommandKind, CommandRegistry};
+pub use commands::{Command, CommandAction, CommandRegistry};
 pub use output_style::{OutputStyle, OutputStyles};
 pub use plugin::PluginContribution;
 pub use problem::Problem;

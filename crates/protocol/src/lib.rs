@@ -3,8 +3,8 @@
 //! Every word that two crates exchange is defined here once: what the model API takes and gives
 //! ([`content`], [`message`], [`stream`], [`usage`]), what a transcript line is ([`record`]), what a
 //! face tells the engine ([`op`]) and hears from it ([`event`]), what is asked of a person
-//! ([`permission`], [`elicitation`]) and of a hook ([`hook`]), how a call is shown ([`display`]) and what an SDK host
-//! reads and writes ([`frame`]).
+//! ([`permission`], [`elicitation`]) and of a hook ([`hook`]), how a call is shown ([`display`]), what an SDK host
+//! reads and writes ([`frame`]), which slash commands there are ([`command`]) and how a problem is reported ([`diagnostic`]).
 //!
 //! This crate is plain data and pure functions over it. It does no I/O, has no async code and no
 //! policy. Fields that a newer peer sends and this version doesn't know survive a round trip.
@@ -12,7 +12,9 @@
 //! Start with [`content::ContentBlock`] and [`record::Record`].
 #![forbid(unsafe_code)]
 
+pub mod command;
 pub mod content;
+pub mod diagnostic;
 pub mod display;
 pub mod elicitation;
 pub mod encoded;

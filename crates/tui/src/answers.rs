@@ -5,6 +5,7 @@ use crate::dialog::{Dialog, Form, Item, Outcome, Picker, Purpose};
 use crate::jobs::Found;
 use crate::style::Line;
 use lathe_engine::SessionChoice;
+use lathe_protocol::command::BuiltinCommand;
 use lathe_protocol::elicitation::ElicitationReply;
 use lathe_protocol::op::Op;
 use lathe_protocol::permission::{Behavior, PermissionUpdate, RuleSource};
@@ -108,14 +109,14 @@ impl App {
     fn chosen(&mut self, purpose: Purpose, value: &str) {
         match purpose {
             Purpose::Trust => self.trust_answered(value),
-            Purpose::Model => self.command("model", value),
+            Purpose::Model => self.command(BuiltinCommand::Model.name(), value),
             Purpose::Effort => self.set_effort(value),
             Purpose::Theme => {
                 self.set_theme(value);
                 self.save_setting("theme", value.into());
                 self.remark(format!("theme: {value}"));
             }
-            Purpose::Resume => self.command("resume", value),
+            Purpose::Resume => self.command(BuiltinCommand::Resume.name(), value),
             Purpose::RewindTo => self.ask_rewind(value),
             Purpose::RewindWhat { to } => self.rewind(&to, value),
             Purpose::Mode => {
@@ -364,7 +365,7 @@ impl App {
             return;
         }
         if !arguments.is_empty() {
-            self.engine_command("config", arguments);
+            self.engine_command(BuiltinCommand::Config, arguments);
             return;
         }
         let settings = self

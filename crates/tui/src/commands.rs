@@ -1,14 +1,15 @@
 //! Slash commands: which of them the terminal does itself, and how.
 //!
-//! What commands there are, what they are called and whether they wait for the end of a turn is said in
-//! one place for all faces: [`CommandRegistry`]. The terminal only shows some of them with views of its
-//! own; the rest is answered by the engine, or becomes words for the model (`extending`).
+//! Names, aliases and properties of the commands are declared once for all faces: [`BuiltinCommand`] for
+//! the built-in ones, [`CommandRegistry`] for all. The terminal shows some of them with views of its own;
+//! the rest is answered by the engine, or becomes a prompt for the model (`extending`).
 
 use crate::app::{App, Leave};
 use crate::dialog::{Dialog, Form, Purpose};
 use crate::editor::vim::Vim;
 use lathe_engine::SessionChoice;
-use lathe_extensions::{Command, CommandKind, CommandRegistry, SkillCatalog};
+use lathe_extensions::{Command, CommandAction, CommandRegistry, SkillCatalog};
+use lathe_protocol::command::BuiltinCommand;
 use lathe_protocol::op::Op;
 use std::sync::LazyLock;
 
@@ -28,22 +29,8 @@ pub(crate) fn as_typed(name: &str, arguments: &str) -> String {
     }
 }
 
-/// Commands that need no session.
-const WITHOUT_SESSION: &[&str] = &[
-    "help",
-    "resume",
-    "diff",
-    "copy",
-    "status",
-    "todos",
-    "theme",
-    "vim",
-    "keybindings",
-    "statusline",
-    "feedback",
-    "doctor",
-    "exit",
-];
+/// The bundled skill that changes keys. Without arguments the terminal shows the keys instead.
+const KEYBINDINGS: &str = "keybindings";
 
 /// The commands that fit a beginning, best first: by name, by another name, by letters.
 pub(crate) fn matching<'a>(registry: &'a CommandRegistry, word: &str) -> Vec<&'a Command> {
@@ -120,24 +107,26 @@ impl App {
             }
             return;
         };
-        // The skill of that name changes keys; without words the terminal shows them.
-        let shows_keys = command.name == "keybindings" && arguments.is_empty();
-        let another = self.opening && command.name == "resume" && !arguments.is_empty();
-        let without = WITHOUT_SESSION.contains(&command.name.as_str()) && !another;
-        if self.session.is_none() && !without {
+        let shows_keys = command.name == KEYBINDINGS && arguments.is_empty();
+        let without_session = match command.action {
+            // A session that is being opened is finished first if another one is named.
+            CommandAction::Builtin(BuiltinCommand::Resume) => !self.opening || arguments.is_empty(),
+            CommandAction::Builtin(builtin) => !builtin.declaration().needs_session,
+            CommandAction::Prompt => command.name == KEYBINDINGS,
+        };
+        if self.session.is_none() && !without_session {
             self.wait_with(&command.name, arguments);
             return;
         }
-        if command.kind == CommandKind::Prompt && !shows_keys {
-            self.prompt_command(&command.name, arguments);
-            return;
+        match command.action {
+            CommandAction::Prompt if shows_keys => self.keybindings(),
+            CommandAction::Prompt => self.prompt_command(&command.name, arguments),
+            // What was said before comes first, and some things can't be done in the middle of a turn.
+            CommandAction::Builtin(_) if self.busy() && !command.while_busy => {
+                self.wait_with(&command.name, arguments);
+            }
+            CommandAction::Builtin(builtin) => self.terminal_command(builtin, arguments),
         }
-        // What was said before comes first, and some things can't be done in the middle of a turn.
-        if self.busy() && !command.while_busy && !shows_keys {
-            self.wait_with(&command.name, arguments);
-            return;
-        }
-        self.terminal_command(&command.name, arguments);
     }
 
     /// Keeps a command until it can be run: after what was said before it.
@@ -174,72 +163,81 @@ impl App {
     }
 
     /// A command that the terminal shows in its own way; the engine answers the others.
-    fn terminal_command(&mut self, name: &str, arguments: &str) {
-        match name {
-            "help" if arguments.is_empty() => self.help(),
-            "clear" => self.clear(),
-            "compact" => {
+    fn terminal_command(&mut self, command: BuiltinCommand, arguments: &str) {
+        use BuiltinCommand as C;
+        match command {
+            C::Help if arguments.is_empty() => self.help(),
+            C::Clear => self.clear(),
+            C::Compact => {
                 let instructions = Some(arguments.to_owned()).filter(|words| !words.is_empty());
                 self.send(Op::Compact { instructions });
             }
-            "context" => self.context(),
-            "cost" => self.cost(),
-            "model" => self.choose_model(arguments),
-            "effort" => self.choose_effort(arguments),
-            "permissions" => self.permissions(arguments),
-            "mode" => self.choose_mode(arguments),
-            "plan" => self.plan(),
-            "add-dir" if arguments.is_empty() => {
+            C::Context => self.context(),
+            C::Cost => self.cost(),
+            C::Model => self.choose_model(arguments),
+            C::Effort => self.choose_effort(arguments),
+            C::Permissions => self.permissions(arguments),
+            C::Mode => self.choose_mode(arguments),
+            C::Plan => self.plan(),
+            C::AddDir if arguments.is_empty() => {
                 self.dialog = Some(Dialog::Form(Form::new(Purpose::AddDirectory, "Which folder?", "")));
             }
-            "add-dir" => self.add_directory(arguments),
-            "resume" if arguments.is_empty() => self.list_sessions(),
-            "resume" => self.resume(arguments),
-            "rename" if arguments.is_empty() => {
+            C::AddDir => self.add_directory(arguments),
+            C::Resume if arguments.is_empty() => self.list_sessions(),
+            C::Resume => self.resume(arguments),
+            C::Rename if arguments.is_empty() => {
                 self.dialog = Some(Dialog::Form(Form::new(Purpose::Rename, "A title for this session", "")));
             }
-            "rename" => self.rename(arguments),
-            "rewind" => self.list_prompts(),
-            "fork" => self.fork(),
-            "diff" => self.diff(),
-            "export" => self.export(arguments),
-            "copy" => match self.conversation.last_answer().map(str::to_owned) {
+            C::Rename => self.rename(arguments),
+            C::Rewind => self.list_prompts(),
+            C::Fork => self.fork(),
+            C::Diff => self.diff(),
+            C::Export => self.export(arguments),
+            C::Copy => match self.conversation.last_answer().map(str::to_owned) {
                 Some(text) => {
                     self.pending_output.push_str(&clipboard_sequence(&text));
                     self.remark("the last answer is copied");
                 }
                 None => self.warn("There is no answer to copy yet."),
             },
-            "status" => self.status_answer(),
-            "config" => self.config(arguments),
-            "memory" => self.memory(arguments),
-            "hooks" => self.hooks(),
-            "tools" => self.tools(),
-            "mcp" => self.mcp(arguments),
-            "agents" => self.agents(),
-            "skills" => self.skills(),
-            "plugin" => self.plugins(arguments),
-            "ide" => self.editors(arguments),
-            "login" => self.login(),
-            "logout" => self.logout(),
-            "output-style" => self.output_style(arguments),
-            "tasks" => self.tasks(),
-            "todos" => self.todos(),
-            "theme" => self.choose_theme(arguments),
-            "vim" => {
+            C::Status => self.status_answer(),
+            C::Config => self.config(arguments),
+            C::Memory => self.memory(arguments),
+            C::Hooks => self.hooks(),
+            C::Tools => self.tools(),
+            C::Mcp => self.mcp(arguments),
+            C::Agents => self.agents(),
+            C::Skills => self.skills(),
+            C::Plugin => self.plugins(arguments),
+            C::Ide => self.editors(arguments),
+            C::Login => self.login(),
+            C::Logout => self.logout(),
+            C::OutputStyle => self.output_style(arguments),
+            C::Tasks => self.tasks(),
+            C::Todos => self.todos(),
+            C::Theme => self.choose_theme(arguments),
+            C::Vim => {
                 self.vim = if self.vim.is_some() { None } else { Some(Vim::default()) };
                 let (word, mode) = if self.vim.is_some() { ("on", "vim") } else { ("off", "normal") };
                 self.save_setting("editorMode", mode.into());
                 self.remark(format!("vim keys are {word}"));
             }
-            "keybindings" => self.keybindings(),
-            "statusline" => self.remark(
+            C::Statusline => self.remark(
                 "statusLine in settings.json: {\"type\": \"command\", \"command\": \"…\"}. The command gets a JSON object on standard input (model, folder, cost, context) and prints one line.",
             ),
-            "feedback" => self.feedback(arguments),
-            "doctor" => self.doctor(),
-            "exit" => self.leaving = Some(Leave::Asked),
-            _ => self.engine_command(name, arguments),
+            C::Feedback => self.feedback(arguments),
+            C::Doctor => self.doctor(),
+            C::Exit => self.leaving = Some(Leave::Asked),
+            C::Help
+            | C::Stats
+            | C::Fallback
+            | C::Sandbox
+            | C::Tag
+            | C::Cd
+            | C::Version
+            | C::ReleaseNotes
+            | C::ReloadSkills
+            | C::ReloadPlugins => self.engine_command(command, arguments),
         }
     }
 
@@ -312,13 +310,9 @@ mod tests {
     }
 
     #[test]
-    fn every_command_that_needs_no_session_is_a_command() {
-        for name in WITHOUT_SESSION {
-            assert!(
-                FIRST.find(name).is_some() || *name == "keybindings",
-                "{name}"
-            );
-        }
+    fn the_skill_whose_keys_the_terminal_shows_is_bundled() {
+        let skills = SkillCatalog::load(&lathe_extensions::Sources::default());
+        assert!(skills.get(KEYBINDINGS).is_some());
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::style::{Line, Style};
 use crate::text::{clean, counted};
 use futures::FutureExt as _;
 use lathe_engine::CommandOutcome;
+use lathe_protocol::command::BuiltinCommand;
 use std::path::Path;
 
 impl App {
@@ -21,15 +22,14 @@ impl App {
     }
 
     /// Runs a command that the engine answers.
-    pub(crate) fn engine_command(&mut self, name: &str, arguments: &str) {
+    pub(crate) fn engine_command(&mut self, command: BuiltinCommand, arguments: &str) {
         let Some(session) = &self.session else {
             return;
         };
-        let text = format!("/{name} {arguments}").trim().to_owned();
         // The engine knows the answer at once; only git and files make it wait, and the commands that
         // need those are the terminal's own.
-        match session.run_command(&text).now_or_never() {
-            Some(CommandOutcome::Answer(answer)) if name == "release-notes" => {
+        match session.run_builtin(command, arguments).now_or_never() {
+            Some(CommandOutcome::Answer(answer)) if command == BuiltinCommand::ReleaseNotes => {
                 self.dialog = Some(Dialog::Page(Page::of_markdown(
                     Purpose::Reading,
                     "What is new",
@@ -42,18 +42,20 @@ impl App {
                     .map(|line| Line::plain(clean(line)))
                     .collect();
                 if lines.len() * 2 > self.rows {
-                    self.read(format!("/{name}"), lines);
+                    self.read(command.to_string(), lines);
                 } else {
                     self.answer(lines);
                 }
             }
             Some(CommandOutcome::Refused(why)) => self.warn(why),
-            Some(CommandOutcome::Clear) => self.command("clear", ""),
+            Some(CommandOutcome::Clear) => self.command(BuiltinCommand::Clear.name(), ""),
             Some(CommandOutcome::Compact(words)) => {
-                self.command("compact", &words.unwrap_or_default());
+                self.command(BuiltinCommand::Compact.name(), &words.unwrap_or_default());
             }
-            Some(CommandOutcome::Prompt) => self.submit_content(&text, text.clone().into()),
-            None => self.warn(format!("/{name} takes longer than the terminal can wait.")),
+            Some(CommandOutcome::Prompt) => self.prompt_command(command.name(), arguments),
+            None => self.warn(format!(
+                "{command} takes longer than the terminal can wait."
+            )),
         }
         self.mode = self
             .session

@@ -10,7 +10,7 @@ use crate::text::{tokens, wrap};
 use crate::theme::Theme;
 use lathe_engine::control::{ContextPart, ContextUsage};
 use lathe_engine::ledger::Totals;
-use lathe_extensions::{CommandKind, CommandRegistry};
+use lathe_extensions::{CommandAction, CommandRegistry};
 
 impl App {
     /// What can be done here: in the prompt, and by commands.
@@ -114,7 +114,7 @@ pub(crate) fn help_lines(registry: &CommandRegistry, theme: &Theme) -> Vec<Line>
         lines.push(Line::empty());
         lines.push(Line::styled(title, theme.heading));
         for command in registry.listed() {
-            if (command.kind == CommandKind::Prompt) != of_model {
+            if (command.action == CommandAction::Prompt) != of_model {
                 continue;
             }
             let hint = command.argument_hint.as_deref().unwrap_or_default();

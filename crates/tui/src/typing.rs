@@ -9,6 +9,7 @@ use crate::key::{Code, Key};
 use crate::keymap::{Action, Context, Found};
 use crate::terminal;
 use lathe_extensions::commands::{Invocation, parse};
+use lathe_protocol::command::BuiltinCommand;
 use lathe_protocol::content::{Content, ContentBlock};
 use lathe_protocol::op::{Op, Prompt};
 use std::time::{Duration, Instant};
@@ -169,13 +170,13 @@ impl App {
             }
             Action::Suspend => self.suspend(),
             Action::CycleMode => self.cycle_mode(),
-            Action::ModelPicker => self.command("model", ""),
+            Action::ModelPicker => self.command(BuiltinCommand::Model.name(), ""),
             Action::Stash => self.stash(),
             Action::HistorySearch => self.search_history(),
             Action::ExternalEditor => self.external_editor(),
             Action::PasteImage => self.paste_image(),
             Action::Help => self.show_help = !self.show_help,
-            Action::Rewind => self.command("rewind", ""),
+            Action::Rewind => self.command(BuiltinCommand::Rewind.name(), ""),
             action => {
                 if self.editor.apply(action, self.prompt_columns()) {
                     self.edited();
@@ -372,7 +373,7 @@ impl App {
             self.last_escape = None;
             self.leave_hint = None;
             if self.editor.is_empty() {
-                self.command("rewind", "");
+                self.command(BuiltinCommand::Rewind.name(), "");
             } else {
                 let _ = self.editor.take();
                 self.edited();

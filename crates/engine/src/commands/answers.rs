@@ -1,7 +1,9 @@
 //! What each command that answers itself says or does.
 
+use super::CommandOutcome;
 use crate::doctor::TerminalFacts;
 use crate::session::SessionHandle;
+use lathe_protocol::command::BuiltinCommand;
 use lathe_protocol::permission::PermissionMode;
 use lathe_protocol::record::{Fact, Record};
 use lathe_session::export::ExportFormat;
@@ -14,73 +16,91 @@ const CHANGES: &str = include_str!("../../../../CHANGELOG.md");
 /// Lines of a difference that are shown.
 const MOST_LINES: usize = 400;
 
-/// What someone without a terminal is told, with the way that there is instead.
-pub(super) fn needs_terminal(name: &str) -> String {
-    let instead = match name {
-        "resume" => " Start with --resume or --continue instead.",
-        "fork" => " Start with --resume and --fork-session instead.",
-        "login" | "logout" => {
-            " The key comes from ANTHROPIC_API_KEY or apiKeyHelper in settings.json."
-        }
-        "statusline" => " Set statusLine in settings.json instead.",
-        "theme" | "vim" => " Set it with `lathe config set` instead.",
-        _ => "",
-    };
-    format!("/{name} needs a terminal.{instead}")
-}
-
 impl SessionHandle {
-    pub(super) async fn answer(&self, name: &str, arguments: &str) -> Result<String, String> {
-        Ok(match name {
-            "help" => return self.help_text(arguments),
-            "context" => self.context_text(),
-            "cost" => self.cost_text(),
-            "stats" => self.stats_text(),
-            "config" => return self.config_text(arguments),
-            "model" => self.model_text(arguments),
-            "fallback" => self.fallback_text(arguments),
-            "effort" => return self.effort_text(arguments),
-            "permissions" => self.permissions_text(),
-            "mode" => return self.mode_text(arguments),
-            "plan" => return self.mode_text("plan"),
-            "sandbox" => self.setting_text("sandbox", "The sandbox follows its defaults."),
-            "hooks" => self.hooks_text(),
-            "mcp" => self.servers_text(),
-            "agents" => self.agents_text(),
-            "skills" => self.skills_text(),
-            "plugin" => lathe_extensions::plugins::cli::list(&self.loaded_plugins()),
-            "reload-plugins" => {
-                let plugins = self.reload_plugins();
-                format!(
-                    "Read again. {}\n{}",
-                    counted(plugins.plugins.len(), "plugin"),
-                    plugins.remarks().join("\n")
-                )
+    /// The one place where the engine handles every built-in command.
+    pub(super) async fn answer(
+        &self,
+        command: BuiltinCommand,
+        arguments: &str,
+    ) -> Result<CommandOutcome, String> {
+        use BuiltinCommand as C;
+        let answer = match command {
+            C::Clear => return Ok(CommandOutcome::Clear),
+            C::Compact => {
+                let instructions = Some(arguments.to_owned()).filter(|words| !words.is_empty());
+                return Ok(CommandOutcome::Compact(instructions));
             }
-            "tools" => self.tool_names().join(", "),
-            "memory" => self.memory_text(),
-            "output-style" => return self.style_text(arguments),
-            "rename" => return self.rename_text(arguments),
-            "tag" => return self.tag_text(arguments),
-            "diff" => return self.diff_text().await,
-            "export" => return self.export_text(arguments).await,
-            "add-dir" => return self.add_folder_text(arguments),
-            "cd" => return self.change_folder_text(arguments),
-            "tasks" => self.tasks_text(),
-            "todos" => self.todos_text(),
-            "status" => self.status_text(),
-            "doctor" => {
-                let diagnosis = Box::pin(self.diagnose(TerminalFacts::default())).await;
-                diagnosis.to_text()
-            }
-            "version" => format!("lathe {}", env!("CARGO_PKG_VERSION")),
-            "release-notes" => release_notes(),
-            "reload-skills" => {
+            C::Help => self.help_text(arguments)?,
+            C::Context => self.context_text(),
+            C::Cost => self.cost_text(),
+            C::Stats => self.stats_text(),
+            C::Config => self.config_text(arguments)?,
+            C::Model => self.model_text(arguments),
+            C::Fallback => self.fallback_text(arguments),
+            C::Effort => self.effort_text(arguments)?,
+            C::Permissions => self.permissions_text(),
+            C::Mode => self.mode_text(arguments)?,
+            C::Plan => self.mode_text("plan")?,
+            C::Sandbox => self.setting_text("sandbox", "The sandbox follows its defaults."),
+            C::Hooks => self.hooks_text(),
+            C::Mcp => self.servers_text(),
+            C::Agents => self.agents_text(),
+            C::Skills => self.skills_text(),
+            C::Plugin => lathe_extensions::plugins::cli::list(&self.loaded_plugins()),
+            C::ReloadPlugins => self.reload_plugins_text(),
+            C::Tools => self.tool_names().join(", "),
+            C::Memory => self.memory_text(),
+            C::OutputStyle => self.style_text(arguments)?,
+            C::Rename => self.rename_text(arguments)?,
+            C::Tag => self.tag_text(arguments)?,
+            C::Diff => self.diff_text().await?,
+            C::Export => self.export_text(arguments).await?,
+            C::AddDir => self.add_folder_text(arguments)?,
+            C::Cd => self.change_folder_text(arguments)?,
+            C::Tasks => self.tasks_text(),
+            C::Todos => self.todos_text(),
+            C::Status => self.status_text(),
+            C::Doctor => Box::pin(self.diagnose(TerminalFacts::default()))
+                .await
+                .to_text(),
+            C::Version => format!("lathe {}", env!("CARGO_PKG_VERSION")),
+            C::ReleaseNotes => release_notes(),
+            C::ReloadSkills => {
                 self.reload_extensions(None);
                 format!("Read again. {}", counted(self.skills().len(), "skill"))
             }
-            other => return Err(needs_terminal(other)),
-        })
+            C::Resume => {
+                return needs_terminal(command, "Start with --resume or --continue instead.");
+            }
+            C::Fork => {
+                return needs_terminal(command, "Start with --resume and --fork-session instead.");
+            }
+            C::Login | C::Logout => {
+                return needs_terminal(
+                    command,
+                    "The key comes from ANTHROPIC_API_KEY or apiKeyHelper in settings.json.",
+                );
+            }
+            C::Statusline => {
+                return needs_terminal(command, "Set statusLine in settings.json instead.");
+            }
+            C::Theme | C::Vim => {
+                return needs_terminal(command, "Set it with `lathe config set` instead.");
+            }
+            C::Rewind | C::Copy | C::Ide | C::Feedback | C::Exit => {
+                return needs_terminal(command, "");
+            }
+        };
+        Ok(CommandOutcome::Answer(answer))
+    }
+
+    fn reload_plugins_text(&self) -> String {
+        let plugins = self.reload_plugins();
+        format!(
+            "Read again. {}\n{}",
+            counted(plugins.plugins.len(), "plugin"),
+            plugins.remarks().join("\n")
+        )
     }
 
     fn model_text(&self, arguments: &str) -> String {
@@ -315,6 +335,13 @@ impl SessionHandle {
             Err(format!("{} is not a folder.", folder.display()))
         }
     }
+}
+
+/// Refuses a command that only a terminal can run, and names the alternative.
+fn needs_terminal(command: BuiltinCommand, instead: &str) -> Result<CommandOutcome, String> {
+    Err(format!("{command} needs a terminal. {instead}")
+        .trim_end()
+        .to_owned())
 }
 
 /// Whether settings have a key.

@@ -1,7 +1,7 @@
 //! Answers that list something.
 
 use crate::session::SessionHandle;
-use lathe_extensions::{CommandKind, SkillForm};
+use lathe_extensions::{CommandAction, SkillForm};
 use lathe_protocol::display::TodoStatus;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -28,14 +28,11 @@ impl SessionHandle {
             return Ok(text);
         }
         let mut text = String::new();
-        for (title, kinds) in [
-            ("Commands", &[CommandKind::Local, CommandKind::Dialog][..]),
-            ("Commands for the model", &[CommandKind::Prompt][..]),
-        ] {
+        for (title, for_model) in [("Commands", false), ("Commands for the model", true)] {
             let _ = writeln!(text, "{title}");
             for command in registry
                 .listed()
-                .filter(|command| kinds.contains(&command.kind))
+                .filter(|command| (command.action == CommandAction::Prompt) == for_model)
             {
                 let note = if command.headless {
                     ""

@@ -12,9 +12,10 @@ use crate::core::Shared;
 use crate::session::SessionHandle;
 use lathe_extensions::commands::{Invocation, parse};
 use lathe_extensions::{
-    AgentCatalog, Command, CommandKind, CommandRegistry, ExtensionSource, OutputStyles,
+    AgentCatalog, Command, CommandAction, CommandRegistry, ExtensionSource, OutputStyles,
     PluginContribution, Problem, SkillCatalog,
 };
+use lathe_protocol::command::BuiltinCommand;
 use std::sync::Arc;
 
 /// What a text is to a session.
@@ -61,7 +62,7 @@ fn of_server(prompt: &crate::mcp::control::Prompt) -> Command {
         aliases: Vec::new(),
         description: prompt.description.clone(),
         argument_hint: Some(prompt.hint()).filter(|hint| !hint.is_empty()),
-        kind: CommandKind::Prompt,
+        action: CommandAction::Prompt,
         hidden: false,
         while_busy: false,
         headless: true,
@@ -140,35 +141,27 @@ impl SessionHandle {
             }
             return CommandOutcome::Refused(registry.unknown(name));
         };
-        let (name, kind) = (command.name.clone(), command.kind);
-        if kind == CommandKind::Prompt && command.hidden {
+        match command.action {
+            CommandAction::Builtin(builtin) => self.run_builtin(builtin, arguments).await,
+            CommandAction::Prompt if command.hidden => CommandOutcome::Refused(format!(
+                "/{} is for the model to use, not for people (user-invocable: false). Ask for what it does in your own words.",
+                command.name
+            )),
+            CommandAction::Prompt => CommandOutcome::Prompt,
+        }
+    }
+
+    /// Runs a built-in command. Commands that need a terminal are refused.
+    pub async fn run_builtin(&self, command: BuiltinCommand, arguments: &str) -> CommandOutcome {
+        let declared = command.declaration();
+        if declared.headless() && !declared.takes_arguments() && !arguments.is_empty() {
             return CommandOutcome::Refused(format!(
-                "/{name} is for the model to use, not for people (user-invocable: false). Ask for what it does in your own words."
+                "{command} takes nothing after its name, so {arguments:?} was not understood."
             ));
         }
-        if kind == CommandKind::Prompt {
-            return CommandOutcome::Prompt;
-        }
-        if !command.headless {
-            return CommandOutcome::Refused(answers::needs_terminal(&name));
-        }
-        if command.source == ExtensionSource::Builtin
-            && command.argument_hint.is_none()
-            && !arguments.is_empty()
-        {
-            return CommandOutcome::Refused(format!(
-                "/{name} takes nothing after its name, so {arguments:?} was not understood."
-            ));
-        }
-        match name.as_str() {
-            "clear" => CommandOutcome::Clear,
-            "compact" => CommandOutcome::Compact(
-                Some(arguments.to_owned()).filter(|words| !words.is_empty()),
-            ),
-            _ => match self.answer(&name, arguments).await {
-                Ok(answer) => CommandOutcome::Answer(answer),
-                Err(error) => CommandOutcome::Refused(error),
-            },
+        match self.answer(command, arguments).await {
+            Ok(outcome) => outcome,
+            Err(error) => CommandOutcome::Refused(error),
         }
     }
 }

@@ -1,51 +1,40 @@
 //! Commands: what a person types after a slash.
 //!
-//! There are three kinds: *local* ones answer themselves, *dialog* ones open a view and so need a
-//! terminal, and *prompt* ones become words for the model. The first two are the table in `builtin`;
-//! the third are skills, custom commands and servers' prompts. [`CommandRegistry`] puts them together
-//! for whoever lists, completes or runs them; every face uses it, so a command is called the same
-//! everywhere.
+//! A command is either built in ([`BuiltinCommand`]) or becomes a prompt for the model: skills, custom
+//! commands and prompts of MCP servers. [`CommandRegistry`] lists both; every face completes, lists and
+//! finds commands through it, so a command has the same name everywhere.
 
-mod builtin;
 #[cfg(test)]
 mod tests;
 
-pub use builtin::{BUILTIN, Builtin};
-
 use crate::skills::{Skill, SkillCatalog};
 use crate::source::ExtensionSource;
-use serde::Serialize;
+use lathe_protocol::command::BuiltinCommand;
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-/// What kind of command it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum CommandKind {
-    /// Answers itself.
-    Local,
-    /// Opens a view, so it needs a terminal.
-    Dialog,
-    /// Becomes words for the model.
+/// What running a command does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommandAction {
+    /// Runs a built-in command.
+    Builtin(BuiltinCommand),
+    /// Sends a prompt to the model.
     Prompt,
 }
 
 /// A command.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Command {
     /// Its name, without the slash; folders and plugins give `a:b`.
     pub name: String,
     /// Other names.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<String>,
     /// What it does.
     pub description: String,
     /// What its arguments look like.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub argument_hint: Option<String>,
-    /// What kind it is.
-    pub kind: CommandKind,
+    /// What running it does.
+    pub action: CommandAction,
     /// Whether it is left out of listings.
     pub hidden: bool,
     /// Whether it works while the model is busy.
@@ -55,7 +44,6 @@ pub struct Command {
     /// Where it comes from.
     pub source: ExtensionSource,
     /// Its file.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
 }
 
@@ -66,7 +54,7 @@ impl From<&Skill> for Command {
             aliases: Vec::new(),
             description: skill.description.clone(),
             argument_hint: skill.argument_hint.clone(),
-            kind: CommandKind::Prompt,
+            action: CommandAction::Prompt,
             hidden: !skill.user_invocable,
             while_busy: false,
             headless: true,
@@ -76,17 +64,20 @@ impl From<&Skill> for Command {
     }
 }
 
-impl From<&Builtin> for Command {
-    fn from(builtin: &Builtin) -> Self {
+impl From<BuiltinCommand> for Command {
+    fn from(builtin: BuiltinCommand) -> Self {
+        let declared = builtin.declaration();
         Self {
-            name: builtin.name.to_owned(),
-            aliases: builtin.aliases.iter().map(ToString::to_string).collect(),
-            description: builtin.description.to_owned(),
-            argument_hint: Some(builtin.hint.to_owned()).filter(|hint| !hint.is_empty()),
-            kind: builtin.kind,
-            hidden: builtin.hidden,
-            while_busy: builtin.while_busy,
-            headless: builtin.headless,
+            name: declared.name.to_owned(),
+            aliases: declared.aliases.iter().map(ToString::to_string).collect(),
+            description: declared.description.to_owned(),
+            argument_hint: declared
+                .takes_arguments()
+                .then(|| declared.argument_hint.to_owned()),
+            action: CommandAction::Builtin(builtin),
+            hidden: declared.hidden,
+            while_busy: declared.while_busy,
+            headless: declared.headless(),
             source: ExtensionSource::Builtin,
             path: None,
         }
@@ -122,8 +113,9 @@ pub fn parse(text: &str) -> Option<Invocation<'_>> {
 
 /// The names and aliases that can't be replaced.
 fn own_names() -> HashSet<&'static str> {
-    let all = BUILTIN.iter();
-    all.flat_map(|command| command.aliases.iter().copied().chain([command.name]))
+    let all = BuiltinCommand::ALL.iter();
+    all.map(|command| command.declaration())
+        .flat_map(|declared| declared.aliases.iter().copied().chain([declared.name]))
         .collect()
 }
 
@@ -135,10 +127,14 @@ pub struct CommandRegistry {
 
 impl CommandRegistry {
     /// Puts together what comes with Lathe, skills and custom commands, and `others` (servers'
-    /// prompts). A local or dialog command can't be replaced; a prompt that comes with Lathe can.
+    /// prompts). A built-in command can't be replaced; a prompt that comes with Lathe can.
     #[must_use]
     pub fn new(skills: &SkillCatalog, others: &[Command]) -> Self {
-        let mut commands: Vec<Command> = BUILTIN.iter().map(Command::from).collect();
+        let mut commands: Vec<Command> = BuiltinCommand::ALL
+            .iter()
+            .copied()
+            .map(Command::from)
+            .collect();
         let own = own_names();
         let prompts = skills
             .iter()
@@ -153,8 +149,10 @@ impl CommandRegistry {
     #[must_use]
     pub fn names_without_terminal(skills: &SkillCatalog, others: &[Command]) -> Vec<String> {
         let own = own_names();
-        let builtin = BUILTIN.iter().filter(|command| !command.hidden);
-        let builtin = builtin.filter(|command| command.headless);
+        let builtin = BuiltinCommand::ALL
+            .iter()
+            .map(|command| command.declaration())
+            .filter(|declared| !declared.hidden && declared.headless());
         let skills = skills.iter().filter(|skill| skill.user_invocable);
         let others = others.iter().filter(|command| !command.hidden);
         let others = others.filter(|command| command.headless);
