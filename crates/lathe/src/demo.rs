@@ -1,9 +1,9 @@
 //! `lathe demo`: the real engine, tools, permissions and transcript, over the real HTTP path, driven by
-//! a scripted model. Everything but the model's words is the real thing: the test really fails, the
-//! edit is really made, the refused command is really refused.
+//! a scripted model. Only the text of the model is scripted: the test fails, the edit is made and the refused
+//! command is refused as in any session.
 
 use crate::arguments::DemoArguments;
-use crate::complain;
+use crate::error::{CliError, Outcome};
 use lathe_engine::{SessionOptions, open};
 use lathe_headless::exit::Exit;
 use lathe_protocol::content::ContentBlock;
@@ -29,7 +29,7 @@ const FILES: [(&str, &str); 3] = [
 const PROMPT: &str = "The tests of this project fail. Find out why and fix it.";
 const TEST_COMMAND: &str = "sh tests/run.sh";
 
-/// The model's part. What it says of the tests it has from the real results.
+/// The replies of the model.
 fn scenario(fast: bool) -> Scenario {
     let todos = |first: &str, second: &str, third: &str| {
         json!({"todos": [
@@ -75,43 +75,25 @@ fn scenario(fast: bool) -> Scenario {
 }
 
 /// Runs the demo.
-pub(crate) async fn run(environment: Environment, arguments: DemoArguments) -> Exit {
-    match play(environment, &arguments).await {
-        Ok(exit) => exit,
-        Err(error) => {
-            complain(&format!("the demo could not run: {error:#}"));
-            Exit::Failure
-        }
-    }
+pub(crate) async fn run(environment: Environment, arguments: DemoArguments) -> Outcome {
+    play(environment, &arguments)
+        .await
+        .map_err(|error| CliError::failure(error).about("the demo could not run"))
 }
 
 async fn play(environment: Environment, arguments: &DemoArguments) -> anyhow::Result<Exit> {
     let folder = tempfile::Builder::new().prefix("lathe-demo-").tempdir()?;
     let project = std::fs::canonicalize(folder.path())?.join("sample");
-    for (name, content) in FILES {
-        let path = project.join(name);
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent)?;
-        }
-        std::fs::write(path, content)?;
-    }
+    write_project(&project)?;
     let server = ScriptedServer::start(scenario(arguments.fast)).await?;
-    let environment = surroundings(&environment, &project, folder.path(), &server.base_url());
+    let environment = demo_environment(&environment, &project, folder.path(), &server.base_url());
     let options = SessionOptions {
         permission_mode: Some(PermissionMode::AcceptEdits),
         allowed_tools: vec![format!("Bash({TEST_COMMAND})")],
         ..SessionOptions::default()
     };
     let mut screen = Screen::new();
-    screen.line(&format!(
-        "A sample project with a failing test is in {}.",
-        project.display()
-    ));
-    screen.line("A scripted model on loopback plays the model; engine, tools, permissions and transcript are the real ones.");
-    screen.line(&format!(
-        "Allowed: edits inside the project, and Bash({TEST_COMMAND}). Everything else needs a person, and nobody is there.\n"
-    ));
-    screen.prompt(PROMPT);
+    screen.introduction(&project);
 
     let opened = open(environment, options).await?;
     let (session, mut events) = (opened.session, opened.events);
@@ -130,7 +112,7 @@ async fn play(environment: Environment, arguments: &DemoArguments) -> anyhow::Re
         anyhow::bail!("the turn did not end")
     };
     if let Err(problem) = server.check() {
-        anyhow::bail!("the scripted model was sent something that the API would refuse: {problem}");
+        anyhow::bail!("the scripted model received a request that the API would refuse: {problem}");
     }
     let records = std::fs::read_to_string(&transcript).map_or(0, |text| text.lines().count());
     screen.line("");
@@ -166,8 +148,19 @@ async fn play(environment: Environment, arguments: &DemoArguments) -> anyhow::Re
     })
 }
 
-/// Surroundings of the demo's own: the user's settings and sessions are not touched.
-fn surroundings(
+fn write_project(project: &Path) -> std::io::Result<()> {
+    for (name, content) in FILES {
+        let path = project.join(name);
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        std::fs::write(path, content)?;
+    }
+    Ok(())
+}
+
+/// An environment of its own: the user's settings and sessions are not touched.
+fn demo_environment(
     environment: &Environment,
     project: &Path,
     home: &Path,
@@ -192,7 +185,7 @@ fn surroundings(
     }
 }
 
-/// Prints what happens, as it happens.
+/// Prints the events of the session.
 struct Screen {
     colour: bool,
     in_words: bool,
@@ -220,9 +213,17 @@ impl Screen {
         let _ = writeln!(std::io::stdout(), "{text}");
     }
 
-    fn prompt(&mut self, text: &str) {
+    fn introduction(&mut self, project: &Path) {
+        self.line(&format!(
+            "A sample project with a failing test is in {}.",
+            project.display()
+        ));
+        self.line("A scripted model on loopback takes the place of the model; engine, tools, permissions and transcript are real.");
+        self.line(&format!(
+            "Allowed: edits inside the project, and Bash({TEST_COMMAND}). Other calls need a person to confirm, and there is none.\n"
+        ));
         let mark = self.paint("1", "❯");
-        self.line(&format!("{mark} {text}\n"));
+        self.line(&format!("{mark} {PROMPT}\n"));
     }
 
     fn words(&mut self, text: &str) {
@@ -258,7 +259,7 @@ impl Screen {
             Event::CallFinished {
                 display, is_error, ..
             } => self.result(display, *is_error),
-            Event::Record { record, .. } => self.refusal(record),
+            Event::Record { record, .. } => self.end_message(record),
             Event::PermissionDenied { denial, reason, .. } => {
                 let mark = self.paint("31", "✗");
                 let command = denial
@@ -276,16 +277,16 @@ impl Screen {
         }
     }
 
-    /// Tool results that were refused are shown by their own event; nothing more to say.
-    fn refusal(&mut self, record: &MessageRecord) {
+    /// Ends the line of streamed text when its message is complete.
+    fn end_message(&mut self, record: &MessageRecord) {
         if record.kind == RecordKind::Assistant {
-            let spoke = record.message.as_ref().is_some_and(|message| {
+            let has_text = record.message.as_ref().is_some_and(|message| {
                 message
                     .blocks()
                     .iter()
                     .any(|block| matches!(block, ContentBlock::Text(_)))
             });
-            if spoke {
+            if has_text {
                 self.end_words();
             }
         }

@@ -1,6 +1,7 @@
 //! The debug log. Off unless asked for: a clean run leaves standard error empty.
 
 use crate::arguments::SessionArguments;
+use crate::error::{CliError, Kinded as _};
 use lathe_settings::Environment;
 use lathe_settings::paths::config_home;
 use std::io::IsTerminal as _;
@@ -9,34 +10,40 @@ use std::sync::Mutex;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
-/// Starts the log if it was asked for, by flag or by `LATHE_LOG`. Panics go to it as well: they are
-/// contained where they happen and must not write into a face.
-pub(crate) fn start(arguments: &SessionArguments, environment: &Environment) -> Result<(), String> {
+/// Starts the log if a flag or `LATHE_LOG` enables it. Panics are logged too: they are contained where they
+/// happen and must not write over the output of a face.
+pub(crate) fn start(
+    arguments: &SessionArguments,
+    environment: &Environment,
+) -> Result<(), CliError> {
     std::panic::set_hook(Box::new(|panic| {
         tracing::error!("{panic}");
     }));
     let variable = environment.variable("LATHE_LOG").map(str::to_owned);
-    let asked = arguments.debug.is_some()
-        || arguments.debug_to_stderr
-        || arguments.debug_file.is_some()
+    let flags = &arguments.log;
+    let enabled = flags.debug.is_some()
+        || flags.debug_to_stderr
+        || flags.debug_file.is_some()
         || variable.is_some();
-    if !asked {
+    if !enabled {
         return Ok(());
     }
-    let filter = arguments
+    let filter = flags
         .debug
         .clone()
         .filter(|text| !text.is_empty())
         .or(variable)
         .unwrap_or_else(|| "lathe=debug,lathe_engine=debug,lathe_model=debug,lathe_session=debug,lathe_tools=debug,lathe_shell=debug,lathe_hooks=debug,lathe_permissions=debug,lathe_settings=debug".to_owned());
-    let filter = EnvFilter::try_new(&filter)
-        .map_err(|error| format!("--debug: '{filter}' is not a log filter: {error}"))?;
-    let named = arguments.debug_file.clone().or_else(|| {
+    let filter = EnvFilter::try_new(&filter).map_err(|error| {
+        CliError::usage(format!("--debug: '{filter}' is not a log filter: {error}"))
+            .hint("a filter looks like lathe_model=debug,lathe_tools=trace")
+    })?;
+    let named = flags.debug_file.clone().or_else(|| {
         let path = environment.variable("LATHE_LOG_FILE")?;
         Some(environment.resolve(path))
     });
-    // Where the terminal is drawn, a log would be written into the picture.
-    let drawn = !arguments.print && std::io::stderr().is_terminal();
+    // In the interactive terminal, a log on standard error would be drawn over the screen.
+    let drawn = !arguments.output.print && std::io::stderr().is_terminal();
     let file = named.or_else(|| drawn.then(|| config_home(environment).join("debug.log")));
     let writer = match &file {
         Some(path) => {
@@ -51,7 +58,8 @@ pub(crate) fn start(arguments: &SessionArguments, environment: &Environment) -> 
                         .open(path)
                 })
                 .map_err(|error| {
-                    format!("the log file {} can't be written: {error}", path.display())
+                    let path = path.display();
+                    CliError::usage(format!("the log file {path} can't be written: {error}"))
                 })?;
             BoxMakeWriter::new(Mutex::new(file))
         }
@@ -62,5 +70,6 @@ pub(crate) fn start(arguments: &SessionArguments, environment: &Environment) -> 
         .with_writer(writer)
         .with_ansi(false)
         .try_init()
-        .map_err(|error| format!("the log can't be started: {error}"))
+        .or_usage()
+        .map_err(|error| error.about("the log can't be started"))
 }

@@ -162,7 +162,7 @@ fn what_was_found_worth_remembering_is_kept_by_a_persons_word() {
     assert_eq!(home.run(["memory", "reject", "--all"], "").code(), Some(0));
     assert_eq!(
         home.run(["memory", "proposals"], "").stdout,
-        "nothing is proposed\n"
+        "there are no proposals\n"
     );
     assert!(
         home.run(["memory", "show"], "")

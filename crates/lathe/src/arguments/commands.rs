@@ -33,7 +33,7 @@ pub(crate) enum Command {
     /// Look inside: what would be sent to the model.
     Debug(DebugArguments),
     #[command(flatten)]
-    Look(crate::commands::context::LookCommand),
+    Report(crate::commands::context::SessionReport),
     /// Print shell completions.
     Completions {
         /// The shell.
@@ -102,27 +102,7 @@ pub(crate) enum SessionsCommand {
         json: bool,
     },
     /// Go back to before a prompt: conversation, files, or both.
-    Rewind {
-        /// Its id, the beginning of it, its title, or its file.
-        session: String,
-        /// The prompt: its id, or the beginning of it (`lathe sessions show` lists them).
-        to: String,
-        /// Only the files.
-        #[arg(long, conflicts_with = "conversation")]
-        files: bool,
-        /// Only the conversation.
-        #[arg(long)]
-        conversation: bool,
-        /// Show what would change, and change nothing.
-        #[arg(long, conflicts_with = "force")]
-        preview: bool,
-        /// Overwrite files that were changed since outside the session.
-        #[arg(long)]
-        force: bool,
-        /// As JSON.
-        #[arg(long)]
-        json: bool,
-    },
+    Rewind(RewindArguments),
     /// Give a session a title.
     Rename {
         /// Its id, the beginning of it, its title, or its file.
@@ -137,6 +117,30 @@ pub(crate) enum SessionsCommand {
         /// The tag.
         tag: String,
     },
+}
+
+/// `lathe sessions rewind`.
+#[derive(Debug, Args)]
+pub(crate) struct RewindArguments {
+    /// Its id, the beginning of it, its title, or its file.
+    pub(crate) session: String,
+    /// The prompt: its id, or the beginning of it (`lathe sessions show` lists them).
+    pub(crate) to: String,
+    /// Only the files.
+    #[arg(long, conflicts_with = "conversation")]
+    pub(crate) files: bool,
+    /// Only the conversation.
+    #[arg(long)]
+    pub(crate) conversation: bool,
+    /// Show what would change, and change nothing.
+    #[arg(long, conflicts_with = "force")]
+    pub(crate) preview: bool,
+    /// Overwrite files that were changed since outside the session.
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// As JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// A settings file.

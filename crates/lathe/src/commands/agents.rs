@@ -1,11 +1,11 @@
-//! `lathe agents`: which agents there are, what one of them says, and what is wrong with their files.
+//! `lathe agents`: lists agents, shows one, and checks their files.
 
 use super::extensions::{self, Listing, Named};
-use super::{finish, places};
+use super::{places, print_line};
+use crate::error::{CliError, Outcome};
 use clap::{Args, Subcommand};
 use lathe_engine::doctor::advice;
 use lathe_extensions::{AgentCatalog, AgentDefinition, ExtensionSource, Problem, SkillCatalog};
-use lathe_headless::exit::Exit;
 use lathe_settings::{Environment, Places};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -49,19 +49,17 @@ enum AgentsCommand {
 }
 
 /// `lathe agents`.
-pub(crate) fn run(environment: Environment, arguments: AgentsArguments) -> Exit {
+pub(crate) fn run(environment: Environment, arguments: AgentsArguments) -> Outcome {
     let places = places(environment);
     let sources = extensions::sources(&places, &arguments.plugin_dir);
-    let flags = match arguments.agents.as_deref().map(json_of).transpose() {
-        Ok(flags) => flags,
-        Err(error) => return finish(Err(error), Exit::Usage),
-    };
+    let flags = arguments
+        .agents
+        .as_deref()
+        .map(crate::arguments::agents_json)
+        .transpose()?;
     let mut catalog = AgentCatalog::load(&sources, flags.as_slice());
     if let Some(AgentsCommand::Validate { path: Some(path) }) = &arguments.command {
-        catalog = match of_path(&places, catalog, path) {
-            Ok(catalog) => catalog,
-            Err(error) => return finish(Err(error), Exit::Failure),
-        };
+        catalog = of_path(&places, catalog, path)?;
     }
     let skills = SkillCatalog::load(&sources);
     let advice = advice::of_agents(&catalog, &skills);
@@ -78,26 +76,21 @@ pub(crate) fn run(environment: Environment, arguments: AgentsArguments) -> Exit 
         Some(AgentsCommand::List { all }) => listing.list(all),
         Some(AgentsCommand::Validate { .. }) => listing.validate(),
         Some(AgentsCommand::Show { name }) => {
-            let Some(agent) = catalog.get(&name) else {
-                let near = catalog
-                    .nearest(&name)
-                    .map(|near| format!("; did you mean {near}?"))
-                    .unwrap_or_default();
-                let error = format!("there is no agent {name}{near}");
-                return finish(Err(error), Exit::Failure);
-            };
+            let agent = catalog
+                .get(&name)
+                .ok_or_else(|| extensions::no_such("agent", &name, catalog.nearest(&name)))?;
             let text = if arguments.json {
                 serde_json::to_string_pretty(agent).unwrap_or_default()
             } else {
                 shown(agent, &catalog.problems)
             };
-            finish::<String>(Ok(text), Exit::Failure)
+            print_line(&text)
         }
     }
 }
 
-/// The agents of a file or a folder, and what is wrong with them.
-fn of_path(places: &Places, mut all: AgentCatalog, path: &Path) -> Result<AgentCatalog, String> {
+/// The agents of a file or a folder, with their problems.
+fn of_path(places: &Places, mut all: AgentCatalog, path: &Path) -> Result<AgentCatalog, CliError> {
     let path = extensions::named_path(places, path)?;
     let inside = |agent: &AgentDefinition| {
         let file = agent.path.as_deref();
@@ -116,22 +109,10 @@ fn of_path(places: &Places, mut all: AgentCatalog, path: &Path) -> Result<AgentC
         .retain(|problem| extensions::lies_in(&problem.file, &path));
     all.retain(inside);
     if all.is_empty() && all.problems.is_empty() {
-        return Err(format!(
-            "{}: there is no agent; a file is one if its front matter has a name",
-            path.display()
-        ));
+        let error = CliError::failure(format!("{}: there is no agent", path.display()));
+        return Err(error.hint("a file defines an agent if its front matter has a name"));
     }
     Ok(all)
-}
-
-fn json_of(text: &str) -> Result<Value, String> {
-    let json = if text.trim_start().starts_with(['{', '[']) {
-        text.to_owned()
-    } else {
-        std::fs::read_to_string(text)
-            .map_err(|error| format!("--agents: {text} can't be read: {error}"))?
-    };
-    serde_json::from_str(&json).map_err(|error| format!("--agents: not JSON: {error}"))
 }
 
 fn entry(agent: &AgentDefinition) -> Named {

@@ -1,105 +1,60 @@
 //! `lathe config` and `lathe trust`.
 
-use super::{finish, load_options, places, print};
+use super::{exit_if, load_options, open_editor, places, print, print_line, setting_sources};
 use crate::arguments::{ConfigArguments, ConfigCommand, TrustArguments, TrustCommand};
-use crate::complain;
-use lathe_headless::exit::Exit;
+use crate::error::{Kinded as _, Outcome};
 use lathe_settings::cli::{self, Format};
 use lathe_settings::trust_store::TrustStore;
-use lathe_settings::{Environment, Source, load};
+use lathe_settings::{Environment, load};
 
 /// `lathe config`.
-pub(crate) fn run(environment: Environment, arguments: ConfigArguments) -> Exit {
-    let format = if arguments.json {
-        Format::Json
-    } else {
-        Format::Text
-    };
-    if matches!(arguments.command, ConfigCommand::Env) {
-        return finish(
-            Ok::<_, String>(cli::environment(&environment, format)),
-            Exit::Failure,
-        );
-    }
-    if matches!(arguments.command, ConfigCommand::Schema) {
-        return print(&cli::schema());
+pub(crate) fn run(environment: Environment, arguments: ConfigArguments) -> Outcome {
+    let format = format(arguments.json);
+    match arguments.command {
+        ConfigCommand::Env => return print_line(&cli::environment(&environment, format)),
+        ConfigCommand::Schema => return print(&cli::schema()),
+        _ => {}
     }
     let places = places(environment);
-    let sources = match arguments
-        .setting_sources
-        .as_deref()
-        .map(Source::parse_list)
-        .transpose()
-    {
-        Ok(sources) => sources,
-        Err(error) => {
-            complain(&format!("--setting-sources: {error}"));
-            return Exit::Usage;
-        }
-    };
+    let sources = setting_sources(arguments.setting_sources.as_deref())?;
     let options = load_options(&places, &arguments.settings, sources);
     let resolved = load(&places, &options);
     match arguments.command {
-        ConfigCommand::Get { key } => finish(cli::get(&resolved, &key, format), Exit::Failure),
-        ConfigCommand::Set { key, value, scope } => finish(
-            cli::set(&places, scope.into(), &key, &value, None),
-            Exit::Usage,
-        ),
-        ConfigCommand::Unset { key, scope } => {
-            finish(cli::unset(&places, scope.into(), &key, None), Exit::Usage)
+        ConfigCommand::Get { key } => print_line(&cli::get(&resolved, &key, format).or_failure()?),
+        ConfigCommand::Set { key, value, scope } => {
+            print_line(&cli::set(&places, scope.into(), &key, &value, None).or_usage()?)
         }
-        ConfigCommand::List => print(&cli::list(&resolved, format)),
+        ConfigCommand::Unset { key, scope } => {
+            print_line(&cli::unset(&places, scope.into(), &key, None).or_usage()?)
+        }
         ConfigCommand::Path => print(&cli::paths(&places, &options, format)),
-        ConfigCommand::Edit { scope } => edit(cli::edit(&places, scope.into())),
+        ConfigCommand::Edit { scope } => {
+            let (editor, file) = cli::edit(&places, scope.into()).or_failure()?;
+            open_editor(&editor, &file)
+        }
         ConfigCommand::Doctor => {
             let further = super::permissions::problems(&places, &resolved);
             let diagnosis = cli::doctor(&places, &options, &resolved, &further, format);
-            print(&diagnosis.text);
-            if diagnosis.healthy {
-                Exit::Success
-            } else {
-                Exit::Failure
-            }
+            print(&diagnosis.text)?;
+            Ok(exit_if(diagnosis.healthy))
         }
-        ConfigCommand::Schema | ConfigCommand::Env => Exit::Success,
+        // The environment and the schema are printed above: they need no settings.
+        ConfigCommand::List | ConfigCommand::Env | ConfigCommand::Schema => {
+            print(&cli::list(&resolved, format))
+        }
     }
 }
 
-fn edit(prepared: Result<(String, std::path::PathBuf), cli::CliError>) -> Exit {
-    let (editor, file) = match prepared {
-        Ok(prepared) => prepared,
-        Err(error) => {
-            complain(&error.to_string());
-            return Exit::Failure;
-        }
-    };
-    // Through a shell: EDITOR may hold flags ("code --wait").
-    let status = std::process::Command::new("sh")
-        .args(["-c", &format!("{editor} \"$1\""), "sh"])
-        .arg(&file)
-        .status();
-    match status {
-        Ok(status) if status.success() => Exit::Success,
-        Ok(_) => Exit::Failure,
-        Err(error) => {
-            complain(&format!(
-                "the editor `{editor}` can't be started: {error}; set EDITOR"
-            ));
-            Exit::Failure
-        }
-    }
+fn format(json: bool) -> Format {
+    if json { Format::Json } else { Format::Text }
 }
 
 /// `lathe trust`.
-pub(crate) fn trust(environment: Environment, arguments: TrustArguments) -> Exit {
-    let format = if arguments.json {
-        Format::Json
-    } else {
-        Format::Text
-    };
+pub(crate) fn trust(environment: Environment, arguments: TrustArguments) -> Outcome {
+    let format = format(arguments.json);
     let places = places(environment);
     let store = TrustStore::new(&places);
-    let outcome = match arguments.command.unwrap_or(TrustCommand::List) {
+    let text = match arguments.command.unwrap_or(TrustCommand::List) {
         TrustCommand::List => cli::trust_list(&store, format),
         TrustCommand::Add { folder } => cli::trust_add(
             &places,
@@ -109,5 +64,5 @@ pub(crate) fn trust(environment: Environment, arguments: TrustArguments) -> Exit
         ),
         TrustCommand::Remove { folder } => cli::trust_remove(&places, &store, &folder),
     };
-    finish(outcome, Exit::Failure)
+    print_line(&text.or_failure()?)
 }

@@ -1,32 +1,31 @@
 //! `lathe context` and `lathe cost`: how full a session's window is, and what it cost.
 
 use super::print;
-use crate::complain;
+use crate::error::{CliError, Kinded as _, Outcome, notice};
 use clap::{Args, Subcommand};
 use lathe_engine::ledger::Totals;
 use lathe_engine::{SessionChoice, SessionOptions};
-use lathe_headless::exit::Exit;
 use lathe_session::SessionStore;
 use lathe_settings::Environment;
 use lathe_settings::paths::config_home;
 use std::fmt::Write as _;
 
-/// Commands that look at a session's window, its cost and what is kept.
+/// Commands that report on a session or on the project.
 #[derive(Debug, Subcommand)]
-pub(crate) enum LookCommand {
+pub(crate) enum SessionReport {
     /// Show how full a session's window is, by part.
-    Context(LookArguments),
+    Context(ReportArguments),
     /// Show what a session used and cost, by model and by part.
-    Cost(LookArguments),
+    Cost(ReportArguments),
     /// List, show and edit what is kept between sessions about this project.
     Memory(super::memory::MemoryArguments),
     /// Write the words for a commit or a pull request. Nothing is committed.
     Suggest(super::suggest::SuggestArguments),
 }
 
-/// Which session, and in what form.
+/// The session, and the format.
 #[derive(Debug, Args)]
-pub(crate) struct LookArguments {
+pub(crate) struct ReportArguments {
     /// Its id, the beginning of it, its title, or its file. The newest of this folder if absent.
     session: Option<String>,
     /// As JSON.
@@ -35,11 +34,11 @@ pub(crate) struct LookArguments {
 }
 
 /// `lathe context`.
-pub(crate) async fn context(mut environment: Environment, arguments: LookArguments) -> Exit {
+pub(crate) async fn context(mut environment: Environment, arguments: ReportArguments) -> Outcome {
     if let Ok(real) = std::fs::canonicalize(&environment.cwd) {
         environment.cwd = real;
     }
-    // Nothing is sent, so no key is needed to look.
+    // Nothing is sent, so no key is needed.
     environment
         .variables
         .entry("ANTHROPIC_API_KEY".to_owned())
@@ -51,15 +50,11 @@ pub(crate) async fn context(mut environment: Environment, arguments: LookArgumen
             .map_or(SessionChoice::Continue, SessionChoice::Resume),
         ..SessionOptions::default()
     };
-    let (usage, remarks) = match lathe_engine::context_usage(environment, options).await {
-        Ok(found) => found,
-        Err(error) => {
-            complain(&error.to_string());
-            return Exit::Failure;
-        }
-    };
+    let (usage, remarks) = lathe_engine::context_usage(environment, options)
+        .await
+        .or_failure()?;
     for remark in &remarks {
-        complain(remark);
+        notice(remark);
     }
     if arguments.json {
         let mut value = serde_json::to_value(&usage).unwrap_or_default();
@@ -107,32 +102,17 @@ pub(crate) async fn context(mut environment: Environment, arguments: LookArgumen
 }
 
 /// `lathe cost`.
-pub(crate) fn cost(environment: &Environment, arguments: &LookArguments) -> Exit {
+pub(crate) fn cost(environment: &Environment, arguments: &ReportArguments) -> Outcome {
     let store = SessionStore::new(config_home(environment));
     let cwd = std::fs::canonicalize(&environment.cwd).unwrap_or_else(|_| environment.cwd.clone());
     let found = match &arguments.session {
-        Some(wanted) => match store.resolve(wanted, &cwd) {
-            Ok(found) => found,
-            Err(error) => {
-                complain(&error.to_string());
-                return Exit::Failure;
-            }
-        },
-        None => match store.newest(&cwd) {
-            Some(found) => found,
-            None => {
-                complain("there is no session in this folder");
-                return Exit::Failure;
-            }
-        },
+        Some(wanted) => store.resolve(wanted, &cwd)?,
+        None => store.newest(&cwd).ok_or_else(|| {
+            CliError::failure("there is no session in this folder")
+                .hint("`lathe sessions list --all` shows every session")
+        })?,
     };
-    let loaded = match lathe_session::load_tail(&found.path) {
-        Ok(loaded) => loaded,
-        Err(error) => {
-            complain(&error.to_string());
-            return Exit::Failure;
-        }
-    };
+    let loaded = lathe_session::load_tail(&found.path)?;
     let totals: Totals = loaded
         .facts
         .cost

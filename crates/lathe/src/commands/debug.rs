@@ -2,19 +2,18 @@
 
 use super::print;
 use crate::arguments::DebugCommand;
-use crate::complain;
+use crate::error::{Kinded as _, Outcome, notice};
 use lathe_engine::{SessionOptions, preview};
-use lathe_headless::exit::Exit;
 use lathe_settings::Environment;
 use std::fmt::Write as _;
 
 /// `lathe debug`.
-pub(crate) async fn run(mut environment: Environment, command: DebugCommand) -> Exit {
+pub(crate) async fn run(mut environment: Environment, command: DebugCommand) -> Outcome {
     let DebugCommand::Prompt { prompt, json } = command;
     if let Ok(real) = std::fs::canonicalize(&environment.cwd) {
         environment.cwd = real;
     }
-    // Nothing is sent, so no key is needed to look.
+    // Nothing is sent, so no key is needed.
     environment
         .variables
         .entry("ANTHROPIC_API_KEY".to_owned())
@@ -23,15 +22,11 @@ pub(crate) async fn run(mut environment: Environment, command: DebugCommand) -> 
         persist: false,
         ..SessionOptions::default()
     };
-    let preview = match preview(environment, options, prompt.unwrap_or_default()).await {
-        Ok(preview) => preview,
-        Err(error) => {
-            complain(&error.to_string());
-            return Exit::Failure;
-        }
-    };
+    let preview = preview(environment, options, prompt.unwrap_or_default())
+        .await
+        .or_failure()?;
     for remark in &preview.remarks {
-        complain(remark);
+        notice(remark);
     }
     let bytes = preview.request.to_string().len();
     if json {

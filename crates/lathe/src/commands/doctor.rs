@@ -1,11 +1,10 @@
-//! `lathe doctor`: what is wrong here, and what to do about it.
+//! `lathe doctor`: problems of the installation and its configuration, with fixes.
 
-use super::print;
-use crate::complain;
+use super::{exit_if, print, setting_sources};
+use crate::error::Outcome;
 use clap::Args;
 use lathe_engine::doctor::{DoctorOptions, TerminalFacts, diagnose};
-use lathe_headless::exit::Exit;
-use lathe_settings::{Environment, Source};
+use lathe_settings::Environment;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -34,19 +33,8 @@ pub(crate) struct DoctorArguments {
 }
 
 /// `lathe doctor`.
-pub(crate) async fn run(environment: Environment, arguments: DoctorArguments) -> Exit {
-    let setting_sources = match arguments
-        .setting_sources
-        .as_deref()
-        .map(Source::parse_list)
-        .transpose()
-    {
-        Ok(sources) => sources,
-        Err(error) => {
-            complain(&format!("--setting-sources: {error}"));
-            return Exit::Usage;
-        }
-    };
+pub(crate) async fn run(environment: Environment, arguments: DoctorArguments) -> Outcome {
+    let setting_sources = setting_sources(arguments.setting_sources.as_deref())?;
     let options = DoctorOptions {
         settings_flags: arguments.settings,
         setting_sources,
@@ -59,19 +47,15 @@ pub(crate) async fn run(environment: Environment, arguments: DoctorArguments) ->
         },
     };
     let diagnosis = diagnose(&environment, &options).await;
-    if arguments.json {
-        print(&format!("{:#}\n", diagnosis.to_json()));
+    print(&if arguments.json {
+        format!("{:#}\n", diagnosis.to_json())
     } else {
-        print(&diagnosis.to_text());
-    }
-    if diagnosis.is_healthy() {
-        Exit::Success
-    } else {
-        Exit::Failure
-    }
+        diagnosis.to_text()
+    })?;
+    Ok(exit_if(diagnosis.is_healthy()))
 }
 
-/// Columns and rows, as the terminal's own driver has them.
+/// Columns and rows, as `stty` reports them.
 fn size(environment: &Environment) -> Option<(u16, u16)> {
     if !std::io::stdin().is_terminal() {
         return None;
@@ -87,6 +71,6 @@ fn size(environment: &Environment) -> Option<(u16, u16)> {
     let text = String::from_utf8(output.stdout).ok()?;
     let (rows, columns) = text.trim().split_once(' ')?;
     let (columns, rows) = (columns.parse().ok()?, rows.parse().ok()?);
-    // A terminal that doesn't know its size says nothing by it.
+    // A terminal of unknown size reports zeros.
     (columns > 0 && rows > 0).then_some((columns, rows))
 }

@@ -1,14 +1,14 @@
-//! What the commands about agents and skills have in common.
+//! Code that `lathe agents` and `lathe skills` share.
 
-use super::{finish, load_options, print};
+use super::{exit_if, load_options, print};
+use crate::error::{CliError, Outcome};
 use lathe_extensions::{ExtensionSource, PluginContribution, Problem, Sources, plugins};
-use lathe_headless::exit::Exit;
 use lathe_settings::{Places, load};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Where extensions are looked for here, with the plugins that are on.
+/// The sources of extensions in this folder, with the enabled plugins.
 pub(super) fn sources(places: &Places, plugin_folders: &[PathBuf]) -> Sources {
     let options = load_options(places, &[], None);
     let settings = load(places, &options);
@@ -22,7 +22,7 @@ pub(super) struct Named {
     pub(super) source: ExtensionSource,
     pub(super) description: String,
     pub(super) path: Option<PathBuf>,
-    /// What only JSON shows.
+    /// Fields of the JSON output only.
     pub(super) more: Value,
 }
 
@@ -39,7 +39,7 @@ impl Named {
     }
 }
 
-/// As much of a description as a line of a list holds.
+/// The first 100 characters of a description, on one line.
 fn shortened(text: &str) -> String {
     const MOST: usize = 100;
     let mut words: String = text.replace('\n', " ");
@@ -50,9 +50,8 @@ fn shortened(text: &str) -> String {
     words
 }
 
-/// What the file or folder that someone names brings, when no place that counts here holds it: as if a plugin
-/// brought it.
-pub(super) fn alone(path: &Path, bring: impl FnOnce(&mut PluginContribution)) -> Sources {
+/// Sources that hold one file or folder only, as if a plugin contained it.
+pub(super) fn alone(path: &Path, add: impl FnOnce(&mut PluginContribution)) -> Sources {
     let mut contribution = PluginContribution {
         name: "this".to_owned(),
         root: path.parent().unwrap_or(path).to_owned(),
@@ -62,17 +61,26 @@ pub(super) fn alone(path: &Path, bring: impl FnOnce(&mut PluginContribution)) ->
     if path.is_dir() {
         path.clone_into(&mut contribution.root);
     }
-    bring(&mut contribution);
+    add(&mut contribution);
     Sources::default().with_plugins(vec![contribution])
 }
 
-/// The path that someone named, as it really is.
+/// The path of a command-line argument, resolved.
 ///
 /// # Errors
-/// In words, when nothing is there.
-pub(super) fn named_path(places: &Places, path: &Path) -> Result<PathBuf, String> {
+/// When there is no such file.
+pub(super) fn named_path(places: &Places, path: &Path) -> Result<PathBuf, CliError> {
     let path = places.environment.resolve(&path.to_string_lossy());
-    std::fs::canonicalize(&path).map_err(|error| format!("{}: {error}", path.display()))
+    std::fs::canonicalize(&path).map_err(|error| CliError::failure(error).about(path.display()))
+}
+
+/// The error for an unknown name, with the nearest known one as a hint.
+pub(super) fn no_such(what: &str, name: &str, nearest: Option<&str>) -> CliError {
+    let error = CliError::failure(format!("there is no {what} {name}"));
+    match nearest {
+        Some(nearest) => error.hint(format!("did you mean {nearest}?")),
+        None => error.hint(format!("`lathe {what}s list` shows them")),
+    }
 }
 
 /// Whether a file lies in a folder, or is the file.
@@ -81,7 +89,7 @@ pub(super) fn lies_in(file: &Path, path: &Path) -> bool {
     real.as_deref().unwrap_or(file).starts_with(path)
 }
 
-/// A list, and what is wrong.
+/// A list of agents or skills, with the problems of their files.
 pub(super) struct Listing<'a> {
     pub(super) what: &'static str,
     pub(super) entries: Vec<Named>,
@@ -91,8 +99,8 @@ pub(super) struct Listing<'a> {
 }
 
 impl Listing<'_> {
-    /// Prints the list; with `all`, also what is hidden.
-    pub(super) fn list(&self, all: bool) -> Exit {
+    /// Prints the list; with `all`, also hidden entries.
+    pub(super) fn list(&self, all: bool) -> Outcome {
         let hidden: &[Named] = if all { &self.hidden } else { &[] };
         if self.json {
             let entries: Vec<Value> = self
@@ -102,10 +110,7 @@ impl Listing<'_> {
                 .chain(hidden.iter().map(|entry| entry.json(true)))
                 .collect();
             let value = json!({format!("{}s", self.what): entries, "problems": self.problems});
-            return finish::<String>(
-                Ok(serde_json::to_string_pretty(&value).unwrap_or_default()),
-                Exit::Failure,
-            );
+            return print(&format!("{value:#}\n"));
         }
         let width = self
             .entries
@@ -141,19 +146,11 @@ impl Listing<'_> {
         print(&text)
     }
 
-    /// Prints what is wrong. Fails if a file doesn't count because of it.
-    pub(super) fn validate(&self) -> Exit {
-        let exit = if self.problems.iter().any(|problem| problem.fatal) {
-            Exit::Failure
-        } else {
-            Exit::Success
-        };
+    /// Prints the problems. Fails if a file is not loaded because of one.
+    pub(super) fn validate(&self) -> Outcome {
         let text = if self.json {
             let value = json!({"problems": self.problems, "count": self.entries.len()});
-            format!(
-                "{}\n",
-                serde_json::to_string_pretty(&value).unwrap_or_default()
-            )
+            format!("{value:#}\n")
         } else {
             let mut text = String::new();
             for problem in self.problems {
@@ -168,14 +165,12 @@ impl Listing<'_> {
             );
             text
         };
-        match print(&text) {
-            Exit::Success => exit,
-            failed => failed,
-        }
+        print(&text)?;
+        Ok(exit_if(!self.problems.iter().any(|problem| problem.fatal)))
     }
 }
 
-/// How many there are, in words: `1 agent`, `2 agents`.
+/// A count with its noun: `1 agent`, `2 agents`.
 fn counted(count: usize, what: &str) -> String {
     let end = if count == 1 { "" } else { "s" };
     format!("{count} {what}{end}")

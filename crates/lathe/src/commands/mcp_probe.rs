@@ -1,8 +1,9 @@
-//! `lathe mcp probe`: why does my server not work?
+//! `lathe mcp probe`: finds out why a server does not work.
 //!
-//! The arguments, and the report as lines. What is done is in `lathe_mcp::probe`, with the connections
-//! that sessions use.
+//! Parses the arguments and prints the report as lines. The work is done by `lathe_mcp::probe`, over the same
+//! connections as in sessions.
 
+use crate::error::{CliError, Kinded as _};
 use clap::{ArgAction, ArgMatches, Args, FromArgMatches, ValueEnum};
 use lathe_mcp::auth::SystemBrowser;
 use lathe_mcp::config::{self, Servers};
@@ -150,17 +151,27 @@ impl FromArgMatches for Operations {
     }
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
-    let number = text.parse().ok().filter(|number: &f64| *number >= 0.0);
-    let number = number.ok_or_else(|| format!("{text} is no number of seconds"))?;
-    Duration::try_from_secs_f64(number).map_err(|error| error.to_string())
+/// Why the value of an option is refused.
+#[derive(Debug, thiserror::Error)]
+enum ValueError {
+    #[error("{0} is not a number of seconds")]
+    Seconds(String),
+    #[error("{0} is not JSON: {1}")]
+    Json(String, serde_json::Error),
 }
 
-fn operation(name: &str, value: &str) -> Result<Operation, String> {
-    let pair = || -> Result<(String, Value), String> {
+fn seconds(text: &str) -> Result<Duration, ValueError> {
+    text.parse()
+        .ok()
+        .and_then(|number| Duration::try_from_secs_f64(number).ok())
+        .ok_or_else(|| ValueError::Seconds(text.to_owned()))
+}
+
+fn operation(name: &str, value: &str) -> Result<Operation, ValueError> {
+    let pair = || -> Result<(String, Value), ValueError> {
         let (name, json) = value.split_once('=').unwrap_or((value, "{}"));
         let json =
-            serde_json::from_str(json).map_err(|error| format!("{json} is not JSON: {error}"))?;
+            serde_json::from_str(json).map_err(|error| ValueError::Json(json.to_owned(), error))?;
         Ok((name.to_owned(), json))
     };
     Ok(match name {
@@ -184,15 +195,15 @@ fn operation(name: &str, value: &str) -> Result<Operation, String> {
     })
 }
 
-/// Looks at a server and prints what it finds.
+/// Probes a server and prints the report.
 ///
 /// # Errors
-/// In words, if the command line names nothing that can be looked at.
+/// When the command line names no server that can be probed.
 pub(crate) async fn run(
     environment: Environment,
-    servers: impl FnOnce() -> Result<Servers, String>,
+    servers: impl FnOnce() -> Result<Servers, CliError>,
     arguments: ProbeArguments,
-) -> Result<Outcome, String> {
+) -> Result<Outcome, CliError> {
     let json = arguments.json;
     let plan = plan(&environment, servers, arguments)?;
     let mut options = Options::new(environment.clone(), env!("CARGO_PKG_VERSION"));
@@ -207,18 +218,18 @@ pub(crate) async fn run(
         };
         let mut out = std::io::stdout();
         if writeln!(out, "{text}").and_then(|()| out.flush()).is_err() {
-            // Nobody reads any more; what was begun is still ended properly.
+            // The reader is gone; the server is still shut down properly.
             lines.close();
         }
     }
-    running.await.map_err(|error| error.to_string())
+    running.await.or_usage()
 }
 
 fn plan(
     environment: &Environment,
-    servers: impl FnOnce() -> Result<Servers, String>,
+    servers: impl FnOnce() -> Result<Servers, CliError>,
     arguments: ProbeArguments,
-) -> Result<Plan, String> {
+) -> Result<Plan, CliError> {
     let (name, mut config) = target(environment, servers, &arguments)?;
     if let Some(version) = arguments.protocol_version {
         config.protocol = ProtocolChoice::Only(version);
@@ -232,12 +243,13 @@ fn plan(
         oauth.client_id = arguments.client_id.or(oauth.client_id.take());
         if arguments.client_secret {
             let secret = environment::value(environment, "MCP_CLIENT_SECRET")
-                .ok_or("--client-secret: MCP_CLIENT_SECRET is not set")?;
+                .ok_or_else(|| CliError::usage("--client-secret: MCP_CLIENT_SECRET is not set"))?;
             oauth.client_secret = Some(secret.to_owned());
         }
         if let Some(path) = &arguments.client_key {
             let key = std::fs::read_to_string(path).map_err(|error| {
-                format!("--client-key: {} can't be read: {error}", path.display())
+                let path = path.display();
+                CliError::usage(format!("--client-key: {path} can't be read: {error}"))
             })?;
             oauth.client_key = Some(key);
         }
@@ -261,12 +273,12 @@ fn plan(
     })
 }
 
-/// The server that is meant.
+/// The server that the target names.
 fn target(
     environment: &Environment,
-    servers: impl FnOnce() -> Result<Servers, String>,
+    servers: impl FnOnce() -> Result<Servers, CliError>,
     arguments: &ProbeArguments,
-) -> Result<(String, ServerConfig), String> {
+) -> Result<(String, ServerConfig), CliError> {
     let target = arguments.target.as_str();
     if target.contains("://") {
         let remote = Remote::new(target);
@@ -283,26 +295,23 @@ fn target(
         return Ok(("probe".to_owned(), ServerConfig::new(transport)));
     }
     if let Some((file, name)) = target.split_once('#') {
-        let found = config::read_flags(&[file.to_owned()], environment)
-            .map_err(|error| error.to_string())?;
+        let found = config::read_flags(&[file.to_owned()], environment).or_usage()?;
         let (name, place, entry) = found
             .into_iter()
             .find(|(found, _, _)| found == name)
-            .ok_or_else(|| format!("{file} has no server {name}"))?;
+            .ok_or_else(|| CliError::usage(format!("{file} has no server {name}")))?;
         let lookup = |variable: &str| environment.variables.get(variable).cloned();
-        let config = config::entry::parse(&name, &entry, &place, &lookup)
-            .map_err(|error| error.to_string())?;
+        let config = config::entry::parse(&name, &entry, &place, &lookup).or_usage()?;
         return Ok((name, config));
     }
     let servers = servers()?;
     let found = servers.find(target).ok_or_else(|| {
-        format!(
-            "there is no server {target}; `lathe mcp list` shows them, and an address works too"
-        )
+        CliError::usage(format!("there is no server {target}"))
+            .hint("`lathe mcp list` shows the servers; a URL works too")
     })?;
     match found.config() {
         Some(config) => Ok((target.to_owned(), config)),
-        None => Err(format!("{target}: {}", found.why_not().unwrap_or_default())),
+        None => Err(CliError::usage(found.why_not().unwrap_or_default()).about(target)),
     }
 }
 

@@ -1,10 +1,9 @@
-//! `lathe memory`: what is kept between sessions about the project in this folder.
+//! `lathe memory`: the project memory of this folder.
 
-use super::{places, print};
-use crate::complain;
+use super::{open_editor, places, print};
+use crate::error::{CliError, Kinded as _, Outcome, notice};
 use clap::{Args, Subcommand};
-use lathe_engine::memory::AutoMemory;
-use lathe_headless::exit::Exit;
+use lathe_engine::memory::{AutoMemory, MemoryError};
 use lathe_settings::Environment;
 use std::fmt::Write as _;
 
@@ -15,7 +14,6 @@ pub(crate) struct MemoryArguments {
     command: MemoryCommand,
 }
 
-/// What to do with it.
 #[derive(Debug, Subcommand)]
 pub(crate) enum MemoryCommand {
     /// List the topics.
@@ -53,7 +51,7 @@ pub(crate) enum MemoryCommand {
     Path,
 }
 
-/// Which proposals.
+/// The proposals.
 #[derive(Debug, Args)]
 pub(crate) struct Names {
     /// Their names.
@@ -75,145 +73,112 @@ impl Names {
     }
 }
 
-/// Does something with each proposal; the first that fails ends it.
-fn decide(
-    names: Vec<String>,
-    act: impl Fn(&str) -> Result<String, lathe_engine::memory::MemoryError>,
-) -> Exit {
+/// Applies a decision to each proposal; the first that fails ends it.
+fn decide(names: Vec<String>, act: impl Fn(&str) -> Result<String, MemoryError>) -> Outcome {
     let mut text = String::new();
-    let mut exit = Exit::Success;
     for name in names {
         match act(&name) {
             Ok(line) => {
                 let _ = writeln!(text, "{line}");
             }
             Err(error) => {
-                complain(&error.to_string());
-                exit = Exit::Failure;
-                break;
+                print(&text)?;
+                return Err(CliError::failure(error));
             }
         }
     }
-    let printed = print(&text);
-    if exit == Exit::Success { printed } else { exit }
+    print(&text)
 }
 
 /// `lathe memory`.
-pub(crate) fn run(environment: Environment, arguments: MemoryArguments) -> Exit {
+pub(crate) fn run(environment: Environment, arguments: MemoryArguments) -> Outcome {
     let places = places(environment);
     let memory = AutoMemory::of(&places.config_home, &places.project);
     match arguments.command {
         MemoryCommand::Path => print(&format!("{}\n", memory.folder().display())),
-        MemoryCommand::Proposals { json } => {
-            let waiting = memory.proposals();
-            if json {
-                let value = serde_json::to_value(&waiting).unwrap_or_default();
-                return print(&format!("{value}\n"));
-            }
-            let mut text = String::new();
-            for topic in waiting {
-                let words = std::fs::read_to_string(&topic.path).unwrap_or_default();
-                let _ = writeln!(text, "── {}\n{}\n", topic.name, words.trim_end());
-            }
-            if text.is_empty() {
-                text.push_str("nothing is proposed\n");
-            }
-            print(&text)
-        }
+        MemoryCommand::Proposals { json } => proposals(&memory, json),
         MemoryCommand::Accept(names) => decide(names.of(&memory), |name| {
             let path = memory.accept(name)?;
-            Ok(format!("kept in {}", path.display()))
+            Ok(format!("saved in {}", path.display()))
         }),
         MemoryCommand::Reject(names) => decide(names.of(&memory), |name| {
             memory.reject(name)?;
             Ok(format!("dropped {name}"))
         }),
-        MemoryCommand::List { json } => {
-            let topics = memory.topics();
-            if json {
-                let value = serde_json::to_value(&topics).unwrap_or_default();
-                return print(&format!("{value}\n"));
-            }
-            let mut text = String::new();
-            if memory.index_path().is_file() {
-                let _ = writeln!(text, "{}", memory.index_path().display());
-            }
-            for topic in topics {
-                let _ = writeln!(
-                    text,
-                    "{:<24} {:<10} {}",
-                    topic.name, topic.kind, topic.description
-                );
-            }
-            if text.is_empty() {
-                text = format!("nothing is kept in {}\n", memory.folder().display());
-            }
-            if let Some(warning) = memory.index().and_then(|index| index.warning) {
-                complain(&warning);
-            }
+        MemoryCommand::List { json } => list(&memory, json),
+        MemoryCommand::Show { topic } => {
+            let text = memory
+                .find(topic.as_deref())
+                .and_then(|path| std::fs::read_to_string(path).ok())
+                .ok_or_else(|| not_found(&memory, topic.as_deref()))?;
             print(&text)
         }
-        MemoryCommand::Show { topic } => {
-            let found = memory
-                .find(topic.as_deref())
-                .and_then(|path| std::fs::read_to_string(path).ok());
-            match found {
-                Some(text) => print(&text),
-                None => nothing(&memory, topic.as_deref()),
-            }
+        MemoryCommand::Add { note } => {
+            let path = memory.add_note(&note.join(" ")).or_failure()?;
+            print(&format!("added to {}\n", path.display()))
         }
-        MemoryCommand::Add { note } => match memory.add_note(&note.join(" ")) {
-            Ok(path) => print(&format!("added to {}\n", path.display())),
-            Err(error) => {
-                complain(&error.to_string());
-                Exit::Failure
-            }
-        },
         MemoryCommand::Edit { topic } => {
-            let Some(path) = memory.find(topic.as_deref()) else {
-                return nothing(&memory, topic.as_deref());
-            };
-            if let Err(error) = std::fs::create_dir_all(memory.folder()) {
-                complain(&format!(
-                    "{} can't be made: {error}",
-                    memory.folder().display()
-                ));
-                return Exit::Failure;
-            }
-            let editor = places
-                .environment
-                .first_variable(&["VISUAL", "EDITOR"])
-                .unwrap_or("vi");
-            // An editor may come with arguments ("code --wait"), so a shell reads it.
-            let status = std::process::Command::new("sh")
-                .arg("-c")
-                .arg(format!("{editor} \"$0\""))
-                .arg(&path)
-                .status();
-            match status {
-                Ok(status) if status.success() => Exit::Success,
-                Ok(status) => {
-                    complain(&format!("the editor `{editor}` failed ({status})"));
-                    Exit::Failure
-                }
-                Err(error) => {
-                    complain(&format!(
-                        "the editor `{editor}` can't be started: {error}. Set EDITOR."
-                    ));
-                    Exit::Failure
-                }
-            }
+            let path = memory
+                .find(topic.as_deref())
+                .ok_or_else(|| not_found(&memory, topic.as_deref()))?;
+            std::fs::create_dir_all(memory.folder()).map_err(|error| {
+                let folder = memory.folder().display();
+                CliError::failure(format!("{folder} can't be created: {error}"))
+            })?;
+            let editor = places.environment.first_variable(&["VISUAL", "EDITOR"]);
+            open_editor(editor.unwrap_or("vi"), &path)
         }
     }
 }
 
-fn nothing(memory: &AutoMemory, topic: Option<&str>) -> Exit {
-    complain(&match topic {
-        Some(topic) => format!(
-            "there is no topic {topic} in {}; `lathe memory list` names them",
-            memory.folder().display()
-        ),
-        None => format!("nothing is kept in {}", memory.folder().display()),
-    });
-    Exit::Failure
+fn proposals(memory: &AutoMemory, json: bool) -> Outcome {
+    let waiting = memory.proposals();
+    if json {
+        let value = serde_json::to_value(&waiting).unwrap_or_default();
+        return print(&format!("{value}\n"));
+    }
+    let mut text = String::new();
+    for topic in waiting {
+        let words = std::fs::read_to_string(&topic.path).unwrap_or_default();
+        let _ = writeln!(text, "── {}\n{}\n", topic.name, words.trim_end());
+    }
+    if text.is_empty() {
+        text.push_str("there are no proposals\n");
+    }
+    print(&text)
+}
+
+fn list(memory: &AutoMemory, json: bool) -> Outcome {
+    let topics = memory.topics();
+    if json {
+        let value = serde_json::to_value(&topics).unwrap_or_default();
+        return print(&format!("{value}\n"));
+    }
+    let mut text = String::new();
+    if memory.index_path().is_file() {
+        let _ = writeln!(text, "{}", memory.index_path().display());
+    }
+    for topic in topics {
+        let _ = writeln!(
+            text,
+            "{:<24} {:<10} {}",
+            topic.name, topic.kind, topic.description
+        );
+    }
+    if text.is_empty() {
+        text = format!("no memory in {}\n", memory.folder().display());
+    }
+    if let Some(warning) = memory.index().and_then(|index| index.warning) {
+        notice(&warning);
+    }
+    print(&text)
+}
+
+fn not_found(memory: &AutoMemory, topic: Option<&str>) -> CliError {
+    let folder = memory.folder().display();
+    match topic {
+        Some(topic) => CliError::failure(format!("there is no topic {topic} in {folder}"))
+            .hint("`lathe memory list` shows the topics"),
+        None => CliError::failure(format!("no memory in {folder}")),
+    }
 }

@@ -1,5 +1,4 @@
-//! Commands that answer by themselves: no turn, no model. The work is done in the crates; here it is
-//! printed.
+//! The subcommands. Each parses its arguments, calls the crate that does the work, and prints the result.
 
 pub(crate) mod agents;
 pub(crate) mod config;
@@ -18,39 +17,67 @@ pub(crate) mod skills;
 pub(crate) mod suggest;
 
 use crate::arguments::Scope;
-use crate::complain;
+use crate::error::{CliError, Outcome};
+use crate::options::setting_sources;
 use lathe_headless::exit::Exit;
 use lathe_settings::trust_store::TrustStore;
 use lathe_settings::{Environment, LoadOptions, Places, Source};
-use std::fmt::Display;
 use std::io::Write as _;
 
-/// Prints a text and says whether that worked. A reader that went away is no failure.
-fn print(text: &str) -> Exit {
+/// Prints a text. A reader that closed the pipe is no failure.
+fn print(text: &str) -> Outcome {
+    print_bytes(text.as_bytes())
+}
+
+/// Prints bytes. A reader that closed the pipe is no failure.
+pub(crate) fn print_bytes(bytes: &[u8]) -> Outcome {
     let mut out = std::io::stdout();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Ok(()) => Exit::Success,
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Exit::Success,
-        Err(error) => {
-            complain(&format!("standard output can't be written: {error}"));
-            Exit::Failure
-        }
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(CliError::failure(
+            format!("standard output can't be written: {error}"),
+        )),
+        _ => Ok(Exit::Success),
     }
 }
 
-/// Prints a text with a line end, or says what is wrong.
-fn finish<E: Display>(outcome: Result<String, E>, wrong: Exit) -> Exit {
-    match outcome {
-        Ok(text) if text.is_empty() || text.ends_with('\n') => print(&text),
-        Ok(text) => print(&format!("{text}\n")),
-        Err(error) => {
-            complain(&error.to_string());
-            wrong
-        }
+/// Prints a text and ends the last line.
+fn print_line(text: &str) -> Outcome {
+    if text.is_empty() || text.ends_with('\n') {
+        print(text)
+    } else {
+        print(&format!("{text}\n"))
     }
 }
 
-/// The places of an environment, with the working folder as a real path.
+/// Success, or failure where a check found something wrong that was printed already.
+fn exit_if(healthy: bool) -> Exit {
+    if healthy {
+        Exit::Success
+    } else {
+        Exit::Failure
+    }
+}
+
+/// Opens a file in the user's editor and waits until it is closed.
+fn open_editor(editor: &str, file: &std::path::Path) -> Outcome {
+    // Through a shell: EDITOR may hold arguments ("code --wait").
+    let status = std::process::Command::new("sh")
+        .args(["-c", &format!("{editor} \"$1\""), "sh"])
+        .arg(file)
+        .status()
+        .map_err(|error| {
+            CliError::failure(format!("the editor `{editor}` can't be started: {error}"))
+                .hint("set EDITOR")
+        })?;
+    if status.success() {
+        return Ok(Exit::Success);
+    }
+    Err(CliError::failure(format!(
+        "the editor `{editor}` failed ({status})"
+    )))
+}
+
+/// The paths of an environment, with the working folder resolved.
 fn places(mut environment: Environment) -> Places {
     if let Ok(real) = std::fs::canonicalize(&environment.cwd) {
         environment.cwd = real;
@@ -58,7 +85,7 @@ fn places(mut environment: Environment) -> Places {
     Places::new(environment)
 }
 
-/// How a person's own commands load settings: what is trusted counts.
+/// Load options of a subcommand: the project's settings apply if the folder is trusted.
 fn load_options(places: &Places, flags: &[String], sources: Option<Vec<Source>>) -> LoadOptions {
     LoadOptions {
         flags: flags.to_vec(),

@@ -1,9 +1,8 @@
 //! `lathe permissions`.
 
-use super::{finish, load_options, places, print};
+use super::{exit_if, load_options, places, print, print_line};
 use crate::arguments::{BehaviorWord, JudgeArguments, PermissionsCommand, Scope};
-use crate::complain;
-use lathe_headless::exit::Exit;
+use crate::error::{CliError, Kinded as _, Outcome};
 use lathe_permissions::PermissionContext;
 use lathe_permissions::cli::{self, Format};
 use lathe_permissions::settings::{context_of, rules_of};
@@ -13,7 +12,7 @@ use lathe_settings::{Environment, Places, Resolved, load};
 use std::io::IsTerminal as _;
 
 /// `lathe permissions`.
-pub(crate) fn run(environment: Environment, command: PermissionsCommand) -> Exit {
+pub(crate) fn run(environment: Environment, command: PermissionsCommand) -> Outcome {
     match command {
         PermissionsCommand::List { json } => {
             let places = places(environment);
@@ -25,23 +24,20 @@ pub(crate) fn run(environment: Environment, command: PermissionsCommand) -> Exit
             behavior,
             rule,
             scope,
-        } => finish(
-            cli::add(&places(environment), behavior.into(), &rule, scope.into()),
-            Exit::Usage,
-        ),
+        } => {
+            let added = cli::add(&places(environment), behavior.into(), &rule, scope.into());
+            print_line(&added.or_usage()?)
+        }
         PermissionsCommand::Remove {
             behavior,
             rule,
             scope,
-        } => finish(
-            cli::remove(&places(environment), behavior.into(), &rule, scope.into()),
-            Exit::Usage,
-        ),
+        } => {
+            let removed = cli::remove(&places(environment), behavior.into(), &rule, scope.into());
+            print_line(&removed.or_usage()?)
+        }
         PermissionsCommand::Explain(arguments) => {
-            let context = match judge(environment, &arguments.options) {
-                Ok(context) => context,
-                Err(error) => return finish(Err(error), Exit::Usage),
-            };
+            let context = judge(environment, &arguments.options)?;
             let explanation = cli::explain(&arguments.command.join(" "), &context);
             if arguments.json {
                 print(&format!("{}\n", explanation.to_json()))
@@ -50,28 +46,14 @@ pub(crate) fn run(environment: Environment, command: PermissionsCommand) -> Exit
             }
         }
         PermissionsCommand::Test { file, options } => {
-            let context = match judge(environment, &options) {
-                Ok(context) => context,
-                Err(error) => return finish(Err(error), Exit::Usage),
-            };
-            let text = match std::fs::read_to_string(&file) {
-                Ok(text) => text,
-                Err(error) => {
-                    complain(&format!("{} can't be read: {error}", file.display()));
-                    return Exit::Usage;
-                }
-            };
-            match cli::test(&text, &context) {
-                Ok(report) => {
-                    print(&report.to_text());
-                    if report.differences.is_empty() {
-                        Exit::Success
-                    } else {
-                        Exit::Failure
-                    }
-                }
-                Err(error) => finish(Err(format!("{}: {error}", file.display())), Exit::Usage),
-            }
+            let context = judge(environment, &options)?;
+            let text = std::fs::read_to_string(&file).map_err(|error| {
+                CliError::usage(format!("{} can't be read: {error}", file.display()))
+            })?;
+            let report = cli::test(&text, &context)
+                .map_err(|error| CliError::usage(error).about(file.display()))?;
+            print(&report.to_text())?;
+            Ok(exit_if(report.differences.is_empty()))
         }
     }
 }
@@ -86,7 +68,7 @@ fn format(json: bool) -> Format {
     }
 }
 
-/// What is wrong with the rules of settings.
+/// The problems of the rules in the settings.
 pub(crate) fn problems(places: &Places, settings: &Resolved) -> Vec<String> {
     let (_, problems) = rules_of(settings, &context(places, settings));
     problems.iter().map(ToString::to_string).collect()
@@ -107,11 +89,14 @@ fn context(places: &Places, settings: &Resolved) -> PermissionContext {
 fn judge(
     mut environment: Environment,
     options: &JudgeArguments,
-) -> Result<PermissionContext, String> {
+) -> Result<PermissionContext, CliError> {
     if let Some(folder) = &options.cwd {
         let folder = environment.resolve(&folder.to_string_lossy());
         if !folder.is_dir() {
-            return Err(format!("--cwd: {} is not a folder", folder.display()));
+            return Err(CliError::usage(format!(
+                "--cwd: {} is not a folder",
+                folder.display()
+            )));
         }
         environment.cwd = folder;
     }
@@ -122,7 +107,8 @@ fn judge(
         context.mode = mode;
     }
     for rule in &options.rule {
-        cli::add_rule(&mut context, rule).map_err(|error| format!("--rule: {error}"))?;
+        cli::add_rule(&mut context, rule)
+            .map_err(|error| CliError::usage(error).about("--rule"))?;
     }
     Ok(context)
 }

@@ -1,8 +1,8 @@
-//! `lathe plugin`: what is installed, from where, and a person's yes before anything new may run.
+//! `lathe plugin`: lists, installs, updates and removes plugins. Nothing new runs without confirmation.
 
-use super::{load_options, places, print};
+use super::{exit_if, load_options, places, print};
 use crate::arguments::Scope;
-use crate::complain;
+use crate::error::{CliError, Kinded as _, Outcome, notice};
 use clap::{Args, Subcommand};
 use lathe_extensions::plugins::install::running_parts;
 use lathe_extensions::plugins::load::PluginListing;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
-/// What is said where a folder's own settings don't count.
+/// Printed when the folder's own settings are not applied.
 const NOT_TRUSTED: &str = "this folder is not trusted yet, so what its settings switch on doesn't run: `lathe trust add` changes that\n";
 
 /// `lathe plugin`.
@@ -132,24 +132,25 @@ enum MarketplaceCommand {
 }
 
 /// `lathe plugin`.
-pub(crate) async fn run(environment: Environment, arguments: PluginArguments) -> Exit {
-    let desk = Desk::new(environment, arguments.json);
-    let work = desk.answer(arguments.command.unwrap_or(PluginCommand::List));
-    // Dropping the work ends what it has started and removes what it has fetched.
+pub(crate) async fn run(environment: Environment, arguments: PluginArguments) -> Outcome {
+    let plugins = PluginCommands::new(environment, arguments.json);
+    let work = plugins.run(arguments.command.unwrap_or(PluginCommand::List));
+    // Dropping the work ends its processes and removes its downloads.
     tokio::select! {
-        exit = work => exit,
-        _ = tokio::signal::ctrl_c() => Exit::Interrupted,
+        outcome = work => outcome,
+        _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
     }
 }
 
-struct Desk {
+/// The folder, its settings and the output format that every subcommand uses.
+struct PluginCommands {
     places: Places,
     settings: Resolved,
     trusted: bool,
     json: bool,
 }
 
-impl Desk {
+impl PluginCommands {
     fn new(environment: Environment, json: bool) -> Self {
         let places = places(environment);
         let options = load_options(&places, &[], None);
@@ -161,13 +162,13 @@ impl Desk {
         }
     }
 
-    /// With the settings as they are now: a command may have changed them.
+    /// A manager with the present settings: a command may have changed them.
     fn manager(&self) -> PluginManager {
         let options = load_options(&self.places, &[], None);
         PluginManager::new(&self.places, &lathe_settings::load(&self.places, &options))
     }
 
-    async fn answer(&self, command: PluginCommand) -> Exit {
+    async fn run(&self, command: PluginCommand) -> Outcome {
         match command {
             PluginCommand::List => self.list(),
             PluginCommand::Install {
@@ -201,7 +202,7 @@ impl Desk {
         }
     }
 
-    fn list(&self) -> Exit {
+    fn list(&self) -> Outcome {
         let loaded = load(&self.places, &self.settings, &[]);
         if self.json {
             return print_json(&json!({
@@ -211,35 +212,26 @@ impl Desk {
         print(&cli::list(&loaded))
     }
 
-    async fn install(&self, wanted: &[String], scope: Source, yes: bool) -> Exit {
+    async fn install(&self, wanted: &[String], scope: Source, yes: bool) -> Outcome {
         let mut done = Vec::new();
         for wanted in wanted {
             let manager = self.manager();
-            let prepared = match manager.prepare(wanted).await {
-                Ok(prepared) => prepared,
-                Err(error) => return fail(&error),
-            };
-            if let Err(exit) = self.confirm(&prepared, yes, "Install it?") {
-                return exit;
-            }
+            let prepared = manager.prepare(wanted).await?;
+            self.confirm(&prepared, yes, "Install it?")?;
             let needs = prepared.plugin.manifest.dependencies.clone();
-            match manager.install(prepared, scope) {
-                Ok(installed) => {
-                    self.report(&installed, &needs, scope);
-                    done.push(json_of(&installed));
-                }
-                Err(error) => return fail(&error),
-            }
+            let installed = manager.install(prepared, scope)?;
+            self.report(&installed, &needs, scope)?;
+            done.push(json_of(&installed));
         }
         if self.json {
             return print_json(&json!({"installed": done}));
         }
-        Exit::Success
+        Ok(Exit::Success)
     }
 
-    fn report(&self, installed: &Done, needs: &[String], scope: Source) {
+    fn report(&self, installed: &Done, needs: &[String], scope: Source) -> Outcome {
         if self.json {
-            return;
+            return Ok(Exit::Success);
         }
         let what = match &installed.replaced {
             Some(old) if *old != installed.version => {
@@ -257,7 +249,7 @@ impl Desk {
                 installed.id, installed.version
             ),
         };
-        print(&format!("{what} ({})\n", installed.settings_file.display()));
+        print(&format!("{what} ({})\n", installed.settings_file.display()))?;
         let loaded = load(&self.places, &self.manager_settings(), &[]);
         let is_on = |name: &str| {
             loaded
@@ -269,39 +261,40 @@ impl Desk {
             let needed = plain(needed, 100);
             print(&format!(
                 "it needs the plugin {needed}: `lathe plugin install {needed}`\n"
-            ));
+            ))?;
         }
         if scope.comes_with_the_folder() && !self.trusted {
             print(
                 "this folder is not trusted yet, so its plugins don't run: `lathe trust add` changes that\n",
-            );
+            )?;
         }
+        Ok(Exit::Success)
     }
 
     fn manager_settings(&self) -> Resolved {
         lathe_settings::load(&self.places, &load_options(&self.places, &[], None))
     }
 
-    /// Shows what comes and asks. Where nobody can be asked, only `--yes` will do.
-    fn confirm(&self, prepared: &Prepared, yes: bool, question: &str) -> Result<(), Exit> {
+    /// Shows the contents of the plugin and asks. Without a terminal, `--yes` is required.
+    fn confirm(&self, prepared: &Prepared, yes: bool, question: &str) -> Result<(), CliError> {
         let shown = cli::confirmation(prepared);
         if yes {
             if !self.json {
-                print(&shown);
+                print(&shown)?;
             }
             return Ok(());
         }
         ask(&shown, question)
     }
 
-    fn switch(&self, plugins: &[String], scope: Option<Scope>, on: bool) -> Exit {
+    fn switch(&self, plugins: &[String], scope: Option<Scope>, on: bool) -> Outcome {
         self.each(plugins, |manager, id| {
             let file = manager.set_enabled(id, scope.map(Source::from), on)?;
             let word = if on { "on" } else { "off" };
             let in_folder = file.starts_with(&self.places.project)
                 && !file.starts_with(&self.places.config_home);
             if on && in_folder && !self.trusted && !self.json {
-                print(NOT_TRUSTED);
+                print(NOT_TRUSTED)?;
             }
             Ok((
                 format!("{id} is {word} ({})", file.display()),
@@ -313,33 +306,27 @@ impl Desk {
     fn each(
         &self,
         wanted: &[String],
-        work: impl Fn(&PluginManager, &PluginId) -> Result<(String, Value), PluginError>,
-    ) -> Exit {
+        work: impl Fn(&PluginManager, &PluginId) -> Result<(String, Value), CliError>,
+    ) -> Outcome {
         let mut done = Vec::new();
         for wanted in wanted {
-            let outcome = self.id_of(wanted).and_then(|id| work(&self.manager(), &id));
-            match outcome {
-                Ok((text, value)) => {
-                    if !self.json {
-                        print(&format!("{text}\n"));
-                    }
-                    done.push(value);
-                }
-                Err(error) => return fail(&error),
+            let id = self.id_of(wanted)?;
+            let (text, value) = work(&self.manager(), &id)?;
+            if !self.json {
+                print(&format!("{text}\n"))?;
             }
+            done.push(value);
         }
         if self.json {
             return print_json(&Value::Array(done));
         }
-        Exit::Success
+        Ok(Exit::Success)
     }
 
-    /// An id, also by the name alone where only one plugin has it.
-    fn id_of(&self, wanted: &str) -> Result<PluginId, PluginError> {
+    /// The id of a plugin; a name is enough where only one plugin has it.
+    fn id_of(&self, wanted: &str) -> Result<PluginId, CliError> {
         if wanted.contains('@') {
-            return wanted
-                .parse()
-                .map_err(|error| PluginError::Usage(format!("{error}")));
+            return wanted.parse().map_err(CliError::usage);
         }
         let loaded = load(&self.places, &self.settings, &[]);
         let ids: Vec<&PluginListing> = loaded
@@ -348,38 +335,29 @@ impl Desk {
             .filter(|listing| listing.id.split('@').next() == Some(wanted))
             .collect();
         match ids[..] {
-            [one] => one
-                .id
-                .parse()
-                .map_err(|error| PluginError::Usage(format!("{error}"))),
-            [] => Err(PluginError::Usage(format!(
-                "{} is not installed; `lathe plugin list` shows what is",
-                plain(wanted, 100)
-            ))),
+            [one] => one.id.parse().map_err(CliError::usage),
+            [] => Err(
+                CliError::usage(format!("{} is not installed", plain(wanted, 100)))
+                    .hint("`lathe plugin list` shows the installed plugins"),
+            ),
             _ => {
                 let ids: Vec<&str> = ids.iter().map(|listing| listing.id.as_str()).collect();
-                Err(PluginError::Usage(format!(
-                    "there are several; say which: {}",
-                    ids.join(", ")
-                )))
+                Err(
+                    CliError::usage(format!("several plugins have the name {wanted}"))
+                        .hint(format!("name one of {}", ids.join(", "))),
+                )
             }
         }
     }
 
-    async fn update(&self, wanted: &[String], scope: Option<Source>, yes: bool) -> Exit {
+    async fn update(&self, wanted: &[String], scope: Option<Source>, yes: bool) -> Outcome {
         let manager = self.manager();
         let chosen = if wanted.is_empty() {
-            match manager.updatable() {
-                Ok(all) => all.into_keys().collect(),
-                Err(error) => return fail(&error),
-            }
+            manager.updatable()?.into_keys().collect()
         } else {
-            let ids: Result<Vec<PluginId>, PluginError> =
+            let ids: Result<Vec<PluginId>, CliError> =
                 wanted.iter().map(|wanted| self.id_of(wanted)).collect();
-            match ids {
-                Ok(ids) => ids,
-                Err(error) => return fail(&error),
-            }
+            ids?
         };
         let mut markets: Vec<&str> = chosen.iter().map(|id| id.marketplace.as_str()).collect();
         markets.sort_unstable();
@@ -391,7 +369,7 @@ impl Desk {
                 continue;
             }
             if let Err(error) = manager.update_marketplace(market).await {
-                complain(&error.to_string());
+                CliError::failure(error).print();
                 worst = Exit::Failure;
             }
         }
@@ -400,15 +378,18 @@ impl Desk {
             match self.update_one(id, scope, yes).await {
                 Ok(Some(installed)) => done.push(json_of(&installed)),
                 Ok(None) => {}
-                Err(exit) => worst = exit,
+                Err(error) => {
+                    error.print();
+                    worst = error.exit();
+                }
             }
         }
         if self.json {
-            print_json(&json!({"updated": done}));
+            print_json(&json!({"updated": done}))?;
         } else if chosen.is_empty() {
-            print("no plugins are installed here\n");
+            print("no plugins are installed here\n")?;
         }
-        worst
+        Ok(worst)
     }
 
     async fn update_one(
@@ -416,19 +397,16 @@ impl Desk {
         id: &PluginId,
         scope: Option<Source>,
         yes: bool,
-    ) -> Result<Option<Done>, Exit> {
+    ) -> Result<Option<Done>, CliError> {
         let manager = self.manager();
-        let newer = manager
-            .prepare_update(id, scope)
-            .await
-            .map_err(|error| fail(&error))?;
+        let newer = manager.prepare_update(id, scope).await?;
         let Some((prepared, installed)) = newer else {
             if !self.json {
-                print(&format!("{id} is up to date\n"));
+                print(&format!("{id} is up to date\n"))?;
             }
             return Ok(None);
         };
-        // Words may change without a question; what runs by itself may not.
+        // Text may change without a question; hooks, servers and other code may not.
         let before = manager.runs_now(id, &installed);
         if before != Some(running_parts(&prepared.plugin)) {
             self.confirm(&prepared, yes, "Update to it?")?;
@@ -438,81 +416,46 @@ impl Desk {
             InstallScope::Local => Source::Local,
             InstallScope::User | InstallScope::Managed => Source::User,
         };
-        let done = manager
-            .update(prepared, scope)
-            .map_err(|error| fail(&error))?;
-        self.report(&done, &[], Source::User);
+        let done = manager.update(prepared, scope)?;
+        self.report(&done, &[], Source::User)?;
         Ok(Some(done))
     }
 
-    fn validate(&self, path: &std::path::Path) -> Exit {
+    fn validate(&self, path: &std::path::Path) -> Outcome {
         let path = self.places.environment.cwd.join(path);
-        let found = match validate(&path) {
-            Ok(found) => found,
-            Err(why) => {
-                complain(&why);
-                return Exit::Failure;
-            }
-        };
+        let found = validate(&path).or_failure()?;
         let valid = found
             .iter()
             .all(lathe_extensions::plugins::validate::Validation::is_valid);
         if self.json {
-            print_json(&json!({"valid": valid, "found": found}));
+            print_json(&json!({"valid": valid, "found": found}))?;
         } else {
-            print(&cli::validations(&found));
+            print(&cli::validations(&found))?;
         }
-        if valid { Exit::Success } else { Exit::Failure }
+        Ok(exit_if(valid))
     }
 
-    async fn marketplace(&self, command: MarketplaceCommand) -> Exit {
+    async fn marketplace(&self, command: MarketplaceCommand) -> Outcome {
         let manager = self.manager();
         match command {
-            MarketplaceCommand::List => match manager.marketplaces() {
-                Ok(all) if self.json => print_json(&json!({"marketplaces": all})),
-                Ok(all) => print(&cli::marketplaces(&all)),
-                Err(error) => fail(&error),
-            },
+            MarketplaceCommand::List => {
+                let all = manager.marketplaces()?;
+                if self.json {
+                    print_json(&json!({"marketplaces": all}))
+                } else {
+                    print(&cli::marketplaces(&all))
+                }
+            }
             MarketplaceCommand::Add { source } => {
-                let source = match MarketplaceSource::parse(&source, &self.places.environment) {
-                    Ok(source) => source,
-                    Err(why) => {
-                        complain(&why);
-                        return Exit::Usage;
-                    }
-                };
-                match manager.add_marketplace(&source).await {
-                    Ok(marketplace) => self.added(&marketplace, "is added"),
-                    Err(error) => fail(&error),
-                }
+                let source =
+                    MarketplaceSource::parse(&source, &self.places.environment).or_usage()?;
+                let marketplace = manager.add_marketplace(&source).await?;
+                self.added(&marketplace, "is added")
             }
-            MarketplaceCommand::Remove { name, yes } => {
-                let plugins = match manager.installed_from(&name) {
-                    Ok(plugins) => plugins,
-                    Err(error) => return fail(&error),
-                };
-                if !plugins.is_empty() && !yes {
-                    let names: Vec<String> = plugins.iter().map(ToString::to_string).collect();
-                    let shown = format!("These plugins go with it: {}\n", names.join(", "));
-                    if let Err(exit) = ask(&shown, "Remove them?") {
-                        return exit;
-                    }
-                }
-                match manager.remove_marketplace(&name) {
-                    Ok(gone) if self.json => print_json(&json!({
-                        "removed": name,
-                        "plugins": gone.iter().map(ToString::to_string).collect::<Vec<_>>(),
-                    })),
-                    Ok(_) => print(&format!("the marketplace {name} is removed\n")),
-                    Err(error) => fail(&error),
-                }
-            }
+            MarketplaceCommand::Remove { name, yes } => self.remove_marketplace(&name, yes),
             MarketplaceCommand::Update { names } => {
                 let names = if names.is_empty() {
-                    match manager.marketplace_names() {
-                        Ok(names) => names,
-                        Err(error) => return fail(&error),
-                    }
+                    manager.marketplace_names()?
                 } else {
                     names
                 };
@@ -520,19 +463,41 @@ impl Desk {
                 for name in names {
                     match manager.update_marketplace(&name).await {
                         Ok(marketplace) => {
-                            self.added(&marketplace, "is up to date");
+                            self.added(&marketplace, "is up to date")?;
                         }
-                        Err(error) => worst = fail(&error),
+                        Err(error) => {
+                            let error = CliError::from(error);
+                            error.print();
+                            worst = error.exit();
+                        }
                     }
                 }
-                worst
+                Ok(worst)
             }
         }
     }
 
-    fn added(&self, marketplace: &lathe_extensions::plugins::Marketplace, what: &str) -> Exit {
+    fn remove_marketplace(&self, name: &str, yes: bool) -> Outcome {
+        let manager = self.manager();
+        let plugins = manager.installed_from(name)?;
+        if !plugins.is_empty() && !yes {
+            let names: Vec<String> = plugins.iter().map(ToString::to_string).collect();
+            let shown = format!("These plugins are removed with it: {}\n", names.join(", "));
+            ask(&shown, "Remove them?")?;
+        }
+        let gone = manager.remove_marketplace(name)?;
+        if self.json {
+            return print_json(&json!({
+                "removed": name,
+                "plugins": gone.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            }));
+        }
+        print(&format!("the marketplace {name} is removed\n"))
+    }
+
+    fn added(&self, marketplace: &lathe_extensions::plugins::Marketplace, what: &str) -> Outcome {
         for problem in &marketplace.problems {
-            complain(&problem.to_string());
+            notice(&problem.to_string());
         }
         let names: Vec<&str> = marketplace
             .plugins
@@ -558,12 +523,14 @@ impl Desk {
     }
 }
 
-/// Shows something and asks yes or no, on the terminal. Whatever is not a yes is a no.
-fn ask(shown: &str, question: &str) -> Result<(), Exit> {
+/// Shows a text and asks yes or no on the terminal. Every answer but yes is a no.
+fn ask(shown: &str, question: &str) -> Result<(), CliError> {
     if !std::io::stdin().is_terminal() {
         let _ = std::io::stderr().write_all(shown.as_bytes());
-        complain("nobody is here to agree, so nothing was changed; --yes agrees beforehand");
-        return Err(Exit::Usage);
+        return Err(CliError::usage(
+            "nothing was changed: there is no terminal to ask for confirmation",
+        )
+        .hint("--yes confirms in advance"));
     }
     let mut out = std::io::stderr();
     let _ = write!(out, "{shown}{question} [y/N] ");
@@ -574,8 +541,7 @@ fn ask(shown: &str, question: &str) -> Result<(), Exit> {
     if read.is_ok() && agreed {
         Ok(())
     } else {
-        complain("nothing was changed");
-        Err(Exit::Failure)
+        Err(CliError::failure("nothing was changed"))
     }
 }
 
@@ -586,14 +552,15 @@ fn json_of(done: &Done) -> Value {
     })
 }
 
-fn fail(error: &PluginError) -> Exit {
-    complain(&error.to_string());
-    match error {
-        PluginError::Usage(_) => Exit::Usage,
-        _ => Exit::Failure,
+impl From<PluginError> for CliError {
+    fn from(error: PluginError) -> Self {
+        match error {
+            PluginError::Usage(_) => Self::usage(error),
+            _ => Self::failure(error),
+        }
     }
 }
 
-fn print_json(value: &Value) -> Exit {
+fn print_json(value: &Value) -> Outcome {
     print(&format!("{value:#}\n"))
 }

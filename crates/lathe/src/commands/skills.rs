@@ -1,11 +1,10 @@
-//! `lathe skills`: which skills and custom commands there are, what one of them says, and what is wrong
-//! with their files.
+//! `lathe skills`: lists skills and custom commands, shows one, and checks their files.
 
 use super::extensions::{self, Listing, Named};
-use super::{finish, places};
+use super::{places, print_line};
+use crate::error::{CliError, Outcome};
 use clap::{Args, Subcommand};
-use lathe_extensions::{Skill, SkillCatalog, SkillForm, Sources};
-use lathe_headless::exit::Exit;
+use lathe_extensions::{Problem, Skill, SkillCatalog, SkillForm, Sources};
 use lathe_settings::Environment;
 use serde_json::json;
 use std::fmt::Write as _;
@@ -46,52 +45,22 @@ enum SkillsCommand {
 }
 
 /// `lathe skills`.
-pub(crate) fn run(environment: Environment, arguments: SkillsArguments) -> Exit {
+pub(crate) fn run(environment: Environment, arguments: SkillsArguments) -> Outcome {
     let places = places(environment);
     let sources = extensions::sources(&places, &arguments.plugin_dir);
     let mut catalog = SkillCatalog::load(&sources);
-    let mut problems = catalog.problems.clone();
-    let mut inside: Option<PathBuf> = None;
+    let mut within = None;
     if let Some(SkillsCommand::Validate { path: Some(path) }) = &arguments.command {
-        let path = match extensions::named_path(&places, path) {
-            Ok(path) => path,
-            Err(error) => return finish(Err(error), Exit::Failure),
-        };
-        let lies = |file: &Path| extensions::lies_in(file, &path);
-        let known = catalog
-            .iter()
-            .filter_map(|skill| skill.path.as_deref())
-            .any(lies)
-            || problems.iter().any(|problem| lies(&problem.file));
-        if !known {
-            catalog = SkillCatalog::load(&alone(&path));
-            problems.clone_from(&catalog.problems);
-        }
-        problems.retain(|problem| lies(&problem.file));
-        let some = catalog
-            .iter()
-            .filter_map(|skill| skill.path.as_deref())
-            .any(lies);
-        if !some && problems.is_empty() {
-            let error = format!(
-                "{}: there is neither a skill (a folder with SKILL.md) nor a command (a .md file)",
-                path.display()
-            );
-            return finish(Err(error), Exit::Failure);
-        }
-        inside = Some(path);
+        let path = extensions::named_path(&places, path)?;
+        catalog = of_path(catalog, &path)?;
+        within = Some(path);
     }
-    let counts = |skill: &&Skill| {
-        let file = skill.path.as_deref();
-        inside
-            .as_ref()
-            .is_none_or(|path| file.is_some_and(|file| extensions::lies_in(file, path)))
-    };
+    let selected = |skill: &&Skill| within.as_ref().is_none_or(|path| lies_in(skill, path));
     let listing = Listing {
         what: "skill",
-        entries: catalog.iter().filter(counts).map(entry).collect(),
+        entries: catalog.iter().filter(selected).map(entry).collect(),
         hidden: catalog.hidden.iter().map(entry).collect(),
-        problems: &problems,
+        problems: &catalog.problems,
         json: arguments.json,
     };
     match arguments.command {
@@ -99,22 +68,40 @@ pub(crate) fn run(environment: Environment, arguments: SkillsArguments) -> Exit 
         Some(SkillsCommand::List { all }) => listing.list(all),
         Some(SkillsCommand::Validate { .. }) => listing.validate(),
         Some(SkillsCommand::Show { name }) => {
-            let Some(skill) = catalog.get(&name) else {
+            let skill = catalog.get(&name).ok_or_else(|| {
                 let names = catalog.iter().map(|skill| skill.name.as_str());
-                let near = lathe_settings::nearest::nearest(&name, names)
-                    .map(|near| format!("; did you mean {near}?"))
-                    .unwrap_or_default();
-                return finish(
-                    Err(format!("there is no skill {name}{near}")),
-                    Exit::Failure,
-                );
-            };
-            finish(show(skill, arguments.json), Exit::Failure)
+                let nearest = lathe_settings::nearest::nearest(&name, names);
+                extensions::no_such("skill", &name, nearest)
+            })?;
+            print_line(&show(skill, arguments.json)?)
         }
     }
 }
 
-/// Skills or commands that lie where nothing looks for them.
+fn lies_in(skill: &Skill, path: &Path) -> bool {
+    let file = skill.path.as_deref();
+    file.is_some_and(|file| extensions::lies_in(file, path))
+}
+
+/// The catalog with the problems of one file or folder. A path that no skill of the session comes from is
+/// loaded by itself.
+fn of_path(mut catalog: SkillCatalog, path: &Path) -> Result<SkillCatalog, CliError> {
+    let in_path = |problem: &Problem| extensions::lies_in(&problem.file, path);
+    let known =
+        catalog.iter().any(|skill| lies_in(skill, path)) || catalog.problems.iter().any(in_path);
+    if !known {
+        catalog = SkillCatalog::load(&alone(path));
+    }
+    catalog.problems.retain(in_path);
+    if catalog.problems.is_empty() && !catalog.iter().any(|skill| lies_in(skill, path)) {
+        let error = format!("{}: there is neither a skill nor a command", path.display());
+        return Err(CliError::failure(error)
+            .hint("a skill is a folder with SKILL.md, a command is a .md file"));
+    }
+    Ok(catalog)
+}
+
+/// Skills or commands outside of the folders that sessions load.
 fn alone(path: &Path) -> Sources {
     extensions::alone(path, |it| {
         let is_skill = path.file_name().is_some_and(|name| name == "SKILL.md");
@@ -140,8 +127,10 @@ fn entry(skill: &Skill) -> Named {
     }
 }
 
-fn show(skill: &Skill, json: bool) -> Result<String, String> {
-    let body = skill.body().map_err(|problem| problem.to_string())?;
+fn show(skill: &Skill, json: bool) -> Result<String, CliError> {
+    let body = skill
+        .body()
+        .map_err(|problem| CliError::failure(problem.to_string()))?;
     let mut value = serde_json::to_value(skill).unwrap_or_default();
     if json {
         if let Some(fields) = value.as_object_mut() {
@@ -177,10 +166,7 @@ fn show(skill: &Skill, json: bool) -> Result<String, String> {
         let _ = writeln!(text, "  runs in an agent: {agent}");
     }
     if !skill.model_invocable {
-        let _ = writeln!(
-            text,
-            "  only for people: the model may not use it by itself"
-        );
+        let _ = writeln!(text, "  the model may not use it by itself");
     }
     let _ = write!(text, "\n{body}\n");
     Ok(text)

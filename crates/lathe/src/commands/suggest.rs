@@ -1,10 +1,9 @@
-//! `lathe suggest`: the words for a commit or a pull request, by the small model.
+//! `lathe suggest`: a message for a commit or a pull request, written by the small model.
 
 use super::print;
-use crate::complain;
+use crate::error::{CliError, Outcome};
 use clap::{Args, Subcommand};
 use lathe_engine::{Change, ChangeTextError, OpenError, SessionOptions, change_text};
-use lathe_headless::exit::Exit;
 use lathe_settings::Environment;
 
 /// `lathe suggest`.
@@ -14,7 +13,7 @@ pub(crate) struct SuggestArguments {
     command: SuggestCommand,
 }
 
-/// What words are wanted for.
+/// The text to write.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SuggestCommand {
     /// A message for a commit of what is staged, or of everything that changed where nothing is.
@@ -28,7 +27,7 @@ pub(crate) enum SuggestCommand {
 }
 
 /// `lathe suggest`.
-pub(crate) async fn run(mut environment: Environment, arguments: SuggestArguments) -> Exit {
+pub(crate) async fn run(mut environment: Environment, arguments: SuggestArguments) -> Outcome {
     if let Ok(real) = std::fs::canonicalize(&environment.cwd) {
         environment.cwd = real;
     }
@@ -40,14 +39,11 @@ pub(crate) async fn run(mut environment: Environment, arguments: SuggestArgument
         persist: false,
         ..SessionOptions::default()
     };
-    match change_text(environment, options, change).await {
-        Ok(text) => print(&text),
-        Err(error) => {
-            complain(&error.to_string());
-            match error {
-                ChangeTextError::Open(OpenError::NoCredentials) => Exit::NoCredentials,
-                _ => Exit::Failure,
-            }
-        }
-    }
+    let text = change_text(environment, options, change)
+        .await
+        .map_err(|error| match error {
+            ChangeTextError::Open(OpenError::NoCredentials) => CliError::no_credentials(error),
+            _ => CliError::failure(error),
+        })?;
+    print(&text)
 }

@@ -1,11 +1,10 @@
-//! Looking at servers, signing in, and asking them things by hand.
+//! Subcommands that connect to servers: lists, sign-in, and calls by hand.
 
 use super::edit::{shown, unknown};
-use super::{ConfigArguments, Ground, ItemArguments};
-use crate::commands::{finish, print};
-use crate::complain;
+use super::{CallArguments, ConfigArguments, ItemArguments, McpConfiguration};
+use crate::commands::{exit_if, print};
+use crate::error::{CliError, ErrorKind, Kinded as _, Outcome, notice};
 use indexmap::IndexMap;
-use lathe_headless::exit::Exit;
 use lathe_mcp::auth::SystemBrowser;
 use lathe_mcp::config::{Declared, Standing};
 use lathe_mcp::{
@@ -30,9 +29,9 @@ struct Connected {
 
 impl Connected {
     /// Connects servers, and waits until each is connected or failed.
-    async fn to(ground: &Ground, servers: IndexMap<String, ServerConfig>) -> Self {
+    async fn to(loaded: &McpConfiguration, servers: IndexMap<String, ServerConfig>) -> Self {
         let connected = Self {
-            manager: Manager::new(options(ground), Arc::new(Nobody)),
+            manager: Manager::new(options(loaded), Arc::new(Nobody)),
         };
         connected.manager.set_servers(servers);
         connected.manager.settled(LONGEST).await;
@@ -40,17 +39,19 @@ impl Connected {
     }
 
     /// Connects the server of a name.
-    async fn one(ground: &Ground, from: &ConfigArguments, name: &str) -> Result<Self, String> {
-        let servers = ground.servers(&from.mcp_config)?;
-        let server = servers.find(name).ok_or_else(|| unknown(ground, name))?;
-        let Some(config) = server.config() else {
-            return Err(format!("{name}: {}", server.why_not().unwrap_or_default()));
-        };
+    async fn one(
+        loaded: &McpConfiguration,
+        from: &ConfigArguments,
+        name: &str,
+    ) -> Result<Self, CliError> {
+        let servers = loaded.servers(&from.mcp_config)?;
+        let server = servers.find(name).ok_or_else(|| unknown(loaded, name))?;
+        let config = server.config().ok_or_else(|| not_ready(server))?;
         let config = ServerConfig {
             disabled: false,
             ..config
         };
-        let connected = Self::to(ground, IndexMap::from([(name.to_owned(), config)])).await;
+        let connected = Self::to(loaded, IndexMap::from([(name.to_owned(), config)])).await;
         let problem = connected
             .manager
             .server(name)
@@ -58,7 +59,7 @@ impl Connected {
         match problem {
             Some(problem) => {
                 connected.end().await;
-                Err(format!("{name}: {problem}"))
+                Err(CliError::failure(problem).about(name))
             }
             None => Ok(connected),
         }
@@ -69,9 +70,9 @@ impl Connected {
     }
 }
 
-fn options(ground: &Ground) -> Options {
-    let mut options = Options::new(ground.environment.clone(), env!("CARGO_PKG_VERSION"));
-    options.home.clone_from(&ground.places.config_home);
+fn options(loaded: &McpConfiguration) -> Options {
+    let mut options = Options::new(loaded.environment.clone(), env!("CARGO_PKG_VERSION"));
+    options.home.clone_from(&loaded.places.config_home);
     options
 }
 
@@ -87,7 +88,12 @@ fn error_of(status: &ServerStatus) -> Option<String> {
     }
 }
 
-/// A server with what became of the try.
+/// The error of a server that can't be started.
+fn not_ready(server: &Declared) -> CliError {
+    CliError::failure(server.why_not().unwrap_or_default()).about(&server.name)
+}
+
+/// A server and the result of connecting to it.
 struct Row {
     name: String,
     scope: &'static str,
@@ -173,15 +179,15 @@ impl Row {
 }
 
 /// `lathe mcp list`.
-pub(super) async fn list(ground: &Ground, as_json: bool) -> Result<String, String> {
-    let servers = ground.servers(&[])?;
+pub(super) async fn list(loaded: &McpConfiguration, as_json: bool) -> Result<String, CliError> {
+    let servers = loaded.servers(&[])?;
     let ready: IndexMap<String, ServerConfig> = servers
         .list
         .iter()
         .filter(|server| matches!(server.standing, Standing::Ready(_)))
         .filter_map(|server| Some((server.name.clone(), server.config()?)))
         .collect();
-    let connected = Connected::to(ground, ready).await;
+    let connected = Connected::to(loaded, ready).await;
     let statuses = connected.manager.status();
     connected.end().await;
     let rows: Vec<Row> = servers
@@ -193,40 +199,37 @@ pub(super) async fn list(ground: &Ground, as_json: bool) -> Result<String, Strin
         })
         .collect();
     for problem in &servers.problems {
-        complain(problem);
+        notice(problem);
     }
     if as_json {
         let rows: Vec<Value> = rows.iter().map(Row::json).collect();
         return Ok(json!({"servers": rows}).to_string());
     }
     if rows.is_empty() {
-        return Ok("There are no MCP servers. `lathe mcp add NAME -- COMMAND` adds one, `lathe mcp import` takes them over from another client.".to_owned());
+        return Ok("There are no MCP servers. `lathe mcp add NAME -- COMMAND` adds one, `lathe mcp import` copies them from another client.".to_owned());
     }
     let lines: Vec<String> = rows.iter().map(Row::line).collect();
     Ok(lines.join("\n"))
 }
 
 /// `lathe mcp get`.
-pub(super) async fn get(ground: &Ground, name: &str, as_json: bool) -> Exit {
-    let servers = match ground.servers(&[]) {
-        Ok(servers) => servers,
-        Err(error) => return finish(Err(error), Exit::Failure),
-    };
-    let Some(server) = servers.find(name) else {
-        return finish(Err(unknown(ground, name)), Exit::Usage);
-    };
+pub(super) async fn get(loaded: &McpConfiguration, name: &str, as_json: bool) -> Outcome {
+    let servers = loaded.servers(&[])?;
+    let server = servers
+        .find(name)
+        .ok_or_else(|| unknown(loaded, name).with_kind(ErrorKind::Usage))?;
     let mut status = None;
     let mut log = String::new();
     if let Standing::Ready(config) = &server.standing {
         let one = IndexMap::from([(name.to_owned(), config.clone())]);
-        let connected = Connected::to(ground, one).await;
+        let connected = Connected::to(loaded, one).await;
         status = connected.manager.server(name);
         connected.end().await;
         if status
             .as_ref()
             .is_some_and(|status| matches!(status.state, State::Failed { .. }))
         {
-            log = lathe_mcp::log::read(&ground.places.config_home, name).unwrap_or_default();
+            log = lathe_mcp::log::read(&loaded.places.config_home, name).unwrap_or_default();
         }
     }
     let row = Row::of(server, status.as_ref());
@@ -260,7 +263,7 @@ pub(super) async fn get(ground: &Ground, name: &str, as_json: bool) -> Exit {
     if !last.is_empty() {
         let _ = writeln!(
             said,
-            "    its last words (`lathe mcp logs {name}` shows all):"
+            "    the end of its log (`lathe mcp logs {name}` shows all):"
         );
         for line in last.iter().rev() {
             let _ = writeln!(said, "    | {}", text::line(line, 300));
@@ -270,19 +273,17 @@ pub(super) async fn get(ground: &Ground, name: &str, as_json: bool) -> Exit {
 }
 
 /// `lathe mcp login`.
-pub(super) async fn login(ground: &Ground, name: &str) -> Result<String, String> {
-    let servers = ground.servers(&[])?;
-    let server = servers.find(name).ok_or_else(|| unknown(ground, name))?;
-    let config = server
-        .config()
-        .ok_or_else(|| format!("{name}: {}", server.why_not().unwrap_or_default()))?;
+pub(super) async fn login(loaded: &McpConfiguration, name: &str) -> Result<String, CliError> {
+    let servers = loaded.servers(&[])?;
+    let server = servers.find(name).ok_or_else(|| unknown(loaded, name))?;
+    let config = server.config().ok_or_else(|| not_ready(server))?;
     if config.transport.remote().is_none() {
-        return Err(format!(
-            "{name} is a local server; there is nothing to sign in at"
-        ));
+        return Err(CliError::failure(format!(
+            "{name} is a local server; it has no sign-in"
+        )));
     }
-    let mut options = options(ground);
-    options.browser = Some(Arc::new(SystemBrowser::new(ground.environment.clone())));
+    let mut options = options(loaded);
+    options.browser = Some(Arc::new(SystemBrowser::new(loaded.environment.clone())));
     let manager = Manager::new(options, Arc::new(Nobody));
     let config = ServerConfig {
         // Connected by the sign-in itself, not before it.
@@ -292,8 +293,8 @@ pub(super) async fn login(ground: &Ground, name: &str) -> Result<String, String>
     manager.set_servers(IndexMap::from([(name.to_owned(), config)]));
     let mut changes = manager.changes();
     let outcome = tokio::select! {
-        outcome = manager.log_in(name) => outcome.map_err(|error| error.to_string()),
-        _ = tokio::signal::ctrl_c() => Err("stopped".to_owned()),
+        outcome = manager.log_in(name) => outcome.or_failure(),
+        _ = tokio::signal::ctrl_c() => Err(CliError::failure("sign-in cancelled")),
     };
     manager.shutdown().await;
     notices(&mut changes);
@@ -301,33 +302,28 @@ pub(super) async fn login(ground: &Ground, name: &str) -> Result<String, String>
     Ok(format!("Signed in at the MCP server {name}."))
 }
 
-/// Says what a person should know.
+/// Prints notices of the manager.
 fn notices(changes: &mut broadcast::Receiver<Change>) {
     while let Ok(change) = changes.try_recv() {
         if let Change::Notice { text, .. } = change {
-            complain(&text);
+            notice(&text);
         }
     }
 }
 
 /// `lathe mcp logout`.
-pub(super) async fn logout(ground: &Ground, name: &str) -> Result<String, String> {
-    let servers = ground.servers(&[])?;
-    let server = servers.find(name).ok_or_else(|| unknown(ground, name))?;
-    let config = server
-        .config()
-        .ok_or_else(|| format!("{name}: {}", server.why_not().unwrap_or_default()))?;
-    let manager = Manager::new(options(ground), Arc::new(Nobody));
+pub(super) async fn logout(loaded: &McpConfiguration, name: &str) -> Result<String, CliError> {
+    let servers = loaded.servers(&[])?;
+    let server = servers.find(name).ok_or_else(|| unknown(loaded, name))?;
+    let config = server.config().ok_or_else(|| not_ready(server))?;
+    let manager = Manager::new(options(loaded), Arc::new(Nobody));
     let config = ServerConfig {
         disabled: true,
         ..config
     };
     manager.set_servers(IndexMap::from([(name.to_owned(), config)]));
     let mut changes = manager.changes();
-    let outcome = manager
-        .log_out(name)
-        .await
-        .map_err(|error| error.to_string());
+    let outcome = manager.log_out(name).await.or_failure();
     manager.shutdown().await;
     notices(&mut changes);
     Ok(if outcome? {
@@ -338,22 +334,22 @@ pub(super) async fn logout(ground: &Ground, name: &str) -> Result<String, String
 }
 
 /// `lathe mcp logs`.
-pub(super) fn logs(ground: &Ground, name: &str) -> Result<String, String> {
-    let words = lathe_mcp::log::read(&ground.places.config_home, name).map_err(|error| {
-        let file = lathe_mcp::log::path(&ground.places.config_home, name);
-        format!("{} can't be read: {error}", file.display())
+pub(super) fn logs(loaded: &McpConfiguration, name: &str) -> Result<String, CliError> {
+    let words = lathe_mcp::log::read(&loaded.places.config_home, name).map_err(|error| {
+        let file = lathe_mcp::log::path(&loaded.places.config_home, name);
+        CliError::failure(format!("{} can't be read: {error}", file.display()))
     })?;
     if !words.is_empty() {
         return Ok(words);
     }
-    // The log of a server that is gone is still there to be read.
-    match ground.servers(&[])?.find(name) {
+    // The log of a removed server can still be read.
+    match loaded.servers(&[])?.find(name) {
         Some(_) => Ok(format!("The MCP server {name} has written nothing yet.")),
-        None => Err(unknown(ground, name)),
+        None => Err(unknown(loaded, name)),
     }
 }
 
-/// What is listed.
+/// The items to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Tools,
@@ -361,18 +357,52 @@ pub(super) enum Kind {
     Prompts,
 }
 
+impl Kind {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Resources => "resources",
+            Self::Prompts => "prompts",
+        }
+    }
+
+    /// The line of an item: its server, its name, and its description.
+    fn line(self, item: &ServerItem) -> String {
+        let field = |key: &str| item.item.get(key).and_then(Value::as_str);
+        let name = match self {
+            Self::Resources => field("uri").or(field("uriTemplate")),
+            Self::Tools | Self::Prompts => field("name"),
+        };
+        let mut about = field("description").unwrap_or_default().to_owned();
+        if self == Self::Prompts {
+            let arguments = item.item.get("arguments").and_then(Value::as_array);
+            for argument in arguments.into_iter().flatten() {
+                let name = argument.get("name").and_then(Value::as_str).unwrap_or("?");
+                let required = argument.get("required") == Some(&Value::Bool(true));
+                let _ = if required {
+                    write!(about, " <{name}>")
+                } else {
+                    write!(about, " [{name}]")
+                };
+            }
+        }
+        let name = text::line(name.unwrap_or("?"), 200);
+        format!("{}: {name}  {}\n", item.server, text::line(&about, 160))
+    }
+}
+
 /// `lathe mcp tools`, `resources`, `prompts`.
-pub(super) async fn items(ground: &Ground, arguments: &ItemArguments, kind: Kind) -> Exit {
+pub(super) async fn items(
+    loaded: &McpConfiguration,
+    arguments: &ItemArguments,
+    kind: Kind,
+) -> Outcome {
     let connected = match &arguments.server {
-        Some(name) => Connected::one(ground, &arguments.from, name).await,
-        None => match ground.servers(&arguments.from.mcp_config) {
-            Ok(servers) => Ok(Connected::to(ground, servers.configs()).await),
-            Err(error) => Err(error),
-        },
-    };
-    let connected = match connected {
-        Ok(connected) => connected,
-        Err(error) => return finish(Err(error), Exit::Failure),
+        Some(name) => Connected::one(loaded, &arguments.from, name).await?,
+        None => {
+            let servers = loaded.servers(&arguments.from.mcp_config)?;
+            Connected::to(loaded, servers.configs()).await
+        }
     };
     let manager = &connected.manager;
     let found: Vec<ServerItem> = match kind {
@@ -388,11 +418,11 @@ pub(super) async fn items(ground: &Ground, arguments: &ItemArguments, kind: Kind
     for status in manager.status() {
         if let Some(error) = error_of(&status) {
             failed = true;
-            complain(&format!("{}: {error}", status.name));
+            notice(&format!("{}: {error}", status.name));
         }
     }
     connected.end().await;
-    let shown = if arguments.json {
+    if arguments.json {
         let all: Vec<Value> = found
             .iter()
             .map(|item| {
@@ -401,70 +431,19 @@ pub(super) async fn items(ground: &Ground, arguments: &ItemArguments, kind: Kind
                 entry
             })
             .collect();
-        let word = match kind {
-            Kind::Tools => "tools",
-            Kind::Resources => "resources",
-            Kind::Prompts => "prompts",
-        };
-        format!("{}\n", json!({word: all}))
+        print(&format!("{}\n", json!({kind.word(): all})))?;
     } else {
-        let mut lines = String::new();
-        for item in &found {
-            let field = |key: &str| item.item.get(key).and_then(Value::as_str);
-            let name = match kind {
-                Kind::Resources => field("uri").or(field("uriTemplate")),
-                Kind::Tools | Kind::Prompts => field("name"),
-            };
-            let mut about = field("description").unwrap_or_default().to_owned();
-            if kind == Kind::Prompts {
-                let arguments = item.item.get("arguments").and_then(Value::as_array);
-                for argument in arguments.into_iter().flatten() {
-                    let name = argument.get("name").and_then(Value::as_str).unwrap_or("?");
-                    let required = argument.get("required") == Some(&Value::Bool(true));
-                    let _ = write!(
-                        about,
-                        "{}",
-                        if required {
-                            format!(" <{name}>")
-                        } else {
-                            format!(" [{name}]")
-                        }
-                    );
-                }
-            }
-            let _ = writeln!(
-                lines,
-                "{}: {}  {}",
-                item.server,
-                text::line(name.unwrap_or("?"), 200),
-                text::line(&about, 160)
-            );
-        }
-        lines
-    };
-    match print(&shown) {
-        Exit::Success if failed && found.is_empty() => Exit::Failure,
-        exit => exit,
+        let lines: String = found.iter().map(|item| kind.line(item)).collect();
+        print(&lines)?;
     }
+    Ok(exit_if(!(failed && found.is_empty())))
 }
 
-/// `lathe mcp call`.
-pub(super) async fn call(
-    ground: &Ground,
-    from: &ConfigArguments,
-    server: &str,
-    tool: &str,
-    arguments: Option<&str>,
-    as_json: bool,
-) -> Exit {
-    let arguments = match object(arguments) {
-        Ok(arguments) => arguments,
-        Err(error) => return finish(Err(error), Exit::Usage),
-    };
-    let connected = match Connected::one(ground, from, server).await {
-        Ok(connected) => connected,
-        Err(error) => return finish(Err(error), Exit::Failure),
-    };
+/// `lathe mcp call`. Fails if the tool reports an error.
+pub(super) async fn call(loaded: &McpConfiguration, arguments: &CallArguments) -> Outcome {
+    let (server, tool) = (arguments.server.as_str(), arguments.tool.as_str());
+    let input = object(arguments.arguments.as_deref())?;
+    let connected = Connected::one(loaded, &arguments.from, server).await?;
     let known: Vec<String> = connected
         .manager
         .tools()
@@ -473,104 +452,74 @@ pub(super) async fn call(
         .collect();
     if !known.iter().any(|name| name == tool) {
         connected.end().await;
-        return finish(
-            Err(format!(
-                "{server} has no tool {tool}; it has: {}",
-                known.join(", ")
-            )),
-            Exit::Usage,
-        );
+        return Err(CliError::usage(format!("{server} has no tool {tool}"))
+            .hint(format!("it has {}", known.join(", "))));
     }
     let result = connected
         .manager
-        .call_tool(server, tool, arguments, CallOptions::default())
+        .call_tool(server, tool, input, CallOptions::default())
         .await;
     connected.end().await;
-    match result {
-        Ok(result) => {
-            let failed = result.get("isError") == Some(&Value::Bool(true));
-            match show(ground, &result, as_json, mcp_result::of_call) {
-                Exit::Success if failed => Exit::Failure,
-                exit => exit,
-            }
-        }
-        Err(error) => finish(Err(format!("{tool} failed: {error}")), Exit::Failure),
-    }
+    let result = result.map_err(|error| CliError::failure(format!("{tool} failed: {error}")))?;
+    show(loaded, &result, arguments.json, mcp_result::of_call)?;
+    Ok(exit_if(result.get("isError") != Some(&Value::Bool(true))))
 }
 
 /// `lathe mcp resources SERVER --read URI`.
 pub(super) async fn read(
-    ground: &Ground,
+    loaded: &McpConfiguration,
     arguments: &ItemArguments,
     server: &str,
     uri: &str,
-) -> Exit {
-    let connected = match Connected::one(ground, &arguments.from, server).await {
-        Ok(connected) => connected,
-        Err(error) => return finish(Err(error), Exit::Failure),
-    };
+) -> Outcome {
+    let connected = Connected::one(loaded, &arguments.from, server).await?;
     let result = connected.manager.read_resource(server, uri).await;
     connected.end().await;
-    match result {
-        Ok(result) => show(ground, &result, arguments.json, mcp_result::of_resource),
-        Err(error) => finish(Err(format!("{uri} can't be read: {error}")), Exit::Failure),
-    }
+    let result =
+        result.map_err(|error| CliError::failure(format!("{uri} can't be read: {error}")))?;
+    show(loaded, &result, arguments.json, mcp_result::of_resource)
 }
 
 /// `lathe mcp prompts SERVER --get NAME`.
 pub(super) async fn prompt(
-    ground: &Ground,
+    loaded: &McpConfiguration,
     arguments: &ItemArguments,
     server: &str,
     name: &str,
     filled: Option<&str>,
-) -> Exit {
-    let filled = match object(filled) {
-        Ok(filled) => filled,
-        Err(error) => return finish(Err(error), Exit::Usage),
-    };
-    let connected = match Connected::one(ground, &arguments.from, server).await {
-        Ok(connected) => connected,
-        Err(error) => return finish(Err(error), Exit::Failure),
-    };
+) -> Outcome {
+    let filled = object(filled)?;
+    let connected = Connected::one(loaded, &arguments.from, server).await?;
     let result = connected.manager.get_prompt(server, name, filled).await;
     connected.end().await;
-    match result {
-        Ok(result) if arguments.json => print(&format!("{result}\n")),
-        Ok(result) => {
-            let mut words = String::new();
-            let messages = result.get("messages").and_then(Value::as_array);
-            for message in messages.into_iter().flatten() {
-                let role = message
-                    .get("role")
-                    .and_then(Value::as_str)
-                    .unwrap_or("user");
-                let said = message.pointer("/content/text").and_then(Value::as_str);
-                let _ = writeln!(
-                    words,
-                    "{role}: {}",
-                    text::clean(said.unwrap_or("(not text)"))
-                );
-            }
-            print(&words)
-        }
-        Err(error) => finish(Err(format!("{name} failed: {error}")), Exit::Failure),
+    let result = result.map_err(|error| CliError::failure(format!("{name} failed: {error}")))?;
+    if arguments.json {
+        return print(&format!("{result}\n"));
     }
+    let mut words = String::new();
+    let messages = result.get("messages").and_then(Value::as_array);
+    for message in messages.into_iter().flatten() {
+        let role = message.get("role").and_then(Value::as_str);
+        let said = message.pointer("/content/text").and_then(Value::as_str);
+        let said = text::clean(said.unwrap_or("(not text)"));
+        let _ = writeln!(words, "{}: {said}", role.unwrap_or("user"));
+    }
+    print(&words)
 }
 
-/// Prints an answer: as it came, or its words, with other parts saved beside the logs.
+/// Prints a result: as JSON, or its text, with other parts saved beside the logs.
 fn show(
-    ground: &Ground,
+    loaded: &McpConfiguration,
     result: &Value,
     as_json: bool,
     make: fn(&Value, &mcp_result::Place) -> lathe_tools::ToolOutput,
-) -> Exit {
+) -> Outcome {
     if as_json {
         return print(&format!("{result}\n"));
     }
-    let folder = ground.places.config_home.join("mcp-results");
+    let folder = loaded.places.config_home.join("mcp-results");
     let mut place = mcp_result::Place::new(&folder, &uuid::Uuid::new_v4().to_string(), None);
-    // A person reads it: nothing is cut.
+    // Output for a person is not shortened.
     place.most_bytes = usize::MAX;
     let output = make(result, &place);
     let mut words = output.content.text();
@@ -582,23 +531,26 @@ fn show(
 }
 
 /// Arguments as a JSON object.
-fn object(written: Option<&str>) -> Result<Value, String> {
+fn object(written: Option<&str>) -> Result<Value, CliError> {
     let text = match written {
         None => return Ok(json!({})),
         Some("-") => {
             let mut text = String::new();
             std::io::stdin()
                 .read_to_string(&mut text)
-                .map_err(|error| format!("standard input can't be read: {error}"))?;
+                .or_usage()
+                .map_err(|error| error.about("standard input can't be read"))?;
             text
         }
         Some(text) => text.to_owned(),
     };
     match serde_json::from_str::<Value>(&text) {
         Ok(value) if value.is_object() => Ok(value),
-        Ok(_) => {
-            Err("the arguments must be a JSON object, such as '{\"message\": \"hi\"}'".to_owned())
-        }
-        Err(error) => Err(format!("the arguments are not JSON: {error}")),
+        Ok(_) => Err(CliError::usage(
+            "the arguments must be a JSON object, such as '{\"message\": \"hi\"}'",
+        )),
+        Err(error) => Err(CliError::usage(format!(
+            "the arguments are not JSON: {error}"
+        ))),
     }
 }

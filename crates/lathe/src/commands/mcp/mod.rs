@@ -1,20 +1,20 @@
-//! `lathe mcp`: which MCP servers there are, adding and removing them, signing in, asking them things by hand,
-//! and being one.
+//! `lathe mcp`: lists, adds and removes MCP servers, signs in, calls them by hand, and is one.
 //!
-//! Changing files and choices is in `edit`, looking at servers and asking them in `ask`, being a server in
-//! `serve`. The connections are made by the same manager that sessions use.
+//! `edit` changes files and choices, `ask` connects to servers, `serve` is a server. Connections are made by the
+//! same manager as in sessions.
 
 mod ask;
 mod edit;
 mod serve;
 
-use super::{finish, load_options, places};
-use crate::complain;
+use super::{load_options, places, print_line};
+use crate::error::{CliError, ErrorKind, Kinded as _, Outcome};
 use clap::{Args, Subcommand, ValueEnum};
 use lathe_headless::exit::Exit;
 use lathe_mcp::config::{self, PluginServers, Scope, Servers};
-use lathe_mcp::probe::Outcome;
+use lathe_mcp::probe;
 use lathe_settings::{Environment, LoadOptions, Places, Resolved, load};
+use std::cell::LazyCell;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -123,19 +123,7 @@ enum McpCommand {
         arguments: Option<String>,
     },
     /// Call a tool of a server.
-    Call {
-        /// The server.
-        server: String,
-        /// The tool.
-        tool: String,
-        /// Its arguments, as a JSON object; `-` reads them from standard input.
-        arguments: Option<String>,
-        /// The whole result as JSON.
-        #[arg(long)]
-        json: bool,
-        #[command(flatten)]
-        from: ConfigArguments,
-    },
+    Call(CallArguments),
     /// Look at one server closely: connect, list, call, and say what came of it.
     Probe(Box<super::mcp_probe::ProbeArguments>),
     /// Be an MCP server: offer the built-in tools, under this folder's permission rules.
@@ -187,7 +175,23 @@ struct ItemArguments {
     from: ConfigArguments,
 }
 
-/// Which configuration counts beside the usual one.
+/// `lathe mcp call`.
+#[derive(Debug, Args)]
+struct CallArguments {
+    /// The server.
+    server: String,
+    /// The tool.
+    tool: String,
+    /// Its arguments, as a JSON object; `-` reads them from standard input.
+    arguments: Option<String>,
+    /// The whole result as JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    from: ConfigArguments,
+}
+
+/// Configuration beside the files.
 #[derive(Debug, Args)]
 struct ConfigArguments {
     /// Servers as JSON with "mcpServers", or a file with it. Repeatable.
@@ -264,8 +268,8 @@ impl TransportWord {
     }
 }
 
-/// What all subcommands look at.
-struct Ground {
+/// The configuration that all subcommands read.
+struct McpConfiguration {
     places: Places,
     settings: Resolved,
     options: LoadOptions,
@@ -273,7 +277,7 @@ struct Ground {
     plugins: Vec<PluginServers>,
 }
 
-impl Ground {
+impl McpConfiguration {
     fn new(environment: Environment) -> Self {
         let places = places(environment);
         let options = load_options(&places, &[], None);
@@ -296,9 +300,9 @@ impl Ground {
         }
     }
 
-    /// The servers, with those of `--mcp-config` on top.
-    fn servers(&self, flags: &[String]) -> Result<Servers, String> {
-        config::read_flags(flags, &self.environment).map_err(|error| error.to_string())?;
+    /// The servers, with those of `--mcp-config` first.
+    fn servers(&self, flags: &[String]) -> Result<Servers, CliError> {
+        config::read_flags(flags, &self.environment).or_failure()?;
         Ok(config::load(config::Request {
             places: &self.places,
             settings: &self.settings,
@@ -312,41 +316,43 @@ impl Ground {
 }
 
 /// `lathe mcp`.
-pub(crate) async fn run(environment: Environment, arguments: McpArguments) -> Exit {
-    if let McpCommand::Serve(arguments) = arguments.command {
-        return Box::pin(serve::run(environment, arguments)).await;
-    }
-    let ground = Ground::new(environment);
+pub(crate) async fn run(environment: Environment, arguments: McpArguments) -> Outcome {
+    // `serve` loads its own settings.
+    let loaded = LazyCell::new(|| McpConfiguration::new(environment.clone()));
+    let usage = |text: Result<String, CliError>| match text {
+        Ok(text) => print_line(&text),
+        Err(error) => Err(error.with_kind(ErrorKind::Usage)),
+    };
     match arguments.command {
-        McpCommand::Add(arguments) => finish(edit::add(&ground, &arguments), Exit::Usage),
-        McpCommand::AddJson { name, json, scope } => finish(
-            edit::add_json(&ground, &name, &json, scope.into()),
-            Exit::Usage,
-        ),
-        McpCommand::Remove { name, scope } => {
-            let scope = scope.map(Scope::from);
-            finish(edit::remove(&ground, &name, scope), Exit::Usage)
+        McpCommand::Add(arguments) => usage(edit::add(&loaded, &arguments)),
+        McpCommand::AddJson { name, json, scope } => {
+            usage(edit::add_json(&loaded, &name, &json, scope.into()))
         }
-        McpCommand::Enable { name } => finish(edit::enable(&ground, &name), Exit::Usage),
-        McpCommand::Disable { name } => finish(edit::disable(&ground, &name), Exit::Usage),
-        McpCommand::ResetProjectChoices => finish(edit::reset(&ground), Exit::Failure),
+        McpCommand::Remove { name, scope } => {
+            usage(edit::remove(&loaded, &name, scope.map(Scope::from)))
+        }
+        McpCommand::Enable { name } => usage(edit::enable(&loaded, &name)),
+        McpCommand::Disable { name } => usage(edit::disable(&loaded, &name)),
+        McpCommand::ResetProjectChoices => print_line(&edit::reset(&loaded)?),
         McpCommand::Import {
             from,
             scope,
             preview,
-        } => finish(
-            edit::import(&ground, from.as_deref(), scope.into(), preview),
-            Exit::Usage,
-        ),
-        McpCommand::Logs { name } => finish(ask::logs(&ground, &name), Exit::Failure),
-        McpCommand::List { json } => finish(ask::list(&ground, json).await, Exit::Failure),
-        McpCommand::Get { name, json } => ask::get(&ground, &name, json).await,
-        McpCommand::Login { name } => finish(ask::login(&ground, &name).await, Exit::Failure),
-        McpCommand::Logout { name } => finish(ask::logout(&ground, &name).await, Exit::Failure),
-        McpCommand::Tools(items) => ask::items(&ground, &items, ask::Kind::Tools).await,
+        } => usage(edit::import(
+            &loaded,
+            from.as_deref(),
+            scope.into(),
+            preview,
+        )),
+        McpCommand::Logs { name } => print_line(&ask::logs(&loaded, &name)?),
+        McpCommand::List { json } => print_line(&ask::list(&loaded, json).await?),
+        McpCommand::Get { name, json } => ask::get(&loaded, &name, json).await,
+        McpCommand::Login { name } => print_line(&ask::login(&loaded, &name).await?),
+        McpCommand::Logout { name } => print_line(&ask::logout(&loaded, &name).await?),
+        McpCommand::Tools(items) => ask::items(&loaded, &items, ask::Kind::Tools).await,
         McpCommand::Resources { items, read } => match (read, &items.server) {
-            (Some(uri), Some(server)) => ask::read(&ground, &items, server, &uri).await,
-            _ => ask::items(&ground, &items, ask::Kind::Resources).await,
+            (Some(uri), Some(server)) => ask::read(&loaded, &items, server, &uri).await,
+            _ => ask::items(&loaded, &items, ask::Kind::Resources).await,
         },
         McpCommand::Prompts {
             items,
@@ -354,30 +360,20 @@ pub(crate) async fn run(environment: Environment, arguments: McpArguments) -> Ex
             arguments,
         } => match (get, &items.server) {
             (Some(name), Some(server)) => {
-                ask::prompt(&ground, &items, server, &name, arguments.as_deref()).await
+                ask::prompt(&loaded, &items, server, &name, arguments.as_deref()).await
             }
-            _ => ask::items(&ground, &items, ask::Kind::Prompts).await,
+            _ => ask::items(&loaded, &items, ask::Kind::Prompts).await,
         },
-        McpCommand::Call {
-            server,
-            tool,
-            arguments,
-            json,
-            from,
-        } => ask::call(&ground, &from, &server, &tool, arguments.as_deref(), json).await,
+        McpCommand::Call(arguments) => ask::call(&loaded, &arguments).await,
         McpCommand::Probe(arguments) => {
-            let environment = ground.environment.clone();
-            let servers = || ground.servers(&[]);
-            match super::mcp_probe::run(environment, servers, *arguments).await {
-                Ok(Outcome::Well) => Exit::Success,
-                Ok(Outcome::NotConnected) => Exit::Failure,
-                Ok(Outcome::Failed) => Exit::Usage,
-                Err(error) => finish(Err(error), Exit::Usage),
-            }
+            let servers = || loaded.servers(&[]);
+            let probed = super::mcp_probe::run(loaded.environment.clone(), servers, *arguments);
+            Ok(match probed.await? {
+                probe::Outcome::Well => Exit::Success,
+                probe::Outcome::NotConnected => Exit::Failure,
+                probe::Outcome::Failed => Exit::Usage,
+            })
         }
-        McpCommand::Serve(_) => {
-            complain("serve was handled already");
-            Exit::Failure
-        }
+        McpCommand::Serve(arguments) => Box::pin(serve::run(environment.clone(), arguments)).await,
     }
 }

@@ -1,11 +1,11 @@
-//! `lathe mcp serve`: the built-in tools for other programs.
+//! `lathe mcp serve`: offers the built-in tools to other programs.
 //!
-//! The tools run in the folder that the server was started in, under its permission rules and hooks. Nobody is
-//! there to be asked: what would be asked is refused, and the refusal names the rule that would allow it.
+//! The tools run in the folder that the server was started in, under its permission rules and hooks. There is no
+//! user to ask: a call that needs confirmation is refused, and the refusal names the rule that would allow it.
 
 use super::ServeArguments;
 use crate::commands::places;
-use crate::complain;
+use crate::error::{Kinded as _, Outcome, notice};
 use futures::future::BoxFuture;
 use lathe_engine::SessionOptions;
 use lathe_engine::hands::{Handed, Hands};
@@ -19,12 +19,11 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// What clients are told.
+/// Instructions for clients.
 const INSTRUCTIONS: &str = "Tools that read, search and change files and run commands in one folder. They keep to the permission rules of that folder; a refusal says which rule would allow the call.";
 /// Tools that change nothing.
 const READING: [&str; 4] = ["Glob", "Grep", "Read", "TaskOutput"];
 
-/// The tools, as they are served.
 struct Tools {
     hands: Hands,
     list: Vec<ToolDefinition>,
@@ -78,8 +77,8 @@ fn block(block: &ContentBlock) -> Value {
     }
 }
 
-/// Serves until the client goes away, or until a signal comes.
-pub(super) async fn run(environment: Environment, arguments: ServeArguments) -> Exit {
+/// Serves until the client disconnects or a signal arrives.
+pub(super) async fn run(environment: Environment, arguments: ServeArguments) -> Outcome {
     let options = SessionOptions {
         tools: arguments.tools.as_ref().map(|names| {
             let names = names.split([',', ' ']).map(str::trim);
@@ -95,15 +94,9 @@ pub(super) async fn run(environment: Environment, arguments: ServeArguments) -> 
         ..SessionOptions::default()
     };
     let environment = places(environment).environment;
-    let (hands, mut events, remarks) = match Hands::open(environment, options).await {
-        Ok(opened) => opened,
-        Err(error) => {
-            complain(&error.to_string());
-            return Exit::Usage;
-        }
-    };
+    let (hands, mut events, remarks) = Hands::open(environment, options).await.or_usage()?;
     for remark in &remarks {
-        complain(remark);
+        notice(remark);
     }
     let telling = lathe_spawn::task(async move {
         while let Some(event) = events.next().await {
@@ -112,7 +105,7 @@ pub(super) async fn run(environment: Environment, arguments: ServeArguments) -> 
                 text,
             } = event
             {
-                complain(&text);
+                notice(&text);
             }
         }
     });
@@ -129,7 +122,7 @@ pub(super) async fn run(environment: Environment, arguments: ServeArguments) -> 
         None => serve::stdio(tools.clone(), identity, cancel).await,
         Some(address) => match serve::bind(address).await {
             Ok(server) => {
-                complain(&format!("serving MCP at {}", server.url()));
+                notice(&format!("serving MCP at {}", server.url()));
                 server.serve(tools.clone(), identity, cancel).await;
                 Ok(())
             }
@@ -140,13 +133,8 @@ pub(super) async fn run(environment: Environment, arguments: ServeArguments) -> 
         tools.hands.finish().await;
     }
     telling.abort();
-    match outcome {
-        Ok(()) => Exit::Success,
-        Err(error) => {
-            complain(&error.to_string());
-            Exit::Failure
-        }
-    }
+    outcome.or_failure()?;
+    Ok(Exit::Success)
 }
 
 fn stop_on_signals(cancel: CancellationToken) {

@@ -1,0 +1,362 @@
+//! The flags of a session, in the groups of `--help`.
+
+use super::values::{
+    self, InputFormat, OutputFormat, PermissionPrompts, ThinkingDisplayWord, ThinkingWord,
+};
+use clap::Args;
+use lathe_protocol::permission::PermissionMode;
+use std::path::PathBuf;
+use uuid::Uuid;
+
+/// The arguments of a session.
+#[derive(Debug, Args)]
+pub(crate) struct SessionArguments {
+    /// What to do. With --print and no prompt, it is read from standard input.
+    pub(crate) prompt: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+
+    #[command(flatten)]
+    pub(crate) model: ModelArguments,
+
+    #[command(flatten)]
+    pub(crate) system: SystemPromptArguments,
+
+    #[command(flatten)]
+    pub(crate) permissions: PermissionArguments,
+
+    #[command(flatten)]
+    pub(crate) extensions: ExtensionArguments,
+
+    #[command(flatten)]
+    pub(crate) session: ResumeArguments,
+
+    #[command(flatten)]
+    pub(crate) settings: SettingsArguments,
+
+    #[command(flatten)]
+    pub(crate) log: LogArguments,
+}
+
+/// Flags about input and output.
+#[derive(Debug, Args)]
+pub(crate) struct OutputArguments {
+    /// Print the answer and leave.
+    #[arg(short = 'p', long, help_heading = "Output")]
+    pub(crate) print: bool,
+
+    /// How the answer is printed.
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        value_name = "FORMAT",
+        help_heading = "Output"
+    )]
+    pub(crate) output_format: OutputFormat,
+
+    /// How prompts come in: text, or frames of the SDK protocol on standard input.
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        value_name = "FORMAT",
+        help_heading = "Output"
+    )]
+    pub(crate) input_format: InputFormat,
+
+    /// With stream-json: also the pieces of messages as they come.
+    #[arg(long, help_heading = "Output")]
+    pub(crate) include_partial_messages: bool,
+
+    /// With stream-json: also what hooks do.
+    #[arg(long, help_heading = "Output")]
+    pub(crate) include_hook_events: bool,
+
+    /// With stream-json: also the prompts that were accepted.
+    #[arg(long, help_heading = "Output")]
+    pub(crate) replay_user_messages: bool,
+
+    /// Say more: with text output, every tool call on standard error.
+    #[arg(long, help_heading = "Output")]
+    pub(crate) verbose: bool,
+
+    /// The shape of the answer, as a JSON schema: the model hands it over as structured output.
+    #[arg(long, value_name = "SCHEMA", help_heading = "Output")]
+    pub(crate) json_schema: Option<String>,
+}
+
+/// Flags about the model and its limits.
+#[derive(Debug, Args)]
+pub(crate) struct ModelArguments {
+    /// The model: an id, or opus, sonnet, haiku, default.
+    #[arg(long, value_name = "MODEL", help_heading = "Model")]
+    pub(crate) model: Option<String>,
+
+    /// The model that takes over when the first is overloaded.
+    #[arg(long, value_name = "MODEL", help_heading = "Model")]
+    pub(crate) fallback_model: Option<String>,
+
+    /// How many tokens the model may think (0: none).
+    #[arg(long, value_name = "TOKENS", help_heading = "Model")]
+    pub(crate) max_thinking_tokens: Option<u32>,
+
+    /// How hard the model should try: low, medium, high, xhigh or max.
+    #[arg(long, value_parser = ["low", "medium", "high", "xhigh", "max"], value_name = "LEVEL", help_heading = "Model")]
+    pub(crate) effort: Option<String>,
+
+    /// Tokens that one task may use, held by the API.
+    #[arg(long, value_name = "TOKENS", help_heading = "Model")]
+    pub(crate) task_budget: Option<u64>,
+
+    /// How the model may think: adaptive, or disabled.
+    #[arg(long, value_enum, value_name = "MODE", help_heading = "Model")]
+    pub(crate) thinking: Option<ThinkingWord>,
+
+    /// What of the thinking is shown: summarized, or omitted.
+    #[arg(long, value_enum, value_name = "WHAT", help_heading = "Model")]
+    pub(crate) thinking_display: Option<ThinkingDisplayWord>,
+
+    /// Beta features to ask of the API, separated by commas.
+    #[arg(
+        long,
+        value_name = "A,B",
+        value_delimiter = ',',
+        help_heading = "Model"
+    )]
+    pub(crate) betas: Vec<String>,
+
+    /// Model calls of one turn at most.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Model")]
+    pub(crate) max_turns: Option<u32>,
+
+    /// Dollars of this run at most; what a resumed session spent before doesn't count.
+    #[arg(long, value_name = "USD", value_parser = values::positive_dollars, help_heading = "Model")]
+    pub(crate) max_budget_usd: Option<f64>,
+
+    /// Tokens of the session at most, input and output together.
+    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Model")]
+    pub(crate) max_session_tokens: Option<u64>,
+}
+
+/// Flags about the system prompt.
+#[derive(Debug, Args)]
+pub(crate) struct SystemPromptArguments {
+    /// Replace the system prompt.
+    #[arg(
+        long,
+        value_name = "TEXT",
+        allow_hyphen_values = true,
+        help_heading = "Prompt"
+    )]
+    pub(crate) system_prompt: Option<String>,
+
+    /// Replace the system prompt by a file's content.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "system_prompt",
+        help_heading = "Prompt"
+    )]
+    pub(crate) system_prompt_file: Option<PathBuf>,
+
+    /// Add to the system prompt.
+    #[arg(
+        long,
+        value_name = "TEXT",
+        allow_hyphen_values = true,
+        help_heading = "Prompt"
+    )]
+    pub(crate) append_system_prompt: Option<String>,
+
+    /// Add a file's content to the system prompt.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "append_system_prompt",
+        help_heading = "Prompt"
+    )]
+    pub(crate) append_system_prompt_file: Option<PathBuf>,
+}
+
+/// Flags about folders, tools and permissions.
+#[derive(Debug, Args)]
+pub(crate) struct PermissionArguments {
+    /// The folder to work in.
+    #[arg(long, value_name = "FOLDER", help_heading = "Permissions")]
+    pub(crate) cwd: Option<PathBuf>,
+
+    /// A further folder that may be worked in. Repeatable.
+    #[arg(long, value_name = "FOLDER", num_args = 1.., help_heading = "Permissions")]
+    pub(crate) add_dir: Vec<PathBuf>,
+
+    /// The built-in tools to offer: names separated by commas, "default" for all, "" for none.
+    #[arg(long, value_name = "A,B", help_heading = "Permissions")]
+    pub(crate) tools: Option<String>,
+
+    /// Rules for what may run without asking, e.g. "Edit Bash(git log:*)". Repeatable.
+    #[arg(long = "allowedTools", alias = "allowed-tools", value_name = "RULES", num_args = 1.., help_heading = "Permissions")]
+    pub(crate) allowed_tools: Vec<String>,
+
+    /// Rules for what may not run; a bare name takes the tool away. Repeatable.
+    #[arg(long = "disallowedTools", alias = "disallowed-tools", value_name = "RULES", num_args = 1.., help_heading = "Permissions")]
+    pub(crate) disallowed_tools: Vec<String>,
+
+    /// How questions are answered when no rule decides: default, acceptEdits, plan, dontAsk,
+    /// bypassPermissions, auto.
+    #[arg(long, value_name = "MODE", help_heading = "Permissions")]
+    pub(crate) permission_mode: Option<PermissionMode>,
+
+    /// The same as --permission-mode bypassPermissions. Only in a sandbox.
+    #[arg(long, conflicts_with = "permission_mode", help_heading = "Permissions")]
+    pub(crate) dangerously_skip_permissions: bool,
+
+    /// Lets the host enter bypassPermissions later.
+    #[arg(long, help_heading = "Permissions")]
+    pub(crate) allow_dangerously_skip_permissions: bool,
+
+    /// Who answers permission questions: a tool of an MCP server (mcp__server__tool), or "stdio", which is
+    /// the host on standard input and output.
+    #[arg(long, value_name = "NAME", help_heading = "Permissions")]
+    pub(crate) permission_prompt_tool: Option<String>,
+
+    /// Whether what would be asked goes to the host, or is denied.
+    #[arg(long, value_enum, value_name = "WHO", help_heading = "Permissions")]
+    pub(crate) permission_prompts: Option<PermissionPrompts>,
+}
+
+/// Flags about MCP servers, plugins and agents.
+#[derive(Debug, Args)]
+pub(crate) struct ExtensionArguments {
+    /// MCP servers: JSON with "mcpServers", or a file with it. Repeatable.
+    #[arg(long, value_name = "FILE-OR-JSON", num_args = 1.., help_heading = "Extensions")]
+    pub(crate) mcp_config: Vec<String>,
+
+    /// Only the MCP servers of --mcp-config.
+    #[arg(long, help_heading = "Extensions")]
+    pub(crate) strict_mcp_config: bool,
+
+    /// A folder with a plugin. Repeatable.
+    #[arg(long, value_name = "FOLDER", help_heading = "Extensions")]
+    pub(crate) plugin_dir: Vec<PathBuf>,
+
+    /// A folder with a plugin whose MCP servers the host connects itself. Repeatable.
+    #[arg(long, value_name = "FOLDER", hide = true)]
+    pub(crate) plugin_dir_no_mcp: Vec<PathBuf>,
+
+    /// The agent that leads the conversation.
+    #[arg(long, value_name = "NAME", help_heading = "Extensions")]
+    pub(crate) agent: Option<String>,
+
+    /// Agents, as JSON by name.
+    #[arg(long, value_name = "JSON", help_heading = "Extensions")]
+    pub(crate) agents: Option<String>,
+
+    /// Wait for the host's first request before anything is loaded, as is always done.
+    #[arg(long, hide = true)]
+    pub(crate) await_initialize: bool,
+
+    /// Policy of the parent comes with the host's first request, as is always possible.
+    #[arg(long, hide = true)]
+    pub(crate) managed_settings_in_initialize: bool,
+}
+
+/// Flags about the session's start and its transcript.
+#[derive(Debug, Args)]
+pub(crate) struct ResumeArguments {
+    /// Go on with the newest session of this folder.
+    #[arg(
+        short = 'c',
+        long = "continue",
+        conflicts_with = "resume",
+        help_heading = "Session"
+    )]
+    pub(crate) continue_session: bool,
+
+    /// Go on with a session: its id, the beginning of it, its title, or its file.
+    #[arg(short = 'r', long, value_name = "SESSION", num_args = 0..=1, default_missing_value = "", help_heading = "Session")]
+    pub(crate) resume: Option<String>,
+
+    /// Run the Setup hooks (trigger `init`) before the session starts.
+    #[arg(long, help_heading = "Session", conflicts_with = "maintenance")]
+    pub(crate) init: bool,
+
+    /// Run the Setup hooks (trigger `init`) and the SessionStart hooks, and end.
+    #[arg(long, help_heading = "Session", conflicts_with_all = ["maintenance", "prompt"])]
+    pub(crate) init_only: bool,
+
+    /// Run the Setup hooks (trigger `maintenance`) before the session starts.
+    #[arg(long, help_heading = "Session")]
+    pub(crate) maintenance: bool,
+
+    /// With --continue or --resume: copy the history into a new session and leave the old one alone.
+    #[arg(long, help_heading = "Session")]
+    pub(crate) fork_session: bool,
+
+    /// The id of the new session.
+    #[arg(long, value_name = "UUID", value_parser = values::uuid, help_heading = "Session")]
+    pub(crate) session_id: Option<Uuid>,
+
+    /// With --resume: the history only up to this record.
+    #[arg(
+        long,
+        value_name = "UUID",
+        requires = "resume",
+        help_heading = "Session"
+    )]
+    pub(crate) resume_session_at: Option<Uuid>,
+
+    /// With --resume-session-at: refuse unless everything dropped belongs to this prompt's turn.
+    #[arg(
+        long,
+        value_name = "UUID",
+        requires = "resume_session_at",
+        help_heading = "Session"
+    )]
+    pub(crate) resume_drops_turn: Option<Uuid>,
+
+    /// With stream-json: also every record that is written to a transcript.
+    #[arg(long, help_heading = "Session")]
+    pub(crate) session_mirror: bool,
+
+    /// Write no transcript.
+    #[arg(long, help_heading = "Session")]
+    pub(crate) no_session_persistence: bool,
+}
+
+/// Flags about settings files.
+#[derive(Debug, Args)]
+pub(crate) struct SettingsArguments {
+    /// A settings file, or settings as JSON, above the user's and the project's. Repeatable.
+    #[arg(long, value_name = "FILE-OR-JSON", help_heading = "Settings")]
+    pub(crate) settings: Vec<String>,
+
+    /// Which settings files count: user, project, local, separated by commas; "" for none.
+    #[arg(long, value_name = "LIST", help_heading = "Settings")]
+    pub(crate) setting_sources: Option<String>,
+
+    /// Policy from a parent process, as a file or JSON. Repeatable.
+    #[arg(long, value_name = "FILE-OR-JSON", hide = true)]
+    pub(crate) managed_settings: Vec<String>,
+
+    /// The folder whose .lathe and .claude count as the project's.
+    #[arg(long, value_name = "FOLDER", help_heading = "Settings")]
+    pub(crate) project_config_root: Option<PathBuf>,
+}
+
+/// Flags of the debug log.
+#[derive(Debug, Args)]
+pub(crate) struct LogArguments {
+    /// Write a log of what happens to standard error, for the given targets ("lathe_model=debug").
+    #[arg(short = 'd', long, value_name = "FILTER", num_args = 0..=1, default_missing_value = "", require_equals = true, help_heading = "Settings")]
+    pub(crate) debug: Option<String>,
+
+    /// Write that log to a file.
+    #[arg(long, value_name = "FILE", help_heading = "Settings")]
+    pub(crate) debug_file: Option<PathBuf>,
+
+    /// The same as --debug.
+    #[arg(long, hide = true)]
+    pub(crate) debug_to_stderr: bool,
+}

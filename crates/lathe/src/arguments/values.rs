@@ -1,0 +1,89 @@
+//! Values of flags, and their parsers.
+
+use crate::error::CliError;
+use clap::ValueEnum;
+use uuid::Uuid;
+
+/// Why the value of a flag is refused.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ValueError {
+    #[error("expected a UUID, such as the one that `uuidgen` prints")]
+    Uuid,
+    #[error("expected a number of dollars above 0, for example 2.50")]
+    Dollars,
+}
+
+pub(crate) fn uuid(text: &str) -> Result<Uuid, ValueError> {
+    Uuid::parse_str(text).map_err(|_| ValueError::Uuid)
+}
+
+pub(crate) fn positive_dollars(text: &str) -> Result<f64, ValueError> {
+    match text.parse::<f64>() {
+        Ok(dollars) if dollars > 0.0 && dollars.is_finite() => Ok(dollars),
+        _ => Err(ValueError::Dollars),
+    }
+}
+
+/// The value of `--agents`: JSON, or a file that holds it.
+///
+/// # Errors
+/// When the file can't be read or the text is not JSON.
+pub(crate) fn agents_json(text: &str) -> Result<serde_json::Value, CliError> {
+    let json = if text.trim_start().starts_with(['{', '[']) {
+        text.to_owned()
+    } else {
+        std::fs::read_to_string(text)
+            .map_err(|error| CliError::usage(format!("--agents: {text} can't be read: {error}")))?
+    };
+    serde_json::from_str(&json)
+        .map_err(|error| CliError::usage(format!("--agents: not JSON: {error}")))
+}
+
+/// How an answer is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum OutputFormat {
+    /// The answer's words.
+    #[default]
+    Text,
+    /// One object with the answer, its cost and how it ended.
+    Json,
+    /// A line of JSON for everything that happens.
+    StreamJson,
+}
+
+/// How a model may think.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ThinkingWord {
+    /// As much as it likes.
+    Adaptive,
+    /// Not at all.
+    Disabled,
+}
+
+/// What of the thinking is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ThinkingDisplayWord {
+    /// A summary.
+    Summarized,
+    /// Nothing.
+    Omitted,
+}
+
+/// Who answers permission questions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PermissionPrompts {
+    /// The host.
+    Host,
+    /// Nobody: they are denied.
+    None,
+}
+
+/// How prompts come in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum InputFormat {
+    /// Words.
+    #[default]
+    Text,
+    /// Frames of the SDK protocol.
+    StreamJson,
+}

@@ -1,0 +1,203 @@
+//! The session's options, from the flags.
+
+use crate::arguments::{SessionArguments, ThinkingDisplayWord, ThinkingWord, agents_json};
+use crate::error::CliError;
+use lathe_engine::{Answerer, McpOptions, SessionChoice, SessionOptions, Setup};
+use lathe_model::{Thinking, ThinkingDisplay};
+use lathe_protocol::ids::{RecordId, SessionId};
+use lathe_protocol::permission::PermissionMode;
+use lathe_settings::Source;
+use std::path::Path;
+
+/// The session's options.
+///
+/// # Errors
+/// When flags contradict each other, or a file that one names can't be read.
+pub(crate) fn of(arguments: &SessionArguments) -> Result<SessionOptions, CliError> {
+    let SessionArguments {
+        model,
+        system,
+        permissions,
+        extensions,
+        session,
+        settings,
+        ..
+    } = arguments;
+    check_permission_prompt_tool(permissions.permission_prompt_tool.as_deref())?;
+    let choice = session_choice(arguments)?;
+    let permission_mode = if permissions.dangerously_skip_permissions {
+        Some(PermissionMode::BypassPermissions)
+    } else {
+        permissions.permission_mode
+    };
+    let plugin_folders = [
+        &extensions.plugin_dir[..],
+        &extensions.plugin_dir_no_mcp[..],
+    ]
+    .concat();
+    Ok(SessionOptions {
+        add_dirs: permissions.add_dir.clone(),
+        plugin_folders,
+        plugins_without_servers: extensions.plugin_dir_no_mcp.clone(),
+        model: model.model.clone(),
+        fallback_model: model.fallback_model.clone(),
+        system_prompt: text_or_file(
+            system.system_prompt.as_deref(),
+            system.system_prompt_file.as_deref(),
+            "--system-prompt-file",
+        )?,
+        append_system_prompt: text_or_file(
+            system.append_system_prompt.as_deref(),
+            system.append_system_prompt_file.as_deref(),
+            "--append-system-prompt-file",
+        )?,
+        tools: tool_list(permissions.tools.as_deref()),
+        allowed_tools: permissions.allowed_tools.clone(),
+        disallowed_tools: permissions.disallowed_tools.clone(),
+        mcp: McpOptions {
+            configs: extensions.mcp_config.clone(),
+            strict: extensions.strict_mcp_config,
+            ..McpOptions::default()
+        },
+        permission_mode,
+        allow_bypass: permissions.allow_dangerously_skip_permissions,
+        answerer: Answerer::Nobody,
+        max_turns: model.max_turns,
+        max_budget_usd: model.max_budget_usd,
+        max_session_tokens: model.max_session_tokens,
+        thinking: thinking(arguments),
+        max_thinking_tokens: model.max_thinking_tokens,
+        betas: model.betas.clone(),
+        session: choice,
+        setup: if session.init || session.init_only {
+            Some(Setup::Init)
+        } else {
+            session.maintenance.then_some(Setup::Maintenance)
+        },
+        fork: session.fork_session,
+        session_id: session.session_id.map(SessionId),
+        resume_at: session.resume_session_at.map(RecordId),
+        resume_drops_turn: session.resume_drops_turn.map(RecordId),
+        persist: !session.no_session_persistence,
+        settings_flags: settings.settings.clone(),
+        setting_sources: setting_sources(settings.setting_sources.as_deref())?,
+        managed_settings: settings.managed_settings.clone(),
+        project_root: settings.project_config_root.clone(),
+        json_schema: json_schema(arguments.output.json_schema.as_deref())?,
+        effort: model.effort.clone(),
+        task_budget: model.task_budget,
+        observer: None,
+        agent: extensions.agent.clone(),
+        agents: agents(extensions.agents.as_deref())?,
+        ..SessionOptions::default()
+    })
+}
+
+fn check_permission_prompt_tool(tool: Option<&str>) -> Result<(), CliError> {
+    match tool {
+        Some(tool) if tool != "stdio" && !tool.starts_with("mcp__") => Err(CliError::usage(
+            format!("--permission-prompt-tool {tool}: not a tool of an MCP server"),
+        )
+        .hint("name a tool such as mcp__server__tool, or \"stdio\" for the host itself")),
+        _ => Ok(()),
+    }
+}
+
+fn session_choice(arguments: &SessionArguments) -> Result<SessionChoice, CliError> {
+    let session = &arguments.session;
+    let choice = if session.continue_session {
+        SessionChoice::Continue
+    } else {
+        match &session.resume {
+            Some(wanted) if wanted.is_empty() => {
+                return Err(CliError::usage(
+                    "--resume needs a session here: its id, the beginning of it, or its title",
+                )
+                .hint("`lathe sessions list` shows the sessions; --continue resumes the newest"));
+            }
+            Some(wanted) => SessionChoice::Resume(wanted.clone()),
+            None => SessionChoice::New,
+        }
+    };
+    if session.fork_session && choice == SessionChoice::New {
+        return Err(CliError::usage(
+            "--fork-session needs --continue or --resume",
+        ));
+    }
+    Ok(choice)
+}
+
+fn text_or_file(
+    text: Option<&str>,
+    file: Option<&Path>,
+    flag: &str,
+) -> Result<Option<String>, CliError> {
+    let Some(path) = file else {
+        return Ok(text.map(str::to_owned));
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        CliError::usage(format!("{flag}: {} can't be read: {error}", path.display()))
+    })?;
+    Ok(Some(text))
+}
+
+/// Parses `--setting-sources`.
+///
+/// # Errors
+/// When it names an unknown source.
+pub(crate) fn setting_sources(list: Option<&str>) -> Result<Option<Vec<Source>>, CliError> {
+    list.map(Source::parse_list)
+        .transpose()
+        .map_err(|error| CliError::usage(error).about("--setting-sources"))
+}
+
+fn json_schema(text: Option<&str>) -> Result<Option<serde_json::Value>, CliError> {
+    text.map(serde_json::from_str)
+        .transpose()
+        .map_err(|error| CliError::usage(format!("--json-schema: not JSON: {error}")))
+}
+
+/// The definitions of `--agents`.
+fn agents(text: Option<&str>) -> Result<Vec<serde_json::Value>, CliError> {
+    let Some(text) = text else {
+        return Ok(Vec::new());
+    };
+    let value = agents_json(text)?;
+    if !value.is_object() {
+        return Err(CliError::usage("--agents: expected definitions by name")
+            .hint("for example {\"reviewer\": {\"description\": \"…\", \"prompt\": \"…\"}}"));
+    }
+    Ok(vec![value])
+}
+
+fn thinking(arguments: &SessionArguments) -> Option<Thinking> {
+    let mode = match (
+        arguments.model.thinking,
+        arguments.model.max_thinking_tokens,
+    ) {
+        (Some(ThinkingWord::Adaptive), _) => Thinking::adaptive(),
+        (Some(ThinkingWord::Disabled), _) => Thinking::disabled(),
+        (None, Some(0)) => Thinking::disabled(),
+        (None, Some(tokens)) => Thinking::budget(tokens),
+        (None, None) => return None,
+    };
+    Some(match arguments.model.thinking_display {
+        Some(ThinkingDisplayWord::Summarized) => mode.showing(ThinkingDisplay::Summarized),
+        Some(ThinkingDisplayWord::Omitted) => mode.showing(ThinkingDisplay::Omitted),
+        None => mode,
+    })
+}
+
+fn tool_list(text: Option<&str>) -> Option<Vec<String>> {
+    let text = text?;
+    if text == "default" {
+        return None;
+    }
+    Some(
+        text.split([',', ' '])
+            .map(str::trim)
+            .filter(|name| !name.is_empty())
+            .map(str::to_owned)
+            .collect(),
+    )
+}
