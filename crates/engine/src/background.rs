@@ -3,7 +3,7 @@
 
 use crate::core::{Core, Shared};
 use crate::decide::{gate, token_gate};
-use crate::session::{EndReason, SessionHandle};
+use crate::session::EndReason;
 use lathe_model::{ModelRequest, Thinking, ThinkingMode};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,7 +61,7 @@ impl Background {
     }
 
     /// Waits until nothing runs.
-    async fn settled(&self) {
+    pub(crate) async fn settled(&self) {
         loop {
             let next = self.tasks.lock().pop();
             match next {
@@ -71,6 +71,10 @@ impl Background {
                 None => return,
             }
         }
+    }
+
+    pub(crate) fn set_end_reason(&self, reason: EndReason) {
+        *self.end_reason.lock() = reason;
     }
 
     pub(crate) fn end_reason(&self) -> EndReason {
@@ -108,16 +112,4 @@ pub(crate) fn note_side_usage(shared: &Shared, header: &lathe_protocol::message:
     ledger.note_response(&header.model, &header.usage, &shared.catalog);
     let used = (crate::ledger::Part::Side, ledger.totals().clone());
     shared.extra_usage.lock().push(used);
-}
-
-impl SessionHandle {
-    /// Says why the session ends, for its `SessionEnd` hooks. Say it before it does.
-    pub fn ends_by(&self, reason: EndReason) {
-        *self.shared.background.end_reason.lock() = reason;
-    }
-
-    /// Waits until nothing runs beside the turns.
-    pub async fn background_settled(&self) {
-        self.shared.background.settled().await;
-    }
 }

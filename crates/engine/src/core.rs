@@ -29,7 +29,7 @@ use lathe_session::{Conversation, TranscriptWriter};
 use lathe_settings::instructions::Instructions;
 use lathe_tools::{ToolContext, ToolRegistry};
 use parking_lot::{Mutex, RwLock};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -88,7 +88,7 @@ pub(crate) struct Shared {
     /// How hard the model should try, if someone said so.
     pub(crate) effort: Option<String>,
     /// How full the window was at the last request.
-    pub(crate) context_usage: Mutex<crate::control::ContextUsage>,
+    pub(crate) context_usage: Mutex<crate::context::usage::ContextUsage>,
     /// A running account of the conversation.
     pub(crate) notes: Arc<crate::notes::Notes>,
     /// What runs beside the turns.
@@ -240,8 +240,6 @@ pub(crate) struct Turn {
     pub(crate) cancel: CancellationToken,
     /// Rung when the person typed something meanwhile.
     pub(crate) steered: Notify,
-    group: Mutex<Option<CancellationToken>>,
-    calls: Mutex<HashMap<ToolUseId, CancellationToken>>,
 }
 
 impl Turn {
@@ -250,30 +248,7 @@ impl Turn {
             prompt,
             cancel: CancellationToken::new(),
             steered: Notify::new(),
-            group: Mutex::default(),
-            calls: Mutex::default(),
         }
-    }
-
-    pub(crate) fn set_group(&self, group: CancellationToken) {
-        *self.group.lock() = Some(group);
-    }
-
-    pub(crate) fn set_calls(&self, calls: HashMap<ToolUseId, CancellationToken>) {
-        *self.calls.lock() = calls;
-    }
-
-    /// Stops the calls of the present step.
-    pub(crate) fn cancel_group(&self) {
-        if let Some(group) = &*self.group.lock() {
-            group.cancel();
-        }
-    }
-
-    /// Stops one call. Returns whether it was there.
-    pub(crate) fn cancel_call(&self, id: &ToolUseId) -> bool {
-        let calls = self.calls.lock();
-        calls.get(id).map(CancellationToken::cancel).is_some()
     }
 }
 

@@ -11,7 +11,6 @@ use lathe_protocol::content::ToolUseBlock;
 use lathe_protocol::ids::{RecordId, ToolUseId};
 use lathe_tools::InterruptBehavior;
 use serde_json::Value;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -117,15 +116,6 @@ impl Executor {
     /// Whether something runs.
     pub(crate) fn is_busy(&self) -> bool {
         !self.running.is_empty()
-    }
-
-    /// Stops one call.
-    pub(crate) fn cancel_tokens(&self) -> HashMap<ToolUseId, CancellationToken> {
-        self.slots
-            .iter()
-            .filter(|slot| matches!(slot.state, State::Queued(_) | State::Running { .. }))
-            .map(|slot| (slot.id.clone(), slot.cancel.clone()))
-            .collect()
     }
 
     /// Stops the running calls that a person's new words make pointless (waiting for something).

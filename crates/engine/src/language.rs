@@ -7,10 +7,9 @@
 
 use crate::core::{Core, Shared, Turn};
 use crate::events::EventSink;
-use crate::session::SessionHandle;
 use crate::undo::Undo;
 use lathe_extensions::plugins::LoadedPlugins;
-use lathe_lsp::{Conversation, LanguageServers, Servers, Status, Surroundings, patience};
+use lathe_lsp::{Conversation, LanguageServers, Servers, Surroundings, patience};
 use lathe_permissions::Permissions;
 use lathe_protocol::event::NoticeLevel;
 use lathe_protocol::ids::RecordId;
@@ -170,13 +169,5 @@ impl Core {
             .news(language.conversation, &turn.cancel)
             .await;
         lathe_lsp::tell(&news, &|path| self.shared.tools.shown(path))
-    }
-}
-
-impl SessionHandle {
-    /// The language servers and where they stand.
-    #[must_use]
-    pub fn language_servers(&self) -> Vec<Status> {
-        self.shared.language.servers.status()
     }
 }

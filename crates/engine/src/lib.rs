@@ -19,7 +19,6 @@ mod change_text;
 mod commands;
 mod compaction;
 pub mod context;
-pub mod control;
 mod core;
 pub mod cost;
 pub mod decide;
@@ -27,10 +26,8 @@ pub mod doctor;
 pub mod events;
 mod executor;
 pub mod extraction;
-mod face;
 mod guard;
 pub mod hands;
-mod helpers;
 mod hook_points;
 mod language;
 pub mod ledger;
@@ -54,7 +51,6 @@ pub mod questions;
 mod records;
 mod results;
 pub mod session;
-mod side_query;
 mod skills;
 mod step;
 mod today;
@@ -71,4 +67,7 @@ pub use open::{Opened, open};
 pub use options::{OpenError, SessionChoice, SessionOptions, Setup, TranscriptObserver};
 pub use preview::{Preview, PreviewPart, context_usage, preview};
 pub use questions::Answerer;
-pub use session::{EndReason, SessionHandle};
+pub use session::{
+    ContextHandle, EndReason, ExtensionsHandle, HistoryHandle, ModelHandle, PermissionsHandle,
+    PluginsHandle, SessionHandle, SettingsHandle, SideQuestionsHandle, TasksHandle,
+};

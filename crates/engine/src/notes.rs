@@ -13,7 +13,6 @@ use crate::compaction::CompactionError;
 use crate::context::summary::with_directive;
 use crate::core::Core;
 use crate::decide::OutputCap;
-use crate::session::SessionHandle;
 use futures::StreamExt as _;
 use lathe_model::{Delivery, MessageAssembler, ModelRequest, RecoveryPolicy};
 use lathe_protocol::ids::RecordId;
@@ -61,6 +60,25 @@ struct State {
 }
 
 impl Notes {
+    /// The notes so far; `None` where there are none. They stay when a compaction has used them.
+    pub(crate) fn text(&self) -> Option<String> {
+        let state = self.state.lock();
+        (!state.text.is_empty()).then(|| state.text.clone())
+    }
+
+    /// Waits until no update runs.
+    pub(crate) async fn settled(&self) {
+        loop {
+            let idle = self.idle.notified();
+            tokio::pin!(idle);
+            idle.as_mut().enable();
+            if !self.state.lock().running {
+                return;
+            }
+            idle.await;
+        }
+    }
+
     /// Switches them on or off.
     pub(crate) fn enable(&self, on: bool) {
         self.enabled.store(on, Ordering::Relaxed);
@@ -184,31 +202,4 @@ pub(crate) async fn ask(
     }
     let header = assembler.header()?.clone();
     Some((assembler.text(), header))
-}
-
-impl SessionHandle {
-    /// Switches session notes on or off.
-    pub fn keep_notes(&self, on: bool) {
-        self.shared.notes.enable(on);
-    }
-
-    /// The session's notes, if there are any. They stay when a compaction has used them.
-    #[must_use]
-    pub fn notes(&self) -> Option<String> {
-        let state = self.shared.notes.state.lock();
-        (!state.text.is_empty()).then(|| state.text.clone())
-    }
-
-    /// Waits until no update of the notes runs.
-    pub async fn notes_settled(&self) {
-        loop {
-            let idle = self.shared.notes.idle.notified();
-            tokio::pin!(idle);
-            idle.as_mut().enable();
-            if !self.shared.notes.state.lock().running {
-                return;
-            }
-            idle.await;
-        }
-    }
 }

@@ -7,7 +7,6 @@
 
 use crate::core::Shared;
 use crate::options::SessionOptions;
-use crate::session::SessionHandle;
 use lathe_extensions::plugins::{LoadedPlugins, load};
 use lathe_extensions::{AgentCatalog, OutputStyles};
 use lathe_hooks::{HookRegistry, HookSource, SourceHandle};
@@ -59,7 +58,7 @@ impl Plugins {
     }
 
     /// Names another folder.
-    fn name(&self, folder: &Path, with_servers: bool) {
+    pub(crate) fn name(&self, folder: &Path, with_servers: bool) {
         let mut named = self.named.write();
         if !named.folders.iter().any(|known| known == folder) {
             named.folders.push(folder.to_owned());
@@ -190,53 +189,4 @@ pub(crate) fn reload(shared: &Arc<Shared>) -> Arc<LoadedPlugins> {
     shared.extensions.set_plugins(fresh.contributions());
     shared.mcp.set_plugins(plugins.servers_of(&fresh));
     fresh
-}
-
-impl SessionHandle {
-    /// The plugins: which are on, which aren't and why.
-    #[must_use]
-    pub fn loaded_plugins(&self) -> Arc<LoadedPlugins> {
-        self.shared.plugins.loaded()
-    }
-
-    /// Names another folder with a plugin, absolute; it counts when the plugins are loaded again. Its MCP
-    /// servers may be the caller's business.
-    pub fn add_plugin_folder(&self, folder: &Path, with_servers: bool) {
-        self.shared.plugins.name(folder, with_servers);
-    }
-
-    /// The MCP servers of plugins that loading them again, and some more, would bring, and those that it
-    /// would take away.
-    #[must_use]
-    pub fn plugin_servers_after_reload(&self, more: &[PathBuf]) -> (Vec<String>, Vec<String>) {
-        let plugins = &self.shared.plugins;
-        let names = |loaded: &LoadedPlugins| -> Vec<String> {
-            let of = |of_plugin: PluginServers| {
-                let name = of_plugin.plugin;
-                let servers = of_plugin.servers.into_iter();
-                servers.map(move |(server, _)| format!("plugin:{name}:{server}"))
-            };
-            plugins
-                .servers_of(loaded)
-                .into_iter()
-                .flat_map(of)
-                .collect()
-        };
-        let settings = self.shared.loader.current();
-        let folders = [plugins.folders(), more.to_vec()].concat();
-        let fresh = load(&self.shared.loader.places, &settings, &folders);
-        let (now, then) = (names(&plugins.loaded()), names(&fresh));
-        let without = |all: &[String], others: &[String]| -> Vec<String> {
-            let missing = all.iter().filter(|name| !others.contains(name));
-            missing.cloned().collect()
-        };
-        (without(&then, &now), without(&now, &then))
-    }
-
-    /// Loads the plugins again: what was installed, switched or removed since counts from now on.
-    pub fn reload_plugins(&self) -> Arc<LoadedPlugins> {
-        let plugins = reload(&self.shared);
-        self.set_agent_catalog(self.shared.extensions.agents());
-        plugins
-    }
 }

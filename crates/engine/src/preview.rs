@@ -1,6 +1,6 @@
 //! What the next request of a session here would hold, without sending it.
 
-use crate::control::{ContextUsage, complete};
+use crate::context::usage::{ContextUsage, complete};
 use crate::decide::OutputCap;
 use crate::open::prepare;
 use crate::options::{OpenError, SessionOptions};

@@ -97,7 +97,7 @@ impl Core {
                     return self.cancelled(attempt, Phase::Streaming).await;
                 }
                 () = attempt.executor.next_done(), if attempt.executor.is_busy() => {
-                    self.deliver(turn, &mut attempt).await;
+                    self.deliver(&mut attempt).await;
                 }
                 () = turn.steered.notified() => attempt.executor.interrupt_waiting(),
                 delivery = deliveries.next() => match delivery {
@@ -161,7 +161,6 @@ impl Core {
 
     fn attempt(&self, turn: &Turn) -> Attempt {
         let group = turn.cancel.child_token();
-        turn.set_group(group.clone());
         Attempt {
             assembler: MessageAssembler::default(),
             executor: Executor::new(Arc::new(self.call_environment(turn)), group),
@@ -206,7 +205,7 @@ impl Core {
         match delivery {
             Delivery::Requesting { .. } => self.shared.events.send(Event::Requesting),
             Delivery::Event(event) => {
-                self.take_event(turn, attempt, &event).await?;
+                self.take_event(attempt, &event).await?;
                 // A face that reads slowly holds the stream back, but never a cancellation.
                 if self.shared.events.is_full() {
                     tokio::select! {
@@ -252,7 +251,6 @@ impl Core {
 
     async fn take_event(
         &mut self,
-        turn: &Turn,
         attempt: &mut Attempt,
         event: &ProviderEvent,
     ) -> Result<(), ModelError> {
@@ -303,9 +301,8 @@ impl Core {
                 == Some(lathe_tools::agent::FORK);
             let input = completed.tool_input.as_ref();
             attempt.executor.submit(&meant, input, uuid);
-            turn.set_calls(attempt.executor.cancel_tokens());
             // A call that was refused at once has its result already.
-            self.deliver(turn, attempt).await;
+            self.deliver(attempt).await;
         }
         Ok(())
     }
@@ -335,7 +332,7 @@ impl Core {
             tokio::select! {
                 biased;
                 () = turn.cancel.cancelled() => return self.cancelled(attempt, Phase::Tools).await,
-                () = attempt.executor.next_done() => self.deliver(turn, &mut attempt).await,
+                () = attempt.executor.next_done() => self.deliver(&mut attempt).await,
                 () = turn.steered.notified() => attempt.executor.interrupt_waiting(),
             }
         }
@@ -345,8 +342,7 @@ impl Core {
                 .stop("Not run: the turn ended before it.")
                 .await;
         }
-        self.deliver(turn, &mut attempt).await;
-        turn.set_calls(std::collections::HashMap::new());
+        self.deliver(&mut attempt).await;
 
         let calls = attempt.executor.count();
         if calls > 0 {
@@ -383,7 +379,7 @@ impl Core {
     }
 
     /// Appends the results that are due, in the order of the calls.
-    async fn deliver(&mut self, turn: &Turn, attempt: &mut Attempt) {
+    async fn deliver(&mut self, attempt: &mut Attempt) {
         let mut added = Vec::new();
         while let Some(delivered) = attempt.executor.deliver() {
             self.deliver_one(attempt, delivered, &mut added);
@@ -393,7 +389,6 @@ impl Core {
             let uuid = self.append(record);
             attempt.records.push(uuid);
         }
-        turn.set_calls(attempt.executor.cancel_tokens());
     }
 
     fn deliver_one(

@@ -52,7 +52,7 @@ pub(crate) async fn in_print_mode(
         }
     };
     let session_id = session.session_id();
-    let mut result = local_result(session_id, "", session.totals().models);
+    let mut result = local_result(session_id, "", session.history().totals().models);
     match outcome {
         Ok(answer) => result.text = answer,
         Err(why) => {

@@ -111,7 +111,7 @@ pub async fn run(
             }
             changed = signals.changed(), if signal == Signal::None => {
                 signal = if changed.is_ok() { *signals.borrow() } else { Signal::Terminate };
-                session.kill_agents();
+                session.tasks().kill_agents();
                 session.send(Op::Interrupt { drop_queued: true });
                 continue;
             }
@@ -180,7 +180,7 @@ pub async fn run(
             lines_of(&event, session_id, options, |line| lines.ready(&line));
         }
         if lines.is_closed() {
-            session.kill_agents();
+            session.tasks().kill_agents();
             session.send(Op::Interrupt { drop_queued: true });
         }
     }

@@ -3,8 +3,8 @@
 use crate::Extra;
 use crate::content::Content;
 use crate::elicitation::ElicitationReply;
-use crate::ids::{RecordId, RequestId, TaskId, ToolUseId};
-use crate::permission::{PermissionMode, PermissionReply};
+use crate::ids::{RecordId, RequestId, ToolUseId};
+use crate::permission::PermissionReply;
 
 /// A face's word to the session.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,13 +16,6 @@ pub enum Op {
         /// Whether prompts that wait are dropped too.
         drop_queued: bool,
     },
-    /// Stop one call; the turn goes on.
-    CancelCall {
-        /// The call.
-        tool_use_id: ToolUseId,
-    },
-    /// Stop all calls of the present step; the turn goes on.
-    CancelGroup,
     /// Let a running foreground command go on in the background.
     Background {
         /// The call; `None` is every call that can.
@@ -41,22 +34,6 @@ pub enum Op {
         request_id: RequestId,
         /// The answer.
         reply: ElicitationReply,
-    },
-    /// Change the permission mode.
-    SetPermissionMode(PermissionMode),
-    /// Change the model; `None` is the default.
-    SetModel(Option<String>),
-    /// Change the thinking budget: `None` resets, `Some(0)` switches thinking off.
-    SetMaxThinkingTokens(Option<u32>),
-    /// Drop a prompt that still waits.
-    CancelQueued {
-        /// The prompt.
-        uuid: RecordId,
-    },
-    /// Stop a background task.
-    StopTask {
-        /// The task.
-        task_id: TaskId,
     },
     /// Replace older conversation by a summary.
     Compact {

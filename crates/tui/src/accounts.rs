@@ -15,7 +15,7 @@ const HELPER: &str = "apiKeyHelper";
 
 impl App {
     fn helper(&self) -> Option<String> {
-        let settings = self.session.as_ref()?.settings();
+        let settings = self.session.as_ref()?.settings().json();
         settings.get(HELPER)?.as_str().map(str::to_owned)
     }
 
@@ -24,7 +24,11 @@ impl App {
         let Some(session) = &self.session else {
             return;
         };
-        let picker = login_picker(session.key_source(), self.helper().is_some(), &self.theme);
+        let picker = login_picker(
+            session.settings().key_source(),
+            self.helper().is_some(),
+            &self.theme,
+        );
         self.dialog = Some(Dialog::Picker(picker));
     }
 
@@ -58,13 +62,13 @@ impl App {
             return;
         };
         if self.helper().is_none() {
-            let source = session.key_source().to_owned();
+            let source = session.settings().key_source().to_owned();
             self.remark(format!(
                 "Lathe keeps no key, so there is none to forget. This session's comes from {source}: unset it where you set it. /mcp signs out of servers."
             ));
             return;
         }
-        let picker = logout_picker(session.key_source(), &self.theme);
+        let picker = logout_picker(session.settings().key_source(), &self.theme);
         self.dialog = Some(Dialog::Picker(picker));
     }
 

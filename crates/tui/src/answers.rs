@@ -371,7 +371,7 @@ impl App {
         let settings = self
             .session
             .as_ref()
-            .map(lathe_engine::SessionHandle::settings)
+            .map(|session| session.settings().json())
             .unwrap_or_default();
         let items = CONFIG
             .iter()
@@ -437,7 +437,7 @@ impl App {
         let mut settings = self
             .session
             .as_ref()
-            .map(lathe_engine::SessionHandle::settings)
+            .map(|session| session.settings().json())
             .unwrap_or_default();
         settings[key] = value.clone();
         self.save_setting(key, value);

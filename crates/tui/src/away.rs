@@ -95,7 +95,7 @@ impl App {
             return;
         };
         let (question, cancel) = self.away.begin();
-        let asked = session.away_summary_later(cancel);
+        let asked = session.side_questions().away_summary_later(cancel);
         self.jobs.task(async move {
             let text = asked.await?;
             Some(Found::AwaySummary { question, text })

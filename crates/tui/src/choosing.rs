@@ -12,14 +12,14 @@ impl App {
             return;
         };
         if !wanted.is_empty() {
-            self.model = session.set_model(Some(wanted));
+            self.model = session.model().set(Some(wanted));
             // It is meant for what follows in this terminal, too: /clear and /fork don't take it back.
             self.options.model = Some(wanted.to_owned());
             let model = self.model.clone();
             self.remark(format!("model: {model}"));
             return;
         }
-        let picker = models_picker(session.models(), &self.model, &self.theme);
+        let picker = models_picker(session.model().known(), &self.model, &self.theme);
         self.dialog = Some(Dialog::Picker(picker));
     }
 
@@ -43,7 +43,7 @@ impl App {
                     self.theme.muted,
                 )]);
             let now = self.session.as_ref();
-            let now = now.and_then(lathe_engine::SessionHandle::effort);
+            let now = now.and_then(|session| session.model().effort());
             if let Some(now) = now {
                 picker = picker.marked(&now);
             }
@@ -57,19 +57,19 @@ impl App {
         let Some(session) = &self.session else {
             return;
         };
-        if session.set_effort(Some(wanted)).is_ok() {
+        if session.model().set_effort(Some(wanted)).is_ok() {
             self.remark(format!("effort: {wanted}"));
             return;
         }
         match wanted {
             "default" => {
                 // Both as the session began; taking a level back can't fail.
-                let _ = session.set_effort(None);
-                session.set_max_thinking_tokens(None);
+                let _ = session.model().set_effort(None);
+                session.model().set_max_thinking_tokens(None);
             }
-            "off" => session.set_max_thinking_tokens(Some(0)),
+            "off" => session.model().set_max_thinking_tokens(Some(0)),
             number => match number.parse() {
-                Ok(number) => session.set_max_thinking_tokens(Some(number)),
+                Ok(number) => session.model().set_max_thinking_tokens(Some(number)),
                 Err(_) => {
                     self.warn(format!(
                         "/effort wants low, medium, high, xhigh or max, a number of tokens, off, or default, not '{wanted}'."
@@ -89,7 +89,7 @@ impl App {
             self.add_rule(arguments);
             return;
         }
-        let picker = rules_picker(session.permission_rules(), self.mode, &self.theme);
+        let picker = rules_picker(session.permissions().rules(), self.mode, &self.theme);
         self.dialog = Some(Dialog::Picker(picker));
     }
 
@@ -122,7 +122,7 @@ impl App {
         let Some(session) = &self.session else {
             return;
         };
-        match session.apply_permission_update(update) {
+        match session.permissions().apply(update) {
             Ok(()) => self.remark(said),
             Err(error) => self.warn(error.to_string()),
         }
@@ -158,7 +158,7 @@ impl App {
         let Some(session) = &self.session else {
             return;
         };
-        match session.set_permission_mode(mode) {
+        match session.permissions().set_mode(mode) {
             Ok(()) => self.mode = mode,
             Err(error) => self.warn(error.to_string()),
         }
@@ -179,7 +179,7 @@ impl App {
 
     pub(crate) fn rename(&mut self, title: &str) {
         if let Some(session) = &self.session {
-            session.rename(title);
+            session.history().rename(title);
             let title = self.screen.title(&format!("{title} · lathe"));
             self.pending_output.push_str(&title);
             self.remark("the session has a new title");

@@ -73,7 +73,7 @@ impl App {
     pub(crate) fn registry(&self) -> CommandRegistry {
         self.session
             .as_ref()
-            .map_or_else(|| FIRST.clone(), lathe_engine::SessionHandle::commands)
+            .map_or_else(|| FIRST.clone(), |session| session.extensions().commands())
     }
 
     /// Whether there is a command of this name.
@@ -82,7 +82,7 @@ impl App {
             || self
                 .session
                 .as_ref()
-                .is_some_and(|session| session.commands().find(name).is_some())
+                .is_some_and(|session| session.extensions().commands().find(name).is_some())
     }
 
     /// Runs a command, or keeps it until it can be run.

@@ -53,6 +53,7 @@ impl App {
                 .and_then(|session| {
                     session
                         .settings()
+                        .json()
                         .get("respectGitignore")
                         .and_then(serde_json::Value::as_bool)
                 })
@@ -70,7 +71,7 @@ impl App {
         let Some(session) = &self.session else {
             return false;
         };
-        let Some(answer) = session.suggested_files(query, cancel.clone()) else {
+        let Some(answer) = session.settings().suggested_files(query, cancel.clone()) else {
             return false;
         };
         self.suggesting = cancel;
@@ -115,7 +116,7 @@ impl App {
         if query.is_empty() {
             return Vec::new();
         }
-        let catalog = session.agent_definitions();
+        let catalog = session.extensions().agents();
         let agents: Vec<(String, String)> = catalog
             .iter()
             .map(|agent| (format!("agent-{}", agent.name), agent.description.clone()))

@@ -6,7 +6,7 @@ use crate::changes::ChangedFile;
 use crate::dialog::{ChangesDialog, Dialog, Form, Page, Picker, Purpose};
 use crate::key::keys;
 use crate::view_tests::frame;
-use lathe_engine::control::ContextUsage;
+use lathe_engine::context::ContextUsage;
 use lathe_engine::doctor::{Diagnosis, Finding, Severity};
 use lathe_engine::ledger::{Part, PartUsage, Totals};
 use lathe_engine::mcp::control::McpServer;

@@ -241,7 +241,7 @@ impl App {
     /// Looks how much of the model's window is left. Not while drawing: it takes counting.
     pub(crate) fn measure_context(&mut self) {
         self.context_left = self.session.as_ref().and_then(|session| {
-            let usage = session.context_usage();
+            let usage = session.context().usage();
             let used = usage.used();
             let notable = usage.window > 0 && used * 20 >= usage.window;
             notable.then(|| ContextLeft {

@@ -60,7 +60,7 @@ impl App {
         self.mode = self
             .session
             .as_ref()
-            .map_or(self.mode, lathe_engine::SessionHandle::permission_mode);
+            .map_or(self.mode, |session| session.permissions().mode());
     }
 
     /// Opens a page to read.
@@ -73,7 +73,7 @@ impl App {
         let Some(session) = &self.session else {
             return;
         };
-        let catalog = session.agent_definitions();
+        let catalog = session.extensions().agents();
         let items: Vec<Item> = catalog
             .iter()
             .map(|agent| {
@@ -104,7 +104,7 @@ impl App {
         let Some(session) = &self.session else {
             return;
         };
-        let catalog = session.skills();
+        let catalog = session.extensions().skills();
         let items: Vec<Item> = catalog
             .iter()
             .filter(|skill| skill.user_invocable)
@@ -136,7 +136,7 @@ impl App {
         let problems = self
             .session
             .as_ref()
-            .map(lathe_engine::SessionHandle::extension_problems)
+            .map(|session| session.extensions().problems())
             .unwrap_or_default();
         for problem in problems.iter().take(4) {
             lines.push(Line::styled(
@@ -157,7 +157,7 @@ impl App {
         let Some(session) = &self.session else {
             return;
         };
-        let catalog = session.agent_definitions();
+        let catalog = session.extensions().agents();
         let Some(agent) = catalog.iter().find(|agent| agent.name == name) else {
             return;
         };
@@ -182,7 +182,7 @@ impl App {
         let Some(session) = &self.session else {
             return;
         };
-        let catalog = session.skills();
+        let catalog = session.extensions().skills();
         let Some(skill) = catalog.iter().find(|skill| skill.name == name) else {
             return;
         };
@@ -234,7 +234,7 @@ impl App {
             return;
         };
         if !wanted.is_empty() {
-            match session.set_output_style(wanted) {
+            match session.extensions().set_output_style(wanted) {
                 Ok(name) => {
                     self.save_setting("outputStyle", name.clone().into());
                     self.remark(format!("output style: {name}, from the next turn on"));
@@ -243,7 +243,7 @@ impl App {
             }
             return;
         }
-        let (styles, present) = session.output_styles();
+        let (styles, present) = session.extensions().output_styles();
         let items = styles
             .iter()
             .map(|style| {
@@ -264,7 +264,7 @@ impl App {
         let Some(session) = &self.session else {
             return;
         };
-        let stopped = session.kill_agents();
+        let stopped = session.tasks().kill_agents();
         self.agents.clear();
         self.remark(if stopped == 0 {
             "no agent is at work".to_owned()
@@ -278,7 +278,7 @@ impl App {
         let Some(session) = &self.session else {
             return;
         };
-        let plan = session.plan();
+        let plan = session.tasks().plan();
         if !plan.active {
             self.set_mode(lathe_protocol::permission::PermissionMode::Plan);
             return;

@@ -40,7 +40,7 @@ impl App {
             return;
         }
         let theme = self.theme();
-        let files = session.context_usage().instruction_files;
+        let files = session.context().usage().instruction_files;
         let mut lines = vec![Line::styled("Instruction files", theme.heading)];
         if files.is_empty() {
             lines.push(Line::styled(
@@ -108,6 +108,7 @@ impl App {
         let mut lines = vec![Line::styled("Tools", theme.heading)];
         lines.extend(
             session
+                .context()
                 .tool_names()
                 .into_iter()
                 .map(|name| Line::plain(format!("  {name}"))),
@@ -124,7 +125,7 @@ impl App {
         let Some(session) = &self.session else {
             return;
         };
-        let (agents, commands) = (session.agents(), session.background_tasks());
+        let (agents, commands) = (session.tasks().agents(), session.tasks().commands());
         if agents.is_empty() && commands.is_empty() {
             self.dialog = None;
             self.remark("nothing runs in the background");
@@ -142,7 +143,7 @@ impl App {
         let Some(session) = &self.session else {
             return;
         };
-        let mut lines: Vec<Line> = match session.task_output(id, 200_000) {
+        let mut lines: Vec<Line> = match session.tasks().output(id, 200_000) {
             Ok((text, _, _)) => crate::text::terminal_lines(text.trim_end())
                 .into_iter()
                 .map(Line::plain)
@@ -167,7 +168,7 @@ impl App {
             return;
         };
         let (id, stopped) = (id.to_owned(), id.to_owned());
-        let stop = session.stop_task_later(&id);
+        let stop = session.tasks().stop_later(&id);
         self.jobs.task(async move {
             Some(Found::Stopped(
                 stop.await.map(|()| format!("{stopped} is stopped")),
@@ -200,12 +201,12 @@ impl App {
     pub(crate) fn diff(&mut self) {
         let folder = self.session.as_ref().map_or_else(
             || self.places.environment.cwd.clone(),
-            lathe_engine::SessionHandle::working_folder,
+            |session| session.context().working_folder(),
         );
         let session = self
             .session
             .as_ref()
-            .map(lathe_engine::SessionHandle::changed_files_later);
+            .map(|session| session.history().changed_files());
         let cwd = self.places.environment.cwd.clone();
         self.jobs.task(async move {
             let session = match session {
@@ -270,9 +271,9 @@ impl App {
             facts.push(("session", session.session_id().to_string()));
             facts.push(("transcript", session.transcript().display().to_string()));
             facts.push(("model", self.model.clone()));
-            facts.push(("key from", session.key_source().to_owned()));
+            facts.push(("key from", session.settings().key_source().to_owned()));
             facts.push(("mode", self.mode.to_string()));
-            facts.push(("tools", session.tool_names().len().to_string()));
+            facts.push(("tools", session.context().tool_names().len().to_string()));
         } else {
             facts.push(("session", "is being opened".to_owned()));
         }

@@ -18,7 +18,7 @@ impl App {
             self.warn("A shell command runs already; esc stops it.");
             return;
         }
-        let shell = session.shell();
+        let shell = session.tasks().shell();
         let cancel = tokio_util::sync::CancellationToken::new();
         self.shell_run = Some(crate::app::ShellRun {
             command: command.to_owned(),

@@ -75,7 +75,7 @@ impl App {
         let Some(session) = &self.session else {
             return;
         };
-        let picker = plugins_picker(&session.loaded_plugins(), &self.theme);
+        let picker = plugins_picker(&session.plugins().loaded(), &self.theme);
         self.dialog = Some(Dialog::Picker(picker));
     }
 
@@ -92,7 +92,7 @@ impl App {
         let Some(session) = &self.session else {
             return;
         };
-        let loaded = session.loaded_plugins();
+        let loaded = session.plugins().loaded();
         let Some(listing) = find(&loaded.listings, wanted) else {
             self.warn(format!(
                 "The plugin '{wanted}' is not installed; /plugin lists what is."
@@ -108,7 +108,7 @@ impl App {
         let Some(session) = &self.session else {
             return;
         };
-        let loaded = session.loaded_plugins();
+        let loaded = session.plugins().loaded();
         let id = find(&loaded.listings, wanted)
             .map_or_else(|| wanted.to_owned(), |listing| listing.id.clone());
         let manager = self.plugin_manager();
@@ -145,7 +145,7 @@ impl App {
     pub(crate) fn plugins_changed(&mut self, said: Result<String, String>) {
         self.fetched();
         if let Some(session) = &self.session {
-            session.reload_plugins();
+            session.plugins().reload();
         }
         match said {
             Ok(text) => self.remark(text),
@@ -198,7 +198,7 @@ impl App {
             .session
             .as_ref()
             .map(|session| {
-                let loaded = session.loaded_plugins();
+                let loaded = session.plugins().loaded();
                 let there = loaded
                     .listings
                     .iter()

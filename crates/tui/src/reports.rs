@@ -8,7 +8,7 @@ use crate::markdown::Look;
 use crate::style::{Line, Style};
 use crate::text::{tokens, wrap};
 use crate::theme::Theme;
-use lathe_engine::control::{ContextPart, ContextUsage};
+use lathe_engine::context::{ContextPart, ContextUsage};
 use lathe_engine::ledger::Totals;
 use lathe_extensions::{CommandAction, CommandRegistry};
 
@@ -24,7 +24,7 @@ impl App {
         let Some(session) = &self.session else {
             return;
         };
-        let usage = session.context_usage();
+        let usage = session.context().usage();
         let title = format!(
             "Context · {} · {} of {} tokens ({}%)",
             usage.model,
@@ -43,7 +43,7 @@ impl App {
         let Some(session) = &self.session else {
             return;
         };
-        let totals = session.totals();
+        let totals = session.history().totals();
         let budget = self.budget();
         let title = format!("This session: ${:.4}", totals.cost_usd());
         self.dialog = Some(Dialog::Page(Page::new(
@@ -56,7 +56,7 @@ impl App {
     /// The most dollars that the session may cost.
     pub(crate) fn budget(&self) -> Option<f64> {
         self.options.max_budget_usd.or_else(|| {
-            let settings = self.session.as_ref()?.settings();
+            let settings = self.session.as_ref()?.settings().json();
             settings.get("maxBudgetUsd")?.as_f64()
         })
     }

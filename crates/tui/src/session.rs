@@ -334,14 +334,14 @@ impl App {
     fn opened(&mut self, opened: Opened, records: &[MessageRecord]) {
         self.opening = false;
         self.pick_session = false;
-        self.mode = opened.session.permission_mode();
-        self.model = opened.session.model();
+        self.mode = opened.session.permissions().mode();
+        self.model = opened.session.model().current();
         for remark in opened.remarks {
             self.warn(remark);
         }
         crate::panic_guard::session(opened.session.session_id().to_string());
         self.with_look(|conversation, look| conversation.take_up(records, look));
-        let cost = opened.session.totals().cost_usd();
+        let cost = opened.session.history().totals().cost_usd();
         self.spending = crate::spending::Spending::since(cost, self.wishes.cost_threshold);
         self.session = Some(opened.session);
         self.events = Some(opened.events);
@@ -377,15 +377,18 @@ impl App {
     }
 
     fn status_command(&self) -> Option<String> {
-        self.session.as_ref()?.helper_command("statusLine")
+        self.session
+            .as_ref()?
+            .settings()
+            .helper_command("statusLine")
     }
 
     pub(crate) fn start_status_line(&mut self) {
         let (Some(command), Some(session)) = (self.status_command(), &self.session) else {
             return;
         };
-        let usage = session.context_usage();
-        let totals = session.totals();
+        let usage = session.context().usage();
+        let totals = session.history().totals();
         let cost: f64 = totals.models.values().map(|usage| usage.cost_usd).sum();
         let used = usage.used();
         let percentage = used.saturating_mul(100) / usage.window.max(1);
@@ -395,10 +398,10 @@ impl App {
             "transcript_path": session.transcript(),
             "cwd": self.places.environment.cwd,
             "model": {"id": self.model, "display_name": self.model},
-            "workspace": {"current_dir": session.working_folder(), "project_dir": self.places.project},
+            "workspace": {"current_dir": session.context().working_folder(), "project_dir": self.places.project},
             "version": env!("CARGO_PKG_VERSION"),
             "permission_mode": self.mode.name(),
-            "output_style": {"name": session.output_styles().1},
+            "output_style": {"name": session.extensions().output_styles().1},
             "cost": {
                 "total_cost_usd": cost,
                 "total_api_duration_ms": totals.api_duration_ms,
@@ -414,7 +417,7 @@ impl App {
             "exceeds_200k_tokens": used > 200_000,
             "git_branch": self.branch,
         });
-        let wishes = session.settings();
+        let wishes = session.settings().json();
         let wish = |key: &str| wishes.pointer(&format!("/statusLine/{key}"));
         self.status_padding = wish("padding")
             .and_then(Value::as_u64)
@@ -426,7 +429,9 @@ impl App {
             .map(|seconds| Duration::from_secs_f64(seconds.clamp(0.3, 86_400.0)))
             .map(|pause| std::time::Instant::now() + pause);
         let cancel = tokio_util::sync::CancellationToken::new();
-        let answer = session.run_helper(command, &input, Duration::from_secs(2), cancel);
+        let answer = session
+            .settings()
+            .run_helper(command, &input, Duration::from_secs(2), cancel);
         self.jobs.task(async move {
             let answer = answer.await;
             Some(Found::StatusLine(

@@ -62,7 +62,7 @@ impl App {
         let Some(session) = &self.session else {
             return;
         };
-        let cost = session.totals().cost_usd();
+        let cost = session.history().totals().cost_usd();
         let budget = self.budget();
         let threshold = self.wishes.cost_threshold;
         let (passed, nearly) = self.spending.look(cost, threshold, budget);

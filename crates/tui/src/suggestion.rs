@@ -65,7 +65,7 @@ impl App {
             return;
         };
         let (question, cancel) = self.suggestion.begin();
-        let asked = session.suggest_prompt_later(cancel);
+        let asked = session.side_questions().next_prompt_later(cancel);
         self.jobs.task(async move {
             let text = asked.await?;
             Some(Found::Suggestion { question, text })

@@ -210,7 +210,7 @@ impl App {
                 || self
                     .session
                     .as_ref()
-                    .is_some_and(|session| session.cancel_queued(queued.uuid));
+                    .is_some_and(|session| session.history().cancel_queued(queued.uuid));
             if taken_back && let Some(queued) = self.queued.pop() {
                 self.editor.set_text(&queued.text);
                 self.text_changed();
@@ -439,8 +439,8 @@ impl App {
         let Some(session) = &self.session else {
             return;
         };
-        let mode = session.next_permission_mode();
-        match session.set_permission_mode(mode) {
+        let mode = session.permissions().next_mode();
+        match session.permissions().set_mode(mode) {
             Ok(()) => self.mode = mode,
             Err(error) => self.warn(error.to_string()),
         }

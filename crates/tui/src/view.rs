@@ -476,7 +476,7 @@ impl App {
         }
         let folder = self.session.as_ref().map_or_else(
             || self.places.environment.cwd.clone(),
-            lathe_engine::SessionHandle::working_folder,
+            |session| session.context().working_folder(),
         );
         if let Some(folder) = folder.file_name() {
             facts.push((folder.to_string_lossy().into_owned(), theme.muted));

@@ -167,7 +167,7 @@ impl App {
         let Some(settings) = self
             .session
             .as_ref()
-            .map(lathe_engine::SessionHandle::settings)
+            .map(|session| session.settings().json())
         else {
             return;
         };

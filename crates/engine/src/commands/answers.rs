@@ -46,9 +46,9 @@ impl SessionHandle {
             C::Mcp => self.servers_text(),
             C::Agents => self.agents_text(),
             C::Skills => self.skills_text(),
-            C::Plugin => lathe_extensions::plugins::cli::list(&self.loaded_plugins()),
+            C::Plugin => lathe_extensions::plugins::cli::list(&self.plugins().loaded()),
             C::ReloadPlugins => self.reload_plugins_text(),
-            C::Tools => self.tool_names().join(", "),
+            C::Tools => self.context().tool_names().join(", "),
             C::Memory => self.memory_text(),
             C::OutputStyle => self.style_text(arguments)?,
             C::Rename => self.rename_text(arguments)?,
@@ -66,8 +66,11 @@ impl SessionHandle {
             C::Version => format!("lathe {}", env!("CARGO_PKG_VERSION")),
             C::ReleaseNotes => release_notes(),
             C::ReloadSkills => {
-                self.reload_extensions(None);
-                format!("Read again. {}", counted(self.skills().len(), "skill"))
+                self.extensions().reload(None);
+                format!(
+                    "Read again. {}",
+                    counted(self.extensions().skills().len(), "skill")
+                )
             }
             C::Resume => {
                 return needs_terminal(command, "Start with --resume or --continue instead.");
@@ -95,7 +98,7 @@ impl SessionHandle {
     }
 
     fn reload_plugins_text(&self) -> String {
-        let plugins = self.reload_plugins();
+        let plugins = self.plugins().reload();
         format!(
             "Read again. {}\n{}",
             counted(plugins.plugins.len(), "plugin"),
@@ -106,21 +109,26 @@ impl SessionHandle {
     fn model_text(&self, arguments: &str) -> String {
         if arguments.is_empty() {
             let known: Vec<String> = self
-                .models()
+                .model()
+                .known()
                 .into_iter()
                 .map(|(name, words)| format!("  {name}: {words}"))
                 .collect();
-            return format!("The model is {}.\n{}", self.model(), known.join("\n"));
+            return format!(
+                "The model is {}.\n{}",
+                self.model().current(),
+                known.join("\n")
+            );
         }
         let name = Some(arguments).filter(|name| *name != "default");
-        format!("The model is now {}.", self.set_model(name))
+        format!("The model is now {}.", self.model().set(name))
     }
 
     fn fallback_text(&self, arguments: &str) -> String {
         let model = match arguments {
-            "" => self.fallback_model(),
-            "off" | "none" => self.set_fallback_model(None),
-            name => self.set_fallback_model(Some(name)),
+            "" => self.model().fallback(),
+            "off" | "none" => self.model().set_fallback(None),
+            name => self.model().set_fallback(Some(name)),
         };
         match model {
             Some(model) => format!("{model} takes over when the model is overloaded."),
@@ -129,26 +137,26 @@ impl SessionHandle {
     }
 
     fn effort_text(&self, arguments: &str) -> Result<String, String> {
-        if !arguments.is_empty() && self.set_effort(Some(arguments)).is_ok() {
+        if !arguments.is_empty() && self.model().set_effort(Some(arguments)).is_ok() {
             return Ok(format!("The effort is {arguments} from now on."));
         }
         let tokens = match arguments {
             "" => {
-                return Ok(match self.effort() {
+                return Ok(match self.model().effort() {
                     Some(effort) => format!("The effort is {effort}."),
                     None => "The effort is the model's own. /effort low, medium, high, xhigh or max says how hard it should try, /effort <tokens> bounds its thinking, /effort off switches that off.".to_owned(),
                 });
             }
             "off" => Some(0),
             "default" => {
-                self.set_effort(None)?;
+                self.model().set_effort(None)?;
                 None
             }
             number => Some(number.replace(['_', ','], "").parse::<u32>().map_err(|_| {
                 format!("/effort: {number:?} is neither low, medium, high, xhigh or max nor a number of tokens; also: off, default")
             })?),
         };
-        self.set_max_thinking_tokens(tokens);
+        self.model().set_max_thinking_tokens(tokens);
         Ok(match tokens {
             None => "Effort and thinking are as the session began.".to_owned(),
             Some(0) => "Thinking is off.".to_owned(),
@@ -161,18 +169,19 @@ impl SessionHandle {
             let modes: Vec<&str> = PermissionMode::ALL.iter().map(|mode| mode.name()).collect();
             return Ok(format!(
                 "The permission mode is {}. Modes: {}.",
-                self.permission_mode().name(),
+                self.permissions().mode().name(),
                 modes.join(", ")
             ));
         }
         let mode: PermissionMode = arguments.parse().map_err(|error| format!("{error}"))?;
-        self.set_permission_mode(mode)
+        self.permissions()
+            .set_mode(mode)
             .map_err(|error| error.to_string())?;
         Ok(format!("The permission mode is now {}.", mode.name()))
     }
 
     fn config_text(&self, arguments: &str) -> Result<String, String> {
-        let settings = self.settings();
+        let settings = self.settings().json();
         let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
         if arguments.is_empty() {
             return Ok(pretty(&settings));
@@ -192,7 +201,7 @@ impl SessionHandle {
             check_key(first)?;
             let mut changes = Map::new();
             changes.insert(first.to_owned(), value);
-            self.change_flag_settings(&changes)?;
+            self.settings().change_flags(&changes)?;
             return Ok(format!(
                 "{key} is set for this session. `lathe config set` keeps it."
             ));
@@ -208,7 +217,7 @@ impl SessionHandle {
 
     /// A setting, or what holds without it.
     fn setting_text(&self, key: &str, otherwise: &str) -> String {
-        match self.settings().get(key) {
+        match self.settings().json().get(key) {
             Some(value) => format!(
                 "{key}: {}",
                 serde_json::to_string_pretty(value).unwrap_or_default()
@@ -219,12 +228,12 @@ impl SessionHandle {
 
     fn style_text(&self, arguments: &str) -> Result<String, String> {
         if !arguments.is_empty() {
-            let name = self.set_output_style(arguments)?;
+            let name = self.extensions().set_output_style(arguments)?;
             return Ok(format!(
                 "The output style is {name} from the next turn on. outputStyle in settings.json keeps it."
             ));
         }
-        let (styles, chosen) = self.output_styles();
+        let (styles, chosen) = self.extensions().output_styles();
         let lines: Vec<String> = styles
             .iter()
             .map(|style| {
@@ -239,7 +248,7 @@ impl SessionHandle {
         if arguments.is_empty() {
             return Err("/rename: which title?".to_owned());
         }
-        self.rename(arguments);
+        self.history().rename(arguments);
         Ok(format!("The session is called {arguments:?} now."))
     }
 
@@ -256,7 +265,7 @@ impl SessionHandle {
     }
 
     async fn diff_text(&self) -> Result<String, String> {
-        let folder = self.working_folder();
+        let folder = self.context().working_folder();
         let status = git(&folder, &["status", "--short"]).await?;
         if status.trim().is_empty() {
             return Ok("Nothing has changed.".to_owned());
@@ -280,7 +289,7 @@ impl SessionHandle {
         } else {
             arguments.to_owned()
         };
-        let target = self.resolve_path(&name);
+        let target = self.context().resolve_path(&name);
         let format = match target.extension().and_then(|extension| extension.to_str()) {
             Some("json") => ExportFormat::Json,
             Some("txt") => ExportFormat::Text,
@@ -306,13 +315,18 @@ impl SessionHandle {
 
     fn add_folder_text(&self, arguments: &str) -> Result<String, String> {
         let folder = self.folder_of("add-dir", arguments)?;
-        self.add_root(&folder, "slash_command");
+        self.permissions().add_root(&folder, "slash_command");
         Ok(format!("Work in {} is allowed now.", folder.display()))
     }
 
     fn change_folder_text(&self, arguments: &str) -> Result<String, String> {
         let folder = self.folder_of("cd", arguments)?;
-        if !self.roots().iter().any(|root| folder.starts_with(root)) {
+        if !self
+            .permissions()
+            .roots()
+            .iter()
+            .any(|root| folder.starts_with(root))
+        {
             return Err(format!(
                 "{} is outside the folders of this session; /add-dir allows it.",
                 folder.display()
@@ -326,7 +340,7 @@ impl SessionHandle {
         if arguments.is_empty() {
             return Err(format!("/{command}: which folder?"));
         }
-        let folder = self.resolve_path(arguments);
+        let folder = self.context().resolve_path(arguments);
         let folder = std::fs::canonicalize(&folder)
             .map_err(|error| format!("{}: {error}", folder.display()))?;
         if folder.is_dir() {

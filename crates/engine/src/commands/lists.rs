@@ -9,7 +9,7 @@ use std::time::Duration;
 
 impl SessionHandle {
     pub(super) fn help_text(&self, arguments: &str) -> Result<String, String> {
-        let registry = self.commands();
+        let registry = self.extensions().commands();
         let wanted = arguments.trim_start_matches('/');
         if !wanted.is_empty() {
             let command = registry
@@ -47,7 +47,7 @@ impl SessionHandle {
     }
 
     pub(super) fn context_text(&self) -> String {
-        let usage = self.context_usage();
+        let usage = self.context().usage();
         let window = usage.window.max(1);
         let mut text = format!(
             "{}: {} of {} tokens ({} %)",
@@ -72,7 +72,7 @@ impl SessionHandle {
     }
 
     pub(super) fn cost_text(&self) -> String {
-        let totals = self.totals();
+        let totals = self.history().totals();
         let mut text = format!("Total cost: ${:.4}", totals.cost_usd());
         for (model, usage) in &totals.models {
             let _ = write!(
@@ -89,7 +89,7 @@ impl SessionHandle {
     }
 
     pub(super) fn stats_text(&self) -> String {
-        let totals = self.totals();
+        let totals = self.history().totals();
         let seconds = |milliseconds: u64| Duration::from_millis(milliseconds).as_secs_f64();
         let mut text = self.cost_text();
         let _ = write!(
@@ -113,8 +113,8 @@ impl SessionHandle {
     }
 
     pub(super) fn permissions_text(&self) -> String {
-        let mut text = format!("Mode: {}", self.permission_mode().name());
-        for (rule, behavior, source) in self.rules() {
+        let mut text = format!("Mode: {}", self.permissions().mode().name());
+        for (behavior, rule, source) in self.permissions().rules() {
             let word = |value: Result<Value, serde_json::Error>| {
                 value
                     .ok()
@@ -125,7 +125,7 @@ impl SessionHandle {
             let source = word(serde_json::to_value(source));
             let _ = write!(text, "\n  {behavior:<6} {rule}  ({source})");
         }
-        for root in self.roots() {
+        for root in self.permissions().roots() {
             let _ = write!(text, "\n  folder {}", root.display());
         }
         text
@@ -181,7 +181,7 @@ impl SessionHandle {
     }
 
     pub(super) fn agents_text(&self) -> String {
-        let agents = self.agent_definitions();
+        let agents = self.extensions().agents();
         let lines: Vec<String> = agents
             .iter()
             .map(|agent| format!("{} ({}): {}", agent.name, agent.source, agent.description))
@@ -190,7 +190,7 @@ impl SessionHandle {
     }
 
     pub(super) fn skills_text(&self) -> String {
-        let skills = self.skills();
+        let skills = self.extensions().skills();
         let prompts = self.shared.prompt_skills();
         let mut text = String::new();
         for (title, form) in [
@@ -207,14 +207,14 @@ impl SessionHandle {
                 let _ = writeln!(text, "{title}\n{}", of_form.join("\n"));
             }
         }
-        for problem in self.extension_problems() {
+        for problem in self.extensions().problems() {
             let _ = writeln!(text, "! {problem}");
         }
         text.trim_end().to_owned()
     }
 
     pub(super) fn memory_text(&self) -> String {
-        let usage = self.context_usage();
+        let usage = self.context().usage();
         if usage.instruction_files.is_empty() {
             return "No instruction files are loaded. /init writes an AGENTS.md.".to_owned();
         }
@@ -228,7 +228,7 @@ impl SessionHandle {
 
     pub(super) fn tasks_text(&self) -> String {
         let commands = self.shared.tools.shell.background().list();
-        let agents = self.agents();
+        let agents = self.tasks().agents();
         if commands.is_empty() && agents.is_empty() {
             return "Nothing runs in the background.".to_owned();
         }
@@ -281,29 +281,32 @@ impl SessionHandle {
     }
 
     pub(super) fn status_text(&self) -> String {
-        let (_, style) = self.output_styles();
+        let (_, style) = self.extensions().output_styles();
         let mut text = format!("lathe {}", env!("CARGO_PKG_VERSION"));
         let facts = [
             ("session", self.session_id().to_string()),
             ("transcript", self.transcript().display().to_string()),
-            ("folder", self.working_folder().display().to_string()),
-            ("model", self.model()),
-            ("mode", self.permission_mode().name().to_owned()),
+            (
+                "folder",
+                self.context().working_folder().display().to_string(),
+            ),
+            ("model", self.model().current()),
+            ("mode", self.permissions().mode().name().to_owned()),
             ("output style", style),
-            ("key from", self.key_source().to_owned()),
-            ("tools", self.tool_names().len().to_string()),
-            ("skills", self.skills().len().to_string()),
-            ("agents", self.agent_definitions().len().to_string()),
+            ("key from", self.settings().key_source().to_owned()),
+            ("tools", self.context().tool_names().len().to_string()),
+            ("skills", self.extensions().skills().len().to_string()),
+            ("agents", self.extensions().agents().len().to_string()),
         ];
         for (name, value) in facts {
             let _ = write!(text, "\n  {name:<13} {value}");
         }
-        for layer in self.settings_layers() {
+        for layer in self.settings().layers() {
             if let Some(path) = layer.get("path").and_then(Value::as_str) {
                 let _ = write!(text, "\n  {:<13} {path}", "settings");
             }
         }
-        for server in self.language_servers() {
+        for server in self.extensions().language_servers() {
             let (name, endings) = (&server.name, &server.endings);
             let standing = server.standing.words();
             let _ = write!(

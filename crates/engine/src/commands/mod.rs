@@ -11,12 +11,8 @@ mod lists;
 use crate::core::Shared;
 use crate::session::SessionHandle;
 use lathe_extensions::commands::{Invocation, parse};
-use lathe_extensions::{
-    AgentCatalog, Command, CommandAction, CommandRegistry, ExtensionSource, OutputStyles,
-    PluginContribution, Problem, SkillCatalog,
-};
+use lathe_extensions::{Command, CommandAction, CommandRegistry, ExtensionSource};
 use lathe_protocol::command::BuiltinCommand;
-use std::sync::Arc;
 
 /// What a text is to a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +36,7 @@ pub fn is_command(text: &str) -> bool {
 }
 
 impl Shared {
-    fn commands(&self) -> CommandRegistry {
+    pub(crate) fn commands(&self) -> CommandRegistry {
         CommandRegistry::new(&self.extensions.skills(), &self.prompt_commands())
     }
 
@@ -72,68 +68,13 @@ fn of_server(prompt: &crate::mcp::control::Prompt) -> Command {
 }
 
 impl SessionHandle {
-    /// All commands of the session: built-in ones, skills, custom ones, plugins' and servers'.
-    #[must_use]
-    pub fn commands(&self) -> CommandRegistry {
-        self.shared.commands()
-    }
-
-    /// The skills and custom commands.
-    #[must_use]
-    pub fn skills(&self) -> Arc<SkillCatalog> {
-        self.shared.extensions.skills()
-    }
-
-    /// The agents that work can be given to.
-    #[must_use]
-    pub fn agent_definitions(&self) -> Arc<AgentCatalog> {
-        self.shared.extensions.agents()
-    }
-
-    /// The output styles, and the name of the one that counts.
-    #[must_use]
-    pub fn output_styles(&self) -> (Arc<OutputStyles>, String) {
-        let extensions = &self.shared.extensions;
-        (extensions.styles(), extensions.style_name())
-    }
-
-    /// Chooses an output style for this session; it counts from the next turn on. Gives its name.
-    ///
-    /// # Errors
-    /// In words, when there is none of that name.
-    pub fn set_output_style(&self, name: &str) -> Result<String, String> {
-        self.shared.extensions.change_style(name)
-    }
-
-    /// What plugins bring.
-    #[must_use]
-    pub fn plugins(&self) -> Vec<PluginContribution> {
-        self.shared.extensions.plugins()
-    }
-
-    /// What is wrong with files of agents, skills, commands and output styles.
-    #[must_use]
-    pub fn extension_problems(&self) -> Vec<Problem> {
-        self.shared.extensions.problems()
-    }
-
-    /// Reads agents, skills, commands and output styles again; with `plugins`, those plugins count from
-    /// now on.
-    pub fn reload_extensions(&self, plugins: Option<Vec<PluginContribution>>) {
-        match plugins {
-            Some(plugins) => self.shared.extensions.set_plugins(plugins),
-            None => self.shared.extensions.reload(),
-        }
-        self.set_agent_catalog(self.shared.extensions.agents());
-    }
-
     /// Takes a text for what it is, and answers it if it is a command that answers itself. Commands that
     /// need a terminal say so.
     pub async fn run_command(&self, text: &str) -> CommandOutcome {
         let Some(Invocation { name, arguments }) = parse(text) else {
             return CommandOutcome::Prompt;
         };
-        let registry = self.commands();
+        let registry = self.extensions().commands();
         let Some(command) = registry.find(name) else {
             // A server that is still being connected may bring it; the turn waits for that.
             if name.starts_with("mcp__") {

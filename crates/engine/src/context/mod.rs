@@ -17,6 +17,9 @@ pub(crate) mod reminders;
 pub(crate) mod restoration;
 pub(crate) mod room;
 pub(crate) mod summary;
+pub(crate) mod usage;
+
+pub use usage::{ContextPart, ContextUsage};
 
 use bytes::Bytes;
 use lathe_model::catalog::ModelInfo;

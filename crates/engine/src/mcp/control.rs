@@ -5,7 +5,6 @@ use super::prompts::McpPrompt;
 use super::resources::McpResource;
 use super::{Running, fit_hosted};
 use crate::core::Shared;
-use crate::session::SessionHandle;
 use indexmap::IndexMap;
 use lathe_mcp::auth::Browser;
 use lathe_mcp::config::{self, Choices, Place, Scope, entry};
@@ -47,17 +46,7 @@ pub struct McpServer {
 /// A hold on the MCP servers of a session. Cheap to clone.
 #[derive(Clone)]
 pub struct McpControl {
-    shared: Arc<Shared>,
-}
-
-impl SessionHandle {
-    /// The session's MCP servers.
-    #[must_use]
-    pub fn mcp(&self) -> McpControl {
-        McpControl {
-            shared: self.shared.clone(),
-        }
-    }
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl McpControl {

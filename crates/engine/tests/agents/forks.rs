@@ -23,7 +23,7 @@ fn bare(value: &Value) -> String {
 fn shares(talk: &Talk) -> Vec<f64> {
     let paths = lathe_session::SessionPaths::of_transcript(talk.session.transcript());
     let mut shares = Vec::new();
-    for agent in talk.session.agents() {
+    for agent in talk.session.tasks().agents() {
         let id = lathe_protocol::ids::AgentId(agent.id.0.clone());
         let loaded = lathe_session::load(&paths.agent_transcript(&id)).unwrap();
         let usage = loaded
@@ -190,14 +190,14 @@ async fn a_fork_can_be_woken_and_never_forks_again() {
     let mut talk = place.open().await;
     talk.say("the secret word is plum").await;
     talk.say("fork").await;
-    let agents = talk.session.agents();
+    let agents = talk.session.tasks().agents();
     assert!(
         agents[0].result.contains("can't be forked again"),
         "{agents:?}"
     );
     talk.send("ask it");
     talk.quiet().await;
-    assert_eq!(talk.session.agents()[0].result, "plum, still");
+    assert_eq!(talk.session.tasks().agents()[0].result, "plum, still");
     assert_eq!(place.server.problems(), Vec::<String>::new());
     talk.finish().await;
 }

@@ -52,7 +52,7 @@ async fn sixteen_background_agents_finish_fail_and_are_killed_and_none_is_lost()
     while place.requests_of("start them").len() < 2 {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
-    assert_eq!(talk.session.agents().len(), 16);
+    assert_eq!(talk.session.tasks().agents().len(), 16);
     place.server.gate("ok").release();
     let mut ends: BTreeMap<String, usize> = BTreeMap::new();
     let mut killed = false;
@@ -64,7 +64,7 @@ async fn sixteen_background_agents_finish_fail_and_are_killed_and_none_is_lost()
         }
         if left == 5 && !killed {
             killed = true;
-            assert_eq!(talk.session.kill_agents(), 5);
+            assert_eq!(talk.session.tasks().kill_agents(), 5);
         }
     }
     assert_eq!(
@@ -87,13 +87,13 @@ async fn sixteen_background_agents_finish_fail_and_are_killed_and_none_is_lost()
         all.contains("16 agents work already"),
         "the seventeenth is refused"
     );
-    for agent in talk.session.agents() {
+    for agent in talk.session.tasks().agents() {
         assert_ne!(agent.status, AgentStatus::Running);
         let tag = format!("<task-id>{}</task-id>", agent.id);
         assert_eq!(all.matches(&tag).count(), 1, "{}", agent.description);
     }
     let paths = lathe_session::SessionPaths::of_transcript(talk.session.transcript());
-    for agent in talk.session.agents() {
+    for agent in talk.session.tasks().agents() {
         let id = lathe_protocol::ids::AgentId(agent.id.0.clone());
         let loaded = lathe_session::load(&paths.agent_transcript(&id)).unwrap();
         assert!(loaded.damaged.is_empty() && !loaded.torn_tail);
@@ -152,7 +152,7 @@ async fn agents_die_with_their_session_and_leave_no_process() {
         assert!(!alive, "{pid} is still there");
     }
     let talk = place.resume().await;
-    let all = talk.session.agents();
+    let all = talk.session.tasks().agents();
     assert!(
         all.iter().all(|agent| agent.status == AgentStatus::Killed),
         "{all:?}"
@@ -176,7 +176,7 @@ async fn a_runaway_agent_stops_at_the_depth_and_says_why() {
     let mut talk = place.open().await;
     let result = talk.say("go").await;
     assert!(result.text.contains("only 3 deep"), "{}", result.text);
-    assert_eq!(talk.session.agents().len(), 3);
+    assert_eq!(talk.session.tasks().agents().len(), 3);
     talk.finish().await;
 }
 
@@ -202,7 +202,7 @@ async fn agents_spend_the_sessions_budget_and_stop_when_it_is_spent() {
     options.max_budget_usd = Some(1.0);
     let mut talk = place.open_with(options).await;
     let result = talk.say("go").await;
-    let agent = &talk.session.agents()[0];
+    let agent = &talk.session.tasks().agents()[0];
     assert_eq!(agent.status, AgentStatus::Failed);
     assert!(
         agent.result.contains("agents spend from the same budget"),
@@ -242,7 +242,7 @@ async fn an_agents_own_limit_of_steps_holds() {
     let mut talk = place.open().await;
     talk.say("go").await;
     assert_eq!(place.requests_of("step").len(), 3);
-    let agent = &talk.session.agents()[0];
+    let agent = &talk.session.tasks().agents()[0];
     assert!(agent.result.contains("limit of steps"), "{}", agent.result);
     talk.finish().await;
 }

@@ -51,26 +51,29 @@ async fn a_plan_is_written_agreed_to_and_carried_out() {
         !place.project().join("a.txt").exists(),
         "plan mode writes nothing else"
     );
-    assert_eq!(talk.session.permission_mode(), PermissionMode::Plan);
-    assert!(talk.session.plan().active);
+    assert_eq!(talk.session.permissions().mode(), PermissionMode::Plan);
+    assert!(talk.session.tasks().plan().active);
     talk.reply(&question, plan_mode::keep_planning("shorter, please"));
     let question = talk.question().await;
     talk.reply(&question, plan_mode::approve(PermissionMode::AcceptEdits));
     let result = talk.result().await;
     assert!(!result.is_error, "{result:?}");
-    assert_eq!(talk.session.permission_mode(), PermissionMode::AcceptEdits);
+    assert_eq!(
+        talk.session.permissions().mode(),
+        PermissionMode::AcceptEdits
+    );
     assert!(place.project().join("a.txt").exists());
     let all = whole(&place.server.message_requests().pop().unwrap());
     assert!(all.contains("They say: shorter, please"));
     assert!(all.contains("not permitted in plan mode"));
     assert!(all.contains("Plan mode is over"));
-    let file = talk.session.plan().file;
+    let file = talk.session.tasks().plan().file;
     assert!(file.starts_with(place.config().join("plans")));
     talk.finish().await;
     // The plan is still the session's when it is taken up.
     let talk = place.resume().await;
-    assert_eq!(talk.session.plan().file, file);
-    assert!(talk.session.plan().text.contains("write a.txt"));
+    assert_eq!(talk.session.tasks().plan().file, file);
+    assert!(talk.session.tasks().plan().text.contains("write a.txt"));
     talk.finish().await;
     assert_eq!(place.server.problems(), Vec::<String>::new());
 }
@@ -137,7 +140,7 @@ async fn questions_reach_the_person_and_the_answers_come_back() {
         "{}",
         result.text
     );
-    let in_tools = talk.session.totals().tool_duration_ms;
+    let in_tools = talk.session.history().totals().tool_duration_ms;
     talk.send("again");
     let question = talk.question().await;
     // A person takes their time, and that is not the tool's.
@@ -145,7 +148,7 @@ async fn questions_reach_the_person_and_the_answers_come_back() {
     talk.reply(&question, PermissionReply::deny("neither, use a text file"));
     let result = talk.result().await;
     assert!(result.text.contains("use a text file"), "{}", result.text);
-    assert_eq!(talk.session.totals().tool_duration_ms, in_tools);
+    assert_eq!(talk.session.history().totals().tool_duration_ms, in_tools);
     talk.finish().await;
     // Without anyone to ask, the model is told to decide.
     let mut talk = place.open().await;
@@ -173,7 +176,7 @@ async fn plans_lie_where_settings_say_but_never_outside_the_project() {
         options.permission_mode = Some(PermissionMode::Plan);
         let mut talk = place.open_with(options).await;
         let result = talk.say("plan it").await;
-        let plan = talk.session.plan();
+        let plan = talk.session.tasks().plan();
         assert_eq!(plan.text, "# Plan\n", "{folder}: {}", result.text);
         let expected = if inside {
             place.project().join(folder)
@@ -194,8 +197,8 @@ async fn a_prompt_that_is_taken_back_before_it_arrives_is_not_answered() {
     let uuid = prompt.uuid;
     // Nothing is awaited in between: the session can't have heard of it yet.
     assert!(talk.session.send(Op::Prompt(prompt)));
-    assert!(talk.session.cancel_queued(uuid));
-    assert!(!talk.session.cancel_queued(uuid), "it is gone");
+    assert!(talk.session.history().cancel_queued(uuid));
+    assert!(!talk.session.history().cancel_queued(uuid), "it is gone");
     let result = talk.say("something else").await;
     assert!(result.text.contains("something else"), "{}", result.text);
     assert_eq!(place.server.message_requests().len(), 1);

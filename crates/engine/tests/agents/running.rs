@@ -86,10 +86,10 @@ async fn a_foreground_agent_has_its_own_conversation_and_its_last_words_come_bac
     assert!(back.contains("the file says hello"), "{back}");
     assert!(back.contains("1 tool call,"), "{back}");
     // The session's totals have both, split by part.
-    let totals = serde_json::to_value(talk.session.totals()).unwrap();
+    let totals = serde_json::to_value(talk.session.history().totals()).unwrap();
     assert_eq!(totals["parts"]["agents"]["calls"], 2, "{totals}");
     assert_eq!(totals["parts"]["main"]["calls"], 2, "{totals}");
-    let agent = &talk.session.agents()[0];
+    let agent = &talk.session.tasks().agents()[0];
     assert_eq!(agent.status, AgentStatus::Completed);
     assert_eq!(agent.usage.tool_uses, 1);
     // Its transcript and what is said about it lie where hosts look for them.
@@ -220,13 +220,16 @@ async fn a_finished_agent_is_woken_by_a_message_and_knows_what_it_knew() {
         all.contains("seven doors") && all.contains("and the windows"),
         "{all}"
     );
-    assert_eq!(talk.session.agents().len(), 1);
-    assert_eq!(talk.session.agents()[0].result, "nine windows");
+    assert_eq!(talk.session.tasks().agents().len(), 1);
+    assert_eq!(talk.session.tasks().agents()[0].result, "nine windows");
     talk.finish().await;
     // The session is taken up by another process: the agent is still there.
     let mut talk = place.resume().await;
     assert_eq!(talk.remarks, Vec::<String>::new());
-    assert_eq!(talk.session.agents()[0].status, AgentStatus::Completed);
+    assert_eq!(
+        talk.session.tasks().agents()[0].status,
+        AgentStatus::Completed
+    );
     talk.send("wake it again");
     talk.quiet().await;
     let woken = place.requests_of("count the doors").pop().unwrap();
@@ -285,7 +288,7 @@ async fn questions_of_a_foreground_agent_reach_the_person_and_a_background_one_i
     talk.send("in the foreground");
     let question = talk.question().await;
     assert_eq!(question.tool_name, "Write");
-    let agent = talk.session.agents()[0].id.0.clone();
+    let agent = talk.session.tasks().agents()[0].id.0.clone();
     assert_eq!(question.agent_id.as_ref().unwrap().0, agent);
     talk.reply(&question, PermissionReply::allow());
     talk.result().await;
@@ -293,7 +296,7 @@ async fn questions_of_a_foreground_agent_reach_the_person_and_a_background_one_i
     talk.send("in the background");
     let results = talk.quiet().await;
     assert_eq!(results.last().unwrap().text, "heard");
-    let told = talk.session.agents()[1].result.clone();
+    let told = talk.session.tasks().agents()[1].result.clone();
     assert!(told.contains("nobody can be asked"), "{told}");
     talk.finish().await;
 }
@@ -330,7 +333,7 @@ async fn an_agent_with_a_worktree_changes_nothing_in_the_project() {
     let mut talk = place.open().await;
     talk.say("start it").await;
     assert!(!place.project().join("new.txt").exists());
-    let note = talk.session.agents()[0].worktree.clone().unwrap();
+    let note = talk.session.tasks().agents()[0].worktree.clone().unwrap();
     assert!(note.contains(".lathe/worktrees/agent-"), "{note}");
     let first = whole(&place.requests_of("change it")[0]);
     assert!(first.contains("git worktree of your own"), "{first}");
@@ -380,7 +383,7 @@ async fn an_agent_whose_empty_worktree_was_removed_gets_a_new_one_when_it_is_wok
     }
     let mut talk = place.open().await;
     talk.say("start it").await;
-    let id = talk.session.agents()[0].id.0.clone();
+    let id = talk.session.tasks().agents()[0].id.0.clone();
     let worktree = place.project().join(format!(".lathe/worktrees/agent-{id}"));
     assert!(!worktree.exists(), "nothing was in it");
     talk.finish().await;
@@ -474,13 +477,14 @@ async fn an_agent_that_is_stopped_or_fails_says_so() {
     let place = Place::new(scenario).await;
     let mut talk = place.open().await;
     talk.say("start it").await;
-    let id = talk.session.agents()[0].id.0.clone();
-    talk.session.stop_task(&id).await.unwrap();
+    let id = talk.session.tasks().agents()[0].id.0.clone();
+    talk.session.tasks().stop(&id).await.unwrap();
     assert_eq!(talk.task_end().await, (id.clone(), TaskStatus::Stopped));
-    assert_eq!(talk.session.agents()[0].status, AgentStatus::Killed);
+    assert_eq!(talk.session.tasks().agents()[0].status, AgentStatus::Killed);
     assert!(
         talk.session
-            .stop_task(&id)
+            .tasks()
+            .stop(&id)
             .await
             .unwrap_err()
             .contains("isn't running")
@@ -488,7 +492,7 @@ async fn an_agent_that_is_stopped_or_fails_says_so() {
     talk.send("let one break");
     let results = talk.quiet().await;
     assert_eq!(results.last().unwrap().text, "heard");
-    let failed = &talk.session.agents()[1];
+    let failed = &talk.session.tasks().agents()[1];
     assert_eq!(failed.status, AgentStatus::Failed);
     assert!(failed.result.contains("no such thing"), "{}", failed.result);
     // The model learnt of both.
@@ -560,7 +564,7 @@ async fn a_session_that_died_knows_its_agents_when_it_is_taken_up() {
     let mut talk = place.open_with(options).await;
     talk.say("start it").await;
     let paths = lathe_session::SessionPaths::of_transcript(talk.session.transcript());
-    let id = lathe_protocol::ids::AgentId(talk.session.agents()[0].id.0.clone());
+    let id = lathe_protocol::ids::AgentId(talk.session.tasks().agents()[0].id.0.clone());
     talk.finish().await;
     // As the file stands when the process is killed: it still says that the agent works.
     let meta = paths.agent_meta(&id);
@@ -571,11 +575,14 @@ async fn a_session_that_died_knows_its_agents_when_it_is_taken_up() {
 
     let mut talk = place.resume().await;
     assert!(talk.remarks[0].contains("1 agent(s)"), "{:?}", talk.remarks);
-    assert_eq!(talk.session.agents()[0].status, AgentStatus::Killed);
+    assert_eq!(talk.session.tasks().agents()[0].status, AgentStatus::Killed);
     talk.send("wake it");
     let results = talk.quiet().await;
     assert_eq!(results.last().unwrap().text, "heard");
-    assert_eq!(talk.session.agents()[0].result, "finished after all");
+    assert_eq!(
+        talk.session.tasks().agents()[0].result,
+        "finished after all"
+    );
     talk.finish().await;
     // It is told only once.
     let talk = place.resume().await;

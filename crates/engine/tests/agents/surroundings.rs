@@ -96,7 +96,7 @@ async fn a_server_of_an_agents_own_lives_as_long_as_the_agent() {
             "nobody else has it"
         );
     }
-    let result = talk.session.agents()[0].result.clone();
+    let result = talk.session.tasks().agents()[0].result.clone();
     let pid = result.trim_start_matches("pid ").trim();
     assert!(pid.parse::<u32>().is_ok(), "{result}");
     assert!(
@@ -128,7 +128,7 @@ async fn an_agent_names_a_server_of_the_session_and_keeps_it_whatever_else_it_li
         "{tools:?}"
     );
     assert!(whole(&agent[0]).contains("unheard-of can't be used"));
-    assert!(talk.session.agents()[0].result.starts_with("pid "));
+    assert!(talk.session.tasks().agents()[0].result.starts_with("pid "));
     talk.finish().await;
 }
 
@@ -180,7 +180,7 @@ async fn agents_whose_files_change_are_told_at_the_end_and_the_prefix_stays() {
     talk.say("one").await;
     place.agent("young", "", "You are young.");
     std::fs::remove_file(place.config().join("agents/old.md")).unwrap();
-    talk.session.reload_extensions(None);
+    talk.session.extensions().reload(None);
     talk.say("two").await;
     let requests = place.server.message_requests();
     let last = requests.last().unwrap();
@@ -194,7 +194,7 @@ async fn agents_whose_files_change_are_told_at_the_end_and_the_prefix_stays() {
     talk.say("three").await;
     let all = whole(place.server.message_requests().last().unwrap());
     assert_eq!(all.matches("- young: for tests").count(), 1, "once");
-    assert!(talk.session.agent_catalog().get("young").is_some());
+    assert!(talk.session.extensions().agents().get("young").is_some());
     assert_eq!(place.server.problems(), Vec::<String>::new());
     talk.finish().await;
 }
@@ -207,7 +207,7 @@ async fn a_new_agent_file_is_noticed_while_the_session_runs() {
     talk.say("one").await;
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
     let mut tries = 0;
-    while talk.session.agent_catalog().get("second").is_none() {
+    while talk.session.extensions().agents().get("second").is_none() {
         assert!(std::time::Instant::now() < deadline, "it is never noticed");
         // Watching is set up beside everything else, so the first change may come too early.
         tries += 1;
@@ -457,7 +457,8 @@ async fn an_agent_with_a_memory_can_write_it_whatever_tools_it_lists() {
     talk.say("go").await;
     let kept = place.config().join("agent-memory/keeper/MEMORY.md");
     assert_eq!(
-        std::fs::read_to_string(kept).unwrap_or_else(|_| talk.session.agents()[0].result.clone()),
+        std::fs::read_to_string(kept)
+            .unwrap_or_else(|_| talk.session.tasks().agents()[0].result.clone()),
         "- pears are green\n"
     );
     talk.finish().await;

@@ -36,7 +36,7 @@ async fn a_task_list_outlives_the_session_and_hooks_may_object() {
         "{}",
         result.text
     );
-    let names = talk.session.tool_names();
+    let names = talk.session.context().tool_names();
     assert!(names.contains(&"TaskCreate".to_owned()) && !names.contains(&"TodoWrite".to_owned()));
     talk.finish().await;
     let mut talk = place.resume().await;

@@ -162,7 +162,7 @@ async fn a_request_with_everything_on_is_small() {
     options.answerer = lathe_engine::Answerer::Face;
     options.json_schema = Some(json!({"type": "object"}));
     let mut talk = place.open_with(options).await;
-    let offered = talk.session.tool_names();
+    let offered = talk.session.context().tool_names();
     talk.say("hi").await;
     talk.finish().await;
     let request = &place.server.message_requests()[0];
@@ -201,7 +201,7 @@ async fn what_breaks_the_cache_is_named() {
     .await;
     let mut talk = place.open().await;
     talk.say("one").await;
-    talk.session.set_model(Some("other-model"));
+    talk.session.model().set(Some("other-model"));
     talk.say("two").await;
     let seen = talk.finish().await;
     assert!(

@@ -99,7 +99,10 @@ async fn a_budget_of_dollars_is_for_this_run_not_for_what_was_spent_before() {
         assert!(!first.is_error, "{:?}", first.errors);
         let second = talk.say("two").await;
         assert!(second.errors[0].contains("maximum budget"), "{second:?}");
-        let (total, counted) = (second.total_cost_usd, talk.session.spent_in_run_usd());
+        let (total, counted) = (
+            second.total_cost_usd,
+            talk.session.history().spent_in_run_usd(),
+        );
         talk.finish().await;
         (total, counted)
     };
@@ -249,7 +252,7 @@ async fn a_session_of_a_person_is_named_once_after_its_first_turn() {
         let mut talk = place.open_with(options).await;
         for words in ["one", "two"] {
             assert!(!talk.say(words).await.is_error);
-            talk.session.background_settled().await;
+            talk.session.tasks().settled().await;
         }
         let transcript = talk.session.transcript().to_owned();
         talk.finish().await;

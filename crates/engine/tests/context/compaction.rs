@@ -18,7 +18,7 @@ async fn a_conversation_that_fills_the_window_is_summed_up_before_it_is_full() {
         assert!(!result.is_error, "{result:?}");
         last = Some(result);
     }
-    let usage = talk.session.context_usage();
+    let usage = talk.session.context().usage();
     assert!(usage.counted && usage.messages > 0);
     assert_eq!(usage.window, 40_000);
     assert!(usage.used() < usage.compact_at, "{usage:?}");
@@ -183,7 +183,7 @@ async fn a_compacted_session_goes_on_after_a_resume_with_the_same_bytes() {
     talk.finish().await;
     let mut talk = place.resume().await;
     talk.say("after the resume").await;
-    let usage = talk.session.context_usage();
+    let usage = talk.session.context().usage();
     assert!(usage.counted);
     talk.finish().await;
     let requests = place.main_requests();

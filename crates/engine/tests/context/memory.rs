@@ -54,7 +54,7 @@ async fn what_is_worth_remembering_is_proposed_after_a_turn_and_counted() {
     let (place, memory) = place(finds(TABS), Some("propose")).await;
     let mut talk = place.open().await;
     talk.say("short").await;
-    talk.session.background_settled().await;
+    talk.session.tasks().settled().await;
     assert_eq!(looks(&place), 0, "too little was said");
     talk.say(long("use tabs")).await;
     let told = loop {
@@ -73,7 +73,7 @@ async fn what_is_worth_remembering_is_proposed_after_a_turn_and_counted() {
     assert!(memory.topics().is_empty() && memory.index().is_none());
     // It is asked with the conversation's own prefix, and once for as much as was said.
     talk.say("and now?").await;
-    talk.session.background_settled().await;
+    talk.session.tasks().settled().await;
     assert_eq!(looks(&place), 1);
     let transcript = talk.session.transcript().to_owned();
     talk.finish().await;
@@ -108,7 +108,7 @@ async fn nothing_is_looked_for_unless_a_person_sits_there_or_it_was_asked_for() 
     };
     let mut talk = place.open_with(interactive(&place)).await;
     talk.say(long("b")).await;
-    talk.session.background_settled().await;
+    talk.session.tasks().settled().await;
     talk.finish().await;
     assert_eq!(looks(&place), 1, "the terminal");
     for settings in [
@@ -119,7 +119,7 @@ async fn nothing_is_looked_for_unless_a_person_sits_there_or_it_was_asked_for() 
         place.settings = settings.clone();
         let mut talk = place.open_with(interactive(&place)).await;
         talk.say(long("c")).await;
-        talk.session.background_settled().await;
+        talk.session.tasks().settled().await;
         talk.finish().await;
         assert_eq!(looks(&place), 1, "{settings}");
     }

@@ -37,11 +37,17 @@ async fn recent_notes_take_the_place_of_older_history_and_new_messages_stay() {
             .say(format!("question {number}: {}", "word ".repeat(500)))
             .await;
         assert!(!result.is_error, "{result:?}");
-        talk.session.notes_settled().await;
+        talk.session.context().notes_settled().await;
         number += 1;
         assert!(number < 120, "the window never fills");
     }
-    assert!(talk.session.notes().unwrap().starts_with("# Task"));
+    assert!(
+        talk.session
+            .context()
+            .notes()
+            .unwrap()
+            .starts_with("# Task")
+    );
     let kept = lathe_session::SessionPaths::of_transcript(talk.session.transcript());
     let file = std::fs::read_to_string(kept.session_folder().join("notes.md")).unwrap();
     assert!(file.starts_with("# Task: count the clocks"));
@@ -90,8 +96,8 @@ async fn no_notes_are_kept_unless_they_are_asked_for() {
             talk.say(format!("question {number}: {}", "word ".repeat(500)))
                 .await;
         }
-        talk.session.notes_settled().await;
-        let notes = talk.session.notes();
+        talk.session.context().notes_settled().await;
+        let notes = talk.session.context().notes();
         talk.finish().await;
         notes
     };

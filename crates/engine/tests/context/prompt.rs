@@ -158,7 +158,7 @@ async fn the_memory_index_is_in_the_system_prompt_unless_it_is_switched_off() {
     memory.add_note("the person likes tabs").unwrap();
     let mut talk = place.open().await;
     talk.say("one").await;
-    let usage = talk.session.context_usage();
+    let usage = talk.session.context().usage();
     assert!(usage.memory > 0);
     talk.finish().await;
     place.settings = json!({"autoMemory": false});
@@ -241,14 +241,18 @@ async fn side_queries_use_the_small_model_and_count_to_the_session() {
     let mut talk = place.open().await;
     talk.say("mend the clock").await;
     let cancel = CancellationToken::new();
-    let title = talk.session.suggest_title(&cancel).await;
+    let title = talk.session.side_questions().title(&cancel).await;
     assert_eq!(title.as_deref(), Some("Mending the broken clock"));
-    assert_eq!(talk.session.suggest_prompt(&cancel).await, None);
-    let away = talk.session.away_summary(&cancel).await;
+    assert_eq!(
+        talk.session.side_questions().next_prompt(&cancel).await,
+        None
+    );
+    let away = talk.session.side_questions().away_summary(&cancel).await;
     assert_eq!(away.as_deref(), Some("The clock was mended."));
     let summary = talk
         .session
-        .summarize_tool_use("Bash", "ls", "a b", &cancel);
+        .side_questions()
+        .tool_use("Bash", "ls", "a b", &cancel);
     assert_eq!(summary.await, None);
     let transcript = talk.session.transcript().to_owned();
     talk.finish().await;

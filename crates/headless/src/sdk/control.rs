@@ -142,7 +142,7 @@ impl Desk {
                 rewind(session, to, request.flag("dry_run")).await
             }
             "stop_task" => {
-                session.stop_task(request.needed("task_id")?).await?;
+                session.tasks().stop(request.needed("task_id")?).await?;
                 Ok(json!({}))
             }
             "read_file" => {
@@ -159,7 +159,9 @@ impl Desk {
                 let since = since_epoch(modified.unwrap_or_default())
                     .ok_or("seed_read_state: `mtime` is no number of milliseconds since 1970")?;
                 let modified = SystemTime::UNIX_EPOCH + since;
-                let known = session.seed_read_state(request.needed("path")?, modified);
+                let known = session
+                    .context()
+                    .seed_read_state(request.needed("path")?, modified);
                 Ok(json!({"seeded": known}))
             }
             "mcp_status" => {
@@ -214,7 +216,7 @@ impl Desk {
                 Ok(json!({"suggestions": found}))
             }
             "get_session_cost" => {
-                let cost = session.totals().cost_usd();
+                let cost = session.history().totals().cost_usd();
                 Ok(json!({"text": format!("Total cost: ${cost:.4}")}))
             }
             _ => Err(format!("Unknown control request: {subtype}")),
@@ -225,14 +227,15 @@ impl Desk {
         let session = &self.session;
         match request.subtype {
             // The face adds what it holds itself and carries it out.
-            "interrupt" => Ok(json!({"still_queued": session.queued()})),
+            "interrupt" => Ok(json!({"still_queued": session.history().queued()})),
             "set_permission_mode" => {
                 let mode: PermissionMode = request
                     .needed("mode")?
                     .parse()
                     .map_err(|error| format!("{error}"))?;
                 session
-                    .set_permission_mode(mode)
+                    .permissions()
+                    .set_mode(mode)
                     .map_err(|error| error.to_string())?;
                 self.policies.follow_mode(session);
                 Ok(json!({"mode": mode}))
@@ -244,60 +247,63 @@ impl Desk {
             }
             "set_model" => {
                 let model = request.text("model").filter(|model| *model != "default");
-                Ok(json!({"model": session.set_model(model)}))
+                Ok(json!({"model": session.model().set(model)}))
             }
             "set_max_thinking_tokens" => set_thinking(session, request),
             "get_context_usage" => Ok(window::usage(session)),
             "get_settings" => Ok(json!({
-                "effective": session.settings(), "sources": session.settings_layers(),
-                "applied": {"model": session.model(), "effort": session.effort()},
+                "effective": session.settings().json(), "sources": session.settings().layers(),
+                "applied": {"model": session.model().current(), "effort": session.model().effort()},
             })),
             "list_models" => Ok(json!({"models": models(session)})),
             "get_binary_version" => {
                 Ok(json!({"version": env!("CARGO_PKG_VERSION"), "buildTime": null}))
             }
             "rename_session" => {
-                session.rename(request.needed("title")?);
+                session.history().rename(request.needed("title")?);
                 Ok(json!({}))
             }
             "cancel_async_message" => {
                 let uuid = request.record("message_uuid")?;
-                Ok(json!({"cancelled": session.cancel_queued(uuid)}))
+                Ok(json!({"cancelled": session.history().cancel_queued(uuid)}))
             }
             "background_tasks" => {
                 let call = request.text("tool_use_id");
                 let call = call.map(lathe_protocol::ids::ToolUseId::from);
-                let found = session.send_to_background(call.as_ref());
+                let found = session.tasks().send_to_background(call.as_ref());
                 Ok(json!({"backgrounded": found || call.is_none()}))
             }
             "apply_flag_settings" => {
-                session.change_flag_settings(request.object("settings")?)?;
+                session
+                    .settings()
+                    .change_flags(request.object("settings")?)?;
                 Ok(json!({}))
             }
             "update_settings" => update_settings(session, request),
             "reload_skills" => {
-                session.reload_extensions(None);
+                session.extensions().reload(None);
                 Ok(json!({"skills": skills(session)}))
             }
             "reload_plugins" => reload_plugins(session, request),
             "reload_output_styles" => {
-                session.reload_extensions(None);
-                let (styles, _) = session.output_styles();
+                session.extensions().reload(None);
+                let (styles, _) = session.extensions().output_styles();
                 Ok(json!({"available_output_styles": styles.names()}))
             }
             "list_permission_rules" => Ok(listing::permission_rules(session)),
             "get_hooks_listing" => Ok(listing::hooks(session)),
             "get_usage" => Ok(self.usage()),
             "get_task_output" => {
-                let (output, total, truncated) =
-                    session.task_output(request.needed("task_id")?, OUTPUT_LIMIT)?;
+                let (output, total, truncated) = session
+                    .tasks()
+                    .output(request.needed("task_id")?, OUTPUT_LIMIT)?;
                 Ok(json!({"output": output, "total_bytes": total, "truncated": truncated}))
             }
             "register_repo_root" => {
-                let folder = session.resolve_path(request.needed("directory")?);
+                let folder = session.context().resolve_path(request.needed("directory")?);
                 let real = std::fs::canonicalize(&folder)
                     .map_err(|error| format!("{} can't be used: {error}", folder.display()))?;
-                session.add_root(&real, "register_repo_root");
+                session.permissions().add_root(&real, "register_repo_root");
                 Ok(json!({}))
             }
             other => Err(format!("Unknown control request: {other}")),
@@ -305,7 +311,7 @@ impl Desk {
     }
 
     fn usage(&self) -> Value {
-        let totals = self.session.totals();
+        let totals = self.session.history().totals();
         let cost = totals.cost_usd();
         json!({
             "session": {
@@ -324,7 +330,7 @@ impl Desk {
 fn set_thinking(session: &SessionHandle, request: &Request<'_>) -> Result<Value, String> {
     if let Some(tokens) = request.fields.get("max_thinking_tokens") {
         let tokens = tokens.as_u64();
-        session.set_max_thinking_tokens(
+        session.model().set_max_thinking_tokens(
             tokens.map(|tokens| u32::try_from(tokens).unwrap_or(u32::MAX)),
         );
     }
@@ -341,7 +347,7 @@ fn set_thinking(session: &SessionHandle, request: &Request<'_>) -> Result<Value,
             ));
         }
     };
-    session.set_thinking_display(display);
+    session.model().set_thinking_display(display);
     Ok(json!({}))
 }
 
@@ -362,8 +368,8 @@ fn reload_plugins(session: &SessionHandle, request: &Request<'_>) -> Result<Valu
     if request.flag("hold_on_cache_impact") {
         let with_servers = more.iter().filter(|(_, servers)| *servers);
         let folders: Vec<PathBuf> = with_servers.map(|(path, _)| path.clone()).collect();
-        let (added, removed) = session.plugin_servers_after_reload(&folders);
-        let begun = !session.totals().models.is_empty();
+        let (added, removed) = session.plugins().servers_after_reload(&folders);
+        let begun = !session.history().totals().models.is_empty();
         let held = begun && (!added.is_empty() || !removed.is_empty());
         fields.insert("held".to_owned(), held.into());
         if held {
@@ -375,15 +381,15 @@ fn reload_plugins(session: &SessionHandle, request: &Request<'_>) -> Result<Valu
         }
     }
     for (path, with_servers) in &more {
-        session.add_plugin_folder(path, *with_servers);
+        session.plugins().add_folder(path, *with_servers);
     }
-    session.reload_plugins();
+    session.plugins().reload();
     Ok(plugin_frames(session, fields))
 }
 
 /// What there is with the plugins as they are.
 fn plugin_frames(session: &SessionHandle, mut fields: Map<String, Value>) -> Value {
-    let plugins = session.loaded_plugins();
+    let plugins = session.plugins().loaded();
     let errors = plugins.error_frames();
     for (name, value) in [
         ("commands", commands(session)),
@@ -418,7 +424,7 @@ fn update_settings(session: &SessionHandle, request: &Request<'_>) -> Result<Val
             }
         });
     }
-    lathe_settings::write::write(session.places(), source, &edits, None)
+    lathe_settings::write::write(session.settings().places(), source, &edits, None)
         .map_err(|error| error.to_string())?;
     Ok(json!({}))
 }
@@ -431,6 +437,7 @@ async fn rewind(session: &SessionHandle, to: RecordId, dry_run: bool) -> Result<
         RewindMode::Overwrite
     };
     let report = session
+        .history()
         .rewind_files(to, mode)
         .await
         .map_err(|error| error.to_string())?;
@@ -469,8 +476,8 @@ fn read_file(
     as_base64: bool,
 ) -> Result<Value, String> {
     use std::io::Read as _;
-    let path = session.resolve_path(path);
-    if !session.may_read(&path) {
+    let path = session.context().resolve_path(path);
+    if !session.permissions().may_read(&path) {
         return Err(format!(
             "{} is not read without a person's word",
             path.display()

@@ -163,7 +163,7 @@ impl<E: Write> Face<E> {
                     self.later.clear();
                     self.host.close();
                     if let Some(open) = &self.open {
-                        open.session.kill_agents();
+                        open.session.tasks().kill_agents();
                         open.session.send(Op::Interrupt { drop_queued: true });
                     }
                 }
@@ -431,7 +431,7 @@ impl<E: Write> Face<E> {
         let held = self.held.iter().map(|held| match held {
             Held::Prompt(prompt) | Held::Command(prompt, _) => prompt.uuid,
         });
-        let mut queued = session.queued();
+        let mut queued = session.history().queued();
         queued.extend(held);
         queued.extend(self.later.iter().map(|prompt| prompt.uuid));
         let receipt = if cancel_queued {
@@ -454,7 +454,7 @@ impl<E: Write> Face<E> {
             .is_some_and(|initialize| initialize.stops_tasks_itself());
         if !keeps_tasks && !self.tasks.is_empty() {
             let session = session.clone();
-            lathe_spawn::task(async move { session.stop_all_tasks().await });
+            lathe_spawn::task(async move { session.tasks().stop_all().await });
         }
     }
 
@@ -665,8 +665,11 @@ impl<E: Write> Face<E> {
             return Ok(());
         };
         let old_id = old.session.session_id();
-        let (model, mode) = (old.session.model(), old.session.permission_mode());
-        let spent = old.session.spent_in_run_usd();
+        let (model, mode) = (
+            old.session.model().current(),
+            old.session.permissions().mode(),
+        );
+        let spent = old.session.history().spent_in_run_usd();
         old.session.ends_by(EndReason::Clear);
         old.session.send(Op::Shutdown);
         while let Some(event) = old.events.next().await {
@@ -689,9 +692,9 @@ impl<E: Write> Face<E> {
         options.after_clear = true;
         options.spent_usd = spent;
         let session = self.session().await?;
-        session.set_model(Some(&model));
-        if mode != session.permission_mode()
-            && let Err(error) = session.set_permission_mode(mode)
+        session.model().set(Some(&model));
+        if mode != session.permissions().mode()
+            && let Err(error) = session.permissions().set_mode(mode)
         {
             self.complain(&error.to_string());
         }
@@ -722,7 +725,7 @@ impl<E: Write> Face<E> {
     fn finish_command(&mut self, text: &str) {
         let Some(open) = &self.open else { return };
         self.last_failed = false;
-        let totals = open.session.totals();
+        let totals = open.session.history().totals();
         self.host.send(result_frame(&local_result(
             open.session.session_id(),
             text,

@@ -21,8 +21,10 @@ pub(super) async fn suggestions(
         .trim_start_matches('@')
         .trim_start_matches("./")
         .to_owned();
-    let folder = session.working_folder();
-    let own = session.suggested_files(&query, CancellationToken::new());
+    let folder = session.context().working_folder();
+    let own = session
+        .settings()
+        .suggested_files(&query, CancellationToken::new());
     let asked = match own {
         Some(answer) => Some(
             answer
@@ -31,7 +33,7 @@ pub(super) async fn suggestions(
         ),
         None => None,
     };
-    let respects = session.settings().get("respectGitignore") != Some(&Value::Bool(false));
+    let respects = session.settings().json().get("respectGitignore") != Some(&Value::Bool(false));
     let found = lathe_spawn::blocking(move || {
         let found =
             asked.unwrap_or_else(|| ranked(&lathe_tools::project_files(&folder, respects), &query));

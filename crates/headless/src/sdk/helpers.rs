@@ -90,16 +90,16 @@ impl Helpers {
     }
 
     fn ask_for_prompt(&mut self, result: &TurnResult, session: &Arc<SessionHandle>, host: &Host) {
-        let settings = session.settings();
+        let settings = session.settings().json();
         let off = ["promptSuggestions", "promptSuggestionEnabled"]
             .iter()
             .any(|key| settings.get(*key) == Some(&Value::Bool(false)));
-        if result.is_error || off || session.permission_mode() == PermissionMode::Plan {
+        if result.is_error || off || session.permissions().mode() == PermissionMode::Plan {
             return;
         }
         self.suggesting = self.cancel.child_token();
         let cancel = self.suggesting.clone();
-        let asking = session.suggest_prompt_later(cancel.clone());
+        let asking = session.side_questions().next_prompt_later(cancel.clone());
         let (host, session_id) = (host.clone(), session.session_id());
         lathe_spawn::task(async move {
             let suggestion = asking.await;
@@ -155,7 +155,8 @@ impl Helpers {
                 joined(|call| &call.output),
             );
             let summary = session
-                .summarize_tool_use(&names, &inputs, &outputs, &cancel)
+                .side_questions()
+                .tool_use(&names, &inputs, &outputs, &cancel)
                 .await;
             if let Some(summary) = summary.filter(|_| !cancel.is_cancelled()) {
                 let ids: Vec<&ToolUseId> = done.iter().map(|call| &call.id).collect();

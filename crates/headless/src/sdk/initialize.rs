@@ -242,7 +242,7 @@ impl Initialize {
     /// Gives a session that is new the host's title.
     pub fn give_title(&self, session: &SessionHandle, is_new: bool) {
         if let Some(title) = self.title.as_ref().filter(|_| is_new) {
-            session.rename(title);
+            session.history().rename(title);
         }
     }
 
@@ -254,7 +254,7 @@ impl Initialize {
         host: &Host,
     ) -> Option<(Vec<SourceHandle>, Vec<String>)> {
         let hooks = self.hooks.as_ref()?;
-        session.set_callbacks(Arc::new(host.clone()));
+        session.hooks().set_callbacks(Arc::new(host.clone()));
         let (mut callbacks, mut problems) = (Vec::new(), Vec::new());
         for (event, matchers) in hooks {
             let Ok(event) = event.parse::<HookEvent>() else {
@@ -281,16 +281,16 @@ impl Initialize {
     /// What we answer.
     #[must_use]
     pub fn response(&self, session: &SessionHandle) -> Value {
-        let (styles, style) = session.output_styles();
+        let (styles, style) = session.extensions().output_styles();
         let mut response = json!({
             "commands": commands(session), "agents": agents(session), "models": models(session),
             "output_style": style, "available_output_styles": styles.names(),
-            "account": {"apiKeySource": session.key_source(), "tokenSource": session.key_source(), "apiProvider": "anthropic"},
+            "account": {"apiKeySource": session.settings().key_source(), "tokenSource": session.settings().key_source(), "apiProvider": "anthropic"},
             "hook_on_failure_supported": true,
             "claude_code_version": COMPATIBILITY_VERSION, "capabilities": CAPABILITIES,
             "lathe_version": env!("CARGO_PKG_VERSION"),
             "pid": std::process::id(),
-            "current_permission_mode": session.permission_mode(),
+            "current_permission_mode": session.permissions().mode(),
         });
         for (sent, answer) in [
             (self.has_hooks(), "hooks_applied"),
@@ -309,6 +309,7 @@ impl Initialize {
 #[must_use]
 pub fn commands(session: &SessionHandle) -> Value {
     session
+        .extensions()
         .commands()
         .listed()
         .filter(|command| command.headless)
@@ -331,7 +332,7 @@ pub fn commands(session: &SessionHandle) -> Value {
 #[must_use]
 pub fn skills(session: &SessionHandle) -> Vec<Value> {
     let names = session.init().skills;
-    let catalog = session.skills();
+    let catalog = session.extensions().skills();
     names
         .iter()
         .filter_map(|name| catalog.get(name))
@@ -346,7 +347,8 @@ pub fn skills(session: &SessionHandle) -> Vec<Value> {
 #[must_use]
 pub fn agents(session: &SessionHandle) -> Value {
     session
-        .agent_catalog()
+        .extensions()
+        .agents()
         .iter()
         .map(|agent| {
             let mut shown = json!({"name": agent.name, "description": agent.description});
@@ -362,7 +364,8 @@ pub fn agents(session: &SessionHandle) -> Value {
 #[must_use]
 pub fn models(session: &SessionHandle) -> Value {
     session
-        .models()
+        .model()
+        .known()
         .into_iter()
         .map(|(value, name)| json!({"value": value, "displayName": name, "description": name}))
         .collect()

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 /// Whether a policy switches something on.
 fn policy_says(session: &SessionHandle, key: &str) -> bool {
-    session.settings_layers().iter().any(|layer| {
+    session.settings().layers().iter().any(|layer| {
         layer.get("source").and_then(Value::as_str) == Some("policySettings")
             && layer.pointer(&format!("/settings/{key}")) == Some(&Value::Bool(true))
     })
@@ -18,9 +18,10 @@ fn policy_says(session: &SessionHandle, key: &str) -> bool {
 pub(super) fn permission_rules(session: &SessionHandle) -> Value {
     let managed_only = policy_says(session, "allowManagedPermissionRulesOnly");
     let mut rules: Vec<Value> = session
+        .permissions()
         .rules()
         .into_iter()
-        .map(|(rule, behavior, source)| {
+        .map(|(behavior, rule, source)| {
             json!({
                 "rule": rule, "behavior": behavior, "source": source,
                 "editability": editability(source),
@@ -28,10 +29,11 @@ pub(super) fn permission_rules(session: &SessionHandle) -> Value {
         })
         .collect();
     if managed_only {
-        rules.extend(ignored_rules(&session.settings_layers()));
+        rules.extend(ignored_rules(&session.settings().layers()));
     }
-    let cwd = session.working_folder();
+    let cwd = session.context().working_folder();
     let folders: Vec<Value> = session
+        .permissions()
         .roots()
         .iter()
         .map(|path| json!({"path": path, "source": "session"}))
@@ -124,7 +126,7 @@ pub(super) fn hooks(session: &SessionHandle) -> Value {
         .iter()
         .map(|event| catalog_row(*event))
         .collect();
-    let all_disabled = session.settings().get("disableAllHooks") == Some(&Value::Bool(true));
+    let all_disabled = session.settings().json().get("disableAllHooks") == Some(&Value::Bool(true));
     json!({
         "events": events, "hooks": rows, "eventCatalog": catalog,
         "policy": {

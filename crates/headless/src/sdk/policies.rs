@@ -65,7 +65,7 @@ impl Policies {
                 behavior,
                 destination: KEPT,
             };
-            report(session.apply_permission_update(&gone));
+            report(session.permissions().apply(&gone));
         }
         give(session, &state.rules);
         state.servers = Some(servers.clone());
@@ -120,7 +120,7 @@ impl Policies {
     /// Puts the modes of servers beside that of the session.
     pub(super) fn follow_mode(&self, session: &SessionHandle) {
         let mut state = self.state.lock();
-        let passes = match session.permission_mode() {
+        let passes = match session.permissions().mode() {
             // Where everything passes, a classifier would be one that isn't asked: a person is.
             PermissionMode::BypassPermissions => Some(false),
             PermissionMode::Auto => Some(true),
@@ -149,7 +149,7 @@ impl Policies {
                 destination: KEPT,
             },
         ] {
-            report(session.apply_permission_update(&update));
+            report(session.permissions().apply(&update));
         }
     }
 
@@ -166,7 +166,7 @@ fn give(session: &SessionHandle, rules: &[Policy]) {
             behavior: *behavior,
             destination: KEPT,
         };
-        report(session.apply_permission_update(&added));
+        report(session.permissions().apply(&added));
     }
 }
 

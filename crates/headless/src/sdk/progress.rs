@@ -178,7 +178,8 @@ async fn watch(agent: Arc<Agent>, every: Duration, session: Weak<SessionHandle>,
             return;
         };
         let summary = session
-            .summarize_progress(&agent.order, &done, &agent.stop)
+            .side_questions()
+            .progress(&agent.order, &done, &agent.stop)
             .await;
         let Some(summary) = summary.filter(|_| !agent.stop.is_cancelled()) else {
             continue;

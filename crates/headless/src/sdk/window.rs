@@ -9,7 +9,7 @@ const SIDE: usize = 10;
 
 /// The answer to `get_context_usage`.
 pub(super) fn usage(session: &SessionHandle) -> Value {
-    let usage = session.context_usage();
+    let usage = session.context().usage();
     let used = usage.used();
     let parts: Vec<Part> = usage
         .parts()
@@ -162,7 +162,8 @@ fn skill_sizes(session: &SessionHandle, tokens: u64) -> Value {
 /// The agents with the size of their line in the request.
 fn agent_sizes(session: &SessionHandle) -> Vec<Value> {
     session
-        .agent_catalog()
+        .extensions()
+        .agents()
         .iter()
         .map(|agent| {
             let tokens = lathe_model::estimate::text(&agent.name)

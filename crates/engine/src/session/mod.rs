@@ -3,11 +3,35 @@
 //! While a turn runs in its own task, the actor goes on reading ops: an interruption, an answer to a
 //! question or a new prompt reaches the turn at once.
 
+mod context;
+mod extensions;
+mod history;
+mod model;
+mod permissions;
+mod plugins;
+mod settings;
+mod side_questions;
+mod tasks;
+
+pub use context::ContextHandle;
+pub use extensions::ExtensionsHandle;
+pub use history::HistoryHandle;
+pub use model::ModelHandle;
+pub use permissions::PermissionsHandle;
+pub use plugins::PluginsHandle;
+pub use settings::SettingsHandle;
+pub use side_questions::SideQuestionsHandle;
+pub use tasks::TasksHandle;
+
 use crate::agents::notice;
 use crate::call::panic_message;
 use crate::core::{Core, Shared, Turn};
+use crate::mcp::McpControl;
 use futures::FutureExt as _;
-use lathe_protocol::event::{Event, NoticeLevel, SessionState, TerminalReason, TurnResult};
+use lathe_hooks::HookRegistry;
+use lathe_protocol::event::{
+    Event, NoticeLevel, SessionInit, SessionState, TerminalReason, TurnResult,
+};
 use lathe_protocol::ids::{RecordId, SessionId};
 use lathe_protocol::op::{Op, Prompt};
 use lathe_protocol::record::Fact;
@@ -87,16 +111,101 @@ impl SessionHandle {
         &self.transcript
     }
 
-    /// The prompts that wait for the present turn, oldest first.
+    /// The model: which one answers, how hard it tries, how it may reason.
     #[must_use]
-    pub fn queued(&self) -> Vec<RecordId> {
-        self.shared
-            .queue
-            .lock()
-            .iter()
-            .filter(|prompt| !notice::is_notification(prompt))
-            .map(|prompt| prompt.uuid)
-            .collect()
+    pub fn model(&self) -> ModelHandle<'_> {
+        ModelHandle {
+            shared: &self.shared,
+        }
+    }
+
+    /// Permission mode, rules and roots.
+    #[must_use]
+    pub fn permissions(&self) -> PermissionsHandle<'_> {
+        PermissionsHandle {
+            shared: &self.shared,
+        }
+    }
+
+    /// Agents, background commands and other work beside the turns.
+    #[must_use]
+    pub fn tasks(&self) -> TasksHandle<'_> {
+        TasksHandle {
+            shared: &self.shared,
+        }
+    }
+
+    /// Plugins.
+    #[must_use]
+    pub fn plugins(&self) -> PluginsHandle<'_> {
+        PluginsHandle {
+            shared: &self.shared,
+        }
+    }
+
+    /// Commands, skills, agent definitions, output styles and language servers.
+    #[must_use]
+    pub fn extensions(&self) -> ExtensionsHandle<'_> {
+        ExtensionsHandle {
+            shared: &self.shared,
+        }
+    }
+
+    /// What the model sees: its window, tools, notes and files.
+    #[must_use]
+    pub fn context(&self) -> ContextHandle<'_> {
+        ContextHandle {
+            shared: &self.shared,
+        }
+    }
+
+    /// Queued prompts, title, changed files and cost.
+    #[must_use]
+    pub fn history(&self) -> HistoryHandle<'_> {
+        HistoryHandle {
+            shared: &self.shared,
+        }
+    }
+
+    /// Settings, and the commands that settings name.
+    #[must_use]
+    pub fn settings(&self) -> SettingsHandle<'_> {
+        SettingsHandle {
+            shared: &self.shared,
+        }
+    }
+
+    /// Small questions to the small model: titles, suggestions, summaries.
+    #[must_use]
+    pub fn side_questions(&self) -> SideQuestionsHandle<'_> {
+        SideQuestionsHandle {
+            shared: &self.shared,
+        }
+    }
+
+    /// The MCP servers.
+    #[must_use]
+    pub fn mcp(&self) -> McpControl {
+        McpControl {
+            shared: self.shared.clone(),
+        }
+    }
+
+    /// The hooks, for a host that adds its own.
+    #[must_use]
+    pub fn hooks(&self) -> &Arc<HookRegistry> {
+        &self.shared.hooks.registry
+    }
+
+    /// What a face is told at the start of a turn.
+    #[must_use]
+    pub fn init(&self) -> SessionInit {
+        self.shared.session_init(&self.model().current())
+    }
+
+    /// Sets the reason that `SessionEnd` hooks get. Call it before the session ends.
+    pub fn ends_by(&self, reason: EndReason) {
+        self.shared.background.set_end_reason(reason);
     }
 
     /// Withdraws every open question: whoever could answer is gone.
@@ -269,21 +378,6 @@ impl Actor {
                     running.turn.cancel.cancel();
                 }
             }
-            Op::CancelCall { tool_use_id } => {
-                if let Some(running) = &self.running
-                    && !running.turn.cancel_call(&tool_use_id)
-                {
-                    self.shared.events.notice(
-                        NoticeLevel::Info,
-                        format!("The call {tool_use_id} is not running."),
-                    );
-                }
-            }
-            Op::CancelGroup => {
-                if let Some(running) = &self.running {
-                    running.turn.cancel_group();
-                }
-            }
             Op::Background { tool_use_id } => {
                 self.shared.backgrounds.send(tool_use_id.as_ref());
             }
@@ -294,47 +388,6 @@ impl Actor {
             Op::ElicitationReply { request_id, reply } => {
                 self.shared.mcp.elicitations.answer(&request_id, reply);
             }
-            Op::SetPermissionMode(mode) => match self.shared.permissions.set_mode(mode) {
-                Ok(()) => {
-                    self.shared.events.send(Event::ModeChanged(mode));
-                    self.append_fact(Fact::Mode {
-                        mode: mode.name().to_owned(),
-                        session_id: self.shared.session_id,
-                    });
-                }
-                Err(error) => self
-                    .shared
-                    .events
-                    .notice(NoticeLevel::Warning, error.to_string()),
-            },
-            Op::SetModel(model) => {
-                let resolved = match model {
-                    Some(name) => self.shared.catalog.resolve(&name),
-                    None => self.shared.catalog.resolve(&self.shared.default_model),
-                };
-                self.shared.choices.write().model = resolved.id;
-            }
-            Op::SetMaxThinkingTokens(tokens) => {
-                self.shared.choices.write().thinking = match tokens {
-                    None => self.shared.default_thinking,
-                    Some(0) => Some(lathe_model::Thinking::disabled()),
-                    Some(tokens) => Some(lathe_model::Thinking::budget(tokens)),
-                };
-            }
-            Op::CancelQueued { uuid } => {
-                self.shared
-                    .queue
-                    .lock()
-                    .retain(|prompt| prompt.uuid != uuid);
-            }
-            Op::StopTask { task_id } => {
-                let shared = self.shared.clone();
-                lathe_spawn::task(async move {
-                    if let Err(error) = shared.stop_task(task_id.as_str()).await {
-                        shared.events.notice(NoticeLevel::Warning, error);
-                    }
-                });
-            }
             Op::Compact { instructions } => self.compact(None, instructions),
             Op::CompactUpTo {
                 record,
@@ -342,13 +395,6 @@ impl Actor {
             } => self.compact(Some(record), instructions),
             Op::Shutdown => self.ending = true,
         }
-    }
-
-    /// Keeps a fact without waiting for a turn that runs.
-    fn append_fact(&self, fact: Fact) {
-        self.shared
-            .transcript
-            .append(lathe_protocol::record::Record::Fact(fact));
     }
 
     async fn start_next(&mut self) {

@@ -8,7 +8,6 @@
 use crate::core::{Core, Shared};
 use crate::ledger::Part;
 use crate::nested::{Nested, answer_of};
-use crate::session::SessionHandle;
 use lathe_protocol::content::ContentBlock;
 use lathe_protocol::record::{Fact, MessageRecord, Record, RecordKind};
 use lathe_tools::ToolRegistry;
@@ -31,43 +30,51 @@ const TOOL_USE: &str = "You are shown what a coding agent's tool was asked and w
 
 const PROGRESS: &str = "You are shown what an agent was told to do and what it did so far. Say in three to seven words what it is doing right now, beginning with a verb in its -ing form, without a full stop. Plain text, nothing else.";
 
-impl SessionHandle {
+/// Small questions beside the conversation: titles, suggestions, summaries.
+///
+/// Answers don't wait for a turn that runs.
+#[derive(Clone, Copy)]
+pub struct SideQuestionsHandle<'a> {
+    pub(super) shared: &'a Arc<Shared>,
+}
+
+impl SideQuestionsHandle<'_> {
     /// A title for the session; kept with it unless a person gave one.
-    pub async fn suggest_title(&self, cancel: &CancellationToken) -> Option<String> {
-        suggest_title(&self.shared, cancel).await
+    pub async fn title(self, cancel: &CancellationToken) -> Option<String> {
+        suggest_title(self.shared, cancel).await
     }
 
     /// What the person may say next.
-    pub async fn suggest_prompt(&self, cancel: &CancellationToken) -> Option<String> {
-        suggest_prompt(&self.shared, cancel).await
+    pub async fn next_prompt(self, cancel: &CancellationToken) -> Option<String> {
+        suggest_prompt(self.shared, cancel).await
     }
 
     /// What the person may say next, asked without holding on to the session's handle meanwhile.
-    pub fn suggest_prompt_later(
-        &self,
+    pub fn next_prompt_later(
+        self,
         cancel: CancellationToken,
     ) -> impl Future<Output = Option<String>> + Send + 'static {
-        let shared = Arc::clone(&self.shared);
+        let shared = Arc::clone(self.shared);
         async move { suggest_prompt(&shared, &cancel).await }
     }
 
     /// What happened while the person was away.
-    pub async fn away_summary(&self, cancel: &CancellationToken) -> Option<String> {
-        away_summary(&self.shared, cancel).await
+    pub async fn away_summary(self, cancel: &CancellationToken) -> Option<String> {
+        away_summary(self.shared, cancel).await
     }
 
     /// What happened while the person was away, asked without holding on to the session's handle meanwhile.
     pub fn away_summary_later(
-        &self,
+        self,
         cancel: CancellationToken,
     ) -> impl Future<Output = Option<String>> + Send + 'static {
-        let shared = Arc::clone(&self.shared);
+        let shared = Arc::clone(self.shared);
         async move { away_summary(&shared, &cancel).await }
     }
 
     /// What a call did, in a few words.
-    pub async fn summarize_tool_use(
-        &self,
+    pub async fn tool_use(
+        self,
         tool: &str,
         input: &str,
         output: &str,
@@ -78,15 +85,13 @@ impl SessionHandle {
             beginning(input, MOST_OF_ONE),
             beginning(output, MOST_OF_ONE)
         );
-        let answer = ask_small(&self.shared, TOOL_USE, question, cancel).await?;
+        let answer = ask_small(self.shared, TOOL_USE, question, cancel).await?;
         one_line(&answer, 120)
     }
-}
 
-impl SessionHandle {
     /// What an agent is doing, in a few words.
-    pub async fn summarize_progress(
-        &self,
+    pub async fn progress(
+        self,
         order: &str,
         done: &str,
         cancel: &CancellationToken,
@@ -96,7 +101,7 @@ impl SessionHandle {
             beginning(order, MOST_OF_ONE),
             beginning(done, MOST_CHARACTERS)
         );
-        let answer = ask_small(&self.shared, PROGRESS, question, cancel).await?;
+        let answer = ask_small(self.shared, PROGRESS, question, cancel).await?;
         one_line(&answer, 100)
     }
 }

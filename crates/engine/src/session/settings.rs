@@ -1,11 +1,9 @@
-//! The commands that settings name and that answer something for a face: `statusLine` and
-//! `fileSuggestion`. Both run as hooks do ([`lathe_hooks::helper`]): in their own group, with a
-//! limit, with the session's environment. (`apiKeyHelper` runs the same way, before there is a
-//! session.)
+//! The settings of a session, and the commands that settings name.
 
-use crate::session::SessionHandle;
+use crate::core::Shared;
 use lathe_hooks::helper::{HelperContext, HelperError, run_helper};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -14,10 +12,50 @@ const SUGGESTION_LIMIT: Duration = Duration::from_secs(5);
 /// The most paths of one answer.
 const MOST_SUGGESTIONS: usize = 15;
 
-impl SessionHandle {
+/// The settings of a session, and the commands that settings name.
+///
+/// Answers don't wait for a turn that runs.
+#[derive(Clone, Copy)]
+pub struct SettingsHandle<'a> {
+    pub(super) shared: &'a Arc<Shared>,
+}
+
+impl<'a> SettingsHandle<'a> {
+    /// The settings that count, as JSON.
+    #[must_use]
+    pub fn json(self) -> Value {
+        self.shared.settings.read().clone()
+    }
+
+    /// What each source of settings says, weakest first.
+    #[must_use]
+    pub fn layers(self) -> Vec<Value> {
+        self.shared.layers.read().clone()
+    }
+
+    /// Where settings are.
+    #[must_use]
+    pub fn places(self) -> &'a lathe_settings::Places {
+        &self.shared.loader.places
+    }
+
+    /// Puts changes on top of the flag settings; `null` takes a key back.
+    ///
+    /// # Errors
+    /// When they are wrong; then nothing changes.
+    pub fn change_flags(self, changes: &Map<String, Value>) -> Result<(), String> {
+        crate::live::change_flags(self.shared, changes)
+    }
+
+    /// Where the key comes from.
+    #[must_use]
+    pub fn key_source(self) -> &'a str {
+        &self.shared.key_source
+    }
+
     /// The command that a setting names.
     #[must_use]
-    pub fn helper_command(&self, setting: &str) -> Option<String> {
+    pub fn helper_command(self, setting: &str) -> Option<String> {
         let settings = self.shared.settings.read();
         let command = settings.get(setting)?.get("command")?.as_str()?;
         Some(command.to_owned())
@@ -26,13 +64,13 @@ impl SessionHandle {
     /// Runs a command that settings name, and gives what it printed; fails when it can't be started,
     /// fails, takes too long or is cancelled.
     pub fn run_helper(
-        &self,
+        self,
         command: String,
         stdin: &Value,
         limit: Duration,
         cancel: CancellationToken,
     ) -> impl Future<Output = Result<String, HelperError>> + Send + use<> {
-        let folder = self.working_folder();
+        let folder = self.shared.tools.working_folder.read().clone();
         let project = self.shared.hooks.project.clone();
         let environment = self.shared.hooks.registry.settings_environment();
         let stdin = stdin.to_string();
@@ -51,15 +89,15 @@ impl SessionHandle {
     /// What the `fileSuggestion` command finds for a word after `@`: it gets `{"query": …}` and prints
     /// a path a line. `None` if settings name no such command.
     pub fn suggested_files(
-        &self,
+        self,
         query: &str,
         cancel: CancellationToken,
     ) -> Option<impl Future<Output = Result<Vec<String>, HelperError>> + Send + use<>> {
         let command = self.helper_command("fileSuggestion")?;
         let input = json!({
             "query": query,
-            "session_id": self.session_id().to_string(),
-            "cwd": self.working_folder(),
+            "session_id": self.shared.session_id.to_string(),
+            "cwd": self.shared.tools.working_folder.read().clone(),
         });
         let answer = self.run_helper(command, &input, SUGGESTION_LIMIT, cancel);
         Some(async move { answer.await.map(|text| paths(&text)) })

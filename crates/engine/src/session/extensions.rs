@@ -1,0 +1,81 @@
+//! The commands, skills, agent definitions, output styles and language servers of a session.
+
+use crate::core::Shared;
+use lathe_extensions::{
+    AgentCatalog, CommandRegistry, OutputStyles, PluginContribution, Problem, SkillCatalog,
+};
+use lathe_lsp::Status;
+use std::sync::Arc;
+
+/// The commands, skills, agent definitions, output styles and language servers of a session.
+///
+/// Answers don't wait for a turn that runs.
+#[derive(Clone, Copy)]
+pub struct ExtensionsHandle<'a> {
+    pub(super) shared: &'a Arc<Shared>,
+}
+
+impl ExtensionsHandle<'_> {
+    /// All commands of the session: built-in ones, skills, custom ones, plugins' and servers'.
+    #[must_use]
+    pub fn commands(self) -> CommandRegistry {
+        self.shared.commands()
+    }
+
+    /// The skills and custom commands.
+    #[must_use]
+    pub fn skills(self) -> Arc<SkillCatalog> {
+        self.shared.extensions.skills()
+    }
+
+    /// The definitions of agents that the session has.
+    #[must_use]
+    pub fn agents(self) -> Arc<AgentCatalog> {
+        self.shared.agents.catalog()
+    }
+
+    /// The output styles, and the name of the one that counts.
+    #[must_use]
+    pub fn output_styles(self) -> (Arc<OutputStyles>, String) {
+        let extensions = &self.shared.extensions;
+        (extensions.styles(), extensions.style_name())
+    }
+
+    /// Chooses an output style for this session; it counts from the next turn on. Gives its name.
+    ///
+    /// # Errors
+    /// In words, when there is none of that name.
+    pub fn set_output_style(self, name: &str) -> Result<String, String> {
+        self.shared.extensions.change_style(name)
+    }
+
+    /// What plugins bring.
+    #[must_use]
+    pub fn contributions(self) -> Vec<PluginContribution> {
+        self.shared.extensions.plugins()
+    }
+
+    /// What is wrong with files of agents, skills, commands and output styles.
+    #[must_use]
+    pub fn problems(self) -> Vec<Problem> {
+        self.shared.extensions.problems()
+    }
+
+    /// Reads agents, skills, commands and output styles again; with `plugins`, those plugins count from
+    /// now on.
+    pub fn reload(self, plugins: Option<Vec<PluginContribution>>) {
+        match plugins {
+            Some(plugins) => self.shared.extensions.set_plugins(plugins),
+            None => self.shared.extensions.reload(),
+        }
+        self.shared
+            .agents
+            .set_catalog(self.shared.extensions.agents());
+    }
+
+    /// The language servers and where they stand.
+    #[must_use]
+    pub fn language_servers(self) -> Vec<Status> {
+        self.shared.language.servers.status()
+    }
+}
