@@ -3,13 +3,10 @@
 //! Hooks append lines such as `export PATH="$PATH:/opt/tool"`. What those mean only a shell knows, so
 //! a shell reads the file once, and the difference it made is what later commands get.
 
-use crate::process::{self, Ending, Job, Program};
+use lathe_process::{self as process, Command, Ending, Job};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-use tokio::sync::watch;
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 /// Names that a shell sets by itself and that no hook means.
 const SHELL_OWN: &[&str] = &[
@@ -40,23 +37,15 @@ pub async fn evaluate(
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
         Err(error) => return Err(format!("{} can't be read: {error}", file.display())),
     }
-    let (_hold, deadline) = watch::channel(Instant::now() + LIMIT);
     let mut environment = base.clone();
     environment.insert("LATHE_ENV_FILE".into(), file.to_string_lossy().into_owned());
     let line = r#"env -0; printf '\1\0'; set -a; . "$LATHE_ENV_FILE" >/dev/null || exit 1; env -0; printf '\1\0'"#;
-    let job = Job {
-        program: Program::Shell {
-            line: line.into(),
-            shell: None,
-        },
-        cwd: cwd.to_path_buf(),
-        environment,
-        stdin: Vec::new(),
-        deadline,
-        cancel: CancellationToken::new(),
-        first_line: None,
-    };
-    let finished = process::run(job).await.map_err(|error| error.to_string())?;
+    let command = Command::shell(line, None)
+        .directory(cwd)
+        .variables(environment);
+    let finished = process::run(Job::new(command, LIMIT))
+        .await
+        .map_err(|error| error.to_string())?;
     if finished.ending != Ending::Exited(0) {
         let why = finished
             .stderr

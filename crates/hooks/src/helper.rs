@@ -1,11 +1,10 @@
 //! Commands that settings name and that answer something: `statusLine`, `apiKeyHelper`,
 //! `fileSuggestion`. They run like hooks do.
 
-use crate::process::{self, Ending, Job, Program};
+use lathe_process::{self as process, Command, Deadline, Ending, Job};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -80,7 +79,6 @@ pub async fn run_helper(
     stdin: &str,
     context: HelperContext<'_>,
 ) -> Result<String, HelperError> {
-    let (_hold, deadline) = watch::channel(Instant::now() + context.limit);
     let command = command.to_owned();
     let mut environment = context.environment;
     if let Some(project) = context.project {
@@ -89,14 +87,11 @@ pub async fn run_helper(
         }
     }
     let job = Job {
-        program: Program::Shell {
-            line: command.clone(),
-            shell: None,
-        },
-        cwd: context.cwd.to_path_buf(),
-        environment,
+        command: Command::shell(&command, None)
+            .directory(context.cwd)
+            .variables(environment),
         stdin: stdin.as_bytes().to_vec(),
-        deadline,
+        deadline: Deadline::At(Instant::now() + context.limit),
         cancel: context.cancel,
         first_line: None,
     };

@@ -8,7 +8,7 @@
 //!
 //! A hook can narrow what is allowed and never widen it: an `allow` here is only one voice, and
 //! whoever asks must let deny rules and the hard safety checks speak after it. What a hook does to
-//! itself — hanging, flooding, dying, leaving a daemon behind — is [`process`]'s business and never
+//! itself — hanging, flooding, dying, leaving a daemon behind — is [`lathe_process`]'s business and never
 //! reaches the turn.
 //!
 //! Start with [`HookRegistry::run`].
@@ -21,7 +21,6 @@ pub mod helper;
 pub mod host;
 pub mod http;
 pub mod matcher;
-pub mod process;
 pub mod registry;
 mod remote;
 pub mod run;

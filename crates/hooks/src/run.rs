@@ -1,8 +1,8 @@
 //! Runs the hooks of an event, all at once, and folds what they say into one outcome.
 
 use crate::answer::{self, HookAnswer, HookOutcome, HookRun, RunOutcome};
-use crate::process::{self, Ending, Finished, Job, Program, StartError};
 use crate::registry::{Hook, HookRegistry};
+use lathe_process::{self as process, Command, Deadline, Ending, Finished, Job, StartError};
 use lathe_protocol::event::HookNotice;
 use lathe_protocol::hook::{HookEvent, HookInput};
 use lathe_settings::schema::{HookKind, OnFailure};
@@ -222,11 +222,11 @@ impl HookRegistry {
         let (line_sender, mut lines) = mpsc::unbounded_channel();
         let cancel = CancellationToken::new();
         let job = Job {
-            program: program(hook, context),
-            cwd: working_folder(context),
-            environment: self.command_environment(hook, context),
+            command: command(hook, context)
+                .directory(working_folder(context))
+                .variables(self.command_environment(hook, context)),
             stdin: format!("{text}\n").into_bytes(),
-            deadline: deadline_watch,
+            deadline: Deadline::Movable(deadline_watch),
             cancel: cancel.clone(),
             first_line: Some(line_sender),
         };
@@ -423,14 +423,11 @@ fn wants_background(line: &str) -> Option<Duration> {
     })
 }
 
-fn program(hook: &Hook, context: &RunContext) -> Program {
+fn command(hook: &Hook, context: &RunContext) -> Command {
     let definition = &hook.definition;
     let command = definition.command.clone().unwrap_or_default();
     let Some(arguments) = &definition.args else {
-        return Program::Shell {
-            line: command,
-            shell: definition.shell.clone(),
-        };
+        return Command::shell(command, definition.shell.as_deref());
     };
     // Without a shell nobody else would fill the places in.
     let fill = |text: &str| {
@@ -446,10 +443,7 @@ fn program(hook: &Hook, context: &RunContext) -> Program {
         }
         text
     };
-    Program::Direct {
-        program: fill(&command),
-        arguments: arguments.iter().map(|argument| fill(argument)).collect(),
-    }
+    Command::new(fill(&command)).arguments(arguments.iter().map(|argument| fill(argument)))
 }
 
 /// The session's folder; where that is gone, the project's, and where that is gone too, any.

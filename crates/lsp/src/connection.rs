@@ -8,7 +8,6 @@ use crate::error::LspError;
 use crate::framing::{self, Frame};
 use crate::limits::WAITING_MESSAGES;
 use crate::process::{Process, describe};
-use nix::sys::signal::Signal;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -91,8 +90,7 @@ impl Connection {
         let token = CancellationToken::new;
         let (over, leave, hurry, gone) = (token(), token(), token(), token());
         let Process {
-            mut child,
-            group,
+            mut running,
             stdin,
             stdout,
             words,
@@ -106,7 +104,7 @@ impl Connection {
             let (over, leave, hurry, gone) = tokens;
             let mut reading = reading;
             let status = tokio::select! {
-                status = child.wait() => {
+                status = running.wait() => {
                     // What it wrote before it ended is still read.
                     let _ = tokio::time::timeout(farewell, &mut reading).await;
                     Some(status)
@@ -123,7 +121,7 @@ impl Connection {
                     leave.cancel();
                     let goes = async {
                         let _ = (&mut writing).await;
-                        child.wait().await
+                        running.wait().await
                     };
                     let ended = tokio::select! {
                         status = goes => Some(status),
@@ -133,14 +131,14 @@ impl Connection {
                     match ended {
                         Some(status) => status,
                         None => {
-                            group.signal(Signal::SIGKILL);
-                            child.wait().await
+                            running.kill();
+                            running.wait().await
                         }
                     }
                 }
             };
             writing.abort();
-            group.signal(Signal::SIGKILL);
+            running.kill();
             let _ = tokio::time::timeout(Duration::from_millis(500), errors).await;
             reading.abort();
             let mut reason = describe(status);
@@ -149,7 +147,7 @@ impl Connection {
             }
             shared.because(reason);
             shared.waiting.lock().clear();
-            drop(group);
+            drop(running);
             gone.cancel();
         });
         Self {

@@ -2,20 +2,19 @@
 
 use crate::config::ServerConfig;
 use crate::limits::LAST_WORDS;
+use lathe_process::{Command, Running};
 use lathe_settings::{Environment, environment};
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::sync::Arc;
 use tokio::io::AsyncReadExt as _;
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 
 /// A started server.
 pub(crate) struct Process {
-    pub(crate) child: Child,
-    pub(crate) group: Group,
+    /// The program with its group, which ends with this.
+    pub(crate) running: Running,
     pub(crate) stdin: ChildStdin,
     pub(crate) stdout: ChildStdout,
     pub(crate) words: LastWords,
@@ -36,32 +35,25 @@ pub(crate) fn start(
     let program = find_program(name, &config.env, environment).ok_or_else(|| {
         format!("there is no program {name}; install it, or give its full path in \"command\"")
     })?;
-    let mut command = Command::new(program);
-    command
-        .args(&config.args)
-        .env_clear()
-        .envs(inherited(environment))
-        .envs(&config.env)
-        .current_dir(root)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .kill_on_drop(true);
-    let mut child = command
+    let mut running = Command::new(program)
+        .arguments(&config.args)
+        .without_inherited_environment()
+        .variables(inherited(environment))
+        .variables(&config.env)
+        .directory(root)
         .spawn()
         .map_err(|error| format!("{name}: {error}"))?;
-    let group = Group(child.id());
-    let (Some(stdin), Some(stdout), Some(stderr)) =
-        (child.stdin.take(), child.stdout.take(), child.stderr.take())
-    else {
+    let (Some(stdin), Some(stdout), Some(stderr)) = (
+        running.stdin.take(),
+        running.stdout.take(),
+        running.stderr.take(),
+    ) else {
         return Err(format!("{name}: its input and output can't be had"));
     };
     let words = LastWords::default();
     let errors = lathe_spawn::task(drain(stderr, words.clone()));
     Ok(Process {
-        child,
-        group,
+        running,
         stdin,
         stdout,
         words,
@@ -148,23 +140,5 @@ async fn drain(mut stderr: ChildStderr, words: LastWords) {
     while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
         words.add(&buffer[..count]);
         tokio::task::yield_now().await;
-    }
-}
-
-/// A process group that doesn't outlive this value.
-pub(crate) struct Group(Option<u32>);
-
-impl Group {
-    pub(crate) fn signal(&self, signal: Signal) {
-        if let Some(leader) = self.0.and_then(|leader| i32::try_from(leader).ok()) {
-            // Nobody is left: that is what was wanted.
-            let _ = killpg(Pid::from_raw(leader), signal);
-        }
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        self.signal(Signal::SIGKILL);
     }
 }

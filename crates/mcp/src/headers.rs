@@ -2,10 +2,10 @@
 //! configuration, and those that a helper command prints.
 
 use crate::server::Remote;
+use lathe_process::{Command, Ending, Job};
 use lathe_settings::Environment;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
-use std::process::Stdio;
 use std::time::Duration;
 use url::Url;
 
@@ -28,7 +28,7 @@ pub(crate) async fn of(remote: &Remote, environment: &Environment) -> Result<Hea
     }
     if let Some(command) = &remote.headers_helper {
         let printed = run(command, remote, environment).await?;
-        let Ok(Value::Object(fields)) = serde_json::from_slice(&printed) else {
+        let Ok(Value::Object(fields)) = serde_json::from_str(&printed) else {
             return Err("headersHelper: it didn't print a JSON object".to_owned());
         };
         for (name, value) in fields {
@@ -51,27 +51,25 @@ fn insert(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), String
     Ok(())
 }
 
-async fn run(command: &str, remote: &Remote, environment: &Environment) -> Result<Vec<u8>, String> {
-    let mut shell = tokio::process::Command::new("/bin/sh");
-    shell
-        .arg("-c")
-        .arg(command)
-        .env_clear()
-        .envs(&environment.variables)
-        .env("MCP_SERVER_URL", &remote.url)
-        .current_dir(&environment.cwd)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .kill_on_drop(true);
-    let output = tokio::time::timeout(HELPER, shell.output())
+async fn run(command: &str, remote: &Remote, environment: &Environment) -> Result<String, String> {
+    let command = Command::shell(command, Some("/bin/sh"))
+        .without_inherited_environment()
+        .variables(&environment.variables)
+        .variable("MCP_SERVER_URL", &remote.url)
+        .directory(&environment.cwd);
+    let finished = lathe_process::run(Job::new(command, HELPER))
         .await
-        .map_err(|_| format!("headersHelper: it took longer than {} s", HELPER.as_secs()))?
-        .map_err(|error| format!("headersHelper: it can't be started: {error}"))?;
-    if !output.status.success() {
-        return Err(format!("headersHelper: it failed ({})", output.status));
+        .map_err(|error| format!("headersHelper: {error}"))?;
+    match finished.ending {
+        Ending::Exited(0) => Ok(finished.stdout),
+        Ending::TimedOut => Err(format!(
+            "headersHelper: it took longer than {} s",
+            HELPER.as_secs()
+        )),
+        Ending::Exited(code) => Err(format!("headersHelper: it failed (exit code {code})")),
+        Ending::Signalled => Err("headersHelper: it failed (ended by a signal)".to_owned()),
+        Ending::Flooded | Ending::Cancelled => Err("headersHelper: it printed too much".to_owned()),
     }
-    Ok(output.stdout)
 }
 
 #[cfg(test)]

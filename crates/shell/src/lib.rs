@@ -4,7 +4,7 @@
 //! bash does or refuses it, and [`analysis`] says what each part would do, which the permission decision
 //! and `lathe permissions explain` build on. Start with [`analysis::analyse`]. *Running* is all side
 //! effects: [`run`] starts commands so that each one comes back and nothing of it stays.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 pub mod analysis;
 pub mod run;

@@ -19,10 +19,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("words", &["protocol", "spawn"]),
     (
         "ground",
-        &[
-            "settings", "model", "shell", "sandbox", "images", "schema", "diff",
-        ],
+        &["process", "settings", "images", "schema", "diff"],
     ),
+    ("network", &["net"]),
+    ("model and shell", &["model", "shell", "sandbox"]),
     (
         "rules and connections",
         &[
@@ -157,6 +157,8 @@ fn broken_layers_are_noticed() {
     for (name, used) in [
         ("protocol", "settings"),
         ("settings", "model"),
+        ("process", "shell"),
+        ("net", "model"),
         ("tools", "engine"),
         ("engine", "headless"),
         ("headless", "tui"),

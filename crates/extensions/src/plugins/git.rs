@@ -3,19 +3,13 @@
 
 use super::source::{check_git_address, without_secret};
 use super::{PluginError, plain};
+use lathe_process::{Command, Ending, Job};
 use lathe_settings::Environment;
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
-use tokio::io::AsyncReadExt as _;
-use tokio::process::Command;
 
 /// How long one fetch may take.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// How much of git's complaints is kept.
-const LOUDEST: u64 = 64 * 1024;
 
 /// What to fetch.
 #[derive(Debug, Clone, Copy)]
@@ -113,89 +107,44 @@ impl Git<'_> {
 
     /// Runs git and returns what it prints.
     async fn run(&self, arguments: &[&str]) -> Result<String, String> {
-        let mut command = Command::new("git");
-        command
-            .env_clear()
-            .envs(&self.environment.variables)
-            .env("GIT_TERMINAL_PROMPT", "0")
-            .env("GIT_OPTIONAL_LOCKS", "0")
-            .env("GIT_LFS_SKIP_SMUDGE", "1")
-            .env("GIT_ASKPASS", "true")
-            .env("SSH_ASKPASS", "true")
-            .env("LC_ALL", "C")
-            .env_remove("GIT_DIR")
-            .env_remove("GIT_WORK_TREE")
-            .env_remove("GIT_INDEX_FILE")
-            .args(["-c", "core.hooksPath=/dev/null"])
-            .args(["-c", "core.fsmonitor=false"])
-            .args(["-c", "protocol.ext.allow=never"])
-            .args(["-c", "submodule.recurse=false"])
-            .args(["-c", "advice.detachedHead=false"])
-            .args(arguments)
-            .current_dir(self.folder)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .kill_on_drop(true);
+        let mut command = Command::new("git")
+            .without_inherited_environment()
+            .variables(&self.environment.variables)
+            .variable("GIT_TERMINAL_PROMPT", "0")
+            .variable("GIT_OPTIONAL_LOCKS", "0")
+            .variable("GIT_LFS_SKIP_SMUDGE", "1")
+            .variable("GIT_ASKPASS", "true")
+            .variable("SSH_ASKPASS", "true")
+            .variable("LC_ALL", "C")
+            .without_variable("GIT_DIR")
+            .without_variable("GIT_WORK_TREE")
+            .without_variable("GIT_INDEX_FILE")
+            .arguments(["-c", "core.hooksPath=/dev/null"])
+            .arguments(["-c", "core.fsmonitor=false"])
+            .arguments(["-c", "protocol.ext.allow=never"])
+            .arguments(["-c", "submodule.recurse=false"])
+            .arguments(["-c", "advice.detachedHead=false"])
+            .arguments(arguments)
+            .directory(self.folder);
         let unset = |name: &str| self.environment.variable(name).is_none();
         if unset("GIT_ALLOW_PROTOCOL") {
-            command.env("GIT_ALLOW_PROTOCOL", "https:http:ssh:file");
+            command = command.variable("GIT_ALLOW_PROTOCOL", "https:http:ssh:file");
         }
         if unset("GIT_SSH_COMMAND") && unset("GIT_SSH") {
-            command.env("GIT_SSH_COMMAND", "ssh -oBatchMode=yes");
+            command = command.variable("GIT_SSH_COMMAND", "ssh -oBatchMode=yes");
         }
-        let mut child = command.spawn().map_err(|error| {
-            if error.kind() == std::io::ErrorKind::NotFound {
-                "git is not installed, or not on the PATH".to_owned()
-            } else {
-                format!("git can't be started: {error}")
-            }
-        })?;
-        let group = Group(child.id());
-        let mut out = child.stdout.take();
-        let mut complaints = child.stderr.take();
-        let work = async {
-            let mut printed = Vec::new();
-            let mut complained = Vec::new();
-            let read_out = async {
-                if let Some(out) = &mut out {
-                    let _ = out.take(LOUDEST).read_to_end(&mut printed).await;
+        let finished = lathe_process::run(Job::new(command, PATIENCE))
+            .await
+            .map_err(|error| match error.kind() {
+                std::io::ErrorKind::NotFound => {
+                    "git is not installed, or not on the PATH".to_owned()
                 }
-            };
-            let read_complaints = async {
-                if let Some(complaints) = &mut complaints {
-                    let _ = complaints.take(LOUDEST).read_to_end(&mut complained).await;
-                }
-            };
-            tokio::join!(read_out, read_complaints);
-            (child.wait().await, printed, complained)
-        };
-        let Ok((status, printed, complained)) = tokio::time::timeout(PATIENCE, work).await else {
-            return Err(format!("git took longer than {} s", PATIENCE.as_secs()));
-        };
-        group.ended();
-        let status = status.map_err(|error| error.to_string())?;
-        if status.success() {
-            return Ok(String::from_utf8_lossy(&printed).into_owned());
-        }
-        Err(complaint(&String::from_utf8_lossy(&complained)))
-    }
-}
-
-/// Ends git and whatever it started, unless it ended by itself.
-struct Group(Option<u32>);
-
-impl Group {
-    fn ended(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        if let Some(id) = self.0.and_then(|id| i32::try_from(id).ok()) {
-            let _ = killpg(Pid::from_raw(id), Signal::SIGKILL);
+                _ => format!("git can't be started: {}", error.reason()),
+            })?;
+        match finished.ending {
+            Ending::Exited(0) => Ok(finished.stdout),
+            Ending::TimedOut => Err(format!("git took longer than {} s", PATIENCE.as_secs())),
+            _ => Err(complaint(&finished.stderr)),
         }
     }
 }

@@ -47,17 +47,14 @@ async fn a_hook_that_floods_its_output_is_stopped_and_little_is_kept() {
         "{:?}",
         outcome.warnings
     );
-    assert!(outcome.runs[0].stdout.len() <= lathe_hooks::process::KEPT_BYTES);
+    assert!(outcome.runs[0].stdout.len() <= lathe_process::KEPT_BYTES);
 }
 
 #[tokio::test]
 async fn a_hook_that_prints_a_lot_but_ends_is_cut_and_answers() {
     let (outcome, _bench) = run(command("head -c 5000000 /dev/zero | tr '\\0' x >&2")).await;
     assert_eq!(outcome.runs[0].outcome, RunOutcome::Success);
-    assert_eq!(
-        outcome.runs[0].stderr.len(),
-        lathe_hooks::process::KEPT_BYTES
-    );
+    assert_eq!(outcome.runs[0].stderr.len(), lathe_process::KEPT_BYTES);
 }
 
 #[tokio::test]

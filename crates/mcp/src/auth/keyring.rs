@@ -8,15 +8,10 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
+use lathe_process::{Command, Ending, run_blocking};
 use lathe_settings::{Environment, environment};
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
 use parking_lot::Mutex;
-use std::io::Write as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::sync::mpsc;
 use std::time::Duration;
 
 /// How long the keyring may take for one answer.
@@ -275,44 +270,30 @@ impl Keyring {
         Ok(())
     }
 
-    /// Runs the program. It leads a group of its own, which ends with the limit.
+    /// Runs the program, at most for the limit.
     fn run(&self, words: &[&str], input: Vec<u8>) -> Result<Said, String> {
         let name = self.program();
-        let mut child = Command::new(&self.program)
-            .args(words)
-            .env_clear()
-            .envs(&self.environment.variables)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .spawn()
-            .map_err(|error| format!("{name} can't be started: {error}"))?;
-        let group = Pid::from_raw(child.id().cast_signed());
-        let (told, ended) = mpsc::channel();
-        std::thread::spawn(move || {
-            if let Some(mut stdin) = child.stdin.take() {
-                // A program that doesn't read says so when it ends.
-                let _ = stdin.write_all(&input);
-            }
-            let _ = told.send(child.wait_with_output());
-        });
-        match ended.recv_timeout(self.limit) {
-            Ok(Ok(output)) => Ok(Said {
-                code: output.status.code(),
-                output: String::from_utf8_lossy(&output.stdout).into_owned(),
-                complaint: String::from_utf8_lossy(&output.stderr).into_owned(),
-            }),
-            Ok(Err(error)) => Err(format!("{name} can't be read: {error}")),
-            Err(_) => {
-                // The thread reaps it.
-                let _ = killpg(group, Signal::SIGKILL);
-                Err(format!(
+        let command = Command::new(&self.program)
+            .arguments(words)
+            .without_inherited_environment()
+            .variables(&self.environment.variables);
+        let finished = run_blocking(command, input, self.limit)
+            .map_err(|error| format!("{name} can't be started: {}", error.reason()))?;
+        let code = match finished.ending {
+            Ending::Exited(code) => Some(code),
+            Ending::TimedOut => {
+                return Err(format!(
                     "{name} didn't answer within {} s",
                     self.limit.as_secs_f32()
-                ))
+                ));
             }
-        }
+            Ending::Signalled | Ending::Flooded | Ending::Cancelled => None,
+        };
+        Ok(Said {
+            code,
+            output: finished.stdout,
+            complaint: finished.stderr,
+        })
     }
 }
 

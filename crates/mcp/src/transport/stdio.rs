@@ -10,12 +10,11 @@ use crate::error::McpError;
 use crate::limits::{FAREWELL, MESSAGE_BYTES};
 use crate::log::ServerLog;
 use crate::server::Program;
+use lathe_process::{Command, Running};
 use lathe_settings::{Environment, environment};
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 
 /// Starts a program and connects to it.
 ///
@@ -28,11 +27,12 @@ pub(crate) fn connect(
     ending: &Ending,
 ) -> Result<Link, McpError> {
     log.begin();
-    let mut child = start(program, environment)?;
-    let group = Group(child.id());
-    let (Some(stdin), Some(stdout), Some(stderr)) =
-        (child.stdin.take(), child.stdout.take(), child.stderr.take())
-    else {
+    let mut running = start(program, environment)?;
+    let (Some(stdin), Some(stdout), Some(stderr)) = (
+        running.stdin.take(),
+        running.stdout.take(),
+        running.stderr.take(),
+    ) else {
         return Err(McpError::Start(format!(
             "{}: its input and output can't be had",
             program.command
@@ -48,11 +48,11 @@ pub(crate) fn connect(
     let reading = lathe_spawn::task(read(stdout, incoming, ending.clone()));
     let writing = lathe_spawn::task(write(stdin, outgoing));
     lathe_spawn::task(async move {
-        let status = supervise(child, &group, writing, reading).await;
+        let status = supervise(&mut running, writing, reading).await;
         // Its last words may still be in the pipe. A grandchild that holds it open isn't waited for.
         let _ = tokio::time::timeout(FAREWELL, errors).await;
         ending.because(status);
-        drop(group);
+        drop(running);
         ending.is_gone();
     });
     Ok(near)
@@ -67,23 +67,17 @@ fn inherited(environment: &Environment) -> impl Iterator<Item = (&String, &Strin
         .filter(|(name, _)| !environment::find(name).is_some_and(|variable| variable.secret))
 }
 
-fn start(program: &Program, environment: &Environment) -> Result<Child, McpError> {
+fn start(program: &Program, environment: &Environment) -> Result<Running, McpError> {
     let folder = program
         .cwd
         .as_ref()
         .map_or_else(|| environment.cwd.clone(), |cwd| environment.cwd.join(cwd));
-    let mut command = Command::new(&program.command);
-    command
-        .args(&program.args)
-        .env_clear()
-        .envs(inherited(environment))
-        .envs(&program.env)
-        .current_dir(&folder)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .kill_on_drop(true);
+    let command = Command::new(&program.command)
+        .arguments(&program.args)
+        .without_inherited_environment()
+        .variables(inherited(environment))
+        .variables(&program.env)
+        .directory(&folder);
     command.spawn().map_err(|error| {
         let name = &program.command;
         McpError::Start(match error.kind() {
@@ -100,14 +94,13 @@ fn start(program: &Program, environment: &Environment) -> Result<Child, McpError
 
 /// Waits for the end: of the program itself, or of the connection, and then of the program.
 async fn supervise(
-    mut child: Child,
-    group: &Group,
+    running: &mut Running,
     writing: tokio::task::JoinHandle<()>,
     reading: tokio::task::JoinHandle<()>,
 ) -> String {
     let mut writing = writing;
     let status = tokio::select! {
-        status = child.wait() => Some(status),
+        status = running.wait() => Some(status),
         // Our side was dropped: the writer is gone, and with it the program's input.
         _ = &mut writing => None,
     };
@@ -119,28 +112,23 @@ async fn supervise(
             status
         }
         None => {
-            let status = farewell(&mut child, group).await;
+            let status = farewell(running).await;
             reading.abort();
             status
         }
     };
-    group.signal(Signal::SIGKILL);
+    running.kill();
     match status {
         Ok(status) => describe(status),
         Err(error) => format!("it can't be waited for: {error}"),
     }
 }
 
-async fn farewell(child: &mut Child, group: &Group) -> std::io::Result<ExitStatus> {
-    if let Ok(status) = tokio::time::timeout(FAREWELL, child.wait()).await {
+async fn farewell(running: &mut Running) -> std::io::Result<ExitStatus> {
+    if let Ok(status) = tokio::time::timeout(FAREWELL, running.wait()).await {
         return status;
     }
-    group.signal(Signal::SIGTERM);
-    if let Ok(status) = tokio::time::timeout(FAREWELL / 2, child.wait()).await {
-        return status;
-    }
-    group.signal(Signal::SIGKILL);
-    child.wait().await
+    running.end(FAREWELL / 2).await
 }
 
 fn describe(status: ExitStatus) -> String {
@@ -210,23 +198,5 @@ async fn drain(mut stderr: ChildStderr, log: ServerLog) {
         log.words(&buffer[..count]);
         // A program that floods mustn't keep everybody else from their turn.
         tokio::task::yield_now().await;
-    }
-}
-
-/// A process group that doesn't outlive this value.
-struct Group(Option<u32>);
-
-impl Group {
-    fn signal(&self, signal: Signal) {
-        if let Some(leader) = self.0.and_then(|leader| i32::try_from(leader).ok()) {
-            // Nobody is left: that is what was wanted.
-            let _ = killpg(Pid::from_raw(leader), signal);
-        }
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        self.signal(Signal::SIGKILL);
     }
 }

@@ -11,27 +11,21 @@
 //! | `session` | what stays between commands: folder, environment, background commands |
 //! | `program` | which shell, and the few lines around a command |
 //! | `supervise` | the life of one command, from start to nothing left |
-//! | `family` | which processes belong to a command |
-//! | `spawn`, `process` | starting a process; `process` has the only unsafe code |
-//! | `guard`, `live` | nothing outlives this process, however it ends |
 //! | `capture` | bounded output |
 //! | `background` | commands that run on |
 //! | `snapshot` | what the user's start-up files define |
 //! | `exit_code` | what exit codes mean |
+//!
+//! Starting a process and finding everything that it started is the `lathe-process` crate.
 //!
 //! Start with [`ShellSession::run`].
 
 mod background;
 mod capture;
 mod exit_code;
-mod family;
-mod guard;
-mod live;
-mod process;
 mod program;
 mod session;
 mod snapshot;
-mod spawn;
 mod supervise;
 
 pub use background::{
@@ -39,7 +33,7 @@ pub use background::{
     NewOutput,
 };
 pub use exit_code::{ExitMeaning, explain_exit};
-pub use live::kill_everything;
+pub use lathe_process::kill_everything;
 pub use program::ShellProgram;
 pub use session::ShellSession;
 

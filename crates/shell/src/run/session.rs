@@ -2,14 +2,13 @@
 
 use super::background::{Adoption, BackgroundCommands};
 use super::capture::Spill;
-use super::family::new_marker;
 use super::program::{CommandText, ShellProgram};
 use super::snapshot::{self, SnapshotState};
-use super::spawn::{self, Launch};
 use super::supervise::{self, Outcome, StopCause, Supervised, Watch};
 use super::{
     DirectoryChange, Exit, Finished, OnTimeout, Output, RunError, RunOptions, ShellOptions,
 };
+use lathe_process::{Command, session};
 use lathe_protocol::ids::TaskId;
 use parking_lot::{Mutex, RwLock};
 use std::ffi::OsString;
@@ -288,8 +287,8 @@ impl ShellSession {
             source,
         };
         let (control, control_end) =
-            spawn::control_socket(program.fixed_descriptor()).map_err(fail)?;
-        let mut arguments = program.arguments(
+            session::control_socket(program.fixed_descriptor()).map_err(fail)?;
+        let arguments = program.arguments(
             &CommandText {
                 text: command,
                 snapshot: snapshot
@@ -299,12 +298,6 @@ impl ShellSession {
             },
             control_end.descriptor(),
         );
-        let mut executable = program.path.clone();
-        let mut prefix = options.prefix.iter().cloned();
-        if let Some(first) = prefix.next() {
-            let shell = std::mem::replace(&mut executable, PathBuf::from(first)).into_os_string();
-            arguments = prefix.chain([shell]).chain(arguments).collect();
-        }
         let mut environment = self.environment.clone();
         if let Some(snapshot) = &snapshot {
             environment.extend(snapshot.environment.iter().cloned());
@@ -316,16 +309,13 @@ impl ShellSession {
         );
         environment.extend(self.extra_environment.read().iter().cloned());
         environment.extend(options.environment.iter().cloned());
-        let spawned = spawn::spawn(Launch {
-            program: executable,
-            arguments,
-            directory: replaced.clone().unwrap_or(wanted),
-            environment,
-            marker: new_marker(),
-            control: control_end,
-        })
-        .await
-        .map_err(fail)?;
+        let launch = Command::new(&program.path)
+            .arguments(arguments)
+            .wrap(options.prefix.iter().cloned())
+            .directory(replaced.clone().unwrap_or(wanted))
+            .without_inherited_environment()
+            .variables(environment);
+        let spawned = session::spawn(launch, control_end).await.map_err(fail)?;
         let supervised = supervise::supervise(
             spawned,
             control,

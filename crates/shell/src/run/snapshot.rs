@@ -6,10 +6,9 @@
 //! less than reading the start-up files each time. It is taken in the background: until it is
 //! there, and if it never is, commands run with the environment of this process alone.
 
-use super::family::new_marker;
 use super::program::ShellProgram;
-use super::spawn::{self, Launch};
 use crate::syntax::ShellKind;
+use lathe_process::{Command, session};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -42,7 +41,7 @@ const OWN_VARIABLES: &[&str] = &[
     "LINES",
     "SSH_AUTH_SOCK",
     "SSH_AGENT_PID",
-    super::family::MARKER_VARIABLE,
+    lathe_process::MARKER_VARIABLE,
 ];
 
 /// Aliases that only make a program ask before it acts; without a person they make it do nothing.
@@ -98,19 +97,17 @@ async fn take(shell: &ShellProgram, environment: Vec<(OsString, OsString)>) -> O
         .rev()
         .find(|(name, _)| name == "HOME")
         .map(|(_, value)| PathBuf::from(value))?;
-    let (mut control, control_end) = spawn::control_socket(shell.fixed_descriptor()).ok()?;
+    let (mut control, control_end) = session::control_socket(shell.fixed_descriptor()).ok()?;
     let arguments = arguments(shell, &home, control_end.descriptor())?;
-    let spawned = spawn::spawn(Launch {
-        program: shell.path.clone(),
-        arguments,
-        directory: home,
-        environment: environment.clone(),
-        marker: new_marker(),
-        control: control_end,
-    })
-    .await
-    .map_err(|error| tracing::debug!(%error, "no snapshot of the user's shell"))
-    .ok()?;
+    let command = Command::new(&shell.path)
+        .arguments(arguments)
+        .directory(home)
+        .without_inherited_environment()
+        .variables(environment.clone());
+    let spawned = session::spawn(command, control_end)
+        .await
+        .map_err(|error| tracing::debug!(%error, "no snapshot of the user's shell"))
+        .ok()?;
     let mut family = spawned.family;
     let registration = spawned.registration;
     let mut child = spawned.child;

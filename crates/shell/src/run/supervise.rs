@@ -13,12 +13,10 @@
 //! ```
 
 use super::capture::{Capture, Spill};
-use super::family::{self, Family, Shell};
-use super::live::Registration;
-use super::process::Child;
 use super::program::Report;
-use super::spawn::Spawned;
 use super::{Exit, Output, Progress, ProgressCallback};
+use lathe_process::session::Spawned;
+use lathe_process::{Child, Family, Leader, Registration};
 use nix::sys::signal::Signal;
 use parking_lot::Mutex;
 use std::io;
@@ -134,7 +132,7 @@ pub(super) fn supervise(spawned: Spawned, control: UnixStream, watch: Watch) -> 
         spill_limit: watch.spill_limit,
         kill_grace: watch.kill_grace,
         phase: Phase::Running,
-        scope: Shell::LeftOut,
+        scope: Leader::Excluded,
         status: None,
         cause: None,
         report_bytes: Vec::new(),
@@ -182,7 +180,7 @@ struct Supervisor {
     kill_grace: Duration,
     phase: Phase,
     /// Whether ending means the shell too.
-    scope: Shell,
+    scope: Leader,
     status: Option<io::Result<ExitStatus>>,
     cause: Option<StopCause>,
     report_bytes: Vec<u8>,
@@ -298,9 +296,9 @@ impl Supervisor {
             return;
         }
         self.cause = Some(cause);
-        self.scope = Shell::Included;
+        self.scope = Leader::Included;
         // The tree is complete now, while the shell lives: what is found here is remembered.
-        self.family.signal(Signal::SIGTERM, Shell::Included);
+        self.family.signal(Signal::SIGTERM, Leader::Included);
         self.release_shell().await;
         self.enter(Phase::Terminating(Instant::now() + self.kill_grace));
     }
@@ -356,7 +354,7 @@ impl Supervisor {
         let childless = self.report.as_ref().is_some_and(|report| report.childless);
         if self.phase != Phase::Running {
             self.next_look = Instant::now();
-        } else if childless || self.family.members(Shell::LeftOut).is_empty() {
+        } else if childless || self.family.members(Leader::Excluded).is_empty() {
             self.enter(Phase::Draining(Instant::now() + DRAIN));
         } else {
             self.enter(Phase::Lingering(Instant::now() + LINGER));
@@ -387,12 +385,12 @@ impl Supervisor {
         match self.phase {
             Phase::Running | Phase::Draining(_) => {}
             Phase::Lingering(until) => {
-                let members = self.family.members(Shell::LeftOut);
+                let members = self.family.members(Leader::Excluded);
                 if members.is_empty() {
                     self.nothing_left().await;
                 } else if now >= until {
-                    self.leftovers = members.iter().map(family::describe).collect();
-                    self.family.signal(Signal::SIGTERM, Shell::LeftOut);
+                    self.leftovers = members.iter().map(lathe_process::describe).collect();
+                    self.family.signal(Signal::SIGTERM, Leader::Excluded);
                     self.enter(Phase::Terminating(now + LEFTOVER_GRACE));
                 }
             }
@@ -416,7 +414,7 @@ impl Supervisor {
 
     async fn nothing_left(&mut self) {
         self.release_shell().await;
-        if self.status.is_some() || self.scope == Shell::Included {
+        if self.status.is_some() || self.scope == Leader::Included {
             self.enter(Phase::Draining(Instant::now() + DRAIN));
         } else {
             // Only the shell is left, and it is on its way out.

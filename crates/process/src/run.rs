@@ -1,21 +1,19 @@
-//! Runs one foreign process so that nothing it does can stall or harm the one who waits.
+//! Runs one program to its end so that nothing it does can stall or harm the caller.
 //!
-//! It gets its own process group, its input is written while its output is read, what it prints is
-//! bounded, and it has a deadline. When the deadline comes, or the run is cancelled or dropped, the
-//! whole group is told to end and then made to. A child that it leaves behind may keep the pipe open
-//! for ever: reading stops shortly after the process itself has ended.
+//! It leads its own process group, its input is written while its output is read, what it prints is
+//! bounded, and it has a deadline. When the deadline comes, or the run is cancelled or dropped, the program
+//! and everything below it get SIGTERM and then SIGKILL. A child that it leaves behind may keep the pipe open
+//! for ever: reading stops shortly after the program itself has ended.
 
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
+use crate::command::Command;
+use crate::group::Running;
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::io;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -23,59 +21,68 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// How much of each stream is kept.
 pub const KEPT_BYTES: usize = 1024 * 1024;
-/// A process that prints more than this is out of control and is ended.
+/// A program that prints more than this is out of control and is ended.
 pub const FLOOD_BYTES: u64 = 64 * 1024 * 1024;
-/// How long a process may take to end after it was asked to.
+/// How long a program has between SIGTERM and SIGKILL.
 const ENDING_TIME: Duration = Duration::from_secs(2);
 /// How long its output is read after it has ended, when something still holds the pipe.
 const DRAIN_TIME: Duration = Duration::from_millis(250);
 
-/// What is run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Program {
-    /// A line for the shell.
-    Shell {
-        /// The line.
-        line: String,
-        /// The shell; `None` is bash where there is one, else sh.
-        shell: Option<String>,
-    },
-    /// A program with its arguments, without a shell.
-    Direct {
-        /// The program.
-        program: String,
-        /// Its arguments.
-        arguments: Vec<String>,
-    },
-}
-
-/// A process to run.
+/// A program to run to its end.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// What is run.
-    pub program: Program,
-    /// Where.
-    pub cwd: PathBuf,
-    /// Variables beside the ones that this process has.
-    pub environment: BTreeMap<String, String>,
+    /// The program.
+    pub command: Command,
     /// What it reads on stdin.
     pub stdin: Vec<u8>,
-    /// When it must have ended. It may be moved while the process runs.
-    pub deadline: watch::Receiver<Instant>,
+    /// When it must have ended.
+    pub deadline: Deadline,
     /// Ends it early.
     pub cancel: CancellationToken,
     /// Gets the first complete line of stdout as soon as it is there.
     pub first_line: Option<mpsc::UnboundedSender<String>>,
 }
 
-/// How a process ended.
+impl Job {
+    /// A program that reads nothing and may take this long.
+    #[must_use]
+    pub fn new(command: Command, limit: Duration) -> Self {
+        Self {
+            command,
+            stdin: Vec::new(),
+            deadline: Deadline::At(Instant::now() + limit),
+            cancel: CancellationToken::new(),
+            first_line: None,
+        }
+    }
+}
+
+/// When a program must have ended.
+#[derive(Debug, Clone)]
+pub enum Deadline {
+    /// At this moment.
+    At(Instant),
+    /// At a moment that may be moved while the program runs.
+    Movable(watch::Receiver<Instant>),
+}
+
+impl Deadline {
+    async fn passed(&mut self) {
+        match self {
+            Self::At(until) => tokio::time::sleep_until(*until).await,
+            Self::Movable(deadline) => past(deadline).await,
+        }
+    }
+}
+
+/// How a program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// By itself, with this code.
     Exited(i32),
-    /// By a signal that somebody else sent, or its own fault.
+    /// By a signal that didn't come from here.
     Signalled,
-    /// It had too much time.
+    /// Its deadline passed.
     TimedOut,
     /// It printed too much.
     Flooded,
@@ -83,7 +90,7 @@ pub enum Ending {
     Cancelled,
 }
 
-/// What a process left.
+/// A program that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
     /// How it ended.
@@ -94,33 +101,44 @@ pub struct Finished {
     pub stderr: String,
 }
 
-/// Why a process could not be run at all.
+/// Why a program could not be run at all.
 #[derive(Debug, thiserror::Error)]
-#[error("{program} can't be started in {}: {error}", cwd.display())]
+#[error("{program} can't be started{}: {source}", in_directory(directory.as_ref()))]
 pub struct StartError {
     program: String,
-    cwd: PathBuf,
-    error: std::io::Error,
+    directory: Option<PathBuf>,
+    source: io::Error,
 }
 
-/// Ends what is left of a process group when the run is dropped half-way.
-struct GroupGuard {
-    group: Option<Pid>,
-}
-
-impl GroupGuard {
-    fn signal(&self, signal: Signal) {
-        if let Some(group) = self.group {
-            // The group may be gone already; there is nothing to do about that.
-            let _ = killpg(group, signal);
+impl StartError {
+    /// Makes the error of a command from that of the system.
+    pub(crate) fn of(command: &Command) -> impl FnOnce(io::Error) -> Self + use<> {
+        let program = command.program().to_string_lossy().into_owned();
+        let directory = command.working_directory().map(PathBuf::from);
+        move |source| Self {
+            program,
+            directory,
+            source,
         }
     }
+
+    /// The kind of the system's error.
+    #[must_use]
+    pub fn kind(&self) -> io::ErrorKind {
+        self.source.kind()
+    }
+
+    /// The system's error alone.
+    #[must_use]
+    pub fn reason(&self) -> &io::Error {
+        &self.source
+    }
 }
 
-impl Drop for GroupGuard {
-    fn drop(&mut self) {
-        self.signal(Signal::SIGKILL);
-    }
+fn in_directory(directory: Option<&PathBuf>) -> String {
+    directory.map_or_else(String::new, |directory| {
+        format!(" in {}", directory.display())
+    })
 }
 
 #[derive(Default)]
@@ -135,59 +153,36 @@ impl Capture {
     }
 }
 
-/// Runs a process to its end.
+/// Runs a program to its end. What a program that ended by itself leaves in the background may stay.
 ///
 /// # Errors
-/// When it can't be started.
+/// If it can't be started.
 pub async fn run(job: Job) -> Result<Finished, StartError> {
     let Job {
-        program,
-        cwd,
-        environment,
+        command,
         stdin,
         mut deadline,
         cancel,
         first_line,
     } = job;
-    let mut command = command(&program);
-    command
-        .current_dir(&cwd)
-        .envs(&environment)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .kill_on_drop(true);
-    let mut child = command.spawn().map_err(|error| StartError {
-        program: command
-            .as_std()
-            .get_program()
-            .to_string_lossy()
-            .into_owned(),
-        cwd: cwd.clone(),
-        error,
-    })?;
-    let group = child
-        .id()
-        .and_then(|id| i32::try_from(id).ok())
-        .map(Pid::from_raw);
-    let mut guard = GroupGuard { group };
+    let failed = StartError::of(&command);
+    let mut running = Running::start(command, String::new(), Stdio::piped()).map_err(failed)?;
 
     let flooded = CancellationToken::new();
     let (stdout, stderr) = (Arc::default(), Arc::default());
-    let writer = child.stdin.take().map(|mut pipe| {
+    let writer = running.stdin.take().map(|mut pipe| {
         AbortOnDropHandle::new(lathe_spawn::task(async move {
-            // A process that doesn't read its input closes the pipe; that is its right.
+            // A program that doesn't read its input closes the pipe.
             let _ = pipe.write_all(&stdin).await;
             let _ = pipe.shutdown().await;
         }))
     });
     let readers: Vec<AbortOnDropHandle<()>> = [
-        child
+        running
             .stdout
             .take()
             .map(|pipe| spawn_reader(pipe, Arc::clone(&stdout), flooded.clone(), first_line)),
-        child
+        running
             .stderr
             .take()
             .map(|pipe| spawn_reader(pipe, Arc::clone(&stderr), flooded.clone(), None)),
@@ -197,8 +192,8 @@ pub async fn run(job: Job) -> Result<Finished, StartError> {
     .collect();
 
     let early = tokio::select! {
-        status = child.wait() => Err(status),
-        () = past(&mut deadline) => Ok(Ending::TimedOut),
+        status = running.wait() => Err(status),
+        () = deadline.passed() => Ok(Ending::TimedOut),
         () = flooded.cancelled() => Ok(Ending::Flooded),
         () = cancel.cancelled() => Ok(Ending::Cancelled),
     };
@@ -206,7 +201,7 @@ pub async fn run(job: Job) -> Result<Finished, StartError> {
         Err(Ok(status)) => status.code().map_or(Ending::Signalled, Ending::Exited),
         Err(Err(_)) => Ending::Signalled,
         Ok(ending) => {
-            end_group(&mut child, &guard).await;
+            let _ = running.end(ENDING_TIME).await;
             ending
         }
     };
@@ -217,39 +212,13 @@ pub async fn run(job: Job) -> Result<Finished, StartError> {
         }
     };
     let _ = tokio::time::timeout(DRAIN_TIME, drain).await;
-    // What a hook that ended by itself leaves in the background is its own business.
-    guard.group = None;
+    running.release();
     let (stdout, stderr) = (stdout.lock().text(), stderr.lock().text());
     Ok(Finished {
         ending,
         stdout,
         stderr,
     })
-}
-
-fn command(program: &Program) -> Command {
-    match program {
-        Program::Shell { line, shell } => {
-            let mut command =
-                Command::new(shell.as_ref().map_or_else(default_shell, OsString::from));
-            command.arg("-c").arg(line);
-            command
-        }
-        Program::Direct { program, arguments } => {
-            let mut command = Command::new(program);
-            command.args(arguments);
-            command
-        }
-    }
-}
-
-/// bash where there is one: most commands that people write assume it.
-fn default_shell() -> OsString {
-    ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"]
-        .into_iter()
-        .find(|path| std::path::Path::new(path).exists())
-        .unwrap_or("/bin/sh")
-        .into()
 }
 
 async fn past(deadline: &mut watch::Receiver<Instant>) {
@@ -265,17 +234,6 @@ async fn past(deadline: &mut watch::Receiver<Instant>) {
                 }
             }
         }
-    }
-}
-
-async fn end_group(child: &mut Child, guard: &GroupGuard) {
-    guard.signal(Signal::SIGTERM);
-    let ended = tokio::time::timeout(ENDING_TIME, child.wait())
-        .await
-        .is_ok();
-    guard.signal(Signal::SIGKILL);
-    if !ended {
-        let _ = child.wait().await;
     }
 }
 

@@ -1,12 +1,12 @@
-//! Who belongs to a command: finding and ending every process that it started.
+//! Finds and ends every process that a command started.
 //!
-//! A process belongs to a command when it is the shell itself, is in its group or session, stands
+//! A process belongs to a command when it is the leader itself, is in its group or session, is
 //! below one that belongs in the process tree, was seen to belong before, or carries the command's
-//! marker in its environment. The tree is the strongest of these: the shell is a child subreaper,
+//! marker in its environment. The tree is the strongest of these: a shell is a child subreaper,
 //! so a daemon that left the group and the session is still below it. The marker is for when the
-//! shell is gone already (`exec`, `kill -9 $$`) and the tree with it.
+//! leader is gone already (`exec`, `kill -9 $$`) and the tree with it.
 //!
-//! What can still slip through, by intent only: a process whose shell was replaced or killed, *and*
+//! What can still escape, by intent only: a process whose leader was replaced or killed, *and*
 //! that made its own session, *and* cleared its environment.
 
 use nix::sys::signal::{Signal, kill};
@@ -17,16 +17,16 @@ use std::io::Read as _;
 use std::sync::OnceLock;
 
 /// The environment variable that marks a command's processes.
-pub(super) const MARKER_VARIABLE: &str = "LATHE_COMMAND_ID";
+pub const MARKER_VARIABLE: &str = "LATHE_COMMAND_ID";
 
-/// The part of every marker that is the same for all commands of this process.
-pub(super) fn process_marker() -> &'static str {
+/// The part of a marker that all commands of this process have in common.
+pub(crate) fn process_marker() -> &'static str {
     static MARKER: OnceLock<String> = OnceLock::new();
     MARKER.get_or_init(|| lathe_protocol::ids::RequestId::random().0)
 }
 
 /// A fresh marker.
-pub(super) fn new_marker() -> String {
+pub(crate) fn new_marker() -> String {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(1);
     format!(
@@ -38,47 +38,63 @@ pub(super) fn new_marker() -> String {
 
 /// A process as `/proc` shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Process {
-    pub(super) pid: i32,
+pub struct Process {
+    pub(crate) pid: i32,
     parent: i32,
     group: i32,
     session: i32,
     dead: bool,
-    /// Clock ticks since boot; with the pid it names a process for good.
+    /// Clock ticks since boot; with the pid it identifies a process for good.
     started: u64,
 }
 
 /// The processes of one command.
 #[derive(Debug, Clone)]
-pub(super) struct Family {
+pub struct Family {
     leader: i32,
     leader_started: Option<u64>,
     marker: String,
     seen: HashSet<(i32, u64)>,
     /// Members that were dead already when they were last looked at.
     dead: HashSet<(i32, u64)>,
+    searched: bool,
 }
 
 impl Family {
-    /// The family of a process that was just started and leads its own session.
-    pub(super) fn new(leader: i32, marker: String) -> Self {
+    /// The family of a process that was just started and leads its own group. Without a marker, processes
+    /// are not recognised by their environment.
+    pub(crate) fn new(leader: i32, marker: String) -> Self {
         Self {
             leader,
             leader_started: read_stat(leader).map(|process| process.started),
             marker,
             seen: HashSet::new(),
             dead: HashSet::new(),
+            searched: false,
         }
     }
 
-    /// All living members. The shell itself is left out where asked.
-    pub(super) fn members(&mut self, shell: Shell) -> Vec<Process> {
+    /// The number of the process that leads it.
+    pub(crate) fn leader(&self) -> i32 {
+        self.leader
+    }
+
+    /// Whether the process table was searched for members before, so that those who left the group since
+    /// are known.
+    pub(crate) fn was_searched(&self) -> bool {
+        self.searched
+    }
+
+    /// All living members.
+    #[must_use]
+    pub fn members(&mut self, leader: Leader) -> Vec<Process> {
+        self.searched = true;
         // A process that ended while the table was read (it is gone, or newly dead) may have left a
         // child that the table doesn't have, and one in the middle of an exec shows no environment.
         // "None" is only believed of a look without such holes.
         for _ in 0..10 {
             let (table, whole) = all_processes();
-            let (members, sure) = self.members_in(table, shell);
+            let (members, sure) = self.members_in(table, leader);
             if (whole && sure) || !members.is_empty() {
                 return members;
             }
@@ -86,7 +102,7 @@ impl Family {
         Vec::new()
     }
 
-    fn members_in(&mut self, table: Vec<Process>, shell: Shell) -> (Vec<Process>, bool) {
+    fn members_in(&mut self, table: Vec<Process>, leader: Leader) -> (Vec<Process>, bool) {
         let mut sure = true;
         let mut belongs: HashSet<i32> = HashSet::new();
         // A new process may have been given the dead leader's number; then its session means nothing.
@@ -103,7 +119,11 @@ impl Family {
                 .is_none_or(|started| process.started >= started);
             if by_number || self.seen.contains(&(process.pid, process.started)) {
                 belongs.insert(process.pid);
-            } else if younger && !process.dead && process.parent != KERNEL_THREADS {
+            } else if !self.marker.is_empty()
+                && younger
+                && !process.dead
+                && process.parent != KERNEL_THREADS
+            {
                 match marking(process.pid, &marker) {
                     Marking::Ours => {
                         belongs.insert(process.pid);
@@ -124,26 +144,26 @@ impl Family {
             .into_iter()
             .filter(|process| belongs.contains(&process.pid))
             .filter(|process| !process.dead && process.pid != own && process.pid > 1)
-            .filter(|process| shell == Shell::Included || process.pid != self.leader)
+            .filter(|process| leader == Leader::Included || process.pid != self.leader)
             .collect();
         self.seen
             .extend(members.iter().map(|process| (process.pid, process.started)));
         (members, sure)
     }
 
-    /// Signals every member once; says which there were.
-    pub(super) fn signal(&mut self, signal: Signal, shell: Shell) -> Vec<Process> {
-        let members = self.members(shell);
+    /// Signals every member once, and returns them.
+    pub fn signal(&mut self, signal: Signal, leader: Leader) -> Vec<Process> {
+        let members = self.members(leader);
         // The group in one call first: a shell that is signalled after its child might start the
         // next command of a list in between. Without /proc this is also all there is.
-        if shell == Shell::Included && self.leader > 1 {
+        if leader == Leader::Included && self.leader > 1 {
             let alive = members.iter().any(|process| process.group == self.leader);
             if alive || !cfg!(target_os = "linux") {
                 let _ = nix::sys::signal::killpg(Pid::from_raw(self.leader), signal);
             }
         }
         for process in &members {
-            if shell == Shell::Included && process.group == self.leader {
+            if leader == Leader::Included && process.group == self.leader {
                 continue;
             }
             // It may have ended meanwhile, or belong to root: neither is ours to mend.
@@ -152,10 +172,10 @@ impl Family {
         members
     }
 
-    /// Kills everything at once and doesn't come back before nothing is left (or can't be killed).
-    pub(super) fn kill_now(&mut self) {
+    /// Kills everything at once and returns when nothing is left (or can't be killed). Keeps the thread.
+    pub fn kill_now(&mut self) {
         for _ in 0..200 {
-            if self.signal(Signal::SIGKILL, Shell::Included).is_empty() {
+            if self.signal(Signal::SIGKILL, Leader::Included).is_empty() {
                 return;
             }
             std::thread::sleep(std::time::Duration::from_millis(2));
@@ -163,15 +183,18 @@ impl Family {
     }
 }
 
-/// Whether the shell itself is meant too.
+/// Whether the leader itself is meant too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shell {
+pub enum Leader {
+    /// All processes of the family.
     Included,
-    LeftOut,
+    /// Only those that the leader started.
+    Excluded,
 }
 
-/// A short line that tells a person which process this is.
-pub(super) fn describe(process: &Process) -> String {
+/// A short line that names a process for a person.
+#[must_use]
+pub fn describe(process: &Process) -> String {
     let pid = process.pid;
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let words: Vec<String> = line

@@ -1,12 +1,13 @@
-//! The last safety net: what happens to running commands when this process is killed outright.
+//! Ends running commands when this process is killed outright.
 //!
 //! A parent-death signal reaches the shell but not what the shell started. So one small `sh` waits,
 //! in a group of its own, on a pipe that only this process holds open. When the pipe closes
 //! without [`dismiss`] having been called, this process is dead, and the guard kills every process
 //! that carries its marker.
 
-use super::family::{MARKER_VARIABLE, process_marker};
-use std::process::{Child, Command, Stdio};
+use crate::command::Command;
+use crate::family::{MARKER_VARIABLE, process_marker};
+use std::process::{Child, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 /// Waits for the pipe's end, then kills by marker until nothing is found.
@@ -23,14 +24,14 @@ done"#;
 enum State {
     NotStarted,
     Running(Child),
-    /// It could not be started, or has been sent away.
+    /// It could not be started.
     Absent,
 }
 
 static GUARD: Mutex<State> = Mutex::new(State::NotStarted);
 
 /// Starts the guard unless there is one. Failing to is no reason to fail a command.
-pub(super) fn ensure_running() {
+pub(crate) fn ensure_running() {
     let mut state = GUARD.lock().unwrap_or_else(PoisonError::into_inner);
     if !matches!(*state, State::NotStarted) || !cfg!(target_os = "linux") {
         return;
@@ -46,22 +47,21 @@ pub(super) fn ensure_running() {
 
 fn start() -> std::io::Result<Child> {
     let needle = format!("{MARKER_VARIABLE}={}", process_marker());
-    let mut command = Command::new("/bin/sh");
-    command
-        .args(["-c", SCRIPT, "lathe-guard", &needle])
-        .env_clear()
-        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
-        .current_dir("/")
+    // It has a group of its own like every command, so that a terminal's Ctrl-C doesn't end it.
+    Command::new("/bin/sh")
+        .arguments(["-c", SCRIPT, "lathe-guard", &needle])
+        .without_inherited_environment()
+        .variable("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .directory("/")
+        .prepare()
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    // A terminal's Ctrl-C goes to the terminal's foreground group; the guard must outlive it.
-    std::os::unix::process::CommandExt::process_group(&mut command, 0);
-    command.spawn()
+        .stderr(Stdio::null())
+        .spawn()
 }
 
-/// Sends the guard away: everything has been swept already.
-pub(super) fn dismiss() {
+/// Ends the guard: everything has been swept already.
+pub(crate) fn dismiss() {
     let mut state = GUARD.lock().unwrap_or_else(PoisonError::into_inner);
     if let State::Running(mut child) = std::mem::replace(&mut *state, State::NotStarted) {
         // It may have ended by itself; either way it is reaped here.

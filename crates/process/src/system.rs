@@ -1,11 +1,11 @@
-//! Starting a process and waiting for its end: the only unsafe code of this crate.
+//! Starting a process and waiting for its end: the system calls behind `session`, and the only unsafe code of this crate.
 //!
 //! `fork` copies the page tables of the caller, which in a session of a hundred megabytes takes
 //! longer than the command itself. So on Linux the child borrows our memory until it has become the
 //! shell (`CLONE_VM | CLONE_VFORK`, what `posix_spawn` does inside), and says itself what it has to
 //! say in between: a session of its own, the parent-death signal, being a subreaper. The standard
 //! library's `Command` can do one or the other, not both.
-#![allow(
+#![expect(
     unsafe_code,
     reason = "what a child does before it runs the shell can only be said to the kernel directly"
 )]
@@ -22,35 +22,35 @@ use tokio::io::unix::AsyncFd;
 use tokio::task::JoinHandle;
 
 /// Takes ownership of a descriptor that a system call has just given.
-pub(super) fn owned(descriptor: RawFd) -> OwnedFd {
+pub(crate) fn owned(descriptor: RawFd) -> OwnedFd {
     // SAFETY: callers pass what fcntl returned a moment ago; nothing else owns it.
     unsafe { OwnedFd::from_raw_fd(descriptor) }
 }
 
 /// What a child needs, with every allocation made beforehand.
-pub(super) struct Plan {
-    pub(super) program: CString,
-    pub(super) arguments: Vec<CString>,
+pub(crate) struct Plan {
+    pub(crate) program: CString,
+    pub(crate) arguments: Vec<CString>,
     /// `NAME=value`.
-    pub(super) environment: Vec<CString>,
-    pub(super) directory: CString,
+    pub(crate) environment: Vec<CString>,
+    pub(crate) directory: CString,
     /// Where standard output and standard error go. Above 2.
-    pub(super) output: OwnedFd,
+    pub(crate) output: OwnedFd,
     /// Where standard input comes from. Above 2.
-    pub(super) input: OwnedFd,
+    pub(crate) input: OwnedFd,
     /// A descriptor that the child keeps, and under which number.
-    pub(super) kept: OwnedFd,
-    pub(super) kept_as: RawFd,
+    pub(crate) kept: OwnedFd,
+    pub(crate) kept_as: RawFd,
 }
 
 /// Text for a system call.
-pub(super) fn c_text(text: impl AsRef<OsStr>) -> io::Result<CString> {
+pub(crate) fn c_text(text: impl AsRef<OsStr>) -> io::Result<CString> {
     CString::new(text.as_ref().as_bytes())
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "it contains a NUL character"))
 }
 
-/// The environment for a system call. Of a name that is there twice, the last value counts.
-pub(super) fn c_environment(variables: &[(OsString, OsString)]) -> io::Result<Vec<CString>> {
+/// The environment for a system call. Of a name that is there twice, the last value applies.
+pub(crate) fn c_environment(variables: &[(OsString, OsString)]) -> io::Result<Vec<CString>> {
     let mut entries = Vec::with_capacity(variables.len());
     for (index, (name, value)) in variables.iter().enumerate() {
         if variables[index + 1..]
@@ -68,7 +68,7 @@ pub(super) fn c_environment(variables: &[(OsString, OsString)]) -> io::Result<Ve
 }
 
 /// Where a program is: as given, or by its name on the search path.
-pub(super) fn c_program(
+pub(crate) fn c_program(
     program: &Path,
     environment: &[(OsString, OsString)],
 ) -> io::Result<CString> {
@@ -87,7 +87,7 @@ pub(super) fn c_program(
 
 /// A process that was started from here and has not been waited for. Dropped, it is killed.
 #[derive(Debug)]
-pub(super) struct Unreaped {
+pub(crate) struct Unreaped {
     pid: i32,
     descriptor: Option<OwnedFd>,
     reaped: bool,
@@ -103,7 +103,7 @@ impl Unreaped {
     }
 
     /// The process's number.
-    pub(super) fn pid(&self) -> i32 {
+    pub(crate) fn pid(&self) -> i32 {
         self.pid
     }
 
@@ -155,7 +155,7 @@ fn wait(pid: i32, flags: i32) -> io::Result<Option<ExitStatus>> {
 
 /// A running child that can be awaited.
 #[derive(Debug)]
-pub(super) struct Child {
+pub struct Child {
     process: Unreaped,
     waiter: Waiter,
 }
@@ -170,7 +170,7 @@ enum Waiter {
 
 impl Child {
     /// Makes a process awaitable, on the current runtime.
-    pub(super) fn new(mut process: Unreaped) -> io::Result<Self> {
+    pub(crate) fn new(mut process: Unreaped) -> io::Result<Self> {
         let waiter = match process.descriptor.take() {
             Some(descriptor) => {
                 // SAFETY: an `OwnedFd` keeps its descriptor open and the same until it is dropped,
@@ -188,7 +188,10 @@ impl Child {
     }
 
     /// Waits for its end. Not to be called again after that.
-    pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
+    ///
+    /// # Errors
+    /// If the system can't say how it ended.
+    pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         match &mut self.waiter {
             Waiter::Descriptor(descriptor) => loop {
                 let mut ready = descriptor.readable().await?;
@@ -207,7 +210,7 @@ impl Child {
 }
 
 #[cfg(target_os = "linux")]
-pub(super) use linux::start;
+pub(crate) use linux::start;
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -240,7 +243,7 @@ mod linux {
     }
 
     /// Starts a process. All signals must be blocked on this thread.
-    pub(in super::super) fn start(plan: &Plan) -> io::Result<Unreaped> {
+    pub(crate) fn start(plan: &Plan) -> io::Result<Unreaped> {
         let arguments = pointers(&plan.arguments);
         let environment = pointers(&plan.environment);
         let shared = Shared {
@@ -359,7 +362,7 @@ mod linux {
 
 /// Elsewhere an ordinary fork: slower, and without the parent-death signal and the subreaper.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn start(plan: &Plan) -> io::Result<Unreaped> {
+pub(crate) fn start(plan: &Plan) -> io::Result<Unreaped> {
     use std::os::unix::process::CommandExt;
     let text = |text: &CString| OsStr::from_bytes(text.as_bytes()).to_owned();
     let mut command = std::process::Command::new(text(&plan.program));

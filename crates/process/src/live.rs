@@ -1,7 +1,7 @@
 //! Every command that runs in this process, so that nothing outlives it.
 
-use super::family::{Family, Shell};
-use super::guard;
+use crate::family::{Family, Leader};
+use crate::guard;
 use nix::sys::signal::Signal;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -13,17 +13,18 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// A command's entry in the list of living ones. Dropped without [`Registration::ended`] (the
 /// runtime was shut down under it), it kills what is left.
-pub(super) struct Registration(Option<u64>);
+#[derive(Debug)]
+pub struct Registration(Option<u64>);
 
 impl Registration {
-    pub(super) fn new(family: Family) -> Self {
+    pub(crate) fn new(family: Family) -> Self {
         let key = NEXT.fetch_add(1, Ordering::Relaxed);
         LIVE.lock().insert(key, family);
         Self(Some(key))
     }
 
     /// The command has ended and nothing of it is left.
-    pub(super) fn ended(mut self) {
+    pub fn ended(mut self) {
         if let Some(key) = self.0.take() {
             LIVE.lock().remove(&key);
         }
@@ -41,15 +42,15 @@ impl Drop for Registration {
     }
 }
 
-/// Ends every command that this process runs, in the foreground or in the background: asks first,
-/// kills what is left after `grace`. For the way out of the program; blocks the calling thread.
+/// Ends every command that this process runs, in the foreground or in the background: SIGTERM first,
+/// SIGKILL for what is left after `grace`. For the exit of the program; blocks the calling thread.
 pub fn kill_everything(grace: Duration) {
     let mut families: Vec<Family> = LIVE.lock().values().cloned().collect();
-    families.retain_mut(|family| !family.signal(Signal::SIGTERM, Shell::Included).is_empty());
+    families.retain_mut(|family| !family.signal(Signal::SIGTERM, Leader::Included).is_empty());
     let deadline = Instant::now() + grace;
     while !families.is_empty() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(2));
-        families.retain_mut(|family| !family.members(Shell::Included).is_empty());
+        families.retain_mut(|family| !family.members(Leader::Included).is_empty());
     }
     for family in &mut families {
         family.kill_now();

@@ -1,4 +1,4 @@
-//! Starting processes from the one thread from which that is safe.
+//! Starting shells, each as the leader of a session of its own, from the one thread from which that is safe.
 //!
 //! `PR_SET_PDEATHSIG` fires when the *thread* that started the child ends, not the process. Worker
 //! threads of an async runtime come and go, so every child is started from one thread that lives as
@@ -7,19 +7,18 @@
 //! The child leads a session of its own: it has no controlling terminal to grab, and one signal
 //! reaches its whole group. It is also made a *child subreaper*: whatever it starts and lets go of
 //! (double forks, `setsid`) stays below it in the process tree for as long as it lives, which is how
-//! [`super::family`] finds processes that try to escape.
+//! [`Family`] finds processes that try to escape.
 
-use super::family::{Family, MARKER_VARIABLE};
-use super::guard;
-use super::live::Registration;
-use super::process::{self, Child, Plan, Unreaped};
+use crate::command::{Command, Parts};
+use crate::family::{Family, MARKER_VARIABLE, new_marker};
+use crate::guard;
+use crate::live::Registration;
+use crate::system::{self, Child, Plan, Unreaped};
 use nix::fcntl::{FcntlArg, fcntl};
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, PipeWriter};
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
-use std::path::PathBuf;
 use std::sync::mpsc;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use tokio::net::UnixStream;
@@ -29,44 +28,40 @@ use tokio::sync::oneshot;
 /// Descriptors from here on are hardly ever used by name in scripts.
 const QUIET_DESCRIPTOR: RawFd = 198;
 
-/// What to start. The program's arguments may depend on [`ControlEnd::descriptor`].
-pub(super) struct Launch {
-    pub(super) program: PathBuf,
-    pub(super) arguments: Vec<OsString>,
-    pub(super) directory: PathBuf,
-    /// The whole environment.
-    pub(super) environment: Vec<(OsString, OsString)>,
-    /// The value of the marker variable, one per command.
-    pub(super) marker: String,
-    /// Our way to talk with the shell itself.
-    pub(super) control: ControlEnd,
+/// A running child with our end of its output.
+#[derive(Debug)]
+pub struct Spawned {
+    /// The child itself.
+    pub child: Child,
+    /// Its standard output and standard error, in one.
+    pub output: pipe::Receiver,
+    /// The processes that it starts.
+    pub family: Family,
+    /// Kills everything when it is dropped before the command has ended.
+    pub registration: Registration,
 }
 
-/// A running child with our ends of its pipes.
-pub(super) struct Spawned {
-    pub(super) child: Child,
-    pub(super) output: pipe::Receiver,
-    pub(super) family: Family,
-    /// Kills everything when the command is let go of before it ended.
-    pub(super) registration: Registration,
-}
-
-/// The child's end of the control socket, and the number that the child will know it by.
-pub(super) struct ControlEnd {
+/// The child's end of the control socket, and its number in the child.
+#[derive(Debug)]
+pub struct ControlEnd {
     held: OwnedFd,
     descriptor: RawFd,
 }
 
 impl ControlEnd {
-    /// The number that the child knows it by.
-    pub(super) fn descriptor(&self) -> RawFd {
+    /// The number of the descriptor in the child.
+    #[must_use]
+    pub fn descriptor(&self) -> RawFd {
         self.descriptor
     }
 }
 
 /// Makes a control socket: our end, and the child's. `fixed` forces the child's number, for shells
 /// that can only name descriptors of one digit.
-pub(super) fn control_socket(fixed: Option<RawFd>) -> io::Result<(UnixStream, ControlEnd)> {
+///
+/// # Errors
+/// If there are no descriptors left.
+pub fn control_socket(fixed: Option<RawFd>) -> io::Result<(UnixStream, ControlEnd)> {
     let (ours, theirs) = StdUnixStream::pair()?;
     ours.set_nonblocking(true)?;
     let ours = UnixStream::from_std(ours)?;
@@ -79,16 +74,17 @@ pub(super) fn control_socket(fixed: Option<RawFd>) -> io::Result<(UnixStream, Co
 
 /// A copy of a descriptor whose number is at least this.
 fn copy_above(descriptor: impl AsFd, least: RawFd) -> io::Result<OwnedFd> {
-    Ok(fcntl(descriptor, FcntlArg::F_DUPFD_CLOEXEC(least)).map(process::owned)?)
+    Ok(fcntl(descriptor, FcntlArg::F_DUPFD_CLOEXEC(least)).map(system::owned)?)
 }
 
 struct Job {
-    launch: Launch,
+    command: Command,
+    control: ControlEnd,
     output: PipeWriter,
     reply: oneshot::Sender<io::Result<Started>>,
 }
 
-/// Whoever drops this without taking it apart ends the command, also while it is on its way back.
+/// Dropping this without taking it apart ends the command, also before its reply has arrived.
 struct Started {
     registration: Registration,
     process: Unreaped,
@@ -127,44 +123,44 @@ fn serve(jobs: &mpsc::Receiver<Job>) {
     }
     while let Ok(job) = jobs.recv() {
         let Job {
-            launch,
+            command,
+            control,
             output,
             reply,
         } = job;
         // When nobody waits any more, dropping the answer ends the command.
-        drop(reply.send(start(launch, output)));
+        drop(reply.send(start(command, control, output)));
         guard::ensure_running();
     }
 }
 
 /// Takes the writing end of the output with it: ours must be gone before anyone waits for the end.
-fn start(launch: Launch, output: PipeWriter) -> io::Result<Started> {
-    let Launch {
+fn start(command: Command, control: ControlEnd, output: PipeWriter) -> io::Result<Started> {
+    let Parts {
         program,
         arguments,
         directory,
         mut environment,
-        marker,
-        control,
-    } = launch;
-    let executable = process::c_program(&program, &environment)?;
+    } = command.into_parts();
+    let marker = new_marker();
+    let executable = system::c_program(&program, &environment)?;
     environment.push((MARKER_VARIABLE.into(), marker.clone().into()));
-    let mut words = vec![process::c_text(&program)?];
+    let mut words = vec![system::c_text(&program)?];
     for argument in arguments {
-        words.push(process::c_text(argument)?);
+        words.push(system::c_text(argument)?);
     }
     let plan = Plan {
         program: executable,
         arguments: words,
-        environment: process::c_environment(&environment)?,
-        directory: process::c_text(directory)?,
+        environment: system::c_environment(&environment)?,
+        directory: system::c_text(directory)?,
         output: copy_above(&output, 3)?,
         input: copy_above(File::open("/dev/null")?, 3)?,
         kept: control.held,
         kept_as: control.descriptor,
     };
     drop(output);
-    let process = process::start(&plan)?;
+    let process = system::start(&plan)?;
     let family = Family::new(process.pid(), marker);
     Ok(Started {
         registration: Registration::new(family.clone()),
@@ -173,13 +169,18 @@ fn start(launch: Launch, output: PipeWriter) -> io::Result<Started> {
     })
 }
 
-/// Starts a child. Dropping the future before it is ready ends it, with all that it started.
-pub(super) async fn spawn(launch: Launch) -> io::Result<Spawned> {
+/// Starts a shell with its standard input closed. Its arguments may name [`ControlEnd::descriptor`]. Dropping
+/// the future before it is ready ends the shell, with all that it started.
+///
+/// # Errors
+/// If it can't be started.
+pub async fn spawn(command: Command, control: ControlEnd) -> io::Result<Spawned> {
     let (reader, output) = io::pipe()?;
     let output_reader = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
     let (reply, started) = oneshot::channel();
     submit(Job {
-        launch,
+        command,
+        control,
         output,
         reply,
     })?;

@@ -1,0 +1,222 @@
+//! A program to run, with its arguments, folder and environment.
+//!
+//! Every child process of the product starts as a [`Command`], whichever way it is run. Code that confines
+//! processes rewrites the command here, with [`Command::wrap`], and nowhere else.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+
+/// A program to run. Nothing happens until it is passed to one of the functions that start it:
+/// [`run`](crate::run()), [`run_blocking`](crate::run_blocking), [`Command::spawn`] or
+/// [`session::spawn`](crate::session::spawn).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    program: OsString,
+    arguments: Vec<OsString>,
+    directory: Option<PathBuf>,
+    inherits: bool,
+    /// Later entries replace earlier ones of the same name.
+    variables: Vec<(OsString, OsString)>,
+    removed: Vec<OsString>,
+}
+
+impl Command {
+    /// A program, given by its path or by its name on the search path.
+    #[must_use]
+    pub fn new(program: impl Into<OsString>) -> Self {
+        Self {
+            program: program.into(),
+            arguments: Vec::new(),
+            directory: None,
+            inherits: true,
+            variables: Vec::new(),
+            removed: Vec::new(),
+        }
+    }
+
+    /// A line for a shell: the given one, else bash where it is installed, else sh.
+    #[must_use]
+    pub fn shell(line: impl Into<OsString>, shell: Option<&str>) -> Self {
+        Self::new(shell.map_or_else(default_shell, OsString::from))
+            .argument("-c")
+            .argument(line)
+    }
+
+    /// Adds an argument.
+    #[must_use]
+    pub fn argument(mut self, argument: impl Into<OsString>) -> Self {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn arguments(mut self, arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        self.arguments.extend(arguments.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets the folder to run in. Without it, the program runs in the folder of this process.
+    #[must_use]
+    pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.directory = Some(directory.into());
+        self
+    }
+
+    /// Starts from an empty environment instead of that of this process. Variables that were added
+    /// before are kept.
+    #[must_use]
+    pub fn without_inherited_environment(mut self) -> Self {
+        self.inherits = false;
+        self
+    }
+
+    /// Sets a variable.
+    #[must_use]
+    pub fn variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.variables.push((name.into(), value.into()));
+        self
+    }
+
+    /// Sets variables.
+    #[must_use]
+    pub fn variables(
+        mut self,
+        variables: impl IntoIterator<Item = (impl Into<OsString>, impl Into<OsString>)>,
+    ) -> Self {
+        let variables = variables.into_iter();
+        self.variables
+            .extend(variables.map(|(name, value)| (name.into(), value.into())));
+        self
+    }
+
+    /// Removes a variable, whether it is inherited or was set.
+    #[must_use]
+    pub fn without_variable(mut self, name: impl Into<OsString>) -> Self {
+        self.removed.push(name.into());
+        self
+    }
+
+    /// Runs the program through another one: `words` are that program and its first arguments, and the
+    /// program and arguments so far follow them. No words leave the command as it is.
+    #[must_use]
+    pub fn wrap(mut self, words: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        let mut words = words.into_iter().map(Into::into);
+        if let Some(wrapper) = words.next() {
+            let program = std::mem::replace(&mut self.program, wrapper);
+            let arguments = std::mem::take(&mut self.arguments);
+            self.arguments = words.chain([program]).chain(arguments).collect();
+        }
+        self
+    }
+
+    /// The program as it was given.
+    #[must_use]
+    pub fn program(&self) -> &OsStr {
+        &self.program
+    }
+
+    /// The folder that was set.
+    #[must_use]
+    pub fn working_directory(&self) -> Option<&Path> {
+        self.directory.as_deref()
+    }
+
+    /// The command for the standard library: leading a process group of its own, which the terminal's
+    /// Ctrl-C doesn't reach and which can be signalled as a whole.
+    pub(crate) fn prepare(self) -> std::process::Command {
+        let mut command = std::process::Command::new(self.program);
+        command.args(self.arguments);
+        if !self.inherits {
+            command.env_clear();
+        }
+        command.envs(self.variables);
+        for name in self.removed {
+            command.env_remove(name);
+        }
+        if let Some(directory) = self.directory {
+            command.current_dir(directory);
+        }
+        command.process_group(0);
+        command
+    }
+
+    /// The parts of the command, with the whole environment.
+    pub(crate) fn into_parts(self) -> Parts {
+        let mut environment = self.variables;
+        if self.inherits {
+            let inherited: Vec<_> = std::env::vars_os().collect();
+            environment.splice(0..0, inherited);
+        }
+        if !self.removed.is_empty() {
+            environment.retain(|(name, _)| !self.removed.contains(name));
+        }
+        Parts {
+            program: self.program.into(),
+            arguments: self.arguments,
+            directory: self.directory.unwrap_or_else(|| ".".into()),
+            environment,
+        }
+    }
+}
+
+/// A command taken apart for the system call that starts it.
+pub(crate) struct Parts {
+    pub(crate) program: PathBuf,
+    pub(crate) arguments: Vec<OsString>,
+    pub(crate) directory: PathBuf,
+    /// The whole environment. Of a name that is there twice, the last value applies.
+    pub(crate) environment: Vec<(OsString, OsString)>,
+}
+
+/// bash where there is one: most commands that people write assume it.
+fn default_shell() -> OsString {
+    ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"]
+        .into_iter()
+        .find(|path| Path::new(path).exists())
+        .unwrap_or("/bin/sh")
+        .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrapper_comes_before_the_program_and_its_arguments() {
+        let command = Command::new("ls").argument("-l").wrap(["box", "--strict"]);
+        assert_eq!(command.program(), "box");
+        assert_eq!(command.arguments, ["--strict", "ls", "-l"]);
+        let plain = Command::new("ls").argument("-l");
+        assert_eq!(plain.clone().wrap(Vec::<OsString>::new()), plain);
+    }
+
+    #[test]
+    fn both_ways_to_start_a_program_see_the_same_environment() {
+        let command = Command::new("env")
+            .without_inherited_environment()
+            .variables([("A", "1"), ("B", "2"), ("C", "3")])
+            .variable("B", "later")
+            .without_variable("C");
+        let prepared = command.clone().prepare();
+        let mut environment: Vec<_> = prepared
+            .get_envs()
+            .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
+            .collect();
+        environment.sort();
+        assert_eq!(
+            environment,
+            [("A".into(), "1".into()), ("B".into(), "later".into())]
+        );
+        let parts = command.into_parts();
+        let value = |wanted: &str| {
+            let mut found = parts.environment.iter().rev();
+            found
+                .find(|(name, _)| name == wanted)
+                .map(|(_, value)| value)
+        };
+        assert_eq!(value("B"), Some(&"later".into()));
+        assert_eq!(value("C"), None);
+    }
+}

@@ -1,0 +1,37 @@
+//! Child processes that always come back, and leave nothing behind.
+//!
+//! A program is described by a [`Command`] and started in one of four ways:
+//!
+//! | way | for |
+//! |---|---|
+//! | [`run()`] | a program that is fed, read and awaited: hooks, helpers, git |
+//! | [`run_blocking`] | the same from a thread that may wait: keyrings |
+//! | [`Command::spawn`] | a program that is talked to through pipes: language servers, MCP servers |
+//! | [`session::spawn`] | a shell with a session of its own and a socket to talk with it: the Bash tool |
+//!
+//! Each is the leader of a process group of its own. Its output is bounded, it has a limit or an owner, and
+//! when that is over the [`Family`] is killed: the group, and every process below it in the process
+//! tree that tried to leave. [`kill_everything`] does the same for all of them on the way out, and a
+//! guard process where even that can't run (`guard`).
+//!
+//! `unsafe` code is in `system` alone: what a child does between `clone` and `exec`.
+
+#![deny(unsafe_code)]
+
+mod blocking;
+mod command;
+mod family;
+mod group;
+mod guard;
+mod live;
+mod run;
+pub mod session;
+mod system;
+
+pub use blocking::run_blocking;
+pub use command::Command;
+pub use family::{Family, Leader, MARKER_VARIABLE, Process, describe};
+pub use group::Running;
+pub use live::{Registration, kill_everything};
+pub use run::{Deadline, Ending, FLOOD_BYTES, Finished, Job, KEPT_BYTES, StartError, run};
+pub use system::Child;
