@@ -1,7 +1,7 @@
-//! Holding a value against the nodes of a schema.
+//! Validates a value against the nodes of a schema.
 //!
-//! Everything that is wrong is told with its place in the value. What fits leaves a note of the
-//! properties and items that were looked at, for the keywords about the rest of them.
+//! Every error names its location in the value. A successful match records the properties and items
+//! that were evaluated, for `unevaluatedProperties` and `unevaluatedItems`.
 
 use crate::compile::Compiled;
 use crate::node::{Keyword, Kind, Measure, NodeId, ResourceId};
@@ -11,22 +11,22 @@ use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-/// How many mistakes are named at once: more only bury the first.
-const MOST_PROBLEMS: usize = 8;
-/// How deep schemas may lead into one another; a value that deep is no answer.
-const DEEPEST: usize = 400;
-/// How many characters of a value are shown.
-const SHOWN: usize = 100;
+/// The maximum number of errors reported; more would only bury the first.
+const MAX_ERRORS: usize = 8;
+/// The maximum nesting of schemas during a check.
+const MAX_DEPTH: usize = 400;
+/// The maximum length of a value in a message, in characters.
+const MAX_SHOWN: usize = 100;
 
-/// A place in the value.
+/// A location in the value, as a linked list from the leaf to the root.
 #[derive(Clone, Copy)]
-enum Step<'a> {
+enum Location<'a> {
     Root,
-    Property(&'a Step<'a>, &'a str),
-    Item(&'a Step<'a>, usize),
+    Property(&'a Location<'a>, &'a str),
+    Item(&'a Location<'a>, usize),
 }
 
-impl Step<'_> {
+impl Location<'_> {
     fn write(self, out: &mut String) {
         match self {
             Self::Root => {}
@@ -43,19 +43,19 @@ impl Step<'_> {
     }
 }
 
-/// What was looked at.
+/// The properties and items that were evaluated.
 #[derive(Default)]
-struct Seen<'v> {
+struct Evaluated<'v> {
     all_properties: bool,
     properties: HashSet<&'v str>,
-    /// The items before this one.
+    /// All items before this index.
     items: usize,
     all_items: bool,
     single_items: HashSet<usize>,
 }
 
-impl<'v> Seen<'v> {
-    fn add(&mut self, other: Seen<'v>) {
+impl<'v> Evaluated<'v> {
+    fn add(&mut self, other: Evaluated<'v>) {
         self.all_properties |= other.all_properties;
         self.properties.extend(other.properties);
         self.items = self.items.max(other.items);
@@ -68,15 +68,13 @@ impl<'v> Seen<'v> {
     }
 }
 
-/// One check of one value.
 struct Check<'s> {
     schema: &'s Compiled,
-    /// The resources on the way to the present node, outermost first.
+    /// The resources of the enclosing nodes, outermost first.
     scope: Vec<ResourceId>,
     depth: usize,
 }
 
-/// What is wrong with a value; empty when it fits.
 pub(crate) fn problems(schema: &Compiled, value: &Value) -> Vec<String> {
     let mut check = Check {
         schema,
@@ -84,27 +82,27 @@ pub(crate) fn problems(schema: &Compiled, value: &Value) -> Vec<String> {
         depth: 0,
     };
     let mut problems = Vec::new();
-    check.node(schema.root, value, Step::Root, &mut problems);
-    problems.truncate(MOST_PROBLEMS);
+    check.node(schema.root, value, Location::Root, &mut problems);
+    problems.truncate(MAX_ERRORS);
     problems
 }
 
-fn tell(problems: &mut Vec<String>, place: Step<'_>, problem: &str) {
-    if problems.len() >= MOST_PROBLEMS {
+fn report(problems: &mut Vec<String>, location: Location<'_>, problem: &str) {
+    if problems.len() >= MAX_ERRORS {
         return;
     }
     let mut text = String::new();
-    place.write(&mut text);
+    location.write(&mut text);
     if text.is_empty() {
         text.push('/');
     }
     problems.push(format!("{text}: {problem}"));
 }
 
-/// A value in a message.
+/// A value as shown in a message.
 fn shown(value: &Value) -> String {
     let text = value.to_string();
-    match text.char_indices().nth(SHOWN) {
+    match text.char_indices().nth(MAX_SHOWN) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
     }
@@ -133,7 +131,7 @@ fn is_kind(value: &Value, kind: Kind, by_value: bool) -> bool {
             if by_value {
                 number::is_whole(value)
             } else {
-                // Written without a fraction; one that is too large to be kept as such counts.
+                // Written without a fraction; integers beyond u64 are stored as floats.
                 !value.is_f64() || value.as_f64().is_some_and(|value| value.abs() > 1.8e19)
             }
         }
@@ -141,7 +139,7 @@ fn is_kind(value: &Value, kind: Kind, by_value: bool) -> bool {
     }
 }
 
-/// A value's size by a measure that it has, with the word for it.
+/// The size of a value and its unit, if the measure applies to it.
 fn size(value: &Value, measure: Measure) -> Option<(u64, &'static str)> {
     let (size, word) = match (value, measure) {
         (Value::String(text), Measure::Characters) => (text.chars().count(), "characters"),
@@ -153,37 +151,37 @@ fn size(value: &Value, measure: Measure) -> Option<(u64, &'static str)> {
 }
 
 impl Check<'_> {
-    /// Holds a value against a node and tells what is wrong.
+    /// Validates a value against a node and collects the errors.
     fn node<'v>(
         &mut self,
         id: NodeId,
         value: &'v Value,
-        place: Step<'_>,
+        location: Location<'_>,
         problems: &mut Vec<String>,
-    ) -> Seen<'v> {
-        let mut seen = Seen::default();
+    ) -> Evaluated<'v> {
+        let mut seen = Evaluated::default();
         let schema = self.schema;
         let Some(node) = schema.nodes.get(id) else {
             return seen;
         };
-        if self.depth >= DEEPEST {
-            tell(problems, place, "it is nested too deeply to be checked");
+        if self.depth >= MAX_DEPTH {
+            report(problems, location, "nested too deeply to be checked");
             return seen;
         }
         self.depth += 1;
         self.scope.push(node.resource);
         let before = problems.len();
         for keyword in &node.keywords {
-            if problems.len() >= MOST_PROBLEMS {
+            if problems.len() >= MAX_ERRORS {
                 break;
             }
             let rest = matches!(
                 keyword,
                 Keyword::UnevaluatedItems(_) | Keyword::UnevaluatedProperties(_)
             );
-            // What is left over can't be told while something is wrong.
+            // What is unevaluated is unknown if a keyword before failed.
             if !rest || problems.len() == before {
-                self.keyword(keyword, value, place, &mut seen, problems);
+                self.keyword(keyword, value, location, &mut seen, problems);
             }
         }
         self.scope.pop();
@@ -191,15 +189,15 @@ impl Check<'_> {
         seen
     }
 
-    /// What was looked at when the value fits; what is wrong when it doesn't.
+    /// What was evaluated if the value is valid, else the errors.
     fn try_node<'v>(
         &mut self,
         id: NodeId,
         value: &'v Value,
-        place: Step<'_>,
-    ) -> Result<Seen<'v>, Vec<String>> {
+        location: Location<'_>,
+    ) -> Result<Evaluated<'v>, Vec<String>> {
         let mut problems = Vec::new();
-        let seen = self.node(id, value, place, &mut problems);
+        let seen = self.node(id, value, location, &mut problems);
         if problems.is_empty() {
             Ok(seen)
         } else {
@@ -211,71 +209,17 @@ impl Check<'_> {
         &mut self,
         keyword: &Keyword,
         value: &'v Value,
-        place: Step<'_>,
-        seen: &mut Seen<'v>,
+        location: Location<'_>,
+        seen: &mut Evaluated<'v>,
         problems: &mut Vec<String>,
     ) {
         match keyword {
-            Keyword::Nothing => tell(problems, place, "nothing is allowed here"),
-            Keyword::Kinds { kinds, by_value } => {
-                if !kinds.iter().any(|kind| is_kind(value, *kind, *by_value)) {
-                    let wanted = listed(kinds.iter().map(ToString::to_string), "or");
-                    tell(
-                        problems,
-                        place,
-                        &format!("{} is not {wanted}", shown(value)),
-                    );
-                }
-            }
-            Keyword::Constant(wanted) => {
-                if !number::equal(value, wanted) {
-                    let text = format!("{} is not {}", shown(value), shown(wanted));
-                    tell(problems, place, &text);
-                }
-            }
-            Keyword::OneOfValues(values) => {
-                if !values.iter().any(|wanted| number::equal(value, wanted)) {
-                    let wanted = listed(values.iter().map(shown), "or");
-                    tell(
-                        problems,
-                        place,
-                        &format!("{} is not {wanted}", shown(value)),
-                    );
-                }
-            }
-            Keyword::MultipleOf(_) | Keyword::Minimum { .. } | Keyword::Maximum { .. } => {
-                check_number(keyword, value, place, problems);
-            }
-            Keyword::AtLeast(measure, limit) => {
-                if let Some((size, word)) = size(value, *measure)
-                    && size < *limit
-                {
-                    let text = format!("it has {size} {word}, {limit} are the least");
-                    tell(problems, place, &text);
-                }
-            }
-            Keyword::AtMost(measure, limit) => {
-                if let Some((size, word)) = size(value, *measure)
-                    && size > *limit
-                {
-                    let text = format!("it has {size} {word}, {limit} are the most");
-                    tell(problems, place, &text);
-                }
-            }
-            Keyword::Matches(pattern) => {
-                if let Some(text) = value.as_str()
-                    && !pattern.occurs_in(text)
-                {
-                    let text = format!("{} doesn't match {}", shown(value), pattern.source());
-                    tell(problems, place, &text);
-                }
-            }
             Keyword::Items { .. }
             | Keyword::Contains { .. }
             | Keyword::UniqueItems
             | Keyword::UnevaluatedItems(_) => {
                 if let Value::Array(items) = value {
-                    self.array(keyword, items, place, seen, problems);
+                    self.array(keyword, items, location, seen, problems);
                 }
             }
             Keyword::Properties { .. }
@@ -284,37 +228,60 @@ impl Check<'_> {
             | Keyword::DependentRequired(_)
             | Keyword::UnevaluatedProperties(_) => {
                 if let Value::Object(members) = value {
-                    self.object(keyword, members, place, seen, problems);
+                    self.object(keyword, members, location, seen, problems);
                 }
             }
+            Keyword::DependentSchemas(_)
+            | Keyword::All(_)
+            | Keyword::Any(_)
+            | Keyword::One(_)
+            | Keyword::Not(_)
+            | Keyword::If { .. }
+            | Keyword::Reference(_)
+            | Keyword::DynamicReference { .. }
+            | Keyword::RecursiveReference(_) => {
+                self.applicator(keyword, value, location, seen, problems);
+            }
+            _ => check_assertion(keyword, value, location, problems),
+        }
+    }
+
+    /// A keyword that applies other schemas to the same value.
+    fn applicator<'v>(
+        &mut self,
+        keyword: &Keyword,
+        value: &'v Value,
+        location: Location<'_>,
+        seen: &mut Evaluated<'v>,
+        problems: &mut Vec<String>,
+    ) {
+        match keyword {
             Keyword::DependentSchemas(schemas) => {
                 for (name, node) in schemas {
                     if value.get(name).is_some() {
-                        seen.add(self.node(*node, value, place, problems));
+                        seen.add(self.node(*node, value, location, problems));
                     }
                 }
             }
             Keyword::All(nodes) => {
                 for node in nodes {
-                    seen.add(self.node(*node, value, place, problems));
+                    seen.add(self.node(*node, value, location, problems));
                 }
             }
             Keyword::Any(nodes) | Keyword::One(nodes) => {
                 let one = matches!(keyword, Keyword::One(_));
-                self.choice(nodes, one, value, place, seen, problems);
+                self.choice(nodes, one, value, location, seen, problems);
             }
-            Keyword::Not(node) => {
-                if self.try_node(*node, value, place).is_ok() {
-                    let text = format!("{} is what is not allowed here", shown(value));
-                    tell(problems, place, &text);
-                }
+            Keyword::Not(node) if self.try_node(*node, value, location).is_ok() => {
+                let text = format!("{} is not allowed here", shown(value));
+                report(problems, location, &text);
             }
             Keyword::If {
                 condition,
                 then,
                 otherwise,
             } => {
-                let branch = match self.try_node(*condition, value, place) {
+                let branch = match self.try_node(*condition, value, location) {
                     Ok(found) => {
                         seen.add(found);
                         then
@@ -322,22 +289,23 @@ impl Check<'_> {
                     Err(_) => otherwise,
                 };
                 if let Some(branch) = branch {
-                    seen.add(self.node(*branch, value, place, problems));
+                    seen.add(self.node(*branch, value, location, problems));
                 }
             }
-            Keyword::Reference(node) => seen.add(self.node(*node, value, place, problems)),
+            Keyword::Reference(node) => seen.add(self.node(*node, value, location, problems)),
             Keyword::DynamicReference { name, target } => {
                 let target = self.dynamic_target(name).unwrap_or(*target);
-                seen.add(self.node(target, value, place, problems));
+                seen.add(self.node(target, value, location, problems));
             }
             Keyword::RecursiveReference(target) => {
                 let target = self.recursive_target(*target);
-                seen.add(self.node(target, value, place, problems));
+                seen.add(self.node(target, value, location, problems));
             }
+            _ => {}
         }
     }
 
-    /// The outermost schema on the way here that has an anchor of this name.
+    /// The node of the outermost enclosing resource that has a dynamic anchor of this name.
     fn dynamic_target(&self, name: &str) -> Option<NodeId> {
         self.scope.iter().find_map(|resource| {
             let anchors = &self.schema.resources.get(*resource)?.anchors;
@@ -346,7 +314,7 @@ impl Check<'_> {
         })
     }
 
-    /// The outermost of the schemas that hand the recursion on.
+    /// The outermost enclosing resource of an unbroken chain of recursive anchors.
     fn recursive_target(&self, target: NodeId) -> NodeId {
         let recursive = |resource: ResourceId| self.schema.resources.get(resource)?.recursive;
         let own = self.schema.nodes.get(target).map(|node| node.resource);
@@ -363,32 +331,32 @@ impl Check<'_> {
         nodes: &[NodeId],
         only_one: bool,
         value: &'v Value,
-        place: Step<'_>,
-        seen: &mut Seen<'v>,
+        location: Location<'_>,
+        seen: &mut Evaluated<'v>,
         problems: &mut Vec<String>,
     ) {
-        let mut fitting = 0;
+        let mut matching = 0;
         let mut reasons = Vec::new();
         for node in nodes {
-            match self.try_node(*node, value, place) {
+            match self.try_node(*node, value, location) {
                 Ok(found) => {
-                    fitting += 1;
+                    matching += 1;
                     seen.add(found);
                 }
                 Err(mut found) => reasons.extend((!found.is_empty()).then(|| found.swap_remove(0))),
             }
         }
-        if fitting == 0 {
+        if matching == 0 {
             reasons.dedup();
             let text = format!(
-                "it fits none of the {} shapes that are allowed ({})",
+                "it matches none of the {} allowed schemas ({})",
                 nodes.len(),
                 listed(reasons.into_iter().take(4), "and")
             );
-            tell(problems, place, &text);
-        } else if only_one && fitting > 1 {
-            let text = format!("it fits {fitting} of the shapes, and exactly one is allowed");
-            tell(problems, place, &text);
+            report(problems, location, &text);
+        } else if only_one && matching > 1 {
+            let text = format!("it matches {matching} of the schemas, but must match exactly one");
+            report(problems, location, &text);
         }
     }
 
@@ -396,8 +364,8 @@ impl Check<'_> {
         &mut self,
         keyword: &Keyword,
         items: &'v [Value],
-        place: Step<'_>,
-        seen: &mut Seen<'v>,
+        location: Location<'_>,
+        seen: &mut Evaluated<'v>,
         problems: &mut Vec<String>,
     ) {
         match keyword {
@@ -406,7 +374,7 @@ impl Check<'_> {
                     let Some(node) = first.get(index).or(rest.as_ref()) else {
                         break;
                     };
-                    self.node(*node, item, Step::Item(&place, index), problems);
+                    self.node(*node, item, Location::Item(&location, index), problems);
                 }
                 seen.items = seen.items.max(first.len());
                 seen.all_items |= rest.is_some();
@@ -420,7 +388,7 @@ impl Check<'_> {
                 let mut count = 0;
                 for (index, item) in items.iter().enumerate() {
                     if self
-                        .try_node(*schema, item, Step::Item(&place, index))
+                        .try_node(*schema, item, Location::Item(&location, index))
                         .is_ok()
                     {
                         count += 1;
@@ -431,11 +399,11 @@ impl Check<'_> {
                 }
                 if count < *least || most.is_some_and(|most| count > most) {
                     let wanted = match most {
-                        Some(most) => format!("{least} to {most} are wanted"),
-                        None => format!("at least {least} must be"),
+                        Some(most) => format!("{least} to {most} are required"),
+                        None => format!("at least {least} are required"),
                     };
-                    let text = format!("{count} of its items are of the wanted kind, {wanted}");
-                    tell(problems, place, &text);
+                    let text = format!("{count} of its items match \"contains\", {wanted}");
+                    report(problems, location, &text);
                 }
             }
             Keyword::UniqueItems => {
@@ -446,13 +414,13 @@ impl Check<'_> {
                 });
                 if let Some((first, second)) = twice {
                     let text = format!("items {first} and {second} are the same");
-                    tell(problems, place, &text);
+                    report(problems, location, &text);
                 }
             }
             Keyword::UnevaluatedItems(node) => {
                 for (index, item) in items.iter().enumerate() {
                     if !seen.has_item(index) {
-                        self.node(*node, item, Step::Item(&place, index), problems);
+                        self.node(*node, item, Location::Item(&location, index), problems);
                     }
                 }
                 seen.all_items = true;
@@ -465,8 +433,8 @@ impl Check<'_> {
         &mut self,
         keyword: &Keyword,
         members: &'v Map<String, Value>,
-        place: Step<'_>,
-        seen: &mut Seen<'v>,
+        location: Location<'_>,
+        seen: &mut Evaluated<'v>,
         problems: &mut Vec<String>,
     ) {
         match keyword {
@@ -476,22 +444,22 @@ impl Check<'_> {
                 additional,
             } => {
                 for (name, value) in members {
-                    let place = Step::Property(&place, name);
+                    let location = Location::Property(&location, name);
                     let mut known = false;
                     if let Some(node) = named.get(name) {
                         known = true;
-                        self.node(*node, value, place, problems);
+                        self.node(*node, value, location, problems);
                     }
                     for (pattern, node) in patterns {
                         if pattern.occurs_in(name) {
                             known = true;
-                            self.node(*node, value, place, problems);
+                            self.node(*node, value, location, problems);
                         }
                     }
                     if known {
                         seen.properties.insert(name);
                     } else if let Some(node) = additional {
-                        self.extra(*node, value, place, problems);
+                        self.extra(*node, value, location, problems);
                     }
                 }
                 seen.all_properties |= additional.is_some();
@@ -499,14 +467,14 @@ impl Check<'_> {
             Keyword::PropertyNames(node) => {
                 for name in members.keys() {
                     let value = Value::String(name.clone());
-                    self.node(*node, &value, Step::Property(&place, name), problems);
+                    self.node(*node, &value, Location::Property(&location, name), problems);
                 }
             }
             Keyword::Required(names) => {
                 for name in names.iter().filter(|name| !members.contains_key(*name)) {
-                    tell(
+                    report(
                         problems,
-                        place,
+                        location,
                         &format!("the property {name:?} is missing"),
                     );
                 }
@@ -517,17 +485,16 @@ impl Check<'_> {
                         continue;
                     }
                     for missing in wanted.iter().filter(|name| !members.contains_key(*name)) {
-                        let text = format!(
-                            "the property {missing:?} is missing, which must come with {name:?}"
-                        );
-                        tell(problems, place, &text);
+                        let text =
+                            format!("the property {missing:?} is missing, which {name:?} requires");
+                        report(problems, location, &text);
                     }
                 }
             }
             Keyword::UnevaluatedProperties(node) => {
                 for (name, value) in members {
                     if !seen.all_properties && !seen.properties.contains(name.as_str()) {
-                        self.extra(*node, value, Step::Property(&place, name), problems);
+                        self.extra(*node, value, Location::Property(&location, name), problems);
                     }
                 }
                 seen.all_properties = true;
@@ -536,22 +503,82 @@ impl Check<'_> {
         }
     }
 
-    /// A property that the schema doesn't name.
-    fn extra(&mut self, node: NodeId, value: &Value, place: Step<'_>, problems: &mut Vec<String>) {
+    /// Validates a property that the schema doesn't name.
+    fn extra(
+        &mut self,
+        node: NodeId,
+        value: &Value,
+        location: Location<'_>,
+        problems: &mut Vec<String>,
+    ) {
         let refused = self
             .schema
             .nodes
             .get(node)
             .is_some_and(|node| matches!(node.keywords.as_slice(), [Keyword::Nothing]));
         if refused {
-            tell(problems, place, "this property is not allowed");
+            report(problems, location, "this property is not allowed");
         } else {
-            self.node(node, value, place, problems);
+            self.node(node, value, location, problems);
         }
     }
 }
 
-fn check_number(keyword: &Keyword, value: &Value, place: Step<'_>, problems: &mut Vec<String>) {
+/// A keyword that looks at the value itself.
+fn check_assertion(
+    keyword: &Keyword,
+    value: &Value,
+    location: Location<'_>,
+    problems: &mut Vec<String>,
+) {
+    let text = match keyword {
+        Keyword::Nothing => "no value is allowed here".to_owned(),
+        Keyword::Kinds { kinds, by_value }
+            if !kinds.iter().any(|kind| is_kind(value, *kind, *by_value)) =>
+        {
+            let expected = listed(kinds.iter().map(ToString::to_string), "or");
+            format!("{} is not {expected}", shown(value))
+        }
+        Keyword::Constant(expected) if !number::equal(value, expected) => {
+            format!("{} is not {}", shown(value), shown(expected))
+        }
+        Keyword::OneOfValues(values)
+            if !values.iter().any(|allowed| number::equal(value, allowed)) =>
+        {
+            let expected = listed(values.iter().map(shown), "or");
+            format!("{} is not {expected}", shown(value))
+        }
+        Keyword::AtLeast(measure, limit) => match size(value, *measure) {
+            Some((size, unit)) if size < *limit => {
+                format!("it has {size} {unit}, the minimum is {limit}")
+            }
+            _ => return,
+        },
+        Keyword::AtMost(measure, limit) => match size(value, *measure) {
+            Some((size, unit)) if size > *limit => {
+                format!("it has {size} {unit}, the maximum is {limit}")
+            }
+            _ => return,
+        },
+        Keyword::Matches(pattern)
+            if value.as_str().is_some_and(|text| !pattern.occurs_in(text)) =>
+        {
+            format!("{} doesn't match {}", shown(value), pattern.source())
+        }
+        Keyword::MultipleOf(_) | Keyword::Minimum { .. } | Keyword::Maximum { .. } => {
+            return check_number(keyword, value, location, problems);
+        }
+        _ => return,
+    };
+    report(problems, location, &text);
+}
+
+fn check_number(
+    keyword: &Keyword,
+    value: &Value,
+    location: Location<'_>,
+    problems: &mut Vec<String>,
+) {
     let Value::Number(value) = value else {
         return;
     };
@@ -571,5 +598,5 @@ fn check_number(keyword: &Keyword, value: &Value, place: Step<'_>, problems: &mu
         },
         _ => return,
     };
-    tell(problems, place, &problem);
+    report(problems, location, &problem);
 }

@@ -1,19 +1,19 @@
-//! From a schema's JSON to nodes.
+//! Compiles a schema's JSON to nodes.
 //!
-//! First the document is walked along the keywords that hold schemas, to find the parts that have
-//! an address (`$id`, `$anchor`, `$dynamicAnchor`). Then nodes are made from the top, each place once;
-//! references lead to places, so that a schema may refer to itself. A reference to another document is
-//! refused: a schema must not make us read files or the network.
+//! The first pass walks the keywords that contain schemas and indexes the parts that have an address
+//! (`$id`, `$anchor`, `$dynamicAnchor`). The second creates the nodes from the root, one per location;
+//! references resolve to locations, so a schema may refer to itself. A reference to another document is
+//! rejected: a schema must not cause file or network access.
 
+use crate::SchemaError;
 use crate::node::{Keyword, Node, NodeId, Resource, ResourceId};
 use serde_json::{Map, Value};
 use std::collections::{HashMap, HashSet};
 use url::Url;
 
-/// The address of a document that says none.
-const NO_ADDRESS: &str = "schema:///";
+/// The base address of a document without `$id`.
+const DEFAULT_ADDRESS: &str = "schema:///";
 
-/// Which rules a schema is written by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Draft {
     Four,
@@ -26,7 +26,7 @@ pub(crate) enum Draft {
 }
 
 impl Draft {
-    /// What `$schema` says; the newest where it says nothing that is known.
+    /// The draft that `$schema` names; the newest if it is absent or unknown.
     fn of(schema: &Value) -> Self {
         let named = schema.get("$schema").and_then(Value::as_str).unwrap_or("");
         for (mark, draft) in [
@@ -47,17 +47,16 @@ impl Draft {
     }
 }
 
-/// Where a schema stands.
+/// A location in the document.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
-    /// The way from the document's root, as a JSON pointer.
+pub(crate) struct SchemaLocation {
+    /// A JSON pointer from the root of the document.
     pub(crate) pointer: String,
     pub(crate) base: Url,
     pub(crate) resource: ResourceId,
 }
 
-impl Place {
-    /// The place below this one.
+impl SchemaLocation {
     pub(crate) fn below(&self, step: &str) -> Self {
         let mut pointer = self.pointer.clone();
         pointer.push('/');
@@ -69,44 +68,43 @@ impl Place {
     }
 }
 
-/// A schema ready for use.
 pub(crate) struct Compiled {
     pub(crate) nodes: Vec<Node>,
     pub(crate) root: NodeId,
     pub(crate) resources: Vec<Resource>,
 }
 
-/// What is known of the document's addresses.
+/// The addresses in the document.
 #[derive(Default)]
 struct Index {
-    /// Resources by their address.
-    addresses: HashMap<String, Place>,
-    /// Named places by address and name.
-    anchors: HashMap<(String, String), Place>,
-    /// Dynamic ones by resource, with their names; `None` is a recursive anchor.
-    dynamic: Vec<(ResourceId, Option<String>, Place)>,
+    /// Resources by address.
+    addresses: HashMap<String, SchemaLocation>,
+    /// Anchors by address and name.
+    anchors: HashMap<(String, String), SchemaLocation>,
+    /// Dynamic anchors with resource and name; `None` is a recursive anchor.
+    dynamic: Vec<(ResourceId, Option<String>, SchemaLocation)>,
     resources: usize,
 }
 
-/// Makes the nodes.
 pub(crate) struct Compiler<'a> {
     document: &'a Value,
     pub(crate) draft: Draft,
     index: Index,
     nodes: Vec<Node>,
-    /// The node of each place that has one.
+    /// Nodes by JSON pointer.
     known: HashMap<String, NodeId>,
 }
 
-/// Reads a schema.
-///
-/// # Errors
-/// In words, with the place, when it is none.
-pub(crate) fn compile(document: &Value) -> Result<Compiled, String> {
+pub(crate) fn compile(document: &Value) -> Result<Compiled, SchemaError> {
     let draft = Draft::of(document);
-    let base = Url::parse(NO_ADDRESS).map_err(|error| error.to_string())?;
+    let base = Url::parse(DEFAULT_ADDRESS).map_err(|source| SchemaError::Address {
+        pointer: String::new(),
+        keyword: draft.id_keyword(),
+        id: DEFAULT_ADDRESS.to_owned(),
+        source,
+    })?;
     let mut index = Index::default();
-    let root = Place {
+    let root = SchemaLocation {
         pointer: String::new(),
         base: base.clone(),
         resource: 0,
@@ -125,11 +123,11 @@ pub(crate) fn compile(document: &Value) -> Result<Compiled, String> {
     let mut resources: Vec<Resource> = (0..compiler.index.resources)
         .map(|_| Resource::default())
         .collect();
-    for (resource, name, place) in std::mem::take(&mut compiler.index.dynamic) {
-        let Some(schema) = document.pointer(&place.pointer) else {
+    for (resource, name, location) in std::mem::take(&mut compiler.index.dynamic) {
+        let Some(schema) = document.pointer(&location.pointer) else {
             continue;
         };
-        let node = compiler.node(schema, &place)?;
+        let node = compiler.node(schema, &location)?;
         let Some(resource) = resources.get_mut(resource) else {
             continue;
         };
@@ -147,53 +145,72 @@ pub(crate) fn compile(document: &Value) -> Result<Compiled, String> {
     Ok(compiled)
 }
 
-/// An address without what follows the `#`.
+/// An address without its fragment.
 fn address(url: &Url) -> String {
     let mut url = url.clone();
     url.set_fragment(None);
     url.into()
 }
 
+fn resolve(id: &str, location: &SchemaLocation, draft: Draft) -> Result<Url, SchemaError> {
+    location
+        .base
+        .join(id)
+        .map_err(|source| SchemaError::Address {
+            pointer: location.pointer.clone(),
+            keyword: draft.id_keyword(),
+            id: id.to_owned(),
+            source,
+        })
+}
+
 impl Index {
-    /// Notes the addresses in a schema and in those inside it. Gives its place, which has another base
-    /// when it names one.
-    fn walk(&mut self, schema: &Value, mut place: Place, draft: Draft) -> Result<Place, String> {
+    /// Indexes the addresses in a schema and its subschemas. Returns the schema's location with the base
+    /// that its own `$id` sets.
+    fn walk(
+        &mut self,
+        schema: &Value,
+        mut location: SchemaLocation,
+        draft: Draft,
+    ) -> Result<SchemaLocation, SchemaError> {
         let Some(members) = schema.as_object() else {
-            return Ok(place);
+            return Ok(location);
         };
         let beside_reference = draft < Draft::Nineteen && members.contains_key("$ref");
         if !beside_reference
             && let Some(id) = members.get(draft.id_keyword()).and_then(Value::as_str)
         {
-            self.enter(id, &mut place, draft)?;
+            self.enter(id, &mut location, draft)?;
         }
         if draft >= Draft::Nineteen {
             for keyword in ["$anchor", "$dynamicAnchor"] {
                 if let Some(name) = members.get(keyword).and_then(Value::as_str) {
-                    let key = (address(&place.base), name.to_owned());
-                    self.anchors.insert(key, place.clone());
+                    let key = (address(&location.base), name.to_owned());
+                    self.anchors.insert(key, location.clone());
                     if keyword == "$dynamicAnchor" {
                         let name = Some(name.to_owned());
-                        self.dynamic.push((place.resource, name, place.clone()));
+                        self.dynamic
+                            .push((location.resource, name, location.clone()));
                     }
                 }
             }
             if members.get("$recursiveAnchor") == Some(&Value::Bool(true)) {
-                self.dynamic.push((place.resource, None, place.clone()));
+                self.dynamic
+                    .push((location.resource, None, location.clone()));
             }
         }
         for (keyword, value) in members {
-            let below = place.below(keyword);
-            match (Holds::of(keyword), value) {
-                (Holds::Schema | Holds::SchemaOrList, Value::Object(_)) => {
+            let below = location.below(keyword);
+            match (Subschemas::of(keyword), value) {
+                (Subschemas::Schema | Subschemas::SchemaOrList, Value::Object(_)) => {
                     self.walk(value, below, draft)?;
                 }
-                (Holds::List | Holds::SchemaOrList, Value::Array(list)) => {
+                (Subschemas::List | Subschemas::SchemaOrList, Value::Array(list)) => {
                     for (index, value) in list.iter().enumerate() {
                         self.walk(value, below.below(&index.to_string()), draft)?;
                     }
                 }
-                (Holds::Named, Value::Object(named)) => {
+                (Subschemas::Named, Value::Object(named)) => {
                     for (name, value) in named {
                         self.walk(value, below.below(name), draft)?;
                     }
@@ -201,42 +218,44 @@ impl Index {
                 _ => {}
             }
         }
-        Ok(place)
+        Ok(location)
     }
 
-    /// Takes in an `$id`.
-    fn enter(&mut self, id: &str, place: &mut Place, draft: Draft) -> Result<(), String> {
-        let url = place
-            .base
-            .join(id)
-            .map_err(|error| format!("{} {id:?} is no address: {error}", draft.id_keyword()))?;
+    /// Applies an `$id`.
+    fn enter(
+        &mut self,
+        id: &str,
+        location: &mut SchemaLocation,
+        draft: Draft,
+    ) -> Result<(), SchemaError> {
+        let url = resolve(id, location, draft)?;
         if draft < Draft::Nineteen
             && id.starts_with('#')
             && let Some(name) = url.fragment()
         {
-            // In older drafts this is a name within the resource.
-            let key = (address(&place.base), name.to_owned());
-            self.anchors.insert(key, place.clone());
+            // In older drafts this is an anchor within the resource.
+            let key = (address(&location.base), name.to_owned());
+            self.anchors.insert(key, location.clone());
             return Ok(());
         }
-        place.base = url.clone();
-        place.base.set_fragment(None);
-        if !place.pointer.is_empty() {
-            place.resource = self.resources;
+        location.base = url.clone();
+        location.base.set_fragment(None);
+        if !location.pointer.is_empty() {
+            location.resource = self.resources;
             self.resources += 1;
         }
         if let Some(name) = url.fragment().filter(|name| !name.is_empty()) {
             let key = (address(&url), name.to_owned());
-            self.anchors.insert(key, place.clone());
+            self.anchors.insert(key, location.clone());
         }
-        self.addresses.insert(address(&url), place.clone());
+        self.addresses.insert(address(&url), location.clone());
         Ok(())
     }
 }
 
-/// What the value of a keyword holds.
+/// Where the value of a keyword contains schemas.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Holds {
+enum Subschemas {
     Schema,
     List,
     SchemaOrList,
@@ -244,7 +263,7 @@ enum Holds {
     Nothing,
 }
 
-impl Holds {
+impl Subschemas {
     fn of(keyword: &str) -> Self {
         match keyword {
             "additionalProperties"
@@ -268,62 +287,68 @@ impl Holds {
 }
 
 impl<'a> Compiler<'a> {
-    /// The node of a schema at a place; made when it is new.
-    pub(crate) fn node(&mut self, schema: &Value, place: &Place) -> Result<NodeId, String> {
-        if let Some(id) = self.known.get(&place.pointer) {
+    /// The node of the schema at a location; created on first use.
+    pub(crate) fn node(
+        &mut self,
+        schema: &Value,
+        location: &SchemaLocation,
+    ) -> Result<NodeId, SchemaError> {
+        if let Some(id) = self.known.get(&location.pointer) {
             return Ok(*id);
         }
         let id = self.nodes.len();
         self.nodes.push(Node::default());
-        self.known.insert(place.pointer.clone(), id);
+        self.known.insert(location.pointer.clone(), id);
         let (resource, keywords) = match schema {
-            Value::Bool(true) => (place.resource, Vec::new()),
-            Value::Bool(false) => (place.resource, vec![Keyword::Nothing]),
+            Value::Bool(true) => (location.resource, Vec::new()),
+            Value::Bool(false) => (location.resource, vec![Keyword::Nothing]),
             Value::Object(members) => {
-                let place = self.entered(members, place)?;
-                (place.resource, self.keywords(members, &place)?)
+                let location = self.with_own_base(members, location)?;
+                (location.resource, self.keywords(members, &location)?)
             }
             _ => {
-                return Err(format!(
-                    "{} is {schema}, which is no schema (an object, true or false)",
-                    shown(&place.pointer)
-                ));
+                return Err(SchemaError::NotASchema {
+                    pointer: location.pointer.clone(),
+                    value: Box::new(schema.clone()),
+                });
             }
         };
         self.nodes[id] = Node { resource, keywords };
         Ok(id)
     }
 
-    /// A schema's place with the base that it names itself.
-    fn entered(&self, members: &Map<String, Value>, place: &Place) -> Result<Place, String> {
+    /// A schema's location with the base that its own `$id` sets.
+    fn with_own_base(
+        &self,
+        members: &Map<String, Value>,
+        location: &SchemaLocation,
+    ) -> Result<SchemaLocation, SchemaError> {
         let Some(id) = members.get(self.draft.id_keyword()).and_then(Value::as_str) else {
-            return Ok(place.clone());
+            return Ok(location.clone());
         };
         if self.draft < Draft::Nineteen && (members.contains_key("$ref") || id.starts_with('#')) {
-            return Ok(place.clone());
+            return Ok(location.clone());
         }
-        let url = place.base.join(id).map_err(|error| error.to_string())?;
-        // A place that the walk didn't see (in a keyword that nobody knows) keeps its own.
+        let url = resolve(id, location, self.draft)?;
+        // A location that was not indexed (in an unknown keyword) keeps its base.
         let known = self.index.addresses.get(&address(&url));
         Ok(known
-            .filter(|known| known.pointer == place.pointer)
+            .filter(|known| known.pointer == location.pointer)
             .cloned()
-            .unwrap_or_else(|| place.clone()))
+            .unwrap_or_else(|| location.clone()))
     }
 
-    /// Where a reference leads.
+    /// Resolves a reference.
     pub(crate) fn target(
         &self,
         reference: &str,
-        place: &Place,
-    ) -> Result<(&'a Value, Place), String> {
-        let lost = || {
-            format!(
-                "{} refers to {reference:?}, which is not in the schema; put what it means under \"$defs\", other documents are not read",
-                shown(&place.pointer)
-            )
+        location: &SchemaLocation,
+    ) -> Result<(&'a Value, SchemaLocation), SchemaError> {
+        let lost = || SchemaError::Reference {
+            pointer: location.pointer.clone(),
+            reference: reference.to_owned(),
         };
-        let url = place.base.join(reference).map_err(|_| lost())?;
+        let url = location.base.join(reference).map_err(|_| lost())?;
         let resource = address(&url);
         let fragment = decoded(url.fragment().unwrap_or("")).ok_or_else(lost)?;
         let target = if fragment.is_empty() {
@@ -339,38 +364,38 @@ impl<'a> Compiler<'a> {
         Ok((schema, target))
     }
 
-    /// The place that a pointer from another place leads to. Addresses on the way count.
-    fn follow(&self, root: &Place, pointer: &str) -> Option<Place> {
-        let mut place = root.clone();
+    /// Follows a JSON pointer, applying each `$id` it passes.
+    fn follow(&self, root: &SchemaLocation, pointer: &str) -> Option<SchemaLocation> {
+        let mut location = root.clone();
         for step in pointer.split('/') {
             let step = step.replace("~1", "/").replace("~0", "~");
-            if let Some(members) = self.document.pointer(&place.pointer)?.as_object() {
-                place = self.entered(members, &place).ok()?;
+            if let Some(members) = self.document.pointer(&location.pointer)?.as_object() {
+                location = self.with_own_base(members, &location).ok()?;
             }
-            place = place.below(&step);
+            location = location.below(&step);
         }
-        Some(place)
+        Some(location)
     }
 
-    /// Whether a reference leads to a dynamic anchor, by its name.
-    pub(crate) fn is_dynamic(&self, target: &Place, name: &str) -> bool {
-        self.index.dynamic.iter().any(|(_, anchor, place)| {
-            anchor.as_deref() == Some(name) && place.pointer == target.pointer
+    /// True if a location has a dynamic anchor of this name.
+    pub(crate) fn is_dynamic(&self, target: &SchemaLocation, name: &str) -> bool {
+        self.index.dynamic.iter().any(|(_, anchor, location)| {
+            anchor.as_deref() == Some(name) && location.pointer == target.pointer
         })
     }
 
-    /// As [`Self::target`], as a node.
-    pub(crate) fn referred(
+    /// Resolves a reference to a node.
+    pub(crate) fn target_node(
         &mut self,
         reference: &str,
-        place: &Place,
-    ) -> Result<(NodeId, Place), String> {
-        let (schema, target) = self.target(reference, place)?;
+        location: &SchemaLocation,
+    ) -> Result<(NodeId, SchemaLocation), SchemaError> {
+        let (schema, target) = self.target(reference, location)?;
         Ok((self.node(schema, &target)?, target))
     }
 }
 
-/// Undoes the percent signs of an address.
+/// Decodes percent escapes.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -385,32 +410,20 @@ fn decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// A place in words.
-pub(crate) fn shown(pointer: &str) -> &str {
-    if pointer.is_empty() {
-        "the schema"
-    } else {
-        pointer
-    }
-}
-
 impl Compiled {
-    /// A schema that asks of a value what it asks of it already would never come to an end.
-    fn refuse_endless(&self) -> Result<(), String> {
+    /// Rejects schemas that apply themselves to the same value, which would never end.
+    fn refuse_endless(&self) -> Result<(), SchemaError> {
         let mut finished = HashSet::new();
         for start in 0..self.nodes.len() {
             let mut open = HashSet::new();
-            if self.comes_back(start, &mut open, &mut finished) {
-                return Err(
-                    "it refers to itself without going into a part of the value, so that checking would never end"
-                        .to_owned(),
-                );
+            if self.reaches_itself(start, &mut open, &mut finished) {
+                return Err(SchemaError::Endless);
             }
         }
         Ok(())
     }
 
-    fn comes_back(
+    fn reaches_itself(
         &self,
         node: NodeId,
         open: &mut HashSet<NodeId>,
@@ -426,7 +439,7 @@ impl Compiled {
             it.keywords
                 .iter()
                 .flat_map(Keyword::in_place)
-                .any(|next| self.comes_back(next, open, finished))
+                .any(|next| self.reaches_itself(next, open, finished))
         });
         open.remove(&node);
         finished.insert(node);
@@ -435,7 +448,7 @@ impl Compiled {
 }
 
 impl Keyword {
-    /// The schemas that it holds against the very same value.
+    /// The subschemas that apply to the same value.
     fn in_place(&self) -> Vec<NodeId> {
         match self {
             Self::All(list) | Self::Any(list) | Self::One(list) => list.clone(),

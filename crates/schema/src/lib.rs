@@ -1,30 +1,38 @@
-//! Holding JSON values against JSON schemas that someone else wrote.
+//! Validates JSON values against JSON schemas written by others.
 //!
-//! The schemas of our own tools come from Rust types and need none of this. A caller's schema for
-//! structured output does: it may use anything that JSON Schema has, and what the model is told about
-//! a mistake must be exact enough to mend it. Drafts 4, 6, 7, 2019-09 and 2020-12 are known, told by
-//! `$schema`; without it the newest counts. `format` is a remark, as the newest drafts have it.
-//! References to other documents are not followed: a schema must not make us read files or the network.
+//! The schemas of the built-in tools come from Rust types and need no validator. A caller's schema for
+//! structured output does: it may use any JSON Schema feature, and the messages must be exact enough
+//! for the model to correct its output. Drafts 4, 6, 7, 2019-09 and 2020-12 are supported, selected by
+//! `$schema`; the default is 2020-12. `format` is an annotation only, as in the newest drafts.
+//! References to other documents are rejected: a schema must not cause file or network access.
 //!
-//! It is our own because a schema is held against a handful of values in a session: what can be had
-//! brings tables, resolvers and formats that weigh more than the rest of a small program.
+//! The validator is our own because a session checks only a handful of values: the available crates
+//! come with tables, resolvers and formats that would make up a tenth of the binary.
 //!
-//! `compile` reads a schema into the nodes of `node`, with `keywords` for what each member means;
-//! `check` holds a value against them; `number` and `pattern` know the two kinds of values that need it.
+//! `compile` turns a schema into the nodes of `node`, and `keywords` parses the individual keywords;
+//! `check` validates a value; `number` and `pattern` implement numbers and regular expressions.
 //! Start with [`Schema::new`].
 #![forbid(unsafe_code)]
+#![expect(
+    missing_docs,
+    reason = "not published; only what names don't say is documented"
+)]
 
 mod check;
 mod compile;
+mod error;
 mod keywords;
 mod node;
 mod number;
 mod pattern;
 
+pub use error::SchemaError;
+pub use pattern::PatternError;
+
 use serde_json::Value;
 use std::fmt;
 
-/// A schema that values can be held against.
+/// A compiled schema.
 pub struct Schema {
     value: Value,
     compiled: compile::Compiled,
@@ -36,35 +44,26 @@ impl fmt::Debug for Schema {
     }
 }
 
-/// Why something is no schema.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct SchemaError(String);
-
 impl Schema {
-    /// Reads a schema. It must be an object.
+    /// Compiles a schema, which must be an object.
     ///
     /// # Errors
-    /// When it is no schema; the text says what is wrong with it.
+    /// If the value is not a valid schema, or refers to another document.
     pub fn new(value: Value) -> Result<Self, SchemaError> {
         if !value.is_object() {
-            return Err(SchemaError(
-                "a JSON schema must be an object, for example {\"type\":\"object\",\"properties\":{…}}"
-                    .to_owned(),
-            ));
+            return Err(SchemaError::NotAnObject);
         }
-        let compiled = compile::compile(&value)
-            .map_err(|error| SchemaError(format!("not a JSON schema: {error}")))?;
+        let compiled = compile::compile(&value)?;
         Ok(Self { value, compiled })
     }
 
-    /// The schema itself.
+    /// The schema as it was given.
     #[must_use]
     pub fn value(&self) -> &Value {
         &self.value
     }
 
-    /// What is wrong with a value, each with its place; empty when it fits. At most eight are named.
+    /// Up to eight validation errors, each with its JSON pointer; empty if the value is valid.
     #[must_use]
     pub fn problems(&self, value: &Value) -> Vec<String> {
         check::problems(&self.compiled, value)
@@ -77,7 +76,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn every_mistake_is_named_with_its_place() {
+    fn every_validation_error_names_its_location() {
         let schema = Schema::new(json!({
             "type": "object", "required": ["name", "tags"],
             "properties": {
@@ -102,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_schema_is_refused_with_the_reason() {
+    fn an_invalid_schema_is_rejected_with_the_reason() {
         for (value, word) in [
             (json!("x"), "object"),
             (json!({"type": "objekt"}), "objekt"),
@@ -113,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn references_inside_work_and_those_to_elsewhere_are_refused() {
+    fn references_within_the_schema_resolve_and_others_are_rejected() {
         let inside = json!({"$defs": {"n": {"type": "integer"}}, "properties": {"a": {"$ref": "#/$defs/n"}}});
         let schema = Schema::new(inside).unwrap();
         assert_eq!(schema.problems(&json!({"a": 1.5})).len(), 1);
@@ -129,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_in_a_schema_are_named_with_their_place() {
+    fn errors_in_a_schema_name_their_location() {
         for (schema, words) in [
             (
                 json!({"properties": {"a": {"minLength": -1}}}),
@@ -160,7 +159,7 @@ mod tests {
             schema.problems(&json!({"next": {"next": {"other": 1}}})),
             ["/next/next/other: this property is not allowed"]
         );
-        // As deep as JSON is read at all, and beyond: told, not a crash.
+        // The depth limit of the JSON parser passes; a deeper value is an error, not a crash.
         let nested = |depth: usize| {
             (0..depth).fold(json!({}), |inner, _| {
                 Value::Object(std::iter::once(("next".to_owned(), inner)).collect())
@@ -171,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_so_that_it_can_be_mended() {
+    fn validation_errors_say_what_was_expected() {
         let check = |schema: Value, value: Value| Schema::new(schema).unwrap().problems(&value);
         for (schema, value, problem) in [
             (
@@ -187,7 +186,7 @@ mod tests {
             (
                 json!({"minItems": 2}),
                 json!([1]),
-                "/: it has 1 items, 2 are the least",
+                "/: it has 1 items, the minimum is 2",
             ),
             (
                 json!({"required": ["a/b"]}),
@@ -212,7 +211,7 @@ mod tests {
             (
                 json!({"anyOf": [{"type": "string"}, {"required": ["a"]}]}),
                 json!({}),
-                "/: it fits none of the 2 shapes that are allowed (/: {} is not a string and /: the property \"a\" is missing)",
+                "/: it matches none of the 2 allowed schemas (/: {} is not a string and /: the property \"a\" is missing)",
             ),
         ] {
             assert_eq!(check(schema, value), [problem]);

@@ -1,25 +1,23 @@
-//! A schema as it is worked with: numbered nodes, each with what it asks of a value.
+//! A compiled schema: numbered nodes, each with its keywords.
 
 use crate::pattern::Pattern;
 use serde_json::{Number, Value};
 use std::collections::HashMap;
 use std::fmt;
 
-/// A node's place in [`crate::compile::Compiled::nodes`].
+/// An index into [`crate::compile::Compiled::nodes`].
 pub(crate) type NodeId = usize;
 /// A schema with an address of its own: the whole document, or a part with an `$id`.
 pub(crate) type ResourceId = usize;
 
-/// One schema.
 #[derive(Default)]
 pub(crate) struct Node {
-    /// Which resource it belongs to.
     pub(crate) resource: ResourceId,
-    /// What it asks, in the order in which it is looked at: what needs to know of the others is last.
+    /// In the order of evaluation; keywords that depend on the results of others come last.
     pub(crate) keywords: Vec<Keyword>,
 }
 
-/// The kinds of JSON values.
+/// The types of JSON values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Null,
@@ -60,7 +58,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A size with its bounds.
+/// The size that a bound applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Measure {
     Characters,
@@ -68,14 +66,13 @@ pub(crate) enum Measure {
     Properties,
 }
 
-/// One thing that a schema asks of a value.
+/// One constraint of a schema.
 pub(crate) enum Keyword {
-    /// `false`: nothing fits.
+    /// The schema `false`, which no value matches.
     Nothing,
-    /// One of these kinds.
     Kinds {
         kinds: Vec<Kind>,
-        /// Whether `1.0` is an integer; it wasn't in draft 4.
+        /// True if `1.0` is an integer, which draft 4 denies.
         by_value: bool,
     },
     Constant(Value),
@@ -92,7 +89,7 @@ pub(crate) enum Keyword {
     AtLeast(Measure, u64),
     AtMost(Measure, u64),
     Matches(Pattern),
-    /// The first items each by their own schema, the rest by one.
+    /// One schema for each of the first items, and one for the rest.
     Items {
         first: Vec<NodeId>,
         rest: Option<NodeId>,
@@ -101,7 +98,7 @@ pub(crate) enum Keyword {
         schema: NodeId,
         least: u64,
         most: Option<u64>,
-        /// Whether a fitting item counts as looked at.
+        /// True if a matching item counts as evaluated.
         evaluates: bool,
     },
     UniqueItems,
@@ -124,22 +121,21 @@ pub(crate) enum Keyword {
         otherwise: Option<NodeId>,
     },
     Reference(NodeId),
-    /// A reference whose target the schemas on the way here may have replaced.
+    /// A reference whose target an enclosing dynamic scope may override.
     DynamicReference {
         name: String,
         target: NodeId,
     },
-    /// The same in draft 2019-09, where only whole resources are replaced.
+    /// The form of draft 2019-09, where only whole resources are overridden.
     RecursiveReference(NodeId),
     UnevaluatedItems(NodeId),
     UnevaluatedProperties(NodeId),
 }
 
-/// What a resource offers to dynamic references.
+/// The targets that a resource provides for dynamic references.
 #[derive(Default)]
 pub(crate) struct Resource {
-    /// Its own schema, for recursive references, if it may replace others.
+    /// Its root, if it has `$recursiveAnchor: true`.
     pub(crate) recursive: Option<NodeId>,
-    /// Its dynamic anchors.
     pub(crate) anchors: Vec<(String, NodeId)>,
 }

@@ -1,15 +1,15 @@
-//! Numbers as JSON Schema sees them: by value, not by how they are written.
+//! Numbers in JSON Schema: compared by value, not by spelling.
 //!
-//! `1` and `1.0` are the same number, and `0.3` is a multiple of `0.1` although no binary fraction
-//! says so. Whole numbers are compared as such, and fractions by the decimals they were written with.
+//! `1` and `1.0` are the same number, and `0.3` is a multiple of `0.1` although their binary fractions
+//! are not. Integers are compared as integers, fractions by their decimal digits.
 
 use serde_json::{Number, Value};
 use std::cmp::Ordering;
 
-/// The largest power of ten that is reckoned with exactly.
+/// The largest power of ten for exact arithmetic.
 const MOST_DIGITS: u32 = 36;
 
-/// The number as a whole one, if it is.
+/// The number as an integer, if it is one and fits.
 pub(crate) fn whole(number: &Number) -> Option<i128> {
     if let Some(value) = number.as_i64() {
         return Some(value.into());
@@ -18,15 +18,14 @@ pub(crate) fn whole(number: &Number) -> Option<i128> {
         return Some(value.into());
     }
     let value = number.as_f64()?;
-    // Larger ones don't fit, and are whole anyway.
-    #[allow(
+    #[expect(
         clippy::cast_possible_truncation,
-        reason = "whole and within the range of the type"
+        reason = "an integer within the range of i128"
     )]
     (value.fract() == 0.0 && value.abs() < 1e38).then_some(value as i128)
 }
 
-/// Whether a number has no fraction. Numbers too large to count with have none.
+/// True if a number has no fractional part, however large it is.
 pub(crate) fn is_whole(number: &Number) -> bool {
     number.is_i64()
         || number.is_u64()
@@ -35,7 +34,6 @@ pub(crate) fn is_whole(number: &Number) -> bool {
             .is_some_and(|value| value.is_finite() && value.fract() == 0.0)
 }
 
-/// Which of two numbers is larger.
 pub(crate) fn compare(left: &Number, right: &Number) -> Ordering {
     if let (Some(left), Some(right)) = (whole(left), whole(right)) {
         return left.cmp(&right);
@@ -46,7 +44,7 @@ pub(crate) fn compare(left: &Number, right: &Number) -> Ordering {
         .unwrap_or(Ordering::Equal)
 }
 
-/// Whether `value` is a whole number of times `divisor`.
+/// True if `value` is an integer multiple of `divisor`.
 pub(crate) fn is_multiple(value: &Number, divisor: &Number) -> bool {
     let exact = || {
         let (left, left_scale) = decimal(value)?;
@@ -58,7 +56,7 @@ pub(crate) fn is_multiple(value: &Number, divisor: &Number) -> bool {
     };
     match exact() {
         Some(rest) => rest == 0,
-        // Beyond exact reckoning; the remainder of two binary fractions is exact in itself.
+        // Out of range for exact arithmetic; the remainder of two floats is itself exact.
         None => match (value.as_f64(), divisor.as_f64()) {
             (Some(value), Some(divisor)) => value % divisor == 0.0,
             _ => false,
@@ -71,7 +69,7 @@ fn power(exponent: i32) -> Option<i128> {
     (exponent <= MOST_DIGITS).then(|| 10_i128.pow(exponent))
 }
 
-/// A number as digits and the power of ten that they are multiplied with.
+/// A number as digits and a power of ten.
 fn decimal(number: &Number) -> Option<(i128, i32)> {
     let text = number.to_string();
     let (mantissa, exponent) = match text.split_once(['e', 'E']) {
@@ -85,7 +83,7 @@ fn decimal(number: &Number) -> Option<(i128, i32)> {
     Some((digits, exponent.checked_sub(places)?))
 }
 
-/// Whether two values are the same: numbers by value, objects whatever their order.
+/// Equality of JSON Schema: numbers by value, objects regardless of order.
 pub(crate) fn equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => compare(left, right) == Ordering::Equal,
@@ -112,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn multiples_are_told_as_they_are_written() {
+    fn multiples_are_computed_in_decimal() {
         for (value, divisor, expected) in [
             ("10", "2", true),
             ("7", "2", false),
@@ -134,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_the_same_whatever_they_are_written_like() {
+    fn equality_ignores_spelling_and_order() {
         assert!(equal(
             &json!({"a": 1, "b": [2.0]}),
             &json!({"b": [2], "a": 1.0})

@@ -1,8 +1,8 @@
 //! Regular expressions of JSON Schema, which are those of ECMAScript.
 //!
-//! They are turned into what our engine takes: `\d`, `\w` and `\s` mean what they mean there, `[` is
-//! plain within brackets, and the escapes of code points are written our way. Looking ahead and
-//! behind and references back work. What ECMAScript doesn't have is refused.
+//! They are translated to the syntax of `fancy_regex`: `\d`, `\w` and `\s` keep their ECMAScript
+//! meaning, `[` is literal within a class, and code point escapes are rewritten. Lookaround and
+//! backreferences work. Syntax that ECMAScript doesn't have is rejected.
 
 use fancy_regex::Regex;
 use std::fmt::Write as _;
@@ -13,35 +13,54 @@ const DIGIT: &str = "0-9";
 const WORD: &str = "A-Za-z0-9_";
 const SPACE: &str = r"\t\n\x0B\f\r\x{FEFF}\x{2028}\x{2029}\p{Zs}";
 
-/// A regular expression that values are searched with.
+/// Why a regular expression is rejected.
+#[derive(Debug, thiserror::Error)]
+pub enum PatternError {
+    #[error("a [ has no closing ]")]
+    UnclosedClass,
+    #[error("it ends with a backslash")]
+    TrailingBackslash,
+    #[error("\\c must be followed by a letter")]
+    ControlLetter,
+    #[error("\\{0} is not an escape sequence")]
+    UnknownEscape(char),
+    #[error("{text:?} is not {digits} hexadecimal digits")]
+    HexadecimalDigits { text: String, digits: usize },
+    #[error("{0:?} is not a hexadecimal number")]
+    Hexadecimal(String),
+    #[error("a surrogate without its pair")]
+    LoneSurrogate,
+    #[error(transparent)]
+    Syntax(#[from] Box<fancy_regex::Error>),
+}
+
 pub(crate) struct Pattern {
     source: String,
     regex: Regex,
 }
 
 impl Pattern {
-    /// Reads an expression. The error says what is wrong with it.
-    pub(crate) fn new(source: &str) -> Result<Self, String> {
+    pub(crate) fn new(source: &str) -> Result<Self, PatternError> {
         let translated = translate(source)?;
-        let regex = Regex::new(&translated).map_err(|error| error.to_string())?;
+        let regex = Regex::new(&translated).map_err(Box::new)?;
         Ok(Self {
             source: source.to_owned(),
             regex,
         })
     }
 
-    /// The expression as it was given.
+    /// The expression before translation.
     pub(crate) fn source(&self) -> &str {
         &self.source
     }
 
-    /// Whether it occurs in a text. An expression that takes too many steps is taken not to.
+    /// Searches a text. A search that takes too many steps counts as no match.
     pub(crate) fn occurs_in(&self, text: &str) -> bool {
         self.regex.is_match(text).unwrap_or(false)
     }
 }
 
-fn translate(source: &str) -> Result<String, String> {
+fn translate(source: &str) -> Result<String, PatternError> {
     let mut out = String::with_capacity(source.len() + 8);
     let mut rest = source.chars().peekable();
     while let Some(character) = rest.next() {
@@ -54,11 +73,11 @@ fn translate(source: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// What follows an opening bracket, up to the closing one.
-fn class(rest: &mut Peekable<Chars<'_>>, out: &mut String) -> Result<(), String> {
+/// Translates a class after its opening bracket, up to and including the closing one.
+fn class(rest: &mut Peekable<Chars<'_>>, out: &mut String) -> Result<(), PatternError> {
     let negated = rest.next_if_eq(&'^').is_some();
     if rest.next_if_eq(&']').is_some() {
-        // Nothing, or anything.
+        // `[]` matches nothing, `[^]` anything.
         out.push_str(if negated { r"[\s\S]" } else { r"[^\s\S]" });
         return Ok(());
     }
@@ -70,7 +89,7 @@ fn class(rest: &mut Peekable<Chars<'_>>, out: &mut String) -> Result<(), String>
                 return Ok(());
             }
             '\\' => escape(rest, out, true)?,
-            // These have a meaning in our classes that they don't have there.
+            // Literal in ECMAScript classes, operators in ours.
             '[' | '&' | '~' | '^' => {
                 out.push('\\');
                 out.push(character);
@@ -79,13 +98,17 @@ fn class(rest: &mut Peekable<Chars<'_>>, out: &mut String) -> Result<(), String>
             other => out.push(other),
         }
     }
-    Err("a [ has no ]".to_owned())
+    Err(PatternError::UnclosedClass)
 }
 
-/// What follows a backslash.
-fn escape(rest: &mut Peekable<Chars<'_>>, out: &mut String, in_class: bool) -> Result<(), String> {
+/// Translates an escape sequence after its backslash.
+fn escape(
+    rest: &mut Peekable<Chars<'_>>,
+    out: &mut String,
+    in_class: bool,
+) -> Result<(), PatternError> {
     let Some(character) = rest.next() else {
-        return Err("it ends in a \\".to_owned());
+        return Err(PatternError::TrailingBackslash);
     };
     let mut set = |members: &str, negated: bool| {
         match (in_class, negated) {
@@ -110,7 +133,7 @@ fn escape(rest: &mut Peekable<Chars<'_>>, out: &mut String, in_class: bool) -> R
         '0' if !rest.peek().is_some_and(char::is_ascii_digit) => out.push_str(r"\x00"),
         'c' => match rest.next().filter(char::is_ascii_alphabetic) {
             Some(letter) => push_code(out, u32::from(letter) % 32),
-            None => return Err("\\c is not followed by a letter".to_owned()),
+            None => return Err(PatternError::ControlLetter),
         },
         'u' => unicode(rest, out)?,
         'x' => push_code(out, hexadecimal(rest, 2)?),
@@ -118,7 +141,7 @@ fn escape(rest: &mut Peekable<Chars<'_>>, out: &mut String, in_class: bool) -> R
             out.push('\\');
             out.push(character);
         }
-        other if other.is_alphanumeric() => return Err(format!("\\{other} has no meaning")),
+        other if other.is_alphanumeric() => return Err(PatternError::UnknownEscape(other)),
         '<' | '>' => out.push(character),
         other if other.is_ascii_punctuation() => {
             out.push('\\');
@@ -133,23 +156,23 @@ fn push_code(out: &mut String, code: u32) {
     let _ = write!(out, r"\x{{{code:X}}}");
 }
 
-fn hexadecimal(rest: &mut Peekable<Chars<'_>>, digits: usize) -> Result<u32, String> {
+fn hexadecimal(rest: &mut Peekable<Chars<'_>>, digits: usize) -> Result<u32, PatternError> {
     let text: String = rest.by_ref().take(digits).collect();
     match u32::from_str_radix(&text, 16) {
         Ok(code) if text.len() == digits => Ok(code),
-        _ => Err(format!("{text:?} are not {digits} hexadecimal digits")),
+        _ => Err(PatternError::HexadecimalDigits { text, digits }),
     }
 }
 
 /// `\u0041`, `\u{1F600}` or a pair of surrogates.
-fn unicode(rest: &mut Peekable<Chars<'_>>, out: &mut String) -> Result<(), String> {
+fn unicode(rest: &mut Peekable<Chars<'_>>, out: &mut String) -> Result<(), PatternError> {
     if rest.next_if_eq(&'{').is_some() {
         let digits: String = rest
             .by_ref()
             .take_while(|character| *character != '}')
             .collect();
-        let code = u32::from_str_radix(&digits, 16)
-            .map_err(|_| format!("{digits:?} is no hexadecimal number"))?;
+        let code =
+            u32::from_str_radix(&digits, 16).map_err(|_| PatternError::Hexadecimal(digits))?;
         push_code(out, code);
         return Ok(());
     }
@@ -161,7 +184,7 @@ fn unicode(rest: &mut Peekable<Chars<'_>>, out: &mut String) -> Result<(), Strin
     let paired = rest.next() == Some('\\') && rest.next() == Some('u');
     let second = if paired { hexadecimal(rest, 4)? } else { 0 };
     if !(0xDC00..0xE000).contains(&second) {
-        return Err("half a pair of surrogates".to_owned());
+        return Err(PatternError::LoneSurrogate);
     }
     push_code(out, 0x1_0000 + ((first - 0xD800) << 10) + (second - 0xDC00));
     Ok(())
@@ -172,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expressions_mean_what_they_mean_in_javascript() {
+    fn expressions_match_as_in_ecmascript() {
         for (source, text, expected) in [
             (r"^\d+$", "12", true),
             (r"^\d+$", "१२", false),
@@ -206,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_expression_is_refused() {
+    fn an_invalid_expression_is_rejected() {
         for source in [
             "(", "[a", "a\\", r"\a", r"\Z", r"\u12", r"\uD83D", r"\c1", "^(abc]",
         ] {
