@@ -52,10 +52,11 @@ pub(crate) fn main_agent(
         options.permission_mode = definition.permission_mode;
     }
     if options.max_turns.is_none() {
-        options.max_turns = definition.max_turns;
+        options.max_turns = definition.run.max_turns;
     }
     if options.effort.is_none() {
         options.effort = definition
+            .run
             .effort
             .and_then(|effort| serde_json::to_value(effort).ok())
             .and_then(|effort| effort.as_str().map(str::to_owned));
@@ -85,7 +86,7 @@ pub(crate) fn main_prompt(parts: PromptParts, definition: &AgentDefinition) -> P
         return parts;
     }
     let mut around = parts.clone();
-    if definition.omit_instructions {
+    if definition.run.omit_instructions {
         around.instructions = String::new();
     }
     let mut appended = around.varying();
@@ -257,7 +258,7 @@ pub(crate) fn brief_main(core: &mut Core, definition: &AgentDefinition) {
         let record = core.records.meta(core.tip, reminder(&skills.join("\n\n")));
         core.append(record);
     }
-    if let Some(text) = definition.initial_prompt.clone() {
+    if let Some(text) = definition.run.initial_prompt.clone() {
         let record = core.records.meta(core.tip, text);
         core.append(record);
     }

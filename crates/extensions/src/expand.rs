@@ -1,45 +1,44 @@
-//! What stands in a skill or a command for something else: arguments, folders, the output of commands.
+//! Expansion of placeholders in skills and commands: arguments, folders, the output of shell
+//! commands.
 //!
 //! | written | becomes |
 //! |---|---|
-//! | `$ARGUMENTS` | everything that was typed after the name |
-//! | `$1`, `$2`, … | the words of it, counted from one, quotes respected |
+//! | `$ARGUMENTS` | all arguments as typed |
+//! | `$1`, `$2`, … | one argument, counted from one, quotes respected |
 //! | `$ARGUMENTS[0]` | the same, counted from zero |
-//! | `$name` | the word at the place of `name` in `arguments:` |
+//! | `$name` | the argument at the position of `name` in `arguments:` |
 //! | `${LATHE_SKILL_DIR}`, `${CLAUDE_SKILL_DIR}` | the skill's folder |
-//! | `${LATHE_SESSION_ID}`, `${CLAUDE_SESSION_ID}` | the session |
-//! | `` !`command` ``, a block fenced with ` ```! ` | what the command prints |
+//! | `${LATHE_SESSION_ID}`, `${CLAUDE_SESSION_ID}` | the session's id |
+//! | `` !`command` ``, a block fenced with ` ```! ` | the command's output |
 //!
-//! The text is gone through once: what an argument holds is never expanded itself, and no argument can
-//! smuggle in a command. Nothing is run here; a [`Segment::Shell`] is a wish that the engine grants
-//! under the permission rules, or not.
+//! The text is expanded in one pass: placeholders within arguments are never expanded, so an
+//! argument can't inject a command. Nothing is run here; the engine runs a [`Segment::Shell`] under
+//! the permission rules.
 
-/// What is filled in.
+/// The values of placeholders.
 #[derive(Debug, Clone, Default)]
 pub struct Values<'a> {
-    /// Everything that was typed after the name.
+    /// All arguments as typed.
     pub arguments: &'a str,
     /// The names of the arguments, in order.
     pub names: &'a [String],
-    /// Further variables, by name, for `${NAME}`.
+    /// Variables for `${NAME}`.
     pub variables: Vec<(String, String)>,
 }
 
-/// A piece of an expanded text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Segment {
-    /// Words.
     Text(String),
-    /// The output of this command belongs here.
+    /// To be replaced by the command's output.
     Shell {
-        /// The command, with arguments filled in.
+        /// The command with its arguments expanded.
         command: String,
-        /// How it stands in the file, for when it doesn't run.
+        /// The original text, shown if the command doesn't run.
         written: String,
     },
 }
 
-/// Fills in everything. Arguments that the text has no place for are put at its end.
+/// Expands all placeholders. Arguments without a placeholder are appended.
 #[must_use]
 pub fn expand(template: &str, values: &Values<'_>) -> Vec<Segment> {
     let words = split_words(values.arguments);
@@ -75,7 +74,7 @@ pub fn expand(template: &str, values: &Values<'_>) -> Vec<Segment> {
     segments
 }
 
-/// The text with commands as they are written.
+/// The text with its commands unexpanded.
 #[must_use]
 pub fn without_running(segments: &[Segment]) -> String {
     segments
@@ -93,7 +92,7 @@ enum Piece<'a> {
 }
 
 /// Finds `` !`command` `` after a space or at the start of a line, and blocks fenced with ` ```! `.
-/// Nothing is looked for inside other fenced blocks: those are examples.
+/// Other fenced blocks are examples and skipped.
 fn shell_pieces(template: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     let (mut start, mut offset) = (0, 0);
@@ -209,7 +208,7 @@ impl Filler<'_> {
         filled
     }
 
-    /// What stands after a dollar sign: its value, and how long it is written.
+    /// The value of the placeholder after a dollar sign, and the placeholder's length.
     fn placeholder(&mut self, after: &str) -> Option<(String, usize)> {
         if let Some(inner) = after.strip_prefix('{') {
             let end = inner.find('}')?;
@@ -274,7 +273,8 @@ fn bracketed(text: &str) -> Option<(usize, usize)> {
     Some((inner[..end].parse().ok()?, end + 2))
 }
 
-/// Splits words as a shell would, quotes and backslashes respected; an open quote ends at the end.
+/// Splits arguments as a shell does, respecting quotes and backslashes; an unclosed quote ends at
+/// the end.
 #[must_use]
 pub fn split_words(text: &str) -> Vec<String> {
     let mut words = Vec::new();

@@ -1,7 +1,7 @@
-//! The keys of a file as the types that they should have.
+//! Typed access to the keys of a file.
 //!
-//! Keys are found however they are spelled (`allowed-tools`, `allowed_tools`, `allowedTools`). A value
-//! of the wrong kind is a [`Problem`] and doesn't count; the rest of the file does.
+//! Keys match in any spelling (`allowed-tools`, `allowed_tools`, `allowedTools`). A value of the
+//! wrong type is reported as a [`Problem`] and ignored; the rest of the file is used.
 
 use crate::front_matter::Field;
 use crate::problem::Problem;
@@ -9,13 +9,13 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Reads keys and gathers what is wrong with them.
+/// Reads keys and collects the problems.
 pub(crate) struct Fields<'a> {
     file: &'a Path,
-    /// What stands before keys in messages, for entries of a larger document.
+    /// The prefix of keys in messages, for entries of a larger document.
     prefix: String,
     fields: Vec<Field>,
-    /// Which letters keys begin with; most keys that are looked for begin with another one.
+    /// The set of first letters of the keys, to skip most lookups.
     initials: u32,
     problems: &'a mut Vec<Problem>,
 }
@@ -31,7 +31,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The keys of a JSON object; `prefix` says where it stands.
+    /// The keys of a JSON object; `prefix` is its path in messages.
     pub(crate) fn of_json(
         file: &'a Path,
         prefix: &str,
@@ -58,8 +58,8 @@ impl<'a> Fields<'a> {
             .find(|field| is_key(&field.key, name) && !field.value.is_null())
     }
 
-    /// Reports keys that are none of these but look like one: what they say would be lost without a word.
-    /// Other keys are other programs' business.
+    /// Reports unknown keys that look like a known one, which would be ignored silently otherwise.
+    /// Other unknown keys belong to other programs.
     pub(crate) fn report_misspelt(&mut self, known: &[&str]) {
         let looks_like = |key: &str| {
             let is_word = key.len() >= 5 || key == "tool";
@@ -74,16 +74,14 @@ impl<'a> Fields<'a> {
             .collect();
         for (key, near) in found {
             let fix = format!("did you mean {near}?");
-            self.report(&key, "is not a key here, so it doesn't count", Some(&fix));
+            self.report(&key, "is not a known key, so it is ignored", Some(&fix));
         }
     }
 
-    /// Whether a key has a value.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.find(name).is_some()
     }
 
-    /// Reports a problem of a key.
     pub(crate) fn report(&mut self, name: &str, message: impl Into<String>, fix: Option<&str>) {
         let field = self.find(name);
         let key = field.map_or(name, |field| &field.key);
@@ -93,7 +91,7 @@ impl<'a> Fields<'a> {
         self.problems.push(problem);
     }
 
-    /// Reports a problem because of which the whole entry doesn't count.
+    /// Reports a problem because of which the whole entry is ignored.
     pub(crate) fn report_fatal(&mut self, name: &str, message: impl Into<String>, fix: &str) {
         self.report(name, message, Some(fix));
         if let Some(problem) = self.problems.last_mut() {
@@ -101,12 +99,10 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The raw value.
     pub(crate) fn value(&self, name: &str) -> Option<&Value> {
         self.find(name).map(|field| &field.value)
     }
 
-    /// Words.
     pub(crate) fn text(&mut self, name: &str) -> Option<String> {
         let words = match self.value(name)? {
             Value::String(text) => Some(text.trim().to_owned()),
@@ -115,13 +111,13 @@ impl<'a> Fields<'a> {
             _ => None,
         };
         if words.is_none() {
-            self.report(name, "should be words; it doesn't count", None);
+            self.report(name, "must be a string; it is ignored", None);
         }
         words.filter(|words| !words.is_empty())
     }
 
-    /// Words, or what stands between the brackets of a list where someone forgot the quotes
-    /// (`argument-hint: [file] [line]`).
+    /// A string, or the content of a list where the quotes were forgotten (`argument-hint: [file]
+    /// [line]`).
     pub(crate) fn hint(&mut self, name: &str) -> Option<String> {
         if let Some(Value::Array(items)) = self.value(name) {
             let words: Vec<String> = items.iter().map(plain).collect();
@@ -130,7 +126,7 @@ impl<'a> Fields<'a> {
         self.text(name)
     }
 
-    /// A boolean. `yes` and the like are words in YAML 1.2 and reported.
+    /// A boolean. `yes` and the like are strings in YAML 1.2 and reported.
     pub(crate) fn flag(&mut self, name: &str) -> Option<bool> {
         let flag = match self.value(name)? {
             Value::Bool(bool) => Some(*bool),
@@ -139,12 +135,12 @@ impl<'a> Fields<'a> {
             _ => None,
         };
         if flag.is_none() {
-            self.report(name, "should be true or false; it doesn't count", None);
+            self.report(name, "must be true or false; it is ignored", None);
         }
         flag
     }
 
-    /// A whole number from 1.
+    /// A positive integer.
     pub(crate) fn count(&mut self, name: &str) -> Option<u32> {
         let number = match self.value(name)? {
             Value::Number(number) => number.as_u64(),
@@ -153,17 +149,12 @@ impl<'a> Fields<'a> {
         };
         let number = number.and_then(|number| u32::try_from(number).ok());
         if number.is_none_or(|number| number == 0) {
-            self.report(
-                name,
-                "should be a whole number from 1; it doesn't count",
-                None,
-            );
+            self.report(name, "must be a positive integer; it is ignored", None);
             return None;
         }
         number
     }
 
-    /// One of some words.
     pub(crate) fn choice<T: Copy>(&mut self, name: &str, choices: &[(&str, T)]) -> Option<T> {
         let word = self.text(name)?;
         let found = choices
@@ -174,24 +165,25 @@ impl<'a> Fields<'a> {
             let known: Vec<&str> = choices.iter().map(|(choice, _)| *choice).collect();
             self.report(
                 name,
-                format!("there is no '{word}' here, so it doesn't count"),
+                format!("unknown value '{word}'; it is ignored"),
                 Some(&format!("one of {}", known.join(", "))),
             );
         }
         found
     }
 
-    /// A list of tools or rules: an array, or words with commas or spaces outside parentheses.
+    /// A list of tools or rules: an array, or a string separated by commas or spaces outside
+    /// parentheses.
     pub(crate) fn tools(&mut self, name: &str) -> Option<Vec<String>> {
         self.list_by(name, split_tools)
     }
 
-    /// A list of names or patterns: an array, or words with commas.
+    /// A list of names or patterns: an array, or a string separated by commas.
     pub(crate) fn list(&mut self, name: &str) -> Option<Vec<String>> {
         self.list_by(name, split_commas)
     }
 
-    /// A list of names: an array, or words with commas or spaces.
+    /// A list of names: an array, or a string separated by commas or spaces.
     pub(crate) fn names(&mut self, name: &str) -> Option<Vec<String>> {
         self.list_by(name, |text| {
             text.split([',', ' ', '\t', '\n'])
@@ -216,12 +208,12 @@ impl<'a> Fields<'a> {
             _ => None,
         };
         if items.is_none() {
-            self.report(name, "should be a list of words; it doesn't count", None);
+            self.report(name, "must be a list of strings; it is ignored", None);
         }
         items
     }
 
-    /// A map of words.
+    /// A map of strings.
     pub(crate) fn words(&mut self, name: &str) -> BTreeMap<String, String> {
         match self.value(name) {
             None => BTreeMap::new(),
@@ -230,19 +222,19 @@ impl<'a> Fields<'a> {
                 .map(|(key, value)| (key.clone(), plain(value)))
                 .collect(),
             Some(_) => {
-                self.report(name, "should be keys with words; it doesn't count", None);
+                self.report(name, "must be a map of strings; it is ignored", None);
                 BTreeMap::new()
             }
         }
     }
 
-    /// Hooks by event, in the shape of the settings.
+    /// Hooks by event, in the format of the settings.
     pub(crate) fn hooks(&mut self) -> BTreeMap<String, Vec<lathe_settings::schema::HookGroup>> {
         let Some(Value::Object(events)) = self.value("hooks").cloned() else {
             if self.has("hooks") {
                 self.report(
                     "hooks",
-                    "should be hooks by event, as in settings.json; it doesn't count",
+                    "must be hooks by event, as in settings.json; it is ignored",
                     None,
                 );
             }
@@ -253,7 +245,7 @@ impl<'a> Fields<'a> {
             if event.parse::<lathe_protocol::hook::HookEvent>().is_err() {
                 self.report(
                     "hooks",
-                    format!("there is no event '{event}'; its hooks don't count"),
+                    format!("unknown event '{event}'; its hooks are ignored"),
                     None,
                 );
                 continue;
@@ -264,7 +256,7 @@ impl<'a> Fields<'a> {
                 }
                 Err(error) => self.report(
                     "hooks",
-                    format!("the hooks of {event} don't count: {error}"),
+                    format!("the hooks of {event} are ignored: {error}"),
                     Some("see 'hooks' in the documentation of settings"),
                 ),
             }
@@ -284,13 +276,13 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Whether a key is the one that is meant, however it is spelled.
+/// Compares a key with a name, ignoring case, `-` and `_`.
 fn is_key(key: &str, name: &str) -> bool {
-    // Asked for every key of every file: nothing is copied.
+    // Called for every key of every file: no allocation.
     key == name || letters(key).eq(letters(name))
 }
 
-/// A bit for the letter that a key begins with; all of them for one that begins otherwise.
+/// The bit of a key's first letter; all bits if it is not a letter.
 fn initial(key: &str) -> u32 {
     match key.as_bytes().first() {
         Some(letter) if letter.is_ascii_alphabetic() => 1 << (letter.to_ascii_lowercase() - b'a'),
@@ -332,7 +324,7 @@ fn split_commas(text: &str) -> Vec<String> {
     })
 }
 
-/// What a letter is in a list.
+/// The role of a character in a list.
 enum Letter {
     Opens,
     Closes,

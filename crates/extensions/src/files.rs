@@ -1,8 +1,8 @@
-//! Reading what users wrote, within bounds.
+//! Reads users' files within limits.
 //!
-//! A folder of extensions may hold anything: pipes, links in a circle, a film. Only regular files up to
-//! [`MOST_BYTES`] are read, folders are walked to a depth, and a folder with more files than anyone
-//! writes by hand is cut with a word about it.
+//! A folder of extensions may contain anything: pipes, circular links, videos. Only regular files
+//! up to [`MOST_BYTES`] are read, folders are walked to a limited depth, and only the first
+//! [`MOST_FILES`] files of a folder are used, with a report.
 
 use crate::problem::Problem;
 use nix::fcntl::OFlag;
@@ -14,29 +14,29 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// The largest file that is read.
+/// The maximum size of a file.
 pub(crate) const MOST_BYTES: u64 = 512 * 1024;
-/// The most files of one folder that count.
+/// The maximum number of files in one folder.
 pub(crate) const MOST_FILES: usize = 2_000;
-/// How deep folders are walked.
+/// The maximum depth of nested folders.
 const DEEPEST: usize = 8;
 
-/// Where a file may really lie.
+/// Where the real path of a file may be.
 #[derive(Debug, Clone)]
 pub(crate) enum Reach {
-    /// Anywhere: links of the person's own lead where the person wants.
+    /// Anywhere: the user's own links may lead anywhere.
     Anywhere,
-    /// Inside a folder (its real path): what comes from others must not name files of this machine.
+    /// Inside a folder (its real path): files of others must not refer to other files of this
+    /// machine.
     Inside(PathBuf),
 }
 
 impl Reach {
-    /// Inside a folder.
     pub(crate) fn inside(folder: &Path) -> Self {
         Self::Inside(std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_path_buf()))
     }
 
-    /// Anywhere for files that are trusted, else inside a folder.
+    /// Anywhere for trusted files, else inside a folder.
     pub(crate) fn of(trusted: bool, folder: &Path) -> Self {
         if trusted {
             Self::Anywhere
@@ -46,33 +46,31 @@ impl Reach {
     }
 }
 
-/// A file that was read.
 pub(crate) struct Content {
     pub(crate) text: String,
-    /// Device and number: the same for one file, however it is reached.
+    /// Device and inode, which identify a file regardless of its path.
     pub(crate) identity: (u64, u64),
 }
 
-/// Reads a file whole. A file that isn't UTF-8 is read with replacement characters and reported.
+/// Reads a file. Invalid UTF-8 is replaced and reported.
 pub(crate) fn read(file: &Path, reach: &Reach, problems: &mut Vec<Problem>) -> Option<String> {
     match look(file, reach, problems) {
         Ok(content) => Some(content.text),
         Err(Missing::Reported) => None,
         Err(Missing::NotThere) => {
-            problems.push(Problem::fatal(file, "can't be read: it is not there"));
+            problems.push(Problem::fatal(file, "can't be read: it doesn't exist"));
             None
         }
     }
 }
 
-/// Why a file has no content.
 pub(crate) enum Missing {
     NotThere,
     Reported,
 }
 
-/// As [`read`], where a file that isn't there is no problem. With hundreds of files every call of the
-/// system counts: there are four for a file.
+/// Like [`read`], but a missing file is not a problem. Makes four system calls per file, which
+/// matters with hundreds of files.
 pub(crate) fn look(
     file: &Path,
     reach: &Reach,
@@ -88,7 +86,7 @@ pub(crate) fn look(
         Ok(None) => {
             return refused(
                 problems,
-                "leads out of its folder by a link, so it doesn't count".to_owned(),
+                "is a link out of its folder, so it is ignored".to_owned(),
             );
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -107,7 +105,7 @@ pub(crate) fn look(
         return refused(
             problems,
             format!(
-                "has {} KB and is not read (at most {} KB)",
+                "is not read: it has {} KB, the maximum is {} KB",
                 metadata.len() / 1024,
                 MOST_BYTES / 1024
             ),
@@ -127,7 +125,7 @@ pub(crate) fn look(
     bytes.truncate(filled);
     let text = String::from_utf8(bytes).unwrap_or_else(|error| {
         problems.push(
-            Problem::field(file, "", "is not UTF-8; other characters were replaced")
+            Problem::field(file, "", "is not UTF-8; invalid characters were replaced")
                 .fix("save it as UTF-8"),
         );
         String::from_utf8_lossy(error.as_bytes()).into_owned()
@@ -138,8 +136,7 @@ pub(crate) fn look(
     })
 }
 
-/// Opens a file that lies where it may; `None` when it doesn't. Opening doesn't wait for the other end
-/// of a pipe.
+/// Opens a file; `None` if it is outside its reach. Does not block on a pipe.
 fn open(file: &Path, reach: &Reach) -> std::io::Result<Option<File>> {
     let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let with = |flags: OFlag| {
@@ -152,7 +149,7 @@ fn open(file: &Path, reach: &Reach) -> std::io::Result<Option<File>> {
         Reach::Anywhere => return with(flags).map(Some),
         Reach::Inside(base) => base,
     };
-    // Most files are no links; then the system knows where the opened one really lies.
+    // Most files are not links; /proc then gives the real path of the opened file.
     if let Ok(opened) = with(flags | OFlag::O_NOFOLLOW)
         && let Ok(real) = std::fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd()))
     {
@@ -165,11 +162,11 @@ fn open(file: &Path, reach: &Reach) -> std::io::Result<Option<File>> {
     with(flags).map(Some)
 }
 
-/// Does some work for each of many things, on several threads where that is worth it.
+/// Maps items in parallel if there are enough of them.
 pub(crate) fn for_each<T: Sync, R: Send>(things: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    /// Things that one thread does sooner than a second one begins.
+    /// The number of items that justifies another thread.
     const FEW: usize = 48;
-    /// More threads wait for the same locks of the file system.
+    /// More threads would only contend for locks of the file system.
     const MOST_THREADS: usize = 4;
     let threads = std::thread::available_parallelism()
         .map_or(1, std::num::NonZero::get)
@@ -197,8 +194,7 @@ pub(crate) fn for_each<T: Sync, R: Send>(things: &[T], work: impl Fn(&T) -> R + 
     })
 }
 
-/// The Markdown files in a folder and below, sorted, as paths relative to it. A path that is a file
-/// itself gives its name.
+/// The Markdown files below a folder, sorted, as paths relative to it.
 pub(crate) fn markdown_files(folder: &Path, problems: &mut Vec<Problem>) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut seen = HashSet::new();
@@ -209,7 +205,7 @@ pub(crate) fn markdown_files(folder: &Path, problems: &mut Vec<Problem>) -> Vec<
             folder,
             "",
             format!(
-                "has {} files; only the first {MOST_FILES} count",
+                "has {} files; only the first {MOST_FILES} are used",
                 found.len()
             ),
         ));
@@ -225,7 +221,7 @@ fn walk(
     seen: &mut HashSet<PathBuf>,
     found: &mut Vec<PathBuf>,
 ) {
-    // A generous end for a folder that is no folder of extensions at all.
+    // A generous limit, for folders that contain something else than extensions.
     if depth > DEEPEST || found.len() > 4 * MOST_FILES {
         return;
     }
@@ -242,7 +238,7 @@ fn walk(
         };
         let path = entry.path();
         if kind.is_dir() || (kind.is_symlink() && path.is_dir()) {
-            // Links may form a circle.
+            // Links may be circular.
             let real = if kind.is_symlink() || depth > 0 {
                 std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone())
             } else {
@@ -260,7 +256,7 @@ fn walk(
     }
 }
 
-/// The entries of a folder that are folders, sorted by name.
+/// The folders in a folder, sorted by name.
 pub(crate) fn folders_in(folder: &Path, problems: &mut Vec<Problem>) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return Vec::new();
@@ -281,7 +277,7 @@ pub(crate) fn folders_in(folder: &Path, problems: &mut Vec<Problem>) -> Vec<Path
             folder,
             "",
             format!(
-                "has {} folders; only the first {MOST_FILES} count",
+                "has {} folders; only the first {MOST_FILES} are used",
                 found.len()
             ),
         ));

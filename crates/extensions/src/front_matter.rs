@@ -1,45 +1,40 @@
 //! Front matter: the keys between two `---` lines at the top of a Markdown file.
 //!
-//! It is YAML 1.2 (`yes` is a word, not a boolean), read the way people write it. A file in which one
-//! value breaks the YAML — a stray colon in a description is the classic — is read key by key: what
-//! is understood counts, what isn't is a [`Problem`] with its line. Most files hold nothing but plain
-//! `key: words` lines; those are read without the YAML parser, which matters with hundreds of files.
+//! It is YAML 1.2 (`yes` is a string, not a boolean), read leniently. If one value breaks the YAML,
+//! as a colon in an unquoted description does, the keys are parsed one by one, and those that fail
+//! are reported as a [`Problem`] with their line. Most files contain only plain `key: text` lines;
+//! those skip the YAML parser, which matters with hundreds of files.
 
 use crate::problem::Problem;
 use serde_json::Value;
 use std::path::Path;
 
-/// A Markdown file, taken apart.
+/// A Markdown file, split into front matter and body.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Document {
     /// The keys in the order of the file, with their lines (from 1).
     pub fields: Vec<Field>,
-    /// Whether there was front matter at all.
     pub has_front_matter: bool,
-    /// Everything after it.
     pub body: String,
 }
 
-/// One key of the front matter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Field {
-    /// The key as written.
     pub key: String,
-    /// Its line, from 1.
+    /// From 1.
     pub line: Option<usize>,
-    /// Its value.
     pub value: Value,
 }
 
-/// The front matter of a file, and where its body is.
+/// The front matter of a file and the rest of it.
 pub(crate) struct Head<'a> {
     pub(crate) fields: Vec<Field>,
     has_front_matter: bool,
-    /// Everything after the front matter, as it is in the file.
+    /// Everything after the front matter, unchanged.
     pub(crate) rest: &'a str,
 }
 
-/// Takes a file apart. What is wrong with it is added to `problems`; nothing here fails.
+/// Splits a file into front matter and body. Mistakes are added to `problems`; parsing never fails.
 #[must_use]
 pub fn parse(file: &Path, text: &str, problems: &mut Vec<Problem>) -> Document {
     let head = head(file, text, problems);
@@ -50,7 +45,7 @@ pub fn parse(file: &Path, text: &str, problems: &mut Vec<Problem>) -> Document {
     }
 }
 
-/// As [`parse`], without a copy of the body: for files of which only the keys are kept.
+/// Like [`parse`], but without copying the body.
 pub(crate) fn head<'a>(file: &Path, text: &'a str, problems: &mut Vec<Problem>) -> Head<'a> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let (blank, rest) = leading_blank_lines(text);
@@ -73,7 +68,7 @@ pub(crate) fn head<'a>(file: &Path, text: &'a str, problems: &mut Vec<Problem>) 
             Problem::field(
                 file,
                 "",
-                "the front matter that starts here is never closed, so the whole file counts as text",
+                "the front matter that starts here is not closed, so the whole file is taken as text",
             )
             .at(Some(blank + 1))
             .fix("put a line with --- after the last key"),
@@ -115,7 +110,7 @@ fn leading_blank_lines(text: &str) -> (usize, &str) {
     (count, rest)
 }
 
-/// One kind of line ending, and no blank lines before the first words.
+/// Normalises line endings and removes leading blank lines.
 fn normalised(text: &str) -> String {
     let text = if text.contains('\r') {
         text.replace("\r\n", "\n")
@@ -126,7 +121,6 @@ fn normalised(text: &str) -> String {
     rest.trim_end().to_owned()
 }
 
-/// A key with the lines that belong to it.
 struct Block<'a> {
     line: usize,
     text: &'a str,
@@ -175,9 +169,9 @@ fn fields(file: &Path, front: &str, first_line: usize, problems: &mut Vec<Proble
     without_duplicates(file, found, problems)
 }
 
-/// Front matter of nothing but lines that are `key: value` with different keys and values that mean what
-/// they look like: nearly all there is. `None` for everything else. Looks at every byte once, because it
-/// is done for every file at every start.
+/// Parses front matter that consists only of `key: value` lines with distinct keys and plain
+/// values, as nearly all does; `None` otherwise. A single pass, since it runs for every file at
+/// every start.
 fn plain_lines(front: &str, first_line: usize) -> Option<Vec<Field>> {
     let bytes = front.as_bytes();
     let mut fields: Vec<Field> = Vec::with_capacity(8);
@@ -216,7 +210,7 @@ fn plain_lines(front: &str, first_line: usize) -> Option<Vec<Field>> {
     Some(fields)
 }
 
-/// Cuts front matter into keys with the lines that belong to them.
+/// Splits front matter into keys with their lines.
 fn blocks(front: &str, first_line: usize) -> Vec<Block<'_>> {
     let mut blocks: Vec<Block<'_>> = Vec::new();
     let (mut start, mut offset) = (None::<(usize, usize)>, 0);
@@ -247,8 +241,8 @@ fn key_of(text: &str) -> Option<&str> {
     Some(key.trim().trim_matches(['"', '\'']))
 }
 
-/// A block that means in YAML just what it looks like: `key: words`, words in quotes, a short list.
-/// `None` for everything else, which is the parser's.
+/// Parses a block whose YAML meaning is obvious: `key: text`, quoted text, a short list; `None`
+/// otherwise.
 fn plain_field(block: &Block<'_>) -> Option<Field> {
     let (first, more) = match block.text.split_once('\n') {
         Some((first, more)) => (first.trim_end(), Some(more)),
@@ -302,7 +296,7 @@ fn plain_value(value: &str) -> Option<Value> {
     None
 }
 
-/// Lines that are `- words`, all as deep as the first.
+/// Lines of the form `- text`, all indented like the first.
 fn plain_items(lines: &str) -> Option<Value> {
     let depth = lines.len() - lines.trim_start_matches(' ').len();
     let item = |line: &str| {
@@ -317,13 +311,13 @@ fn plain_items(lines: &str) -> Option<Value> {
         .map(Value::Array)
 }
 
-/// Words without quotes.
+/// An unquoted value.
 fn plain_words(value: &str) -> Option<Value> {
     let is_plain = value
         .chars()
         .next()
         .is_none_or(|first| first.is_alphabetic() || first == '/');
-    // In one go: neither `: ` nor ` #` nor a tab, and no colon at the end.
+    // One pass: neither `: ` nor ` #` nor a tab, and no colon at the end.
     let mut before = 0;
     for byte in value.bytes() {
         match (before, byte) {
@@ -339,7 +333,7 @@ fn plain_words(value: &str) -> Option<Value> {
     })
 }
 
-/// One key by itself: as YAML, else with its value taken word for word.
+/// Parses one key by itself: as YAML, else with its value taken literally.
 fn lenient_field(file: &Path, block: &Block<'_>, problems: &mut Vec<Problem>) -> Option<Field> {
     if let Some(field) = plain_field(block) {
         return Some(field);
@@ -353,14 +347,14 @@ fn lenient_field(file: &Path, block: &Block<'_>, problems: &mut Vec<Problem>) ->
             });
         }
         Ok(_) => "it is not a key with a value".to_owned(),
-        Err(error) => error,
+        Err(error) => error.to_string(),
     };
     let Some((key, value)) = block.text.split_once(':') else {
         problems.push(
             Problem::field(
                 file,
                 "",
-                format!("this line of the front matter is not understood: {error}"),
+                format!("this line of the front matter can't be parsed: {error}"),
             )
             .at(Some(block.line))
             .fix("write key: value"),
@@ -381,14 +375,14 @@ fn lenient_field(file: &Path, block: &Block<'_>, problems: &mut Vec<Problem>) ->
             Problem::field(
                 file,
                 key,
-                format!("is not valid YAML, so it doesn't count: {error}"),
+                format!("is not valid YAML, so it is ignored: {error}"),
             )
             .at(Some(block.line)),
         );
         return None;
     }
     problems.push(
-        Problem::field(file, key, "is not valid YAML; it was taken word for word")
+        Problem::field(file, key, "is not valid YAML; it is taken literally")
             .at(Some(block.line))
             .fix("put the value into double quotes"),
     );
@@ -399,13 +393,13 @@ fn lenient_field(file: &Path, block: &Block<'_>, problems: &mut Vec<Problem>) ->
     })
 }
 
-/// Whether a value only looks like a list: `[file] [line]`, as people write hints.
+/// True if a value only looks like a list, as in `argument-hint: [file] [line]`.
 fn is_hint(value: &str) -> bool {
     let opened = value.matches('[').count();
     !value.contains('\n') && opened > 0 && opened == value.matches(']').count()
 }
 
-/// The words of a value that is not valid YAML, on one line, without quotes around them.
+/// The text of a value that is not valid YAML, on one line, without enclosing quotes.
 fn word_for_word(value: &str) -> String {
     let block = value.starts_with(['|', '>']);
     let lines: Vec<&str> = value
@@ -428,7 +422,7 @@ fn without_duplicates(file: &Path, found: Vec<Field>, problems: &mut Vec<Problem
     for field in found {
         if let Some(known) = fields.iter_mut().find(|known| known.key == field.key) {
             problems.push(
-                Problem::field(file, &field.key, "is there twice; the last one counts")
+                Problem::field(file, &field.key, "is given twice; the last value is used")
                     .at(field.line),
             );
             *known = field;
@@ -439,17 +433,20 @@ fn without_duplicates(file: &Path, found: Vec<Field>, problems: &mut Vec<Problem
     fields
 }
 
-fn yaml(text: &str) -> Result<Value, String> {
+/// The first line of a YAML parser's message.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.to_string().lines().next().unwrap_or_default())]
+struct YamlError(#[source] Box<serde_saphyr::Error>);
+
+fn yaml(text: &str) -> Result<Value, YamlError> {
     let options = serde_saphyr::options! {
         strict_booleans: true,
         with_snippet: false,
         duplicate_keys: serde_saphyr::DuplicateKeyPolicy::Error,
         budget: serde_saphyr::budget! { max_events: 20_000, max_aliases: 100, max_depth: 32 },
     };
-    serde_saphyr::from_str_with_options::<Value>(text, options).map_err(|error| {
-        let words = error.to_string();
-        words.lines().next().unwrap_or_default().to_owned()
-    })
+    serde_saphyr::from_str_with_options::<Value>(text, options)
+        .map_err(|error| YamlError(Box::new(error)))
 }
 
 #[cfg(test)]
@@ -568,15 +565,19 @@ mod tests {
             };
             if let Some(field) = plain_field(&block) {
                 quick += 1;
-                assert_eq!(Ok(json!({field.key: field.value})), yaml(&line), "{line:?}");
+                assert_eq!(
+                    json!({field.key: field.value}),
+                    yaml(&line).unwrap(),
+                    "{line:?}"
+                );
             }
             let front = format!("{line}\nother: words\n");
             if let Some(fields) = plain_lines(&front, 1) {
                 lines += 1;
                 let all = fields.iter().map(|field| (&field.key, &field.value));
                 assert_eq!(
-                    Ok(json!(all.collect::<BTreeMap<_, _>>())),
-                    yaml(&front),
+                    json!(all.collect::<BTreeMap<_, _>>()),
+                    yaml(&front).unwrap(),
                     "{front:?}"
                 );
                 assert_eq!(fields[1].line, Some(2));

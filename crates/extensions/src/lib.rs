@@ -1,14 +1,17 @@
-//! What users add as files: agents, skills, commands, output styles, plugins.
+//! Extensions that users add as files: agents, skills, commands, output styles, plugins.
 //!
-//! All of them are Markdown with [`front_matter`], or folders of it, found in the places that
-//! [`source::Sources`] knows: the company's folder, the project's `.lathe` and `.claude`, the person's
-//! own, and what plugins bring. Reading never fails and never runs anything. What is wrong with a
-//! file is a [`Problem`] with its line and a fix, and the rest counts; what comes from a folder that
-//! nobody trusts yet is read as words only — hooks, commands and permissions in it don't count.
+//! All of them are Markdown files with [`front_matter`], or folders of such files, in the folders
+//! of [`source::Sources`]: the managed folder, the project's `.lathe` and `.claude`, the user's
+//! own, and plugins. Loading never fails and never runs anything. A mistake in a file is reported
+//! as a [`Problem`] with its line and a fix, and the rest of the file is used. Files in an
+//! untrusted folder are used as text only: their hooks, commands and permissions are ignored.
 //!
-//! Start with [`source`], then [`skills`] and [`agents`]. What is done with all this — the tools, the
-//! prompts, the turns — is the engine's.
+//! Start with [`source`], then [`skills`] and [`agents`]. The engine uses what is loaded here.
 #![forbid(unsafe_code)]
+#![expect(
+    missing_docs,
+    reason = "not published; only what names don't say is documented"
+)]
 
 pub mod agents;
 pub mod commands;

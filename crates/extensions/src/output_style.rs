@@ -1,7 +1,7 @@
 //! Output styles: how the model talks, chosen by name.
 //!
-//! A style is a Markdown file in `output-styles/` whose body goes into the system prompt. Unless it says
-//! `keep-coding-instructions: true`, it takes the place of what the prompt says about writing code.
+//! A style is a Markdown file in `output-styles/` whose body goes into the system prompt. Without
+//! `keep-coding-instructions: true` it replaces the prompt's instructions about writing code.
 
 use crate::fields::Fields;
 use crate::files::{self, Reach};
@@ -15,23 +15,18 @@ use std::path::{Path, PathBuf};
 /// The name of the style that changes nothing.
 pub const DEFAULT: &str = "default";
 
-/// An output style.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OutputStyle {
-    /// The name by which it is chosen.
     pub name: String,
-    /// What it is like.
     pub description: String,
-    /// What the system prompt says; empty for the default style.
+    /// The text for the system prompt; empty for the default style.
     pub prompt: String,
-    /// Whether the instructions about writing code stay in the system prompt.
+    /// True if the instructions about writing code stay in the system prompt.
     pub keep_coding_instructions: bool,
-    /// Whether a plugin wants it to count while the plugin is on, whatever else is chosen.
+    /// True if a plugin's style applies while the plugin is on, overriding the user's choice.
     pub force_for_plugin: bool,
-    /// Where it comes from.
     pub source: ExtensionSource,
-    /// Its file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
 }
@@ -50,16 +45,15 @@ impl Default for OutputStyle {
     }
 }
 
-/// All output styles, by name.
 #[derive(Debug, Clone, Default)]
 pub struct OutputStyles {
     styles: IndexMap<String, OutputStyle>,
-    /// What is wrong with files.
     pub problems: Vec<Problem>,
 }
 
 impl OutputStyles {
-    /// Reads every source; the strongest of a name counts.
+    /// Loads every source; of several styles with one name, the one with the highest precedence is
+    /// used.
     #[must_use]
     pub fn load(sources: &Sources) -> Self {
         let mut styles = Self::default();
@@ -119,7 +113,7 @@ impl OutputStyles {
         if prompt.trim().is_empty() {
             fields.report_fatal(
                 "",
-                format!("the output style {name} says nothing, so it doesn't count"),
+                format!("the output style {name} is empty, so it is ignored"),
                 "write below the front matter how the model should talk",
             );
             return;
@@ -127,7 +121,7 @@ impl OutputStyles {
         if name.eq_ignore_ascii_case(DEFAULT) {
             fields.report_fatal(
                 "name",
-                "'default' is the style that changes nothing, so this one doesn't count",
+                "'default' is reserved for the style that changes nothing, so this one is ignored",
                 "give it another name",
             );
             return;
@@ -136,7 +130,7 @@ impl OutputStyles {
         if forced && prefix.is_empty() {
             fields.report(
                 "force-for-plugin",
-                "counts in plugins only",
+                "is only effective in plugins",
                 Some("choose the style with outputStyle in settings.json"),
             );
         }
@@ -152,7 +146,7 @@ impl OutputStyles {
         self.styles.insert(name, style);
     }
 
-    /// The style of a name; case doesn't matter.
+    /// The style of a name, ignoring case.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&OutputStyle> {
         self.styles.get(name).or_else(|| {
@@ -162,7 +156,7 @@ impl OutputStyles {
         })
     }
 
-    /// The style that a plugin wants to count while it is on; of several the first.
+    /// The first style that a plugin forces while it is on.
     #[must_use]
     pub fn forced(&self) -> Option<&OutputStyle> {
         self.styles.values().find(|style| style.force_for_plugin)

@@ -1,31 +1,29 @@
-//! What an enabled plugin brings, as the other loaders take it.
+//! The parts of an enabled plugin, as the other loaders take them.
 
 use lathe_settings::schema::HookGroup;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// What one enabled plugin brings. All paths are absolute and inside the plugin's folder; whoever
-/// makes this has checked that.
+/// The parts of one enabled plugin. All paths are absolute and were checked to be inside the
+/// plugin's folder.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PluginContribution {
-    /// The plugin's name, which becomes the first part of its commands', skills' and agents' names.
+    /// The plugin's name, which prefixes the names of its commands, skills and agents.
     pub name: String,
-    /// Its full id (`name@marketplace`), where it came from a marketplace.
+    /// `name@marketplace`, if it comes from a marketplace.
     pub id: Option<String>,
-    /// Its version.
     pub version: Option<String>,
-    /// Its folder.
     pub root: PathBuf,
-    /// Where it keeps its own data between versions.
+    /// The folder for data that it keeps across versions.
     pub data: Option<PathBuf>,
-    /// Agent files, and folders of them.
+    /// Agent files and folders of agent files.
     pub agents: Vec<PathBuf>,
-    /// Skill folders (that hold `SKILL.md`), and folders of skill folders.
+    /// Skill folders (with a `SKILL.md`) and folders of skill folders.
     pub skills: Vec<PathBuf>,
-    /// Command files, and folders of them.
+    /// Command files and folders of command files.
     pub commands: Vec<PathBuf>,
-    /// Output style files, and folders of them.
+    /// Output style files and folders of such files.
     pub output_styles: Vec<PathBuf>,
     /// Hooks by event, with the plugin's variables filled in.
     pub hooks: BTreeMap<String, Vec<HookGroup>>,
@@ -33,17 +31,17 @@ pub struct PluginContribution {
     pub mcp_servers: BTreeMap<String, Value>,
     /// Language servers by name.
     pub lsp_servers: BTreeMap<String, Value>,
-    /// Settings that it presets.
+    /// Its default settings.
     pub settings: Option<Value>,
-    /// What users filled in, for `${user_config.KEY}`; sensitive values are left out.
+    /// The user's options for `${user_config.KEY}`, without sensitive values.
     pub user_config: BTreeMap<String, String>,
-    /// Whether its install was confirmed, so that what it brings may run.
+    /// True if its installation was confirmed, so that its parts may run.
     pub trusted: bool,
 }
 
 impl PluginContribution {
-    /// What its files may name: `CLAUDE_PLUGIN_ROOT`, `CLAUDE_PLUGIN_DATA` (also with `LATHE_`) and
-    /// `user_config.KEY`, with their values.
+    /// The variables for its files: `CLAUDE_PLUGIN_ROOT`, `CLAUDE_PLUGIN_DATA` (also with `LATHE_`)
+    /// and `user_config.KEY`.
     #[must_use]
     pub fn variables(&self) -> Vec<(String, String)> {
         let mut variables = Vec::new();
@@ -65,8 +63,8 @@ impl PluginContribution {
         variables
     }
 
-    /// A text with the plugin's variables filled in: `${CLAUDE_PLUGIN_ROOT}`, `${CLAUDE_PLUGIN_DATA}`
-    /// (also with `LATHE_`) and `${user_config.KEY}`. An unknown key stays as it is.
+    /// Expands the plugin's variables in a text: `${CLAUDE_PLUGIN_ROOT}`, `${CLAUDE_PLUGIN_DATA}`
+    /// (also with `LATHE_`) and `${user_config.KEY}`. Unknown keys stay unexpanded.
     #[must_use]
     pub fn expand(&self, text: &str) -> String {
         if !text.contains("${") {

@@ -1,30 +1,28 @@
-//! What is wrong with a file that a user wrote. Nothing of this kind stops a start.
+//! Problems in users' files. None of them prevents a start.
 
 use serde::Serialize;
 use std::fmt;
 use std::path::PathBuf;
 
-/// Something that is wrong with an agent, a skill, a command, an output style or a plugin.
+/// A problem in the file of an agent, a skill, a command, an output style or a plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// The file, or what stands for it (`--agents`).
+    /// The file, or the flag that takes its place (`--agents`).
     pub file: PathBuf,
-    /// The line, from 1, where it is known.
+    /// The line, from 1, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
     /// The key; empty for the whole file.
     pub field: String,
-    /// What is wrong.
     pub message: String,
-    /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
-    /// Whether the whole file doesn't count because of it.
+    /// True if the whole file is ignored because of it.
     pub fatal: bool,
 }
 
 impl Problem {
-    /// A problem because of which one field doesn't count.
+    /// A problem because of which one field is ignored.
     #[must_use]
     pub fn field(
         file: impl Into<PathBuf>,
@@ -41,7 +39,7 @@ impl Problem {
         }
     }
 
-    /// A problem because of which the whole file doesn't count.
+    /// A problem because of which the whole file is ignored.
     #[must_use]
     pub fn fatal(file: impl Into<PathBuf>, message: impl Into<String>) -> Self {
         Self {
@@ -50,20 +48,20 @@ impl Problem {
         }
     }
 
-    /// The same with a line.
     #[must_use]
     pub fn at(mut self, line: Option<usize>) -> Self {
         self.line = line;
         self
     }
 
-    /// The same with a fix.
     #[must_use]
     pub fn fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = Some(fix.into());
         self
     }
 }
+
+impl std::error::Error for Problem {}
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

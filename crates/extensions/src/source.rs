@@ -1,4 +1,4 @@
-//! Where extensions come from, and in which order they count.
+//! The sources of extensions and their precedence.
 
 use crate::plugin::PluginContribution;
 use lathe_settings::paths::PROJECT_FOLDERS;
@@ -7,27 +7,26 @@ use serde::{Serialize, Serializer};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Where an agent, a skill, a command or an output style comes from, weakest first.
+/// The source of an agent, a skill, a command or an output style, lowest precedence first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ExtensionSource {
-    /// It comes with Lathe.
+    /// Part of Lathe.
     Builtin,
     /// A plugin, by name.
     Plugin(String),
-    /// A server's prompt, by the server's name.
+    /// A prompt of an MCP server, by the server's name.
     Mcp(String),
-    /// The person's own folder.
+    /// The user's own folder.
     User,
-    /// The project's folder.
     Project,
-    /// The command line, or the SDK's host.
+    /// The command line or an SDK host.
     Flag,
-    /// The company's policy.
+    /// The managed folder.
     Managed,
 }
 
 impl ExtensionSource {
-    /// The source's name in listings.
+    /// The name in listings.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -41,7 +40,7 @@ impl ExtensionSource {
         }
     }
 
-    /// The name by which SDK hosts know the source.
+    /// The name in the SDK protocol.
     #[must_use]
     pub fn wire_name(&self) -> &'static str {
         match self {
@@ -72,7 +71,6 @@ impl Serialize for ExtensionSource {
     }
 }
 
-/// Which kind of extension a folder is searched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// `agents/**/*.md`.
@@ -98,36 +96,35 @@ impl Kind {
     }
 }
 
-/// A folder in which extensions of a kind lie.
+/// A folder of extensions of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folder {
-    /// Where it belongs.
     pub source: ExtensionSource,
-    /// The folder; it need not exist.
+    /// It need not exist.
     pub path: PathBuf,
-    /// The folder from which path patterns count: the project for a project's.
+    /// The folder that path patterns are relative to.
     pub base: PathBuf,
-    /// Whether what is in it may run commands and hooks.
+    /// True if its files may run commands and hooks.
     pub trusted: bool,
 }
 
-/// Where extensions are looked for, in the order in which they count, and what plugins bring.
+/// The folders that extensions are loaded from, in order of precedence, and the plugins.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Sources {
     managed: Option<PathBuf>,
-    /// The person's own folders, strongest first.
+    /// The user's own folders, highest precedence first.
     user: Vec<PathBuf>,
-    /// Projects: the nearest folder first, up to the repository's root, then what `--add-dir` named.
+    /// The nearest folder first, up to the root of the repository, then those of `--add-dir`.
     projects: Vec<PathBuf>,
-    /// Whether the person trusts the project's folder.
+    /// True if the user trusts the project's folder.
     trusted: bool,
-    /// What enabled plugins bring.
+    /// The enabled plugins.
     pub plugins: Vec<PluginContribution>,
 }
 
 impl Sources {
-    /// The places of a session. `setting_sources` is what `--setting-sources` named (`None`: all);
-    /// managed extensions, flags and plugins that were handed in always count.
+    /// The sources of a session. `setting_sources` is the value of `--setting-sources` (`None`:
+    /// all); managed extensions, flags and plugins are always included.
     #[must_use]
     pub fn new(places: &Places, trust: &Trust, setting_sources: Option<&[Source]>) -> Self {
         let includes = |source| setting_sources.is_none_or(|named| named.contains(&source));
@@ -138,8 +135,8 @@ impl Sources {
                 .environment
                 .first_variable(&["LATHE_CONFIG_DIR", "CLAUDE_CONFIG_DIR"])
                 .is_some();
-            // Read both: without a folder that was named, what other tools keep in `~/.claude` and
-            // `~/.agents` counts too.
+            // Unless a config folder is set, `~/.claude` and `~/.agents` of other tools are read
+            // too.
             if let Some(home) = places.environment.home.as_ref().filter(|_| !named) {
                 user.extend(
                     [PROJECT_FOLDERS[1], AGENTS_FOLDER]
@@ -162,7 +159,7 @@ impl Sources {
         }
     }
 
-    /// The same with the folders of `--add-dir`, whose skills and commands count like a project's.
+    /// Adds the folders of `--add-dir`, whose skills and commands are treated like the project's.
     #[must_use]
     pub fn with_added_folders(mut self, folders: impl IntoIterator<Item = PathBuf>) -> Self {
         if !self.projects.is_empty() {
@@ -175,27 +172,26 @@ impl Sources {
         self
     }
 
-    /// The same with what plugins bring.
     #[must_use]
     pub fn with_plugins(mut self, plugins: Vec<PluginContribution>) -> Self {
         self.plugins = plugins;
         self
     }
 
-    /// Whether the project's own files may run commands and hooks.
+    /// True if the project's own files may run commands and hooks.
     #[must_use]
     pub fn project_is_trusted(&self) -> bool {
         self.trusted
     }
 
-    /// The projects' folders: the project first, then what was added.
+    /// The project's folders, then the added ones.
     #[must_use]
     pub fn projects(&self) -> &[PathBuf] {
         &self.projects
     }
 
-    /// The folders for a kind, strongest first: managed, project (`.lathe` before `.claude` before
-    /// `.agents`), user. Plugins and what comes with Lathe are weaker than all of them.
+    /// The folders of a kind, highest precedence first: managed, project (`.lathe` before `.claude`
+    /// before `.agents`), user. Plugins and built-in extensions come after all of them.
     #[must_use]
     pub fn folders(&self, kind: Kind) -> Vec<Folder> {
         let mut folders = Vec::new();
@@ -224,8 +220,8 @@ impl Sources {
         folders
     }
 
-    /// The folders for a kind in one project or nested folder, strongest first. The person's own
-    /// config home is never a project's.
+    /// The folders of a kind in one project or nested folder, highest precedence first. The user's
+    /// own config home is never a project's.
     #[must_use]
     pub fn project_folders(&self, project: &Path, kind: Kind) -> Vec<Folder> {
         let shared = (kind == Kind::Skills).then_some(AGENTS_FOLDER);
@@ -247,8 +243,8 @@ impl Sources {
 /// The folder that several agent programs share for skills.
 pub const AGENTS_FOLDER: &str = ".agents";
 
-/// The folders from the working folder up to the root of its repository, nearest first: extensions
-/// of all of them count. A project folder that was named elsewhere is the only one.
+/// The folders from the working directory up to the root of its repository, nearest first. A
+/// project folder outside of these is the only one.
 fn project_folders_of(places: &Places) -> Vec<PathBuf> {
     let cwd = &places.environment.cwd;
     if !cwd.starts_with(&places.project) {

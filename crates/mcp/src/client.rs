@@ -1,15 +1,16 @@
-//! Our side of a conversation with a server: what it asks of us and what it tells unasked.
+//! The client side of a connection: requests and notifications from a server.
 //!
-//! Requests of the older protocol and input rounds of the newer one end in the same three functions
-//! ([`Shared::roots`], [`Shared::sample`], [`Shared::elicit`]). Notifications only leave a mark here
-//! (lists are read again by the keeper, once, however often a server says that they changed) or go to
-//! whoever listens.
+//! Requests of the older protocol and input rounds of the newer one use the same three functions
+//! ([`ConnectionContext::roots`], [`ConnectionContext::sample`], [`ConnectionContext::elicit`]).
+//! Notifications of changed lists only set a flag (the keeper reads the lists again, once for any
+//! number of notifications); others are passed to subscribers.
 
 // Roots, sampling and logging are deprecated in the newest protocol; older servers still need them.
 #![expect(deprecated, reason = "older servers use them")]
 
 use crate::handlers::{
-    Elicitation, ElicitationAnswer, ElicitationKind, Handlers, Offers, form_defaults,
+    Elicitation, ElicitationAnswer, ElicitationKind, Handlers, Offers, SamplingRefused,
+    form_defaults,
 };
 use crate::limits::{NOTIFICATION_BYTES, OPEN_QUESTIONS, TEXT_CHARS};
 use crate::lists;
@@ -32,7 +33,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use tokio::sync::{Notify, Semaphore, broadcast, mpsc};
 
-/// Which lists a server said have changed.
+/// The lists that a server reported as changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Dirty {
     pub(crate) tools: bool,
@@ -40,34 +41,34 @@ pub(crate) struct Dirty {
     pub(crate) prompts: bool,
 }
 
-/// What a connection shares with those who use it.
-pub(crate) struct Shared {
+/// The state of a server that its connections share.
+pub(crate) struct ConnectionContext {
     pub(crate) server: String,
     pub(crate) handlers: Arc<dyn Handlers>,
     pub(crate) changes: broadcast::Sender<Change>,
     pub(crate) log: ServerLog,
     client_version: String,
-    /// From which level on the server sends its log.
+    /// The minimum level of log messages.
     pub(crate) log_level: LoggingLevel,
     progress: Mutex<Following>,
     dirty: Mutex<Dirty>,
     marked: Notify,
-    /// Room for questions to the person.
+    /// Limits the number of open questions to the person.
     questions: Semaphore,
 }
 
-/// How much progress is kept for those who don't follow it yet.
+/// The number of progress messages kept for calls that are not followed yet.
 const EARLY: usize = 64;
 
-/// Who follows which call.
+/// Subscribers to the progress of calls.
 #[derive(Default)]
 struct Following {
     followers: HashMap<ProgressToken, mpsc::Sender<Progress>>,
-    /// What came before somebody could say that they follow it: a server may be faster than we are.
+    /// Progress that arrived before its call was registered.
     early: VecDeque<(ProgressToken, Progress)>,
 }
 
-impl Shared {
+impl ConnectionContext {
     pub(crate) fn new(
         server: &str,
         handlers: Arc<dyn Handlers>,
@@ -80,7 +81,7 @@ impl Shared {
             let (server, changes) = (server.to_owned(), changes.clone());
             move |what| {
                 let text = format!(
-                    "The MCP server {server} sends what isn't in the protocol ({what}). That is ignored; `lathe mcp logs {server}` shows it."
+                    "The MCP server {server} sends invalid messages ({what}). They are ignored; `lathe mcp logs {server}` shows them."
                 );
                 let _ = changes.send(Change::Notice { server, text });
             }
@@ -100,7 +101,7 @@ impl Shared {
     }
 
     pub(crate) fn tell(&self, change: Change) {
-        // Nobody listens: that is their choice.
+        // An error means that nobody is subscribed.
         let _ = self.changes.send(change);
     }
 
@@ -109,7 +110,7 @@ impl Shared {
         self.marked.notify_one();
     }
 
-    /// Waits until lists have changed, and takes the marks.
+    /// Waits until lists have changed, and resets the flags.
     pub(crate) async fn marked(&self) -> Dirty {
         loop {
             let dirty = std::mem::take(&mut *self.dirty.lock());
@@ -135,7 +136,7 @@ impl Shared {
         self.progress.lock().followers.remove(token);
     }
 
-    /// Tells whoever follows a call how far it is.
+    /// Passes progress to the follower of a call.
     pub(crate) fn progressed(&self, params: &ProgressNotificationParam) {
         let message = params.message.as_deref();
         let step = Progress {
@@ -159,7 +160,7 @@ impl Shared {
     }
 
     fn notification(&self, method: &str, params: Value) {
-        // They wait for whoever listens, and a server may send as many as it likes.
+        // They are queued for subscribers, and a server may send any number.
         let params = match lists::size(&params) {
             ..=NOTIFICATION_BYTES => params,
             _ => Value::Null,
@@ -187,20 +188,19 @@ impl Shared {
         if !self.handlers.offers().sampling {
             return Err(ErrorData::new(
                 ErrorCode::METHOD_NOT_FOUND,
-                "sampling isn't offered here",
+                "sampling is not available here",
                 None,
             ));
         }
         self.handlers
             .sample(&self.server, params)
             .await
-            .map_err(|reason| ErrorData::new(ErrorCode(-1), reason, None))
+            .map_err(|SamplingRefused(reason)| ErrorData::new(ErrorCode(-1), reason, None))
     }
 
     async fn elicit(&self, params: Value) -> Value {
         let Ok(_open) = self.questions.try_acquire() else {
-            self.log
-                .note("too many questions at a time: one was declined");
+            self.log.note("too many open questions: one was declined");
             return json!({"action": ElicitationAnswer::Decline.action()});
         };
         let word = |name: &str| params.get(name).and_then(Value::as_str);
@@ -225,7 +225,7 @@ impl Shared {
         let answer = self.handlers.elicit(&self.server, question).await;
         match (answer, schema) {
             (ElicitationAnswer::Accept(given), Some(schema)) => {
-                // What the person left alone has the value that the form showed.
+                // Fields that the person left unchanged have the form's default.
                 let mut content = form_defaults(&schema);
                 if let (Some(content), Value::Object(given)) = (content.as_object_mut(), given) {
                     content.extend(given);
@@ -236,7 +236,7 @@ impl Shared {
         }
     }
 
-    /// Answers a request that came as an input round.
+    /// Answers a request of an input round.
     pub(crate) async fn input(&self, request: &InputRequest) -> Result<Value, ErrorData> {
         let request = serde_json::to_value(request)
             .map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
@@ -258,7 +258,7 @@ impl Shared {
         }
     }
 
-    /// Answers a typed request, unless the server takes it back.
+    /// Answers a typed request, unless the server cancels it.
     async fn answer_as<T: serde::de::DeserializeOwned>(
         &self,
         method: &str,
@@ -305,7 +305,7 @@ impl Shared {
     }
 }
 
-/// What a log message says. Some servers put their words into an object, with nothing beside them.
+/// The text of a log message. Some servers wrap it in an object.
 fn words_of(data: Value) -> String {
     if let Value::Object(fields) = &data {
         let mut some = fields.iter().filter(|(_, value)| !value.is_null());
@@ -321,11 +321,11 @@ fn words_of(data: Value) -> String {
     }
 }
 
-/// The SDK's handler.
+/// The handler for the SDK.
 #[derive(Clone)]
 pub(crate) struct Client {
-    pub(crate) shared: Arc<Shared>,
-    /// The version that a handshake names.
+    pub(crate) shared: Arc<ConnectionContext>,
+    /// The protocol version in the handshake.
     pub(crate) version: ProtocolVersion,
 }
 
@@ -366,7 +366,7 @@ impl ClientHandler for Client {
             .await
     }
 
-    /// A request that doesn't fit the SDK's types, and those that it doesn't know.
+    /// Requests that don't match the SDK's types, or that it doesn't know.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -385,7 +385,7 @@ impl ClientHandler for Client {
         params: ProgressNotificationParam,
         _context: NotificationContext<RoleClient>,
     ) {
-        // How far it is was told when it came.
+        // Progress was passed on when it arrived.
         let told = json!({"progressToken": params.progress_token});
         self.shared.notification("notifications/progress", told);
     }

@@ -1,12 +1,11 @@
-//! Making a connection: the transport, and the handshake of the right era.
+//! Opens connections: the transport, and the handshake of the right protocol era.
 //!
-//! Where the configuration leaves it open, the newer protocol is tried first and the older one after
-//! it, on a fresh transport if the first try broke it; what a server turned out to speak is remembered
-//! ([`crate::eras`]). A failure is told with what the server itself said last, because that is usually
-//! the reason.
+//! Unless the configuration names a version, the newer protocol is tried first and then the older
+//! one, on a new transport if the first attempt broke it; the result is remembered
+//! ([`crate::eras`]). Failures include the server's last output, which usually is the reason.
 
 use crate::auth::{Access, Authoriser};
-use crate::client::{Client, Shared};
+use crate::client::{Client, ConnectionContext};
 use crate::connection::{CallError, Connection, sort_transport};
 use crate::eras;
 use crate::headers;
@@ -27,30 +26,29 @@ use std::time::Duration;
 use tokio::sync::watch;
 use url::Url;
 
-/// How long a server's own stream is waited for.
+/// How long to wait for a server's own stream.
 const OWN_STREAM: Duration = Duration::from_secs(2);
 
-/// What a connection is made from.
+/// The inputs for a connection.
 pub(crate) struct Recipe<'a> {
     pub(crate) config: &'a ServerConfig,
     pub(crate) options: &'a Options,
-    pub(crate) shared: &'a Arc<Shared>,
+    pub(crate) shared: &'a Arc<ConnectionContext>,
     pub(crate) authoriser: Option<&'a Arc<Authoriser>>,
 }
 
-/// Makes a connection.
 pub(crate) async fn open(recipe: &Recipe<'_>) -> Result<Connection, CallError> {
     let home = &recipe.options.home;
     let auto = recipe.config.protocol == ProtocolChoice::Auto;
     let probes = !matches!(
         recipe.config.transport,
-        // These two are older than the newer protocol.
+        // These two transports predate the newer protocol.
         TransportConfig::Sse(_) | TransportConfig::Sdk { .. }
     );
     let handshake = !probes || eras::needs_handshake(home, recipe.config);
     let first = attempt(recipe, auto && handshake).await;
     let connection = match first {
-        // A program that can't stand being asked in the newer way, or a server that has moved on.
+        // The server fails on the newer protocol, or no longer supports the remembered one.
         Err(CallError::Lost { .. } | CallError::Rpc(_) | CallError::Protocol(_))
             if auto && probes =>
         {
@@ -88,7 +86,7 @@ fn lifecycle(
                         .map(ProtocolVersion::as_str)
                         .collect();
                     CallError::Failed(format!(
-                        "the protocol version {version} isn't known; known are {}",
+                        "the protocol version {version} is unknown; supported: {}",
                         known.join(", ")
                     ))
                 })?
@@ -114,10 +112,8 @@ async fn attempt(recipe: &Recipe<'_>, handshake: bool) -> Result<Connection, Cal
     let ending = Ending::default();
     let (served, lingers) = match &recipe.config.transport {
         TransportConfig::Http(remote) => {
-            let url = headers::address(&remote.url).map_err(CallError::Failed)?;
-            let fixed = headers::of(remote, &recipe.options.environment)
-                .await
-                .map_err(CallError::Failed)?;
+            let url = headers::address(&remote.url)?;
+            let fixed = headers::of(remote, &recipe.options.environment).await?;
             let http = net::client(&recipe.options.environment, &url).map_err(CallError::Failed)?;
             let access = Access(recipe.authoriser.cloned());
             let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
@@ -141,7 +137,7 @@ async fn attempt(recipe: &Recipe<'_>, handshake: bool) -> Result<Connection, Cal
         Ok(running) => Connection::new(running, recipe.shared.clone(), ending, lingers),
         Err(error) => {
             if lingers {
-                // The reason is often in how the program ended, and in its last words.
+                // The exit status and the last output often are the reason.
                 let _ = tokio::time::timeout(FAREWELL * 2, ending.gone()).await;
             }
             Err(not_connected(&error, &ending, recipe))
@@ -156,14 +152,14 @@ fn in_order<T>(transport: T, recipe: &Recipe<'_>) -> InOrder<T> {
     }
 }
 
-/// Waits for the stream that a server with sessions sends on unasked: what it asks before that stream
-/// is open is lost. A server that doesn't answer the request for it holds up nobody for long.
+/// Waits briefly for the stream on which a server with sessions sends requests: those sent before
+/// it is open are lost.
 async fn opened(mut own_stream: watch::Receiver<OwnStream>) {
     let open = own_stream.wait_for(|stream| *stream != OwnStream::Expected);
     let _ = tokio::time::timeout(OWN_STREAM, open).await;
 }
 
-/// Connections that are made of two channels.
+/// Opens a connection made of two channels.
 async fn link(recipe: &Recipe<'_>, ending: &Ending) -> Result<Link, CallError> {
     let log = &recipe.shared.log;
     let environment = &recipe.options.environment;
@@ -177,16 +173,16 @@ async fn link(recipe: &Recipe<'_>, ending: &Ending) -> Result<Link, CallError> {
             .map_err(|error| CallError::Failed(error.to_string())),
         TransportConfig::Sdk { name } => {
             let host = recipe.options.in_process.as_ref().ok_or_else(|| {
-                CallError::Failed("no SDK host is there to reach this server through".to_owned())
+                CallError::Failed("there is no SDK host to reach this server through".to_owned())
             })?;
-            let channel = host.open(name).map_err(CallError::Failed)?;
+            let channel = host
+                .open(name)
+                .map_err(|error| CallError::Failed(error.to_string()))?;
             Ok(sdk::connect(channel, log.clone(), ending))
         }
         TransportConfig::Sse(remote) | TransportConfig::Http(remote) => {
-            let url = headers::address(&remote.url).map_err(CallError::Failed)?;
-            let fixed = headers::of(remote, environment)
-                .await
-                .map_err(CallError::Failed)?;
+            let url = headers::address(&remote.url)?;
+            let fixed = headers::of(remote, environment).await?;
             let http = net::client(environment, &url).map_err(CallError::Failed)?;
             sse::connect(http, &url, fixed, access, log, ending)
                 .await
@@ -197,11 +193,9 @@ async fn link(recipe: &Recipe<'_>, ending: &Ending) -> Result<Link, CallError> {
                 .ok()
                 .filter(|url| matches!(url.scheme(), "ws" | "wss"))
                 .ok_or_else(|| {
-                    CallError::Failed(format!("{:?} is no ws:// or wss:// address", remote.url))
+                    CallError::Failed(format!("{:?} is not a ws:// or wss:// address", remote.url))
                 })?;
-            let fixed = headers::of(remote, environment)
-                .await
-                .map_err(CallError::Failed)?;
+            let fixed = headers::of(remote, environment).await?;
             websocket::connect(&url, &fixed, &access, log, ending)
                 .await
                 .map_err(refused)
@@ -209,7 +203,6 @@ async fn link(recipe: &Recipe<'_>, ending: &Ending) -> Result<Link, CallError> {
     }
 }
 
-/// Why the handshake failed.
 fn not_connected(error: &ClientInitializeError, ending: &Ending, recipe: &Recipe<'_>) -> CallError {
     if let Some(challenge) = error.auth_challenge() {
         return CallError::Auth(challenge.to_owned());
@@ -244,7 +237,7 @@ fn not_connected(error: &ClientInitializeError, ending: &Ending, recipe: &Recipe
                 .map(ProtocolVersion::as_str)
                 .collect();
             CallError::Failed(format!(
-                "no version of the protocol is spoken by both sides (it speaks {})",
+                "no common protocol version (the server supports {})",
                 text::line(&known.join(", "), 200)
             ))
         }

@@ -1,14 +1,13 @@
-//! One connection to a server: used, and ended.
+//! One connection to a server.
 //!
-//! [`crate::connect::open`] makes a [`Connection`].
-//! Requests go through [`Connection::request`] and [`Connection::ask`], which drive input rounds,
-//! follow progress, and tell the server when nobody waits for its answer any more. What goes wrong is
-//! sorted into what can be done about it ([`CallError`]).
+//! [`crate::connect::open`] creates a [`Connection`]. Requests go through [`Connection::request`]
+//! and [`Connection::ask`], which run input rounds, follow progress, and cancel the request at the
+//! server if the caller gives up. [`CallError`] classifies failures by what can be done about them.
 
 // Roots and subscriptions by request are deprecated in the newest protocol; older servers need them.
 #![expect(deprecated, reason = "older servers use them")]
 
-use crate::client::{Client, Shared};
+use crate::client::{Client, ConnectionContext};
 use crate::error::McpError;
 use crate::limits::{FAREWELL, INPUT_ROUNDS, INSTRUCTIONS_CHARS, TEXT_CHARS};
 use crate::manager::Progress;
@@ -34,25 +33,32 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// Why a connection wasn't made or a request not answered.
+/// Why a connection or a request failed.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum CallError {
-    /// The server wants an authorisation; this is its challenge.
+    /// The server requires authorisation; the value is its challenge.
     Auth(String),
     /// The server answered with an error.
     Rpc(ErrorData),
-    /// The connection is of no more use. `unsent`: the server can't have seen the request.
-    Lost { reason: String, unsent: bool },
-    /// This request failed; the connection may be fine.
+    /// The connection is unusable. `unsent`: the server can't have received the request.
+    Lost {
+        reason: String,
+        unsent: bool,
+    },
+    /// This request failed; the connection may still work.
     Failed(String),
-    /// The answer isn't in the protocol.
+    /// The answer violates the protocol.
     Protocol(String),
-    /// It was given up.
     Cancelled,
 }
 
+impl From<crate::headers::HeaderError> for CallError {
+    fn from(error: crate::headers::HeaderError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
 impl CallError {
-    /// In the words of the crate's boundary.
     pub(crate) fn into_error(self, server: &str) -> McpError {
         let server = server.to_owned();
         match self {
@@ -76,26 +82,23 @@ impl CallError {
     }
 }
 
-/// A connection that works.
 pub(crate) struct Connection {
     peer: Peer<RoleClient>,
     stop: Mutex<Option<RunningServiceCancellationToken>>,
-    /// The conversation is over.
     ended: CancellationToken,
     ending: Ending,
-    /// Whether something behind the connection (a program, a socket) ends after it.
+    /// True if a process or a socket ends after the connection.
     lingers: bool,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<ConnectionContext>,
     pub(crate) description: Arc<ServerDescription>,
-    /// Whether the stateless protocol is spoken.
+    /// True for the stateless protocol.
     pub(crate) modern: bool,
     watched: Mutex<HashMap<String, CancellationToken>>,
 }
 
-/// A conversation as the SDK runs it.
 pub(crate) type Running = RunningService<RoleClient, Client>;
 
-/// Sorts what a transport says.
+/// Classifies an error of a transport.
 pub(crate) fn sort_transport(error: &(dyn std::error::Error + 'static)) -> CallError {
     let mut cause = Some(error);
     while let Some(current) = cause {
@@ -123,7 +126,7 @@ pub(crate) fn sort_transport(error: &(dyn std::error::Error + 'static)) -> CallE
             };
         }
         match current.downcast_ref::<StreamableHttpError<HttpError>>() {
-            // These hold what is looked for without naming it as their source.
+            // These contain the error without returning it as their source.
             Some(StreamableHttpError::Client(error)) => {
                 cause = Some(error);
                 continue;
@@ -143,18 +146,18 @@ pub(crate) fn sort_transport(error: &(dyn std::error::Error + 'static)) -> CallE
 impl Connection {
     pub(crate) fn new(
         running: Running,
-        shared: Arc<Shared>,
+        shared: Arc<ConnectionContext>,
         ending: Ending,
         lingers: bool,
     ) -> Result<Self, CallError> {
         let peer = running.peer().clone();
         let info = peer
             .peer_info()
-            .ok_or_else(|| CallError::Protocol("it didn't say what it is".to_owned()))?;
+            .ok_or_else(|| CallError::Protocol("it did not describe itself".to_owned()))?;
         let version = info.protocol_version.clone();
         if !ProtocolVersion::KNOWN_VERSIONS.contains(&version) {
             return Err(CallError::Failed(format!(
-                "it speaks the protocol version {}, which isn't known here",
+                "it uses the protocol version {}, which is not supported",
                 text::line(version.as_str(), 50)
             )));
         }
@@ -196,12 +199,12 @@ impl Connection {
         })
     }
 
-    /// Whether the server offers something: `tools`, `resources`, `prompts`, `completions`, ….
+    /// True if the server has a capability: `tools`, `resources`, `prompts`, `completions`, ….
     pub(crate) fn offers(&self, capability: &str) -> bool {
         self.description.capabilities.get(capability).is_some()
     }
 
-    /// Waits for the end and says why.
+    /// Waits for the end of the connection and returns the reason.
     pub(crate) async fn ended(&self) -> String {
         self.ended.cancelled().await;
         if self.lingers {
@@ -215,7 +218,7 @@ impl Connection {
         }
     }
 
-    /// Ends the connection and what is behind it. Returns when nothing is left.
+    /// Closes the connection and waits until its process or socket is gone.
     pub(crate) async fn close(&self) {
         if let Some(stop) = self.stop.lock().take() {
             stop.cancel();
@@ -226,19 +229,19 @@ impl Connection {
                 self.ending.gone().await;
             }
         };
-        // Longer than a program is given to end: this only guards against a hang.
+        // Longer than a program gets to exit: this only guards against a hang.
         if tokio::time::timeout(FAREWELL * 5, gone).await.is_err() {
-            tracing::warn!(server = %self.shared.server, "a connection doesn't end");
+            tracing::warn!(server = %self.shared.server, "a connection doesn't close");
         }
     }
 
-    /// Sends a request and gives the answer as it came.
+    /// Sends a request and returns the raw answer.
     pub(crate) async fn request(&self, request: ClientRequest) -> Result<Value, CallError> {
         let answer = self.send(request, None, None).await?;
         serde_json::to_value(answer).map_err(|error| CallError::Protocol(error.to_string()))
     }
 
-    /// Sends a request that may need more input, and answers what the server asks on the way.
+    /// Sends a request that may need more input, and answers the server's questions.
     pub(crate) async fn ask(
         &self,
         make: impl Fn(Option<Rounds>) -> ClientRequest,
@@ -255,9 +258,7 @@ impl Connection {
                     rounds = Some(self.input(wanted, round).await?);
                 }
                 ServerResult::CreateTaskResult(_) => {
-                    return Err(CallError::Protocol(
-                        "a task that nobody asked for".to_owned(),
-                    ));
+                    return Err(CallError::Protocol("an unrequested task".to_owned()));
                 }
                 answer => {
                     return serde_json::to_value(answer)
@@ -270,16 +271,15 @@ impl Connection {
         )))
     }
 
-    /// Answers one round of questions.
     async fn input(&self, wanted: InputRequiredResult, round: usize) -> Result<Rounds, CallError> {
         let requests = wanted.input_requests.unwrap_or_default();
         if requests.is_empty() {
             if wanted.request_state.is_none() {
                 return Err(CallError::Protocol(
-                    "it asked for input and named none".to_owned(),
+                    "it asked for input without naming any".to_owned(),
                 ));
             }
-            // It only wants to be asked again; not at once.
+            // It only wants to be polled again; wait a moment.
             let wait = std::time::Duration::from_millis(50 << round.min(3));
             tokio::time::sleep(wait).await;
         }
@@ -303,7 +303,7 @@ impl Connection {
         let mut options = PeerRequestOptions::no_options();
         options.meta = meta.and_then(|meta| serde_json::from_value(meta.clone()).ok());
         if self.modern && self.offers("logging") {
-            // Here a server sends log messages only for requests that say from which level on.
+            // In this protocol, log messages are sent only for requests that name a level.
             let meta = options.meta.get_or_insert_default();
             meta.set_log_level(self.shared.log_level);
         }
@@ -329,7 +329,7 @@ impl Connection {
         match answer {
             Ok(answer) => Ok(answer),
             Err(error) => Err(match self.sort(error) {
-                // How a program ended is known a moment after its output.
+                // The exit status is known a moment after the end of the output.
                 CallError::Lost { unsent, .. } if self.lingers => CallError::Lost {
                     reason: self.why().await,
                     unsent,
@@ -339,7 +339,7 @@ impl Connection {
         }
     }
 
-    /// Why the connection ended, as soon as that is known.
+    /// The reason for the end, as soon as it is known.
     pub(crate) async fn why(&self) -> String {
         match tokio::time::timeout(FAREWELL, self.ended()).await {
             Ok(reason) => reason,
@@ -363,15 +363,14 @@ impl Connection {
         }
     }
 
-    /// Tells the server that the folders worked in are others now.
+    /// Notifies the server of changed roots.
     pub(crate) async fn roots_changed(&self) {
         if !self.modern && self.shared.handlers.offers().roots {
             let _ = self.peer.notify_roots_list_changed().await;
         }
     }
 
-    /// In the older protocol a server is told once from which level on it sends its log. Nobody waits for
-    /// its answer.
+    /// Sets the log level, which the older protocol does by request. Doesn't wait for the answer.
     pub(crate) fn choose_log_level(self: &Arc<Self>) {
         if self.modern || !self.offers("logging") {
             return;
@@ -383,14 +382,14 @@ impl Connection {
             if let Err(ServiceError::McpError(error)) = asked.await {
                 let log = &connection.shared.log;
                 log.note(&format!(
-                    "it doesn't let its log be chosen: {}",
+                    "it doesn't support setting the log level: {}",
                     error.message
                 ));
             }
         });
     }
 
-    /// In the newer protocol a client says what it wants to be told. Ends with the connection.
+    /// Subscribes to changes of lists, as the newer protocol requires. Ends with the connection.
     pub(crate) fn listen(self: &Arc<Self>) {
         let changes = |list: &str| {
             let offered = self.description.capabilities.get(list);
@@ -405,7 +404,7 @@ impl Connection {
         }
     }
 
-    /// Wants to be told when a resource changes.
+    /// Subscribes to changes of a resource.
     pub(crate) async fn watch(self: &Arc<Self>, uri: &str) -> Result<(), CallError> {
         if !self.modern {
             let params = rmcp::model::SubscribeRequestParams::new(uri);
@@ -425,7 +424,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Doesn't want to be told any more.
+    /// Unsubscribes from changes of a resource.
     pub(crate) async fn unwatch(&self, uri: &str) -> Result<(), CallError> {
         if !self.modern {
             let params = rmcp::model::UnsubscribeRequestParams::new(uri);
@@ -442,7 +441,7 @@ impl Connection {
     }
 }
 
-/// What a request of several rounds carries from one to the next.
+/// The state of a request with several rounds.
 #[derive(Debug, Clone)]
 pub(crate) struct Rounds {
     pub(crate) responses: rmcp::model::InputResponses,
@@ -450,7 +449,6 @@ pub(crate) struct Rounds {
 }
 
 impl Rounds {
-    /// The fields of the next request.
     pub(crate) fn split(
         rounds: Option<Self>,
     ) -> (Option<rmcp::model::InputResponses>, Option<String>) {
@@ -470,7 +468,9 @@ async fn listen(connection: Arc<Connection>, filter: SubscriptionFilter, stop: C
         let mut subscription = match connection.peer.listen(filter).await {
             Ok(subscription) => subscription,
             Err(error) => {
-                shared.log.note(&format!("changes aren't told: {error}"));
+                shared
+                    .log
+                    .note(&format!("can't subscribe to changes: {error}"));
                 return;
             }
         };
@@ -503,7 +503,7 @@ async fn listen(connection: Arc<Connection>, filter: SubscriptionFilter, stop: C
 }
 
 struct Followed<'a> {
-    shared: &'a Shared,
+    shared: &'a ConnectionContext,
     token: rmcp::model::ProgressToken,
 }
 
@@ -513,7 +513,7 @@ impl Drop for Followed<'_> {
     }
 }
 
-/// Tells the server when nobody waits for an answer any more.
+/// Cancels the request at the server if dropped before the answer.
 struct Abandoned<'a> {
     peer: &'a Peer<RoleClient>,
     id: Option<RequestId>,
@@ -527,7 +527,7 @@ impl Drop for Abandoned<'_> {
         };
         let peer = self.peer.clone();
         runtime.spawn(async move {
-            let reason = "nobody waits for the answer any more".to_owned();
+            let reason = "the caller no longer waits for the answer".to_owned();
             let cancelled = CancelledNotificationParam::new(Some(id), Some(reason));
             let _ = peer.notify_cancelled(cancelled).await;
         });

@@ -1,8 +1,8 @@
-//! Which era of the protocol a server speaks, remembered from one start to the next.
+//! Remembers the protocol era of servers across starts.
 //!
-//! Finding out costs an older server one refused request at every start (and one that never answers
-//! what it doesn't know costs seconds), so that a server which fell back to the handshake is greeted
-//! with it right away. The memory ends after a week, because servers get better.
+//! Detecting the era costs a refused request at every start, or seconds with a server that ignores
+//! unknown requests. So the handshake is used at once for servers that needed it before. Entries
+//! expire after a week, since servers are updated.
 
 use crate::server::{ServerConfig, TransportConfig};
 use serde::{Deserialize, Serialize};
@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const WEEK: u64 = 7 * 24 * 3600;
-/// More servers than this nobody has.
+/// The maximum number of entries.
 const MOST: usize = 500;
 
 #[derive(Default, Serialize, Deserialize)]
 struct Memory {
-    /// Servers that need the handshake, and since when that is known (seconds since 1970).
+    /// Servers that need the handshake, with the time of detection (Unix seconds).
     #[serde(default)]
     handshake: BTreeMap<String, u64>,
 }
@@ -40,7 +40,7 @@ fn now() -> u64 {
         .as_secs()
 }
 
-/// What makes a server the same one tomorrow.
+/// The key of a server across starts.
 fn key(config: &ServerConfig) -> String {
     let mut hash = Sha256::new();
     hash.update(config.transport.kind());
@@ -65,7 +65,7 @@ fn key(config: &ServerConfig) -> String {
         .collect()
 }
 
-/// Whether a server is known to need the handshake.
+/// True if a server is known to need the handshake.
 pub(crate) fn needs_handshake(home: &Path, config: &ServerConfig) -> bool {
     read(home)
         .handshake
@@ -73,7 +73,7 @@ pub(crate) fn needs_handshake(home: &Path, config: &ServerConfig) -> bool {
         .is_some_and(|since| since + WEEK > now())
 }
 
-/// Remembers what a server turned out to speak. A memory that can't be kept costs a little time.
+/// Records the era of a server. Failure to write is harmless.
 pub(crate) fn remember(home: &Path, config: &ServerConfig, handshake: bool) {
     let mut memory = read(home);
     let key = key(config);

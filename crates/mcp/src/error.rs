@@ -1,65 +1,44 @@
-//! What can go wrong with a server, in words that name it and the way out.
+//! Errors of requests to servers.
 
 use serde_json::Value;
 
-/// Why something that was asked of a server didn't happen.
+/// Why a request to a server failed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum McpError {
-    /// No server of this name.
     #[error("there is no MCP server named {0}; `lathe mcp list` shows them")]
     Unknown(String),
-    /// The server isn't connected.
-    #[error("the MCP server {server} isn't connected ({why})")]
+    #[error("the MCP server {server} is not connected ({why})")]
     NotConnected {
-        /// The server.
         server: String,
-        /// Where it stands and what to do.
+        /// The state, with a fix.
         why: String,
     },
-    /// The server wants an authorisation.
-    #[error("the MCP server {0} needs you to sign in: run `lathe mcp login {0}`")]
+    #[error("the MCP server {0} requires a sign-in: run `lathe mcp login {0}`")]
     NeedsAuth(String),
-    /// The server took too long.
-    #[error("the MCP server {server} didn't answer within {seconds} s")]
-    Timeout {
-        /// The server.
-        server: String,
-        /// How long was waited.
-        seconds: u64,
-    },
-    /// The call was given up from our side.
+    #[error("the MCP server {server} did not answer within {seconds} s")]
+    Timeout { server: String, seconds: u64 },
+    /// Cancelled by the caller.
     #[error("stopped")]
     Cancelled,
-    /// The connection broke while something was under way. It isn't repeated: it may have happened.
+    /// The connection broke during a request. It is not repeated, since it may have taken effect.
     #[error("the connection to the MCP server {server} broke: {reason}")]
-    Broken {
-        /// The server.
-        server: String,
-        /// How.
-        reason: String,
-    },
+    Broken { server: String, reason: String },
     /// The server answered with an error.
     #[error("{message} (MCP error {code})")]
     Rpc {
-        /// The JSON-RPC code.
         code: i64,
-        /// The server's words.
         message: String,
-        /// What it sent along.
         data: Option<Value>,
     },
-    /// The server's answer is no answer to what was asked.
-    #[error("the MCP server {server} answered what isn't in the protocol: {reason}")]
+    /// The server's answer violates the protocol.
+    #[error("the MCP server {server} violated the protocol: {reason}")]
     Protocol {
-        /// The server.
         server: String,
         /// What is wrong with it.
         reason: String,
     },
-    /// A server can't be started or reached.
     #[error("{0}")]
     Start(String),
-    /// Authorisation didn't work out.
     #[error("{0}")]
     Auth(String),
 }

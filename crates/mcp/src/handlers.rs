@@ -1,82 +1,78 @@
-//! What a server may ask of us: the folders we work in, a person's answer, a model's answer.
+//! Requests from servers: roots, elicitation (questions to the person) and sampling (requests to
+//! the model).
 //!
-//! The connections know neither persons nor models; whoever opens a session hands in [`Handlers`].
-//! In the older protocol a server sends these as requests, in the newer one they come as rounds of a
-//! call (`input_required`); both end here.
+//! Connections know neither person nor model; the session provides [`Handlers`]. The older protocol
+//! sends these as requests, the newer one as rounds of a call (`input_required`); both are handled
+//! here.
 
 use futures::future::BoxFuture;
 use serde_json::Value;
 
-/// Answers what servers ask.
+/// Answers requests from servers.
 pub trait Handlers: Send + Sync + 'static {
-    /// What is offered to servers. Read at each connection.
+    /// The capabilities offered to servers. Read for each connection.
     fn offers(&self) -> Offers;
 
-    /// The folders that are worked in.
+    /// The working directories.
     fn roots(&self) -> Vec<Root>;
 
-    /// A server asks the person something. Dropping the future withdraws the question.
+    /// Asks the person on behalf of a server. Dropping the future withdraws the question.
     fn elicit<'a>(
         &'a self,
         server: &'a str,
         question: Elicitation,
     ) -> BoxFuture<'a, ElicitationAnswer>;
 
-    /// A server asks the model something: the parameters of `sampling/createMessage`, answered by a
-    /// `CreateMessageResult` or by the reason why not.
+    /// Asks the model on behalf of a server: takes the parameters of `sampling/createMessage` and
+    /// returns a `CreateMessageResult`.
     fn sample<'a>(
         &'a self,
         server: &'a str,
         request: Value,
-    ) -> BoxFuture<'a, Result<Value, String>>;
+    ) -> BoxFuture<'a, Result<Value, SamplingRefused>>;
 }
 
-/// What we tell servers that they may ask.
+/// Why a request for sampling is refused; the server gets this text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SamplingRefused(pub String);
+
+/// The capabilities that we offer to servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Offers {
-    /// The folders that are worked in.
+    /// The working directories.
     pub roots: bool,
-    /// A model's answer.
     pub sampling: bool,
-    /// A form for the person.
     pub elicitation_form: bool,
-    /// An address that the person opens.
+    /// A page that the person opens.
     pub elicitation_url: bool,
 }
 
-/// A folder that is worked in.
+/// A working directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root {
     /// Its `file://` address.
     pub uri: String,
-    /// What to call it.
     pub name: Option<String>,
 }
 
-/// A question for the person.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Elicitation {
-    /// What it is about.
     pub message: String,
-    /// What is wanted.
     pub kind: ElicitationKind,
-    /// The request's parameters as the server sent them.
+    /// The raw parameters of the request.
     pub params: Value,
 }
 
-/// What is wanted of the person.
+/// The kind of answer that a question asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ElicitationKind {
     /// The fields of a form, as a flat JSON schema.
-    Form {
-        /// The schema.
-        schema: Value,
-    },
+    Form { schema: Value },
     /// A page to open and finish.
     Url {
-        /// The page.
         url: String,
-        /// What the server calls this question when it tells of its end.
+        /// The id with which the server reports completion.
         elicitation_id: Option<String>,
     },
 }
@@ -84,16 +80,15 @@ pub enum ElicitationKind {
 /// The person's answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ElicitationAnswer {
-    /// Yes, with the fields of the form (an empty object for a page).
+    /// Accepted, with the fields of the form (an empty object for a page).
     Accept(Value),
-    /// No.
     Decline,
-    /// Neither: the question was put away.
+    /// The question was dismissed.
     Cancel,
 }
 
 impl ElicitationAnswer {
-    /// The protocol's word for it.
+    /// The name in the protocol.
     #[must_use]
     pub fn action(&self) -> &'static str {
         match self {
@@ -104,7 +99,7 @@ impl ElicitationAnswer {
     }
 }
 
-/// Nobody is there: no folders, every question is declined.
+/// Handlers without a person: no roots, every question is declined.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Nobody;
 
@@ -129,13 +124,13 @@ impl Handlers for Nobody {
         &'a self,
         _server: &'a str,
         _request: Value,
-    ) -> BoxFuture<'a, Result<Value, String>> {
-        Box::pin(async { Err("nobody is here to allow a model's answer".to_owned()) })
+    ) -> BoxFuture<'a, Result<Value, SamplingRefused>> {
+        Box::pin(async { Err(SamplingRefused("sampling is not available here".to_owned())) })
     }
 }
 
-/// The values that a form's schema gives by default: what an unattended acceptance answers with.
-/// Fields without a default are left out.
+/// The default values of a form's schema, for unattended acceptance. Fields without a default are
+/// left out.
 #[must_use]
 pub fn form_defaults(schema: &Value) -> Value {
     let mut values = serde_json::Map::new();

@@ -1,5 +1,5 @@
-//! The address of a remote server, and the headers that go with every request: those of the
-//! configuration, and those that a helper command prints.
+//! The address of a remote server and the headers of its requests: those of the configuration, and
+//! those printed by a helper command.
 
 use crate::server::Remote;
 use lathe_process::{Command, Ending, Job};
@@ -9,19 +9,47 @@ use serde_json::Value;
 use std::time::Duration;
 use url::Url;
 
-/// How long a helper may take.
-const HELPER: Duration = Duration::from_secs(10);
+/// The time limit of a helper.
+const HELPER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Reads an address.
-pub(crate) fn address(text: &str) -> Result<Url, String> {
+/// Why a remote server's address or headers can't be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HeaderError {
+    #[error("{0:?} is not an http:// or https:// address")]
+    Address(String),
+    #[error("{0:?} is not a valid header name")]
+    Name(String),
+    #[error("the value of the header {0} contains characters that are not allowed")]
+    Value(String),
+    #[error("headersHelper: {0}")]
+    HelperStart(#[source] lathe_process::SpawnError),
+    #[error("headersHelper took longer than {} s", HELPER_TIMEOUT.as_secs())]
+    HelperTimeout,
+    #[error("headersHelper failed (exit code {0})")]
+    HelperFailed(i32),
+    #[error("headersHelper failed (ended by a signal)")]
+    HelperSignalled,
+    #[error("headersHelper printed too much")]
+    HelperFlooded,
+    #[error("headersHelper did not print a JSON object")]
+    HelperOutput,
+    #[error("headersHelper: {0} is not a string")]
+    HelperValue(String),
+}
+
+/// Parses an HTTP address.
+pub(crate) fn address(text: &str) -> Result<Url, HeaderError> {
     Url::parse(text)
         .ok()
         .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
-        .ok_or_else(|| format!("{text:?} is no http:// or https:// address"))
+        .ok_or_else(|| HeaderError::Address(text.to_owned()))
 }
 
-/// The headers of a server.
-pub(crate) async fn of(remote: &Remote, environment: &Environment) -> Result<HeaderMap, String> {
+/// The headers of a server's requests.
+pub(crate) async fn of(
+    remote: &Remote,
+    environment: &Environment,
+) -> Result<HeaderMap, HeaderError> {
     let mut headers = HeaderMap::new();
     for (name, value) in &remote.headers {
         insert(&mut headers, name, value)?;
@@ -29,46 +57,47 @@ pub(crate) async fn of(remote: &Remote, environment: &Environment) -> Result<Hea
     if let Some(command) = &remote.headers_helper {
         let printed = run(command, remote, environment).await?;
         let Ok(Value::Object(fields)) = serde_json::from_str(&printed) else {
-            return Err("headersHelper: it didn't print a JSON object".to_owned());
+            return Err(HeaderError::HelperOutput);
         };
         for (name, value) in fields {
             let value = value
                 .as_str()
-                .ok_or_else(|| format!("headersHelper: {name} is no text"))?;
+                .ok_or_else(|| HeaderError::HelperValue(name.clone()))?;
             insert(&mut headers, &name, value)?;
         }
     }
     Ok(headers)
 }
 
-fn insert(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), String> {
+fn insert(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), HeaderError> {
     let header = HeaderName::from_bytes(name.trim().as_bytes())
-        .map_err(|_| format!("{name:?} is no name of a header"))?;
-    let mut value = HeaderValue::from_str(value.trim())
-        .map_err(|_| format!("the header {name} holds what a header can't"))?;
+        .map_err(|_| HeaderError::Name(name.to_owned()))?;
+    let mut value =
+        HeaderValue::from_str(value.trim()).map_err(|_| HeaderError::Value(name.to_owned()))?;
     value.set_sensitive(true);
     headers.insert(header, value);
     Ok(())
 }
 
-async fn run(command: &str, remote: &Remote, environment: &Environment) -> Result<String, String> {
+async fn run(
+    command: &str,
+    remote: &Remote,
+    environment: &Environment,
+) -> Result<String, HeaderError> {
     let command = Command::shell(command, Some("/bin/sh"))
         .without_inherited_environment()
         .variables(&environment.variables)
         .variable("MCP_SERVER_URL", &remote.url)
         .directory(&environment.cwd);
-    let finished = lathe_process::run(Job::new(command, HELPER))
+    let finished = lathe_process::run(Job::new(command, HELPER_TIMEOUT))
         .await
-        .map_err(|error| format!("headersHelper: {error}"))?;
+        .map_err(HeaderError::HelperStart)?;
     match finished.ending {
         Ending::Exited(0) => Ok(finished.stdout),
-        Ending::TimedOut => Err(format!(
-            "headersHelper: it took longer than {} s",
-            HELPER.as_secs()
-        )),
-        Ending::Exited(code) => Err(format!("headersHelper: it failed (exit code {code})")),
-        Ending::Signalled => Err("headersHelper: it failed (ended by a signal)".to_owned()),
-        Ending::Flooded | Ending::Cancelled => Err("headersHelper: it printed too much".to_owned()),
+        Ending::TimedOut => Err(HeaderError::HelperTimeout),
+        Ending::Exited(code) => Err(HeaderError::HelperFailed(code)),
+        Ending::Signalled => Err(HeaderError::HelperSignalled),
+        Ending::Flooded | Ending::Cancelled => Err(HeaderError::HelperFlooded),
     }
 }
 
@@ -77,7 +106,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_helper_adds_headers_and_its_failure_is_said() {
+    async fn a_helper_adds_headers_and_its_failure_is_reported() {
         let environment = Environment {
             variables: [("TOKEN".to_owned(), "t".to_owned())].into(),
             home: None,
@@ -96,6 +125,7 @@ mod tests {
             of(&remote, &environment)
                 .await
                 .unwrap_err()
+                .to_string()
                 .contains("failed")
         );
         remote.headers_helper = Some("echo no".to_owned());
@@ -103,6 +133,7 @@ mod tests {
             of(&remote, &environment)
                 .await
                 .unwrap_err()
+                .to_string()
                 .contains("JSON")
         );
         assert!(address("ftp://x").is_err() && address("http://x/y").is_ok());

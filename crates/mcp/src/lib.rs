@@ -1,12 +1,16 @@
-//! The Model Context Protocol: connections to servers, authorisation, and the protocol side of being
-//! a server.
+//! The Model Context Protocol: connections to servers, authorisation, and the protocol side of
+//! serving.
 //!
-//! A [`ServerConfig`] says where a server is; the [`Manager`] starts many of them side by side, keeps
-//! their lists of tools, resources and prompts, calls them, and tells what changes ([`Change`]). What
-//! servers ask of us goes to [`Handlers`]. The wire is the official SDK's (rmcp); transports that it
-//! lacks, the way back after a broken connection, the limits on what a server may send, and the
-//! authorisation loop are ours.
+//! A [`ServerConfig`] describes a server; the [`Manager`] connects to many of them in parallel,
+//! keeps their lists of tools, resources and prompts, calls them, and reports changes ([`Change`]).
+//! Requests from servers go to [`Handlers`]. The wire protocol is the official SDK's (rmcp);
+//! additional transports, reconnection, limits on what a server may send, and the authorisation
+//! flow are ours.
 #![forbid(unsafe_code)]
+#![expect(
+    missing_docs,
+    reason = "not published; only what names don't say is documented"
+)]
 
 pub mod auth;
 mod client;
@@ -32,10 +36,11 @@ mod transport;
 pub use error::McpError;
 pub use handlers::{
     Elicitation, ElicitationAnswer, ElicitationKind, Handlers, Nobody, Offers, Root,
+    SamplingRefused,
 };
 pub use manager::{
     Backoff, CallOptions, InProcess, Manager, MessageChannel, Options, Progress, ServerItem,
-    ServersSet,
+    ServersSet, UnknownServer,
 };
 pub use server::{
     OAuthConfig, Program, ProtocolChoice, Remote, ServerConfig, Timeouts, TransportConfig,

@@ -1,7 +1,7 @@
-//! The lists of a server: read page by page, cut to size, made safe to show.
+//! The lists of a server: read page by page, cut to size, made safe to display.
 //!
-//! What is left out is said in remarks. Schemas are kept as they came, and nothing that they refer to
-//! is ever fetched.
+//! Remarks name the entries that are left out. Schemas are kept unchanged, and nothing they refer to is
+//! ever fetched.
 
 use crate::connection::{CallError, Connection};
 use crate::limits::{DESCRIPTION_CHARS, LIST_BYTES, LIST_ITEMS, LIST_PAGES};
@@ -13,10 +13,9 @@ use rmcp::model::{
 use serde_json::Value;
 use std::collections::HashSet;
 
-/// The longest name under which the API takes a tool.
+/// The maximum length of a tool name in the API.
 const NAME_CHARS: usize = 128;
 
-/// The lists that there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum List {
     Tools,
@@ -35,7 +34,7 @@ impl List {
         }
     }
 
-    /// What an entry can't be without.
+    /// The required field of an entry.
     fn key(self) -> &'static str {
         match self {
             Self::Tools | Self::Prompts => "name",
@@ -62,12 +61,12 @@ impl List {
     }
 }
 
-/// A list, and what was left out of it.
+/// The entries of a list and remarks about the ones left out.
 #[derive(Debug, Default)]
 pub(crate) struct Listed {
     pub(crate) items: Vec<Value>,
     pub(crate) remarks: Vec<String>,
-    /// How many entries had a text that was cut.
+    /// The number of entries with a text that was cut.
     pub(crate) cut: usize,
 }
 
@@ -106,14 +105,16 @@ pub(crate) async fn read(connection: &Connection, list: List) -> Result<Listed, 
                     if bytes > LIST_BYTES {
                         let field = list.field();
                         listed.remarks.push(format!(
-                            "only the first {} {field} are used: they are too big",
+                            "only the first {} {field} are used: the list is too large",
                             listed.items.len()
                         ));
                         return Ok(listed);
                     }
                     listed.items.push(item);
                 }
-                Err(remark) if listed.remarks.len() < 20 => listed.remarks.push(remark),
+                Err(left_out) if listed.remarks.len() < 20 => {
+                    listed.remarks.push(left_out.to_string());
+                }
                 Err(_) => {}
             }
         }
@@ -132,48 +133,63 @@ pub(crate) async fn read(connection: &Connection, list: List) -> Result<Listed, 
     Ok(listed)
 }
 
-/// An entry made safe, and whether something of it was cut; or why it is left out.
+/// Why an entry of a list is left out.
+#[derive(Debug, thiserror::Error)]
+enum LeftOut {
+    #[error("{list}: an entry without {key}")]
+    NoKey {
+        list: &'static str,
+        key: &'static str,
+    },
+    #[error("{0}: left out, its name contains control characters")]
+    ControlCharacters(String),
+    #[error("{0}: left out, its name is longer than {NAME_CHARS} characters")]
+    TooLong(String),
+    #[error("{0}: left out, it is listed twice")]
+    Duplicate(String),
+}
+
+/// An entry made safe to display, and whether a text of it was cut.
 fn tidy(
     server: &str,
     list: List,
     mut item: Value,
     seen: &mut HashSet<String>,
-) -> Result<(Value, bool), String> {
+) -> Result<(Value, bool), LeftOut> {
     let key = item
         .get(list.key())
         .and_then(Value::as_str)
         .filter(|key| !key.is_empty())
-        .ok_or_else(|| format!("{}: an entry without {}", list.field(), list.key()))?
+        .ok_or(LeftOut::NoKey {
+            list: list.field(),
+            key: list.key(),
+        })?
         .to_owned();
     let shown = text::line(&key, 100);
     if text::clean(&key) != key {
-        return Err(format!(
-            "{shown}: left out, its name holds control characters"
-        ));
+        return Err(LeftOut::ControlCharacters(shown));
     }
     if list == List::Tools {
         let length = "mcp____".len() + server.chars().count() + key.chars().count();
         if length > NAME_CHARS {
-            return Err(format!(
-                "{shown}: left out, its name is longer than {NAME_CHARS} characters"
-            ));
+            return Err(LeftOut::TooLong(shown));
         }
     }
     if !seen.insert(key) {
-        return Err(format!("{shown}: left out, it is there twice"));
+        return Err(LeftOut::Duplicate(shown));
     }
     let cut = tidy_words(&mut item, 0);
     if matches!(list, List::Resources | List::Templates)
         && let Some(Value::String(name)) = item.get_mut("name")
     {
-        // Only shown; what they are called by is their address.
+        // Only displayed; resources are identified by their address.
         *name = text::line(name, 200);
     }
     Ok((item, cut))
 }
 
-/// Words for people and models, wherever they stand in an entry; schemas are left alone. Says whether some
-/// were cut.
+/// Cleans and cuts the descriptions and titles in an entry, except in schemas. Returns true if some were
+/// cut.
 fn tidy_words(value: &mut Value, depth: usize) -> bool {
     let mut cut = false;
     match value {
@@ -182,7 +198,7 @@ fn tidy_words(value: &mut Value, depth: usize) -> bool {
                 match (name.as_str(), field) {
                     ("inputSchema" | "outputSchema" | "_meta", _) => {}
                     ("description" | "title", Value::String(words)) => {
-                        // One character says that there was more.
+                        // One character for the ellipsis.
                         let length = match words.chars().nth(DESCRIPTION_CHARS) {
                             Some(_) => DESCRIPTION_CHARS - 1,
                             None => DESCRIPTION_CHARS,
@@ -204,7 +220,7 @@ fn tidy_words(value: &mut Value, depth: usize) -> bool {
     cut
 }
 
-/// About how much memory a value takes.
+/// The approximate memory use of a value.
 pub(crate) fn size(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len() + 24,
@@ -223,7 +239,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn entries_are_cut_and_cleaned_and_schemas_stay_as_they_are() {
+    fn entries_are_cut_and_cleaned_and_schemas_stay_unchanged() {
         let schema = json!({"type": "object", "properties": {"description": {"$ref": "https://x/y"}}, "title": "\u{1b}x"});
         let tool = json!({
             "name": "t",
@@ -242,9 +258,10 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_called_is_left_out_and_said() {
+    fn entries_that_cannot_be_called_are_left_out_with_a_remark() {
         let mut seen = HashSet::new();
-        let mut tidy = |item| tidy("server", List::Tools, item, &mut seen);
+        let mut tidy =
+            |item| tidy("server", List::Tools, item, &mut seen).map_err(|error| error.to_string());
         assert!(tidy(json!({"name": "x"})).is_ok());
         assert!(tidy(json!({"name": "x"})).unwrap_err().contains("twice"));
         assert!(

@@ -1,6 +1,6 @@
-//! What a server says beside the protocol: its standard error, noise on its standard output, log
-//! messages. It goes to a file per server that never grows past a limit (`lathe mcp logs` shows it),
-//! and the last words are kept at hand, because they are usually the reason of a failure.
+//! The output of servers beside the protocol: standard error, other lines on standard output, log
+//! messages. It is written to one file per server of limited size (see `lathe mcp logs`), and the
+//! last lines are kept in memory for error messages.
 
 use crate::limits::{LAST_WORDS_BYTES, LOG_BYTES};
 use crate::text;
@@ -18,7 +18,7 @@ pub struct ServerLog {
     faulty: Arc<Mutex<Option<TellFault>>>,
 }
 
-/// Who is told of a server's first fault.
+/// Receives a server's first protocol violation.
 type TellFault = Box<dyn FnOnce(&str) + Send>;
 
 struct Inner {
@@ -28,7 +28,7 @@ struct Inner {
     last_words: VecDeque<u8>,
 }
 
-/// Where the log of a server lies.
+/// The log file of a server.
 #[must_use]
 pub fn path(home: &Path, server: &str) -> PathBuf {
     let name: String = server
@@ -42,10 +42,10 @@ pub fn path(home: &Path, server: &str) -> PathBuf {
     home.join("logs").join("mcp").join(format!("{name}.log"))
 }
 
-/// What the log of a server holds, control characters removed; empty if there is none.
+/// The content of a server's log without control characters; empty if there is none.
 ///
 /// # Errors
-/// If there is one and it can't be read.
+/// If it exists and can't be read.
 pub fn read(home: &Path, server: &str) -> std::io::Result<String> {
     match std::fs::read(path(home, server)) {
         Ok(bytes) => Ok(text::clean(&String::from_utf8_lossy(&bytes))),
@@ -55,7 +55,7 @@ pub fn read(home: &Path, server: &str) -> std::io::Result<String> {
 }
 
 impl ServerLog {
-    /// The log of a server. The file is made with the first line.
+    /// The log of a server. The file is created with the first line.
     #[must_use]
     pub fn new(home: &Path, server: &str) -> Self {
         Self {
@@ -69,12 +69,12 @@ impl ServerLog {
         }
     }
 
-    /// Who is told when the server does for the first time what isn't in the protocol.
+    /// Sets the receiver of the first protocol violation.
     pub(crate) fn on_fault(&self, tell: impl FnOnce(&str) + Send + 'static) {
         *self.faulty.lock() = Some(Box::new(tell));
     }
 
-    /// Notes what isn't in the protocol. The first time it is told too.
+    /// Logs a protocol violation, and reports the first one.
     pub(crate) fn fault(&self, what: &str, shown: &str) {
         self.note(&format!("{what}: {shown}"));
         let first = self.faulty.lock().take();
@@ -83,7 +83,7 @@ impl ServerLog {
         }
     }
 
-    /// Adds bytes as they came from the server's standard error.
+    /// Adds output from the server's standard error.
     pub fn words(&self, bytes: &[u8]) {
         let mut inner = self.inner.lock();
         let keep = &bytes[bytes.len().saturating_sub(LAST_WORDS_BYTES)..];
@@ -93,14 +93,14 @@ impl ServerLog {
         inner.write(bytes);
     }
 
-    /// Adds a line of our own about the server.
+    /// Adds a line about the server.
     pub fn note(&self, line: &str) {
         let mut line = text::cut(line, crate::limits::TEXT_CHARS);
         line.push('\n');
         self.inner.lock().write(line.as_bytes());
     }
 
-    /// The last line or two that the server wrote, for the reason of a failure.
+    /// The last line or two of the server's output, for error messages.
     #[must_use]
     pub fn last_words(&self) -> Option<String> {
         let inner = self.inner.lock();
@@ -115,14 +115,14 @@ impl ServerLog {
         (!last.is_empty()).then_some(last)
     }
 
-    /// Forgets the last words: a new life begins.
+    /// Clears the last output before a new start.
     pub(crate) fn begin(&self) {
         self.inner.lock().last_words.clear();
     }
 }
 
 impl Inner {
-    /// A log that can't be written is no reason to fail: the connection is what matters.
+    /// Errors are ignored: a connection must not fail because of its log.
     fn write(&mut self, bytes: &[u8]) {
         if let Err(error) = self.try_write(bytes) {
             tracing::debug!(path = %self.path.display(), %error, "a server's log can't be written");
@@ -133,7 +133,7 @@ impl Inner {
         if self.file.is_none() {
             self.open()?;
         }
-        // One burst can't be bigger than the whole log.
+        // A single write must not exceed the limit.
         let most = usize::try_from(LOG_BYTES / 2).unwrap_or(usize::MAX);
         let bytes = &bytes[bytes.len().saturating_sub(most)..];
         if self.length + bytes.len() as u64 > LOG_BYTES {

@@ -1,12 +1,13 @@
-//! `lathe mcp probe`: a look at one server with the client that sessions use.
+//! `lathe mcp probe`: inspects one server with the same client as sessions.
 //!
-//! It connects with the real manager, does what it is told in the order it is told, and says what
-//! came of it, for people or as JSON lines. Nothing here knows a particular server or a test suite:
-//! every behaviour that shows is the product's.
+//! It connects with the real manager, runs the given operations in order, and reports the results
+//! as text or JSON lines. Nothing here is specific to a server or a test suite, so the observed
+//! behaviour is that of sessions.
 
-use crate::auth::Browser;
+use crate::auth::{Browser, BrowserError};
 use crate::handlers::{
-    Elicitation, ElicitationAnswer, ElicitationKind, Handlers, Offers, Root, form_defaults,
+    Elicitation, ElicitationAnswer, ElicitationKind, Handlers, Offers, Root, SamplingRefused,
+    form_defaults,
 };
 use crate::manager::{CallOptions, Manager, Options, ServerItem};
 use crate::server::ServerConfig;
@@ -19,83 +20,65 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{broadcast, mpsc};
 
-/// What came out, and how bad it is.
+/// The result of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Everything went well.
     Well,
-    /// The server couldn't be connected.
     NotConnected,
-    /// An operation failed.
     Failed,
 }
 
-/// One thing to do.
+/// An operation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operation {
-    /// Call a tool.
     Call {
-        /// The tool.
         tool: String,
-        /// Its arguments.
         arguments: Value,
     },
-    /// Call every tool, with the least arguments that its schema allows.
+    /// Call every tool with the minimal arguments of its schema.
     CallAll,
-    /// Fill in a prompt.
+    /// Get a prompt.
     Prompt {
-        /// The prompt.
         name: String,
-        /// Its arguments.
         arguments: Value,
     },
-    /// Read a resource.
     Read {
-        /// Its address.
         uri: String,
     },
-    /// Read the first resource of the list.
+    /// Read the first listed resource.
     ReadFirst,
-    /// Wait.
     Pause(Duration),
-    /// Wait for a notification.
     WaitNotification {
-        /// Its method.
         method: String,
     },
 }
 
-/// How questions of the server are answered.
+/// How to answer the server's questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Elicit {
-    /// Accepted, with the defaults of the form.
+    /// Accept with the defaults of the form.
     AcceptDefaults,
-    /// Declined.
     #[default]
     Decline,
-    /// Put away.
     Cancel,
 }
 
-/// What is done.
+/// The plan of a probe.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// What the server is called.
     pub name: String,
-    /// Where it is.
     pub config: ServerConfig,
-    /// What to do, in this order.
+    /// The operations in order.
     pub operations: Vec<Operation>,
-    /// How the server's questions are answered.
     pub elicit: Elicit,
-    /// How long one operation may take.
+    /// The time limit of one operation.
     pub timeout: Duration,
 }
 
-/// Where lines of the report go.
+/// The channel for lines of the report.
 pub type Report = mpsc::UnboundedSender<Value>;
 
-/// Writes what servers ask into the report, and answers as told.
+/// Reports requests from the server and answers them according to the plan.
 struct Answers {
     elicit: Elicit,
     report: Report,
@@ -142,8 +125,8 @@ impl Handlers for Answers {
         &'a self,
         _server: &'a str,
         _request: Value,
-    ) -> BoxFuture<'a, Result<Value, String>> {
-        Box::pin(async { Err("a probe has no model".to_owned()) })
+    ) -> BoxFuture<'a, Result<Value, SamplingRefused>> {
+        Box::pin(async { Err(SamplingRefused("a probe has no model".to_owned())) })
     }
 }
 
@@ -153,20 +136,20 @@ impl Answers {
     }
 }
 
-/// Tells the report which page is opened.
+/// Reports pages before opening them.
 struct Shown {
     browser: Arc<dyn Browser>,
     report: Report,
 }
 
 impl Browser for Shown {
-    fn open<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<(), String>> {
+    fn open<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<(), BrowserError>> {
         let _ = self.report.send(line("authorize", &json!({"url": url})));
         self.browser.open(url)
     }
 }
 
-/// One line of a report: what it is first, then the rest.
+/// One line of a report: its type first, then the fields.
 fn line(kind: &str, fields: &Value) -> Value {
     let mut line = json!({"type": kind});
     if let (Some(line), Some(fields)) = (line.as_object_mut(), fields.as_object()) {
@@ -175,7 +158,7 @@ fn line(kind: &str, fields: &Value) -> Value {
     line
 }
 
-/// Runs a plan. Lines go to `report` as they come.
+/// Runs a plan. Lines are sent to `report` as they occur.
 pub async fn run(plan: Plan, mut options: Options, report: Report) -> Outcome {
     let say = |kind: &str, fields: Value| {
         let _ = report.send(line(kind, &fields));
@@ -203,7 +186,7 @@ pub async fn run(plan: Plan, mut options: Options, report: Report) -> Outcome {
     let mut changes = manager.changes();
     let told = lathe_spawn::task(tell(manager.changes(), report.clone()));
     manager.set_servers(IndexMap::from([(plan.name.clone(), plan.config.clone())]));
-    // The person's time at a browser isn't the server's: the start itself is limited elsewhere.
+    // The person's time at a browser must not count as start-up time, which is limited elsewhere.
     manager.settled(Duration::from_secs(600)).await;
     let outcome = match manager.server(&plan.name) {
         Some(status) if status.state == State::Connected => {
@@ -232,7 +215,7 @@ pub async fn run(plan: Plan, mut options: Options, report: Report) -> Outcome {
             let reason = match status.map(|status| status.state) {
                 Some(State::Failed { reason }) => reason,
                 Some(State::NeedsAuth) => {
-                    "it wants a sign-in, and nobody can give it here".to_owned()
+                    "it requires a sign-in, which is not possible here".to_owned()
                 }
                 other => other.map_or("gone", |state| state.word()).to_owned(),
             };
@@ -260,7 +243,7 @@ fn lists(manager: &Manager, report: &Report) {
     }
 }
 
-/// Notifications go to the report as they come.
+/// Report notifications as they arrive.
 async fn tell(mut changes: broadcast::Receiver<Change>, report: Report) {
     loop {
         match changes.recv().await {
@@ -300,7 +283,7 @@ impl Probe<'_> {
         outcome
     }
 
-    /// Does one thing; `false` when it failed.
+    /// Runs one operation; returns false on failure.
     async fn operation(
         &self,
         operation: &Operation,
@@ -397,7 +380,7 @@ impl Probe<'_> {
             .manager
             .call_tool(&self.plan.name, tool, arguments, options)
             .await;
-        // Progress comes before the result.
+        // Report progress before the result.
         let _ = following.await;
         let (ok, fields) = match answer {
             Ok(result) => {
@@ -433,8 +416,8 @@ impl Probe<'_> {
     }
 }
 
-/// The least value that a schema allows, as far as that is easy to say: what is required, with
-/// defaults, first choices, or the simplest of its type.
+/// A minimal value for a schema: required fields, with defaults, first choices, or the simplest
+/// value of the type.
 #[must_use]
 pub fn least(schema: &Value, depth: usize) -> Value {
     if let Some(value) = schema.get("default").or_else(|| schema.get("const")) {
@@ -478,7 +461,7 @@ pub fn least(schema: &Value, depth: usize) -> Value {
     }
 }
 
-/// A line of a report in words.
+/// A line of a report as text.
 #[must_use]
 pub fn words(line: &Value) -> String {
     let field = |name: &str| line.get(name).cloned().unwrap_or_default();

@@ -1,9 +1,9 @@
-//! What is known of a server before it is connected: where it is and how it is reached.
+//! The configuration of a server.
 //!
-//! Variables are already expanded here and scopes already merged; a configuration is plain data that
-//! can be compared. Two equal configurations are the same server: [`crate::Manager::set_servers`]
-//! leaves such a connection alone. Secrets are never printed ([`std::fmt::Debug`] hides the values of
-//! headers and of the environment).
+//! Variables are expanded and scopes merged already; a configuration is plain data. Equal
+//! configurations are the same server: [`crate::Manager::set_servers`] keeps such a connection.
+//! Secrets are never printed ([`std::fmt::Debug`] hides the values of headers and of the
+//! environment).
 
 use indexmap::IndexMap;
 use lathe_settings::{Environment, environment};
@@ -11,23 +11,20 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How a server is reached, and what is special about it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerConfig {
-    /// How it is reached.
     pub transport: TransportConfig,
-    /// How long it may take to start, where the configuration says so.
+    /// The time limit for its start, if configured.
     pub start_timeout: Option<Duration>,
-    /// How long one of its tools may take, where the configuration says so.
+    /// The time limit of its tools, if configured.
     pub tool_timeout: Option<Duration>,
-    /// Which version of the protocol to speak.
     pub protocol: ProtocolChoice,
-    /// Whether it is switched off: known, shown, not connected.
+    /// True if it is shown but not connected.
     pub disabled: bool,
 }
 
 impl ServerConfig {
-    /// A server with nothing special about it.
+    /// A server with default options.
     #[must_use]
     pub fn new(transport: TransportConfig) -> Self {
         Self {
@@ -39,7 +36,6 @@ impl ServerConfig {
         }
     }
 
-    /// A local program.
     #[must_use]
     pub fn stdio(command: impl Into<String>, args: impl IntoIterator<Item = String>) -> Self {
         Self::new(TransportConfig::Stdio(Program {
@@ -50,43 +46,42 @@ impl ServerConfig {
         }))
     }
 
-    /// A server behind an address (streamable HTTP).
+    /// A remote server over streamable HTTP.
     #[must_use]
     pub fn http(url: impl Into<String>) -> Self {
         Self::new(TransportConfig::Http(Remote::new(url)))
     }
 }
 
-/// Which version of the protocol is spoken.
+/// The protocol version to use.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ProtocolChoice {
-    /// The newest is tried first, older ones after it; what a server turned out to speak is remembered.
+    /// The newest version, else older ones; the result is remembered.
     #[default]
     Auto,
-    /// This one (`2025-11-25`), and nothing else.
+    /// Only this version (`2025-11-25`).
     Only(String),
 }
 
-/// The ways to a server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TransportConfig {
-    /// A local program that speaks on its standard input and output.
+    /// A local program over standard input and output.
     Stdio(Program),
     /// Streamable HTTP.
     Http(Remote),
-    /// HTTP with server-sent events, as it was up to 2024.
+    /// HTTP with server-sent events, as used until 2024.
     Sse(Remote),
     /// WebSocket.
     WebSocket(Remote),
     /// A server inside an SDK host, reached through [`crate::InProcess`].
     Sdk {
-        /// The name under which the host knows it.
+        /// The name at the host.
         name: String,
     },
 }
 
 impl TransportConfig {
-    /// The word for it in configuration files and reports.
+    /// The name in configuration files and reports.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -98,7 +93,7 @@ impl TransportConfig {
         }
     }
 
-    /// What is known of a server behind an address.
+    /// The configuration of a remote server, if it is one.
     #[must_use]
     pub fn remote(&self) -> Option<&Remote> {
         match self {
@@ -108,16 +103,14 @@ impl TransportConfig {
     }
 }
 
-/// A local program.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Program {
-    /// The program, by name or path.
+    /// Name or path.
     pub command: String,
-    /// Its arguments.
     pub args: Vec<String>,
-    /// Variables beyond those it inherits.
+    /// Variables in addition to the inherited ones.
     pub env: IndexMap<String, String>,
-    /// Its working folder; the session's if none is given.
+    /// Defaults to the session's working directory.
     pub cwd: Option<PathBuf>,
 }
 
@@ -133,21 +126,18 @@ impl fmt::Debug for Program {
     }
 }
 
-/// A server behind an address.
+/// A remote server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Remote {
-    /// Its address.
     pub url: String,
-    /// Headers sent with each request.
     pub headers: Vec<(String, String)>,
-    /// A command that prints more headers as a JSON object.
+    /// A command that prints additional headers as a JSON object.
     pub headers_helper: Option<String>,
-    /// How to be authorised, where the server asks for it.
     pub oauth: OAuthConfig,
 }
 
 impl Remote {
-    /// An address with nothing special about it.
+    /// A remote server with default options.
     #[must_use]
     pub fn new(url: impl Into<String>) -> Self {
         Self {
@@ -172,26 +162,26 @@ impl fmt::Debug for Remote {
     }
 }
 
-/// How to be authorised at a server.
+/// OAuth options of a server.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct OAuthConfig {
-    /// A client that was registered by hand.
+    /// A client that was registered manually.
     pub client_id: Option<String>,
-    /// Its secret. Where it is absent, one that `lathe mcp add --client-secret` stored is used.
+    /// Its secret. Defaults to the one stored by `lathe mcp add --client-secret`.
     pub client_secret: Option<String>,
-    /// The port of the callback; any free one if none is given.
+    /// The port of the callback; any free one by default.
     pub callback_port: Option<u16>,
-    /// Where the authorisation server describes itself, if the MCP server doesn't say it.
+    /// The address of the authorisation server's metadata, instead of discovery.
     pub metadata_url: Option<String>,
-    /// The scopes to ask for, separated by blanks.
+    /// The scopes to request, separated by spaces.
     pub scopes: Option<String>,
-    /// Without a person: the client's own credentials.
+    /// True to use the client's own credentials, without a person.
     pub client_credentials: bool,
-    /// The client's private key (PEM), for client credentials that are signed instead of sent.
+    /// The client's private key (PEM), for signed client credentials.
     pub client_key: Option<String>,
-    /// The algorithm of the signature (`ES256`, `RS256`); the key's own if none is given.
+    /// The signature algorithm (`ES256`, `RS256`); defaults to that of the key.
     pub signing_algorithm: Option<String>,
-    /// Whether descriptions of authorisation servers may lie on private addresses.
+    /// True if authorisation servers may have private addresses.
     pub allow_private_hosts: bool,
 }
 
@@ -211,12 +201,13 @@ impl fmt::Debug for OAuthConfig {
     }
 }
 
-/// How long things may take.
+/// Time limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
     /// From the start of a server until it is ready (`MCP_TIMEOUT`).
     pub start: Duration,
-    /// One call of a tool (`MCP_TOOL_TIMEOUT`); without one a call may take as long as it makes progress.
+    /// One tool call (`MCP_TOOL_TIMEOUT`); if not set, a call may take as long as it makes
+    /// progress.
     pub tool: Option<Duration>,
 }
 
@@ -230,7 +221,7 @@ impl Default for Timeouts {
 }
 
 impl Timeouts {
-    /// As the environment says.
+    /// Reads the limits from the environment.
     #[must_use]
     pub fn of(environment: &Environment) -> Self {
         let millis = |name: &str| {

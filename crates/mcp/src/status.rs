@@ -1,28 +1,24 @@
-//! What is known of a server while a session runs, and what happens to it.
+//! The status of servers and its changes.
 
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Where a connection stands.
+/// The state of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// It is being made, or made again.
+    /// Connecting or reconnecting.
     Pending,
-    /// It works.
     Connected,
-    /// It doesn't, and this is why.
     Failed {
-        /// What went wrong, for a person.
         reason: String,
     },
-    /// The server wants an authorisation that nobody gave yet.
+    /// The server requires authorisation.
     NeedsAuth,
-    /// It is switched off.
     Disabled,
 }
 
 impl State {
-    /// The word for it in reports.
+    /// The name in reports.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
@@ -35,40 +31,38 @@ impl State {
     }
 }
 
-/// What a server said of itself when it was connected.
+/// The self-description of a server, from the handshake.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ServerDescription {
     /// `{name, version, title?}`.
     pub info: Value,
-    /// The version of the protocol that is spoken with it.
+    /// The negotiated protocol version.
     pub protocol_version: String,
-    /// Its capabilities, as it sent them.
+    /// Its capabilities as sent.
     pub capabilities: Value,
-    /// What it tells the model about itself.
+    /// Its instructions for the model.
     pub instructions: Option<String>,
 }
 
-/// One server, as it stands.
+/// The status of one server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerStatus {
-    /// Its name in the configuration.
     pub name: String,
     /// `stdio`, `http`, `sse`, `ws` or `sdk`.
     pub transport: &'static str,
-    /// Where its connection stands.
     pub state: State,
-    /// What it said of itself, once connected.
+    /// Available once connected.
     pub description: Option<Arc<ServerDescription>>,
-    /// Its tools, entries of `tools/list` (descriptions cut to size).
+    /// Entries of `tools/list` with descriptions cut to size.
     pub tools: Arc<Vec<Value>>,
-    /// What was left out, for a person.
+    /// Remarks about entries that were left out.
     pub remarks: Vec<String>,
-    /// How many entries of its lists had texts that were too long and were cut.
+    /// The number of list entries with texts that were cut.
     pub cut: usize,
 }
 
 impl ServerStatus {
-    /// As SDK hosts are told of it; the caller adds `config`, `scope` and `source`.
+    /// The status in the SDK protocol; the caller adds `config`, `scope` and `source`.
     #[must_use]
     pub fn to_frame(&self) -> Value {
         let mut frame = json!({"name": self.name, "status": self.state.word()});
@@ -107,63 +101,35 @@ fn tool_frame(tool: &Value) -> Value {
     })
 }
 
-/// What happened to a server or came from it unasked.
+/// A change of a server, or a notification from it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change {
-    /// A connection stands elsewhere now.
-    State {
-        /// The server.
-        server: String,
-        /// Where it stands.
-        state: State,
-    },
-    /// The tools of a server are others now; they are already read.
-    Tools {
-        /// The server.
-        server: String,
-    },
-    /// The resources or their templates are others now; they are already read.
-    Resources {
-        /// The server.
-        server: String,
-    },
-    /// The prompts are others now; they are already read.
-    Prompts {
-        /// The server.
-        server: String,
-    },
-    /// A resource that was subscribed to has changed.
-    ResourceUpdated {
-        /// The server.
-        server: String,
-        /// The resource.
-        uri: String,
-    },
-    /// A server said something for its log.
+    /// The state of a connection changed.
+    State { server: String, state: State },
+    /// The tools of a server changed; the new list is available.
+    Tools { server: String },
+    /// The resources or templates changed; the new lists are available.
+    Resources { server: String },
+    /// The prompts changed; the new list is available.
+    Prompts { server: String },
+    /// A subscribed resource changed.
+    ResourceUpdated { server: String, uri: String },
+    /// A log message of a server.
     Log {
-        /// The server.
         server: String,
         /// `debug` … `emergency`.
         level: String,
-        /// Which part of the server says it.
+        /// The part of the server that logged it.
         logger: Option<String>,
-        /// What it says, control characters removed.
+        /// The text without control characters.
         text: String,
     },
-    /// Any notification, by its method (those above come here too, first).
+    /// Any notification by method, including those above, which are sent here first.
     Notification {
-        /// The server.
         server: String,
-        /// Its method.
         method: String,
-        /// Its parameters.
         params: Value,
     },
-    /// Something the person should be told once.
-    Notice {
-        /// The server.
-        server: String,
-        /// What to tell.
-        text: String,
-    },
+    /// A notice for the person.
+    Notice { server: String, text: String },
 }

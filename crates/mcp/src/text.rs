@@ -1,7 +1,8 @@
-//! Words of servers, made safe to show: no escape sequences, no control characters, no end in sight.
+//! Makes texts of servers safe to display: no escape sequences or control characters, limited
+//! length.
 
-/// A text without control characters (line ends and tabs stay) and without what reorders or hides
-/// text in a terminal.
+/// Removes control characters except line breaks and tabs, and characters that reorder or hide text
+/// in a terminal.
 #[must_use]
 pub fn clean(text: &str) -> String {
     if text.chars().all(is_plain) {
@@ -19,7 +20,7 @@ pub fn clean(text: &str) -> String {
     out
 }
 
-/// A clean text of at most so many characters; what is cut is marked.
+/// Cleans a text and cuts it to a number of characters, with an ellipsis.
 #[must_use]
 pub fn cut(text: &str, most: usize) -> String {
     let clean = clean(text);
@@ -29,7 +30,7 @@ pub fn cut(text: &str, most: usize) -> String {
     }
 }
 
-/// A clean text on one line.
+/// Cleans a text and puts it on one line.
 #[must_use]
 pub fn line(text: &str, most: usize) -> String {
     cut(&clean(text).replace(['\n', '\t'], " "), most)
@@ -38,7 +39,7 @@ pub fn line(text: &str, most: usize) -> String {
 fn is_plain(character: char) -> bool {
     match character {
         '\n' | '\t' => true,
-        // Marks that turn the direction of text around, and those nobody sees.
+        // True for invisible characters and those that change the direction of text.
         '\u{200b}'..='\u{200f}'
         | '\u{202a}'..='\u{202e}'
         | '\u{2066}'..='\u{2069}'
@@ -47,7 +48,7 @@ fn is_plain(character: char) -> bool {
     }
 }
 
-/// Skips what follows an escape character: a CSI sequence, a string up to its end, or one character.
+/// Skips an escape sequence: a CSI sequence, a string up to its end, or one character.
 fn skip_escape(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     match rest.next() {
         Some('[') => {

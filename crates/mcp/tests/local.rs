@@ -10,7 +10,8 @@ use lathe_mcp::limits::{
 };
 use lathe_mcp::{
     CallOptions, Change, Elicitation, ElicitationAnswer, Handlers, InProcess, Manager, McpError,
-    MessageChannel, Offers, Root, ServerConfig, State, TransportConfig,
+    MessageChannel, Offers, Root, SamplingRefused, ServerConfig, State, TransportConfig,
+    UnknownServer,
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -117,7 +118,7 @@ async fn a_server_that_cannot_start_says_why() {
     let manager = one(&home, local(&["fails"])).await;
     assert_eq!(
         reason(&manager),
-        "it ended with the exit code 5; it said: a reason in red"
+        "it ended with exit code 5; it said: a reason in red"
     );
     let absent = ServerConfig::stdio("no-such-program-anywhere", []);
     manager.set_servers(servers([("s", absent)]));
@@ -429,8 +430,8 @@ impl Handlers for Slow {
         })
     }
 
-    fn sample<'a>(&'a self, _: &'a str, _: Value) -> BoxFuture<'a, Result<Value, String>> {
-        Box::pin(async { Err("no".to_owned()) })
+    fn sample<'a>(&'a self, _: &'a str, _: Value) -> BoxFuture<'a, Result<Value, SamplingRefused>> {
+        Box::pin(async { Err(SamplingRefused("no".to_owned())) })
     }
 }
 
@@ -599,9 +600,9 @@ async fn servers_come_and_go_and_are_switched() {
 struct Host;
 
 impl InProcess for Host {
-    fn open(&self, name: &str) -> Result<MessageChannel, String> {
+    fn open(&self, name: &str) -> Result<MessageChannel, UnknownServer> {
         if name != "calculator" {
-            return Err(format!("there is no server {name}"));
+            return Err(UnknownServer(name.to_owned()));
         }
         let (outgoing, mut asked) = mpsc::channel::<Value>(8);
         let (answers, incoming) = mpsc::channel(8);

@@ -8,7 +8,7 @@ mod common;
 use common::{Home, LONG, Person, call, fixture, reason, servers, state, until, wait_for};
 use futures::future::BoxFuture;
 use futures::{SinkExt as _, StreamExt as _};
-use lathe_mcp::auth::{Browser, CredentialStore, Keeping};
+use lathe_mcp::auth::{Browser, BrowserError, CredentialStore, Keeping};
 use lathe_mcp::{Change, Manager, McpError, Remote, ServerConfig, State, TransportConfig};
 use serde_json::{Value, json};
 use std::process::Stdio;
@@ -96,7 +96,7 @@ impl Fixture {
 struct Agrees;
 
 impl Browser for Agrees {
-    fn open<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<(), String>> {
+    fn open<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<(), BrowserError>> {
         let url = url.to_owned();
         Box::pin(async move {
             tokio::spawn(async move { http().get(url).send().await });

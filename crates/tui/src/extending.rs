@@ -188,7 +188,7 @@ impl App {
         };
         let facts = [
             ("from", skill.source.name().to_owned()),
-            ("model", skill.model.clone().unwrap_or_default()),
+            ("model", skill.run.model.clone().unwrap_or_default()),
             ("takes", skill.argument_hint.clone().unwrap_or_default()),
         ];
         let (path, description) = (skill.path.clone(), skill.description.clone());

@@ -335,8 +335,8 @@ impl App {
     pub(crate) fn add_marketplace(&mut self, source: &str) {
         let source = match MarketplaceSource::parse(source, &self.places.environment) {
             Ok(source) => source,
-            Err(why) => {
-                self.warn(why);
+            Err(error) => {
+                self.warn(error.to_string());
                 return;
             }
         };

@@ -8,7 +8,7 @@ use crate::text::{clean, counted, reveal};
 use crate::theme::Theme;
 use futures::future::BoxFuture;
 use lathe_engine::mcp::control::McpServer;
-use lathe_mcp::auth::{Browser, SystemBrowser};
+use lathe_mcp::auth::{Browser, BrowserError, SystemBrowser};
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -20,7 +20,7 @@ struct TellingBrowser {
 }
 
 impl Browser for TellingBrowser {
-    fn open<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<(), String>> {
+    fn open<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<(), BrowserError>> {
         Box::pin(async move {
             let words = format!("sign in on this page: {}", reveal(url));
             let _ = self.sender.send(Found::Said(Ok(words)));

@@ -110,7 +110,7 @@ impl ToolFilter {
     /// The same for an agent that keeps a memory, if it does: then it has what that takes, for that.
     pub(crate) fn of_agent(definition: &AgentDefinition) -> Self {
         let mut filter = Self::of(definition);
-        if definition.memory.is_some()
+        if definition.run.memory.is_some()
             && let Some(kept) = &mut filter.kept
         {
             for tool in ["Read", "Edit", "Write"] {

@@ -262,7 +262,7 @@ async fn run_agent(
     let usual = shared.place.is_none();
     let background = order
         .background
-        .or_else(|| definition.as_ref().and_then(|it| it.background))
+        .or_else(|| definition.as_ref().and_then(|it| it.run.background))
         .unwrap_or(usual)
         && may_go_on(shared);
     let entry = new_entry(shared, &order, definition.as_ref(), background, call);
@@ -385,7 +385,7 @@ async fn start_agent(
         .spawn();
         return Ok(());
     };
-    let isolated = order.worktree || definition.isolation == Some(Isolation::Worktree);
+    let isolated = order.worktree || definition.run.isolation == Some(Isolation::Worktree);
     let worktree = if isolated {
         Some(
             new_worktree(shared, entry)

@@ -163,7 +163,7 @@ pub(crate) fn build(start: Start<'_>) -> Result<(Core, EventStream), String> {
     shared.mcp = Arc::new(crate::mcp::Mcp::for_agent(&root.mcp, filter));
     let shared = Arc::new(shared);
     tools.set_host(Arc::new(Host::new(&shared)));
-    if definition.is_none_or(|definition| !definition.omit_instructions) {
+    if definition.is_none_or(|definition| !definition.run.omit_instructions) {
         // What holds from the start is in the prompt; what belongs to files comes when they are touched.
         let own = root
             .instructions
@@ -266,7 +266,7 @@ fn registry(
 
 /// Whose memory an agent keeps.
 fn memory_of(root: &Shared, definition: &AgentDefinition) -> Option<AutoMemory> {
-    let scope = match definition.memory? {
+    let scope = match definition.run.memory? {
         AgentMemory::User => AgentScope::User,
         AgentMemory::Project => AgentScope::Project,
         AgentMemory::Local => AgentScope::Local,
@@ -379,7 +379,7 @@ fn fixed(
     child.limits = Limits {
         max_turns: Some(
             definition
-                .and_then(|definition| definition.max_turns)
+                .and_then(|definition| definition.run.max_turns)
                 .unwrap_or(USUAL_TURNS),
         ),
         structured_output: false,
@@ -387,7 +387,7 @@ fn fixed(
     };
     if let Some(definition) = definition {
         child.prompt = prompt(seed, definition, model, folder, memory);
-        if let Some(effort) = definition.effort {
+        if let Some(effort) = definition.run.effort {
             crate::core::put_effort(&mut child.extra, Some(effort.name()));
         }
     }
@@ -427,7 +427,7 @@ fn prompt(
     around.surroundings.cwd = folder.to_owned();
     model.clone_into(&mut around.surroundings.model);
     around.memory = memory.map(AutoMemory::prompt).unwrap_or_default();
-    if definition.omit_instructions {
+    if definition.run.omit_instructions {
         around.instructions = String::new();
     }
     let varying = around.varying();

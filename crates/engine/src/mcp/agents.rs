@@ -14,8 +14,8 @@ use indexmap::IndexMap;
 use lathe_extensions::{AgentDefinition, AgentMcpServer, ExtensionSource};
 use lathe_mcp::config::entry;
 use lathe_mcp::{
-    Change, Elicitation, ElicitationAnswer, Handlers, Manager, Offers, Options, Root, ServerConfig,
-    ServerStatus, State, config,
+    Change, Elicitation, ElicitationAnswer, Handlers, Manager, Offers, Options, Root,
+    SamplingRefused, ServerConfig, ServerStatus, State, config,
 };
 use lathe_protocol::event::NoticeLevel;
 use lathe_tools::DynTool;
@@ -345,7 +345,7 @@ impl Handlers for AgentHandlers {
         &'a self,
         server: &'a str,
         request: Value,
-    ) -> BoxFuture<'a, Result<Value, String>> {
+    ) -> BoxFuture<'a, Result<Value, SamplingRefused>> {
         self.session.sample(server, request)
     }
 }

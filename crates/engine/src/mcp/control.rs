@@ -7,7 +7,7 @@ use super::{Running, fit_hosted};
 use crate::core::Shared;
 use indexmap::IndexMap;
 use lathe_mcp::auth::Browser;
-use lathe_mcp::config::{self, Choices, Place, Scope, entry};
+use lathe_mcp::config::{self, Choices, ConfigLocation, Scope, entry};
 use lathe_mcp::handlers::Nobody;
 use lathe_mcp::{CallOptions, Manager, Options, ServerConfig, ServerStatus, State};
 use lathe_tools::mcp_tool::{McpCaller as _, tool_name};
@@ -268,7 +268,7 @@ impl McpControl {
         {
             let mut known = running.state.lock();
             let lookup = |name: &str| running.environment.variables.get(name).cloned();
-            let config = entry::parse(name, written, &Place::flag("session"), &lookup)
+            let config = entry::parse(name, written, &ConfigLocation::flag("session"), &lookup)
                 .map_err(|error| error.to_string())?;
             if let Some(why) = config::refusal(name, &config, &known.settings.settings) {
                 return Err(why);
@@ -360,7 +360,12 @@ impl McpControl {
             let lookup = |name: &str| running.environment.variables.get(name).cloned();
             let mut dynamic = IndexMap::new();
             for (name, written) in wanted {
-                match entry::parse(name, written, &Place::flag("mcp_set_servers"), &lookup) {
+                match entry::parse(
+                    name,
+                    written,
+                    &ConfigLocation::flag("mcp_set_servers"),
+                    &lookup,
+                ) {
                     Ok(mut config) => {
                         fit_hosted(&mut config);
                         if let Some(why) = config::refusal(name, &config, &known.settings.settings)

@@ -4,7 +4,9 @@ use crate::core::Shared;
 use crate::hook_points::HookPoints;
 use crate::questions::Answerer;
 use futures::future::BoxFuture;
-use lathe_mcp::{Elicitation, ElicitationAnswer, ElicitationKind, Handlers, Offers, Root};
+use lathe_mcp::{
+    Elicitation, ElicitationAnswer, ElicitationKind, Handlers, Offers, Root, SamplingRefused,
+};
 use lathe_protocol::elicitation::{self as words, ElicitationReply, ElicitationRequest};
 use lathe_protocol::event::NoticeLevel;
 use lathe_protocol::hook::HookEvent;
@@ -55,10 +57,13 @@ impl Handlers for SessionHandlers {
         &'a self,
         server: &'a str,
         request: Value,
-    ) -> BoxFuture<'a, Result<Value, String>> {
+    ) -> BoxFuture<'a, Result<Value, SamplingRefused>> {
         Box::pin(async move {
-            let shared = self.shared.upgrade().ok_or("the session is over")?;
-            super::sampling::sample(&shared, server, &request).await
+            let over = || SamplingRefused("the session is over".to_owned());
+            let shared = self.shared.upgrade().ok_or_else(over)?;
+            super::sampling::sample(&shared, server, &request)
+                .await
+                .map_err(SamplingRefused)
         })
     }
 }

@@ -147,7 +147,7 @@ impl Tool for SkillTool {
                 skill.name.clone(),
                 skill.source == ExtensionSource::Builtin
                     || shared.extensions.is_asked_for(&skill.name)
-                    || (skill.allowed_tools.is_empty() && skill.hooks.is_empty()),
+                    || (skill.run.allowed_tools.is_empty() && skill.run.hooks.is_empty()),
             ),
             Err(_) => (input.skill.clone(), false),
         };
@@ -192,7 +192,7 @@ impl Tool for SkillTool {
             )
             .await
             .map_err(ToolError::failed)?;
-        if skill.fork {
+        if skill.run.fork {
             return in_agent(&skill, text, context).await;
         }
         let structured = json!({"success": true, "commandName": skill.name});
@@ -239,8 +239,8 @@ async fn in_agent(
     let order = AgentOrder {
         description: format!("Skill {}", skill.name),
         prompt: text,
-        agent_type: skill.agent.clone(),
-        model: skill.model.clone(),
+        agent_type: skill.run.agent.clone(),
+        model: skill.run.model.clone(),
         background: Some(false),
         ..AgentOrder::default()
     };

@@ -54,15 +54,15 @@ impl Shared {
         if invoker == Invoker::Person || skill.source != ExtensionSource::Builtin {
             self.allow_for(skill);
         }
-        if !skill.hooks.is_empty() {
+        if !skill.run.hooks.is_empty() {
             self.add_hooks_of(skill);
         }
-        if !skill.fork {
+        if !skill.run.fork {
             let mut state = self.extensions.state.lock();
-            if let Some(model) = &skill.model {
+            if let Some(model) = &skill.run.model {
                 state.model = Some(self.catalog.resolve(model).id);
             }
-            state.effort = skill.effort.or(state.effort);
+            state.effort = skill.run.effort.or(state.effort);
         }
         let session_id = self.session_id.to_string();
         let segments = expand(&body, &skill.values(arguments, &session_id));
@@ -92,7 +92,7 @@ impl Shared {
 
     /// The rules of a skill hold as allowed. Deny and ask rules stay stronger.
     fn allow_for(&self, skill: &Skill) {
-        for text in &skill.allowed_tools {
+        for text in &skill.run.allowed_tools {
             let parsed = lathe_permissions::parse_rule_list(text);
             for rule in parsed {
                 let added = rule.and_then(|rule| {
@@ -124,7 +124,7 @@ impl Shared {
         let (handle, problems) =
             self.hooks
                 .registry
-                .add(&source, skill.folder.as_deref(), &skill.hooks);
+                .add(&source, skill.folder.as_deref(), &skill.run.hooks);
         state.hooks.push((skill.name.clone(), handle));
         for problem in problems {
             self.events.notice(NoticeLevel::Warning, problem);
@@ -237,7 +237,7 @@ impl Extensions {
         }
         let skills = self.skills();
         for (name, arguments) in uses {
-            if let Some(skill) = skills.get(&name).filter(|skill| !skill.fork)
+            if let Some(skill) = skills.get(&name).filter(|skill| !skill.run.fork)
                 && let Ok(body) = skill.body()
             {
                 let segments = expand(&body, &skill.values(&arguments, ""));
@@ -302,7 +302,7 @@ impl Core {
         turn: &Turn,
     ) -> Result<Option<String>, String> {
         let name = &skill.name;
-        if skill.fork
+        if skill.run.fork
             && self
                 .shared
                 .registry

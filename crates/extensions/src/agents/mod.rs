@@ -1,9 +1,9 @@
-//! Agent definitions: who a sub-agent is, what it may use and how it works.
+//! Agent definitions: prompt, tools and settings of a sub-agent.
 //!
-//! A definition is a Markdown file whose front matter says the rest and whose body is the prompt, or
-//! an entry of the JSON that `--agents` and SDK hosts give. [`AgentCatalog::load`] reads every
-//! source; the strongest definition of a name counts and the ones that it hides are kept for
-//! listings.
+//! A definition is a Markdown file with front matter whose body is the prompt, or an entry of the
+//! JSON from `--agents` or an SDK host. [`AgentCatalog::load`] reads every source; of several
+//! definitions with one name, the one with the highest precedence is used and the others are kept
+//! for listings.
 
 mod read;
 #[cfg(test)]
@@ -24,42 +24,54 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Who a sub-agent is.
+/// The definition of a sub-agent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentDefinition {
-    /// The name by which it is called (`plugin:name` for a plugin's).
+    /// `plugin:name` for a plugin's agent.
     pub name: String,
-    /// When to use it, for the model and for people.
+    /// When to use it.
     pub description: String,
-    /// Its system prompt.
     pub prompt: String,
-    /// The only tools that it may use, as written (`Read`, `Bash(git *)`, `Agent(a, b)`, `mcp__x`);
-    /// `None` is all. A list that holds `*` is `None` too.
+    /// The tools that it may use, as written (`Read`, `Bash(git *)`, `Agent(a, b)`, `mcp__x`);
+    /// `None` is all, as is a list with `*`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
-    /// Tools that it may not use.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub disallowed_tools: Vec<String>,
     /// An alias or a model's name, or [`SMALL_MODEL`]; `None` is the parent's (`inherit`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Its permission mode; `None` is the parent's.
+    /// `None` is the parent's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permission_mode: Option<PermissionMode>,
-    /// The most steps that it may take.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_turns: Option<u32>,
-    /// Skills whose bodies it knows from the start.
+    /// Skills whose bodies are part of its context from the start.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skills: Vec<String>,
-    /// Servers that it has beside or instead of the session's.
+    /// The servers that it may use.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mcp_servers: Vec<AgentMcpServer>,
-    /// Hooks that count while it runs, by event. Empty unless its file is trusted.
+    /// Hooks by event, active while it runs. Empty unless its file is trusted.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub hooks: BTreeMap<String, Vec<HookGroup>>,
-    /// Whose memory it keeps, if any.
+    #[serde(flatten)]
+    pub run: AgentRun,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub color: Option<String>,
+    /// True if it may not change anything, whatever the session allows.
+    pub read_only: bool,
+    pub source: ExtensionSource,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathBuf>,
+}
+
+/// How an agent runs.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentRun {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_turns: Option<u32>,
+    /// The memory that it reads and writes, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<AgentMemory>,
     /// Where it works, if not in the parent's folder.
@@ -68,28 +80,18 @@ pub struct AgentDefinition {
     /// Whether it runs in the background; `None` leaves it to the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub background: Option<bool>,
-    /// The colour in which faces show it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub color: Option<String>,
-    /// How hard its model works; `None` is the parent's.
+    /// The effort of its model; `None` is the parent's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effort: Option<Effort>,
-    /// Whether instruction files (`AGENTS.md`, …) are left out of its context.
+    /// True if instruction files (`AGENTS.md`, …) are left out of its context.
     pub omit_instructions: bool,
-    /// Whether it changes nothing, whatever the session allows.
-    pub read_only: bool,
-    /// What is put before the first words when the main conversation runs as this agent.
+    /// Put before the first prompt when the main conversation runs as this agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_prompt: Option<String>,
-    /// Where it comes from.
-    pub source: ExtensionSource,
-    /// Its file.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<PathBuf>,
 }
 
 impl AgentDefinition {
-    /// A definition with these words and nothing else.
+    /// A definition with these fields and defaults for the others.
     #[must_use]
     pub fn new(
         name: impl Into<String>,
@@ -105,43 +107,36 @@ impl AgentDefinition {
             disallowed_tools: Vec::new(),
             model: None,
             permission_mode: None,
-            max_turns: None,
             skills: Vec::new(),
             mcp_servers: Vec::new(),
             hooks: BTreeMap::new(),
-            memory: None,
-            isolation: None,
-            background: None,
+            run: AgentRun::default(),
             color: None,
-            effort: None,
-            omit_instructions: false,
             read_only: false,
-            initial_prompt: None,
             source,
             path: None,
         }
     }
 }
 
-/// A server of an agent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum AgentMcpServer {
-    /// One of the session's, by name.
+    /// A server of the session, by name.
     Named(String),
-    /// One of its own: name and configuration in the format of `.mcp.json`.
+    /// Servers of its own: name and configuration in the format of `.mcp.json`.
     Inline(BTreeMap<String, Value>),
 }
 
-/// Whose memory an agent keeps.
+/// The scope of an agent's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AgentMemory {
-    /// The person's, for every project.
+    /// The user's, for all projects.
     User,
-    /// The project's, shared with everyone who works on it.
+    /// The project's, shared by everyone who works on it.
     Project,
-    /// The person's, for this project.
+    /// The user's, for this project.
     Local,
 }
 
@@ -153,29 +148,27 @@ pub enum Isolation {
     Worktree,
 }
 
-/// All agents of a session, by name.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct AgentCatalog {
     agents: IndexMap<String, AgentDefinition>,
-    /// Definitions that a stronger one of the same name hides.
+    /// Definitions hidden by one of the same name with higher precedence.
     pub hidden: Vec<AgentDefinition>,
-    /// What is wrong with files.
     pub problems: Vec<Problem>,
 }
 
 impl AgentCatalog {
     /// Reads every source. `flags` is the JSON of `--agents` and of the SDK's `initialize`, each an
-    /// object of definitions by name, later ones stronger.
+    /// object of definitions by name; later ones take precedence.
     #[must_use]
     pub fn load(sources: &Sources, flags: &[Value]) -> Self {
         let mut catalog = Self::builtin();
         for plugin in &sources.plugins {
             catalog.load_plugin(plugin);
         }
-        // Weakest first: a later definition of the same name counts.
+        // Lowest precedence first: a later definition replaces one of the same name.
         for folder in sources.folders(Kind::Agents).into_iter().rev() {
             if folder.source == ExtensionSource::Managed {
-                // Stronger than flags, which come in between.
+                // Takes precedence over flags, so it is loaded after them.
                 continue;
             }
             catalog.load_folder(&folder);
@@ -191,7 +184,6 @@ impl AgentCatalog {
         catalog
     }
 
-    /// The agents that come with Lathe.
     #[must_use]
     pub fn builtin() -> Self {
         let mut catalog = Self::default();
@@ -254,8 +246,8 @@ impl AgentCatalog {
         }
     }
 
-    /// Adds the definitions of a JSON object, as `--agents` and SDK hosts give it. Gives whether it
-    /// was an object.
+    /// Adds the definitions of a JSON object, from `--agents` or an SDK host. Returns false if it
+    /// is not an object.
     pub fn load_json(&mut self, json: &Value) -> bool {
         let file = Path::new("--agents");
         let Value::Object(entries) = json else {
@@ -273,8 +265,8 @@ impl AgentCatalog {
         true
     }
 
-    /// The agent of a name: as written, else by case, else a plugin's own without its prefix where
-    /// only one has it.
+    /// Finds an agent by exact name, else ignoring case, else by a plugin agent's name without
+    /// prefix if it is unique.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&AgentDefinition> {
         if let Some(found) = self.agents.get(name) {
@@ -294,24 +286,22 @@ impl AgentCatalog {
         })
     }
 
-    /// The names that someone who wrote `name` may have meant.
+    /// The known name that is most similar to an unknown one.
     #[must_use]
     pub fn nearest(&self, name: &str) -> Option<&str> {
         lathe_settings::nearest::nearest(name, self.agents.keys().map(String::as_str))
     }
 
-    /// All agents, weakest source first.
+    /// All agents, lowest precedence first.
     pub fn iter(&self) -> impl Iterator<Item = &AgentDefinition> {
         self.agents.values()
     }
 
-    /// Keeps the agents that a test likes.
     pub fn retain(&mut self, keep: impl Fn(&AgentDefinition) -> bool) {
         self.agents.retain(|_, agent| keep(agent));
     }
 
-    /// Adds a definition; the stronger of two with one name counts, of two that are equally strong
-    /// the one that came last.
+    /// Adds a definition. It replaces one of the same name with lower or equal precedence.
     pub fn insert(&mut self, definition: AgentDefinition) {
         match self.agents.get(&definition.name) {
             Some(existing) if existing.source > definition.source => self.hidden.push(definition),
@@ -323,23 +313,21 @@ impl AgentCatalog {
         }
     }
 
-    /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.agents.len()
     }
 
-    /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.agents.is_empty()
     }
 }
 
-/// The model name of the session's small model in definitions that come with Lathe.
+/// The name of the session's small model in built-in definitions.
 pub const SMALL_MODEL: &str = "small";
 
-/// What comes with Lathe: the file's name and its text.
+/// The built-in agents: name and text.
 const BUILTIN: [(&str, &str); 6] = [
     (
         "general-purpose",

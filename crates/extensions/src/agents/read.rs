@@ -1,4 +1,4 @@
-//! From a file or a JSON entry to a definition.
+//! Parses agent definitions from files and JSON.
 
 use super::{AgentDefinition, AgentMcpServer, AgentMemory, Isolation};
 use crate::fields::Fields;
@@ -12,7 +12,6 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// How hard the model may be told to work.
 pub(crate) const EFFORTS: [(&str, Effort); 5] = [
     ("low", Effort::Low),
     ("medium", Effort::Medium),
@@ -30,7 +29,7 @@ const MODES: [(&str, PermissionMode); 6] = [
     ("auto", PermissionMode::Auto),
 ];
 
-/// What a definition may say.
+/// The known keys.
 const KEYS: [&str; 19] = [
     "name",
     "description",
@@ -53,7 +52,7 @@ const KEYS: [&str; 19] = [
     "prompt",
 ];
 
-/// Colours that faces know.
+/// The known colours.
 const COLORS: [&str; 9] = [
     "red",
     "blue",
@@ -66,18 +65,17 @@ const COLORS: [&str; 9] = [
     "automatic",
 ];
 
-/// The longest name.
 const LONGEST_NAME: usize = 64;
 
-/// What a definition may say, by where it comes from.
+/// The source of a definition, which limits its keys.
 #[derive(Debug, Clone)]
 pub(crate) struct Standing {
     pub(crate) source: ExtensionSource,
-    /// Whether hooks, servers and wider permissions of it count.
+    /// True if it may have hooks, servers and wider permissions.
     pub(crate) trusted: bool,
 }
 
-/// Reads a file. `None` for one that isn't an agent (it has no name) or can't be one (reported).
+/// Reads a file. `None` if it is not an agent (it has no name) or is invalid (reported).
 pub(crate) fn of_file(
     file: &Path,
     reach: &Reach,
@@ -90,7 +88,6 @@ pub(crate) fn of_file(
     Some(definition)
 }
 
-/// Reads a text.
 pub(crate) fn of_text(
     file: &Path,
     text: &str,
@@ -101,7 +98,7 @@ pub(crate) fn of_text(
     let mut document = front_matter::parse(file, text, &mut found);
     let body = std::mem::take(&mut document.body);
     let mut fields = Fields::new(file, std::mem::take(&mut document.fields), &mut found);
-    // Without a name it could be a note beside the agents; nothing about it is reported.
+    // A file without a name may be a note beside the agents; it is skipped silently.
     if !fields.has("name") {
         return None;
     }
@@ -110,7 +107,7 @@ pub(crate) fn of_text(
     definition
 }
 
-/// Reads one entry of the JSON that `--agents` and SDK hosts give.
+/// Reads one entry of the JSON from `--agents` or an SDK host.
 pub(crate) fn of_json(
     file: &Path,
     name: &str,
@@ -138,13 +135,13 @@ pub(crate) fn of_json(
     let prompt = match prompt {
         Some(Value::String(prompt)) => prompt,
         Some(_) => {
-            fields.report_fatal("prompt", "should be words", "write \"prompt\": \"…\"");
+            fields.report_fatal("prompt", "must be a string", "write \"prompt\": \"…\"");
             return None;
         }
         None => {
             fields.report_fatal(
                 "prompt",
-                format!("the agent {name} has none, so it doesn't count"),
+                format!("the agent {name} has none, so it is ignored"),
                 "write \"prompt\": \"…\"",
             );
             return None;
@@ -162,7 +159,7 @@ fn definition(
     if !is_name(&name) {
         fields.report_fatal(
             "name",
-            format!("'{name}' can't be a name, so the agent doesn't count"),
+            format!("'{name}' is not a valid name, so the agent is ignored"),
             "letters, digits, '-', '_' and ':', at most 64",
         );
         return None;
@@ -170,7 +167,7 @@ fn definition(
     let Some(description) = fields.text("description") else {
         fields.report_fatal(
             "description",
-            format!("the agent {name} has none, so it doesn't count"),
+            format!("the agent {name} has none, so it is ignored"),
             "say when the agent should be used",
         );
         return None;
@@ -178,7 +175,7 @@ fn definition(
     if prompt.trim().is_empty() {
         fields.report_fatal(
             "prompt",
-            format!("the agent {name} has none, so it doesn't count"),
+            format!("the agent {name} has none, so it is ignored"),
             "write the agent's instructions below the front matter",
         );
         return None;
@@ -192,9 +189,9 @@ fn definition(
     definition.model = fields
         .text("model")
         .filter(|model| !model.eq_ignore_ascii_case("inherit"));
-    definition.max_turns = fields.count("maxTurns");
+    definition.run.max_turns = fields.count("maxTurns");
     definition.skills = fields.names("skills").unwrap_or_default();
-    definition.memory = fields.choice(
+    definition.run.memory = fields.choice(
         "memory",
         &[
             ("user", AgentMemory::User),
@@ -202,13 +199,13 @@ fn definition(
             ("local", AgentMemory::Local),
         ],
     );
-    definition.isolation = fields.choice("isolation", &[("worktree", Isolation::Worktree)]);
-    definition.background = fields.flag("background");
+    definition.run.isolation = fields.choice("isolation", &[("worktree", Isolation::Worktree)]);
+    definition.run.background = fields.flag("background");
     definition.color = color(fields);
-    definition.effort = fields.choice("effort", &EFFORTS);
-    definition.omit_instructions = fields.flag("omitInstructions").unwrap_or(false);
+    definition.run.effort = fields.choice("effort", &EFFORTS);
+    definition.run.omit_instructions = fields.flag("omitInstructions").unwrap_or(false);
     definition.read_only = fields.flag("readOnly").unwrap_or(false);
-    definition.initial_prompt = fields.text("initialPrompt");
+    definition.run.initial_prompt = fields.text("initialPrompt");
     definition.permission_mode = fields.choice("permissionMode", &MODES);
     definition.mcp_servers = servers(fields);
     definition.hooks = fields.hooks();
@@ -217,17 +214,17 @@ fn definition(
     Some(definition)
 }
 
-/// Takes away what a definition of this standing may not say: a plugin's and an untrusted folder's
-/// can't run anything and can't widen what is allowed.
+/// Removes the fields that a definition of this source may not have: plugins and untrusted folders
+/// can't run anything or widen permissions.
 fn hold_back(definition: &mut AgentDefinition, fields: &mut Fields<'_>, standing: &Standing) {
     let of_plugin = matches!(standing.source, ExtensionSource::Plugin(_));
     if standing.trusted && !of_plugin {
         return;
     }
     let why = if of_plugin {
-        "doesn't count in an agent of a plugin"
+        "is ignored in an agent of a plugin"
     } else {
-        "doesn't count until the folder is trusted"
+        "is ignored until the folder is trusted"
     };
     if !definition.hooks.is_empty() {
         definition.hooks.clear();
@@ -254,7 +251,7 @@ fn hold_back(definition: &mut AgentDefinition, fields: &mut Fields<'_>, standing
     }
 }
 
-/// Whether a text can be a name: it stands in rules, file names and lists.
+/// True if a text can be an agent's name, which appears in rules, file names and lists.
 #[must_use]
 pub(crate) fn is_name(name: &str) -> bool {
     name.chars().count() <= LONGEST_NAME
@@ -274,13 +271,13 @@ fn color(fields: &mut Fields<'_>) -> Option<String> {
     }
     fields.report(
         "color",
-        format!("there is no colour '{color}' here"),
+        format!("unknown colour '{color}'"),
         Some(&format!("one of {}, or #rrggbb", COLORS.join(", "))),
     );
     None
 }
 
-/// Names of the session's servers, and servers of its own by name.
+/// Reads `mcpServers`: names of the session's servers, and servers of its own.
 fn servers(fields: &mut Fields<'_>) -> Vec<AgentMcpServer> {
     let mut servers = Vec::new();
     let mut wrong = false;
@@ -324,14 +321,14 @@ fn servers(fields: &mut Fields<'_>) -> Vec<AgentMcpServer> {
     for name in broken {
         fields.report(
             "mcpServers",
-            format!("{name} has neither \"command\" nor \"url\", so it doesn't count"),
+            format!("{name} has neither \"command\" nor \"url\", so it is ignored"),
             Some("write it as in .mcp.json"),
         );
     }
     if wrong {
         fields.report(
             "mcpServers",
-            "should be names of servers, or servers as in .mcp.json; the rest counts",
+            "must be names of servers, or servers as in .mcp.json; other entries are ignored",
             None,
         );
     }

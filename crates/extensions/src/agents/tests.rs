@@ -61,9 +61,12 @@ fn the_built_in_agents_are_whole_and_small() {
     );
     let explore = catalog.get("explore").unwrap();
     assert_eq!(explore.model.as_deref(), Some(SMALL_MODEL));
-    assert!(explore.omit_instructions);
+    assert!(explore.run.omit_instructions);
     assert!(explore.disallowed_tools.contains(&"Write".to_owned()));
-    assert_eq!(catalog.get("verification").unwrap().background, Some(true));
+    assert_eq!(
+        catalog.get("verification").unwrap().run.background,
+        Some(true)
+    );
     let total: usize = BUILTIN.iter().map(|(_, text)| text.len()).sum();
     assert!(total <= 7_168, "the built-in agents have {total} bytes");
     for (name, text) in BUILTIN {
@@ -143,19 +146,19 @@ fn every_key_is_read() {
     assert_eq!(agent.disallowed_tools, ["Write"]);
     assert_eq!(agent.model.as_deref(), Some("opus"));
     assert_eq!(agent.permission_mode, Some(PermissionMode::AcceptEdits));
-    assert_eq!(agent.max_turns, Some(7));
+    assert_eq!(agent.run.max_turns, Some(7));
     assert_eq!(agent.skills, ["one", "two"]);
     assert_eq!(agent.mcp_servers[0], AgentMcpServer::Named("github".into()));
     assert!(
         matches!(&agent.mcp_servers[1], AgentMcpServer::Inline(map) if map["own"]["command"] == "serve")
     );
     assert_eq!(agent.hooks["PreToolUse"].len(), 1);
-    assert_eq!(agent.memory, Some(AgentMemory::Project));
-    assert_eq!(agent.isolation, Some(Isolation::Worktree));
-    assert_eq!(agent.background, Some(true));
+    assert_eq!(agent.run.memory, Some(AgentMemory::Project));
+    assert_eq!(agent.run.isolation, Some(Isolation::Worktree));
+    assert_eq!(agent.run.background, Some(true));
     assert_eq!(agent.color.as_deref(), Some("blue"));
-    assert_eq!(agent.effort, Some(Effort::High));
-    assert!(agent.omit_instructions);
+    assert_eq!(agent.run.effort, Some(Effort::High));
+    assert!(agent.run.omit_instructions);
     assert_eq!(agent.prompt, "Do it.");
 }
 
@@ -186,7 +189,7 @@ fn a_bad_field_is_reported_with_its_line_and_the_rest_counts() {
     let catalog = load(&at, &Trust::Trusted, &[]);
     let agent = catalog.get("x").unwrap();
     assert_eq!(
-        (agent.max_turns, agent.memory, agent.background),
+        (agent.run.max_turns, agent.run.memory, agent.run.background),
         (None, None, None)
     );
     assert_eq!((&agent.model, &agent.tools), (&None, &None));
@@ -265,7 +268,10 @@ fn json_of_the_command_line_is_held_to_the_same_rules() {
     let catalog = load(&at, &Trust::Untrusted, &[flags, json!([])]);
     let good = catalog.get("good").unwrap();
     assert_eq!(good.tools.as_deref().unwrap(), ["Read"]);
-    assert_eq!((good.max_turns, good.background), (Some(3), Some(false)));
+    assert_eq!(
+        (good.run.max_turns, good.run.background),
+        (Some(3), Some(false))
+    );
     assert_eq!(catalog.problems.len(), 4);
     assert!(catalog.problems[0].to_string().contains("no-prompt.prompt"));
 }

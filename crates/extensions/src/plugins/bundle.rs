@@ -1,8 +1,8 @@
-//! Bundles of MCP servers (`.mcpb`, formerly `.dxt`): a zip archive with a server and a `manifest.json`
-//! that says how it is started.
+//! Bundles of MCP servers (`.mcpb`, formerly `.dxt`): a zip archive with a server and a
+//! `manifest.json` that says how to start it.
 //!
-//! A bundle is looked at whenever its plugin is, and unpacked only for a session that has the plugin
-//! switched on, once, into the plugin's data folder. What its manifest asks the person for comes from
+//! The manifest is read whenever the plugin is. The bundle is unpacked once, for a session with the
+//! plugin enabled, into the plugin's data folder. The options of its manifest come from
 //! `pluginConfigs`, as the plugin's own options do.
 
 use super::copy::Limits;
@@ -16,16 +16,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const MANIFEST: &str = "manifest.json";
-/// How long what an earlier version was unpacked to is kept: a session may still run it.
+/// How long folders of earlier versions are kept, since a session may still use them.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A bundle of a plugin.
 pub(crate) struct Bundle<'a> {
-    /// Its file.
     pub(crate) file: &'a Path,
-    /// Where it is unpacked; `None` looks at it only.
+    /// The folder to unpack it in; `None` only reads it.
     pub(crate) data: Option<&'a Path>,
-    /// What the person filled in (`pluginConfigs`).
+    /// The user's options (`pluginConfigs`).
     pub(crate) options: Option<&'a Value>,
 }
 
@@ -33,7 +31,7 @@ impl Bundle<'_> {
     /// The server: its name, and its entry in the format of `.mcp.json`.
     ///
     /// # Errors
-    /// In words, when it can't be used.
+    /// If it can't be used.
     pub(crate) fn server(&self) -> Result<(String, Map<String, Value>), String> {
         let (manifest, folder) = match self.data {
             Some(data) => {
@@ -70,7 +68,7 @@ impl Bundle<'_> {
         std::fs::read(self.file).map_err(|error| error.to_string())
     }
 
-    /// The folder that it is unpacked to. Another version of the file has another folder.
+    /// Unpacks the bundle unless done before. Each version of the file has its own folder.
     fn unpacked(&self, data: &Path) -> Result<PathBuf, String> {
         let told = |error: std::io::Error| format!("it can't be unpacked: {error}");
         let file = std::fs::metadata(self.file).map_err(told)?;
@@ -100,7 +98,7 @@ impl Bundle<'_> {
         }
         std::fs::create_dir_all(&all).map_err(told)?;
         sweep(&all, &format!("{stem}-"));
-        // In a place of its own until it is whole: two sessions may begin at once.
+        // In a temporary folder until it is complete: two sessions may start at once.
         let place = tempfile::Builder::new()
             .prefix(".unpacking-")
             .tempdir_in(&all)
@@ -112,7 +110,7 @@ impl Bundle<'_> {
             .map_err(told)?;
         match std::fs::rename(place.path(), &folder) {
             Ok(()) => {
-                // There is nothing left to remove.
+                // It was renamed; nothing is left to delete.
                 let _ = place.keep();
             }
             Err(_) if folder.join(MANIFEST).is_file() => {}
@@ -121,7 +119,7 @@ impl Bundle<'_> {
         Ok(folder)
     }
 
-    /// What the person filled in, else what the manifest presets.
+    /// The user's options, else the manifest's defaults.
     fn values(
         &self,
         name: &str,
@@ -166,7 +164,7 @@ fn text(value: &Value) -> String {
         .map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Removes what earlier versions were unpacked to.
+/// Deletes the folders of earlier versions.
 fn sweep(all: &Path, prefix: &str) {
     for entry in std::fs::read_dir(all).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -178,13 +176,13 @@ fn sweep(all: &Path, prefix: &str) {
                 .is_some_and(|age| age > KEPT)
         };
         if (name.starts_with(prefix) || name.starts_with(".unpacking-")) && is_old() {
-            // What can't be removed is tried again next time.
+            // Errors are ignored: it is tried again next time.
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
 }
 
-/// The entry of a server. Without a folder, `${__dirname}` stays as it is.
+/// The entry of a server. Without a folder, `${__dirname}` stays unexpanded.
 fn server(
     manifest: &Value,
     folder: Option<&Path>,
@@ -233,7 +231,7 @@ fn server(
     let fill = |text: &str| filled(text, folder, values);
     let mut words: Vec<String> = Vec::new();
     for word in args.iter().filter_map(Value::as_str) {
-        // A list of values, and only that, is a word for each of them.
+        // An option with several values becomes several arguments.
         match word
             .strip_prefix("${user_config.")
             .and_then(|rest| rest.strip_suffix('}'))
@@ -247,7 +245,7 @@ fn server(
         && Path::new(&command).starts_with(folder)
         && server["type"] == "binary"
     {
-        // Archives of systems without modes don't say that it may be run.
+        // Archives made on systems without file modes lack the executable bit.
         let _ = std::fs::set_permissions(&command, std::fs::Permissions::from_mode(0o755));
     }
     let mut environment = Map::new();
@@ -263,8 +261,8 @@ fn server(
     }
 }
 
-/// A text with what bundles may name filled in. `${HOME}` is filled in like any variable, when the
-/// server is started.
+/// Expands a bundle's variables in a text. `${HOME}` is expanded when the server is started, like
+/// any variable.
 fn filled(text: &str, folder: Option<&Path>, values: &BTreeMap<String, Vec<String>>) -> String {
     let mut text = text.replace("${/}", "/").replace("${pathSeparator}", "/");
     for (name, place) in [

@@ -1,4 +1,4 @@
-//! What the commands print. Everything here is a function of data.
+//! The output of the `plugin` commands, as functions of data.
 
 use super::contents::words;
 use super::install::Prepared;
@@ -9,7 +9,6 @@ use super::validate::Validation;
 use lathe_settings::trust::Bring;
 use std::fmt::Write as _;
 
-/// The plugins, for a person.
 #[must_use]
 pub fn list(loaded: &LoadedPlugins) -> String {
     let mut text = String::new();
@@ -53,7 +52,6 @@ pub fn list(loaded: &LoadedPlugins) -> String {
     text
 }
 
-/// The marketplaces, for a person.
 #[must_use]
 pub fn marketplaces(all: &[MarketplaceListing]) -> String {
     if all.is_empty() {
@@ -82,7 +80,7 @@ pub fn marketplaces(all: &[MarketplaceListing]) -> String {
     text
 }
 
-/// What a plugin brings, shown before it is installed.
+/// The parts of a plugin, shown before it is installed.
 #[must_use]
 pub fn confirmation(prepared: &Prepared) -> String {
     let plugin = &prepared.plugin;
@@ -96,7 +94,7 @@ pub fn confirmation(prepared: &Prepared) -> String {
     let _ = writeln!(text, "  from {}", plain(&prepared.origin, 200));
     let brings = plugin.brings();
     if brings.is_empty() {
-        text.push_str("  it brings nothing that this version knows\n");
+        text.push_str("  it has no parts that this version supports\n");
     }
     let runs = plugin.runs();
     let rest = brings.iter().filter(|bring| !runs.contains(bring));
@@ -110,7 +108,7 @@ pub fn confirmation(prepared: &Prepared) -> String {
         lines(&mut text, rest.into_iter());
     }
     for problem in &plugin.problems {
-        // Where it lies until someone agrees is of no use to anybody.
+        // The staging folder means nothing to the user.
         let mut problem = problem.clone();
         if let Ok(inside) = problem.file.strip_prefix(&plugin.contribution.root) {
             problem.file = inside.to_path_buf();
@@ -126,7 +124,7 @@ fn lines<'a>(text: &mut String, brings: impl Iterator<Item = &'a Bring>) {
     }
 }
 
-/// What looking at folders brought to light, for a person.
+/// The results of a validation.
 #[must_use]
 pub fn validations(all: &[Validation]) -> String {
     let mut text = String::new();

@@ -1,9 +1,9 @@
-//! What a plugin's folder brings.
+//! The parts of a plugin's folder.
 //!
-//! The conventional folders and files are found by themselves; the manifest adds to them. For
-//! commands, agents and output styles a path in the manifest stands *instead* of the conventional
-//! folder; skills, hooks and servers add up. Every path is held to the plugin's folder, also through
-//! links. What is wrong with one part costs that part.
+//! Conventional folders and files are found automatically; the manifest adds to them. For commands,
+//! agents and output styles, a path in the manifest *replaces* the conventional folder; skills,
+//! hooks and servers are added. Every path, links resolved, must be inside the plugin's folder. A
+//! mistake in one part disables only that part.
 
 use super::bundle::Bundle;
 use super::manifest::{Manifest, read_json, texts};
@@ -19,32 +19,27 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Settings that a plugin may preset.
+/// Settings that a plugin may set defaults for.
 pub const ALLOWED_SETTINGS: [&str; 2] = ["agent", "outputStyle"];
 
-/// A plugin that was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plugin {
-    /// Its id.
     pub id: PluginId,
-    /// What it says about itself.
     pub manifest: Manifest,
-    /// What it brings.
     pub contribution: PluginContribution,
-    /// What is wrong with it.
     pub problems: Vec<Problem>,
 }
 
-/// What is known about a plugin beside its folder.
+/// The context of a plugin's folder.
 #[derive(Debug, Clone, Default)]
 pub struct Surroundings<'a> {
-    /// Where it may keep data.
+    /// The folder for its data.
     pub data: Option<PathBuf>,
-    /// What the person filled in (`pluginConfigs`).
+    /// The user's options (`pluginConfigs`).
     pub options: Option<&'a Value>,
-    /// Whether its install was confirmed.
+    /// True if its installation was confirmed.
     pub confirmed: bool,
-    /// Whether its servers are to be started, so that those that come packed are unpacked.
+    /// True if its servers will be started, so bundles must be unpacked.
     pub unpack: bool,
 }
 
@@ -52,7 +47,7 @@ impl Plugin {
     /// Reads a plugin's folder.
     ///
     /// # Errors
-    /// When there is no plugin there, or its manifest is broken.
+    /// If there is no plugin there, or its manifest is broken.
     pub fn read(root: &Path, id: &PluginId, around: &Surroundings<'_>) -> Result<Self, Problem> {
         let root = std::fs::canonicalize(root)
             .map_err(|error| Problem::fatal(root, format!("can't be read: {error}")))?;
@@ -67,7 +62,7 @@ impl Plugin {
                 &file,
                 "name",
                 format!(
-                    "is {}, but the plugin was found as {id}; that name counts",
+                    "is {}, but the plugin was found as {id}; that name is used",
                     manifest.name
                 ),
             ));
@@ -110,7 +105,7 @@ impl Plugin {
         })
     }
 
-    /// What it brings, for a person to look at before saying yes.
+    /// Its parts, for the user to review before confirming.
     #[must_use]
     pub fn brings(&self) -> Vec<Bring> {
         let mut brings = Vec::new();
@@ -120,7 +115,7 @@ impl Plugin {
             brings.push(Bring {
                 kind,
                 key: plain(&key, 100),
-                // Where it lies now is not where it will, and says nothing.
+                // The current folder is a staging folder, so relative paths are shown.
                 what: plain(&what.replace(&*root, "${CLAUDE_PLUGIN_ROOT}"), 300),
             });
         };
@@ -160,7 +155,7 @@ impl Plugin {
         brings
     }
 
-    /// What of it would run by itself: hooks and servers.
+    /// The parts that run by themselves: hooks and servers.
     #[must_use]
     pub fn runs(&self) -> Vec<Bring> {
         let mut brings = self.brings();
@@ -174,7 +169,7 @@ impl Plugin {
     }
 }
 
-/// What a plugin brings, in a line.
+/// A part of a plugin, in a line.
 #[must_use]
 pub fn words(bring: &Bring) -> String {
     match bring.kind {
@@ -207,7 +202,7 @@ fn server_text(server: &Value) -> String {
     words.join(" ")
 }
 
-/// The names of the Markdown files and skill folders below some paths, at most a hundred.
+/// The names of up to a hundred Markdown files and skill folders below some paths.
 fn names_in(paths: &[PathBuf]) -> Vec<String> {
     let mut names = Vec::new();
     let mut open: Vec<(PathBuf, usize)> =
@@ -240,12 +235,12 @@ fn names_in(paths: &[PathBuf]) -> Vec<String> {
     names
 }
 
-/// What becomes of the conventional folder when the manifest names paths.
+/// The effect of paths in the manifest on the conventional folder.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Convention {
-    /// The paths stand for it.
+    /// They replace it.
     Replaced,
-    /// It counts as well.
+    /// It is used as well.
     Kept,
 }
 
@@ -263,8 +258,8 @@ impl Reader<'_> {
             .push(Problem::field(self.file, field, message));
     }
 
-    /// The real path of something in the plugin's folder; `None` with a problem where it leads out or
-    /// isn't there.
+    /// The real path of a file or folder of the plugin; reports a problem if it is missing or
+    /// outside.
     fn path(&mut self, field: &str, text: &str) -> Option<PathBuf> {
         let relative = match inside(text) {
             Ok(relative) => relative,
@@ -290,7 +285,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A conventional file or folder, if it is there.
+    /// A conventional file or folder, if it exists.
     fn conventional(&mut self, name: &str) -> Option<PathBuf> {
         let path = self.root.join(name);
         path.symlink_metadata().ok()?;
@@ -345,7 +340,7 @@ impl Reader<'_> {
         found
     }
 
-    /// The objects that a key names: the conventional file, then the manifest's paths and objects.
+    /// The objects of a key: the conventional file, then the manifest's paths and objects.
     fn objects(&mut self, key: &str, conventional: &str) -> Vec<(PathBuf, Map<String, Value>)> {
         let replaced = self.manifest.named_only && self.manifest.components.contains_key(key);
         let mut files: Vec<PathBuf> = if replaced {
@@ -415,7 +410,7 @@ impl Reader<'_> {
             }
             Err(why) => {
                 let path = plain(path, 120);
-                self.problem(key, format!("the bundle {path} doesn't count: {why}"));
+                self.problem(key, format!("the bundle {path} is ignored: {why}"));
                 None
             }
         }
@@ -581,7 +576,7 @@ impl Reader<'_> {
         (!kept.is_empty()).then_some(Value::Object(kept))
     }
 
-    /// What the person filled in: without secrets, and with them.
+    /// The user's options: without secrets, and with them.
     fn user_config(
         &mut self,
         options: Option<&Value>,
@@ -634,7 +629,7 @@ fn is_bundle(path: &str) -> bool {
     path.ends_with(".mcpb") || path.ends_with(".dxt")
 }
 
-/// A group of hooks with the plugin's variables filled in. A hook that can't be read is left out.
+/// A group of hooks with the plugin's variables expanded. Hooks that can't be parsed are left out.
 fn hook_group(
     mut group: Value,
     plugin: &PluginContribution,
@@ -714,8 +709,8 @@ fn fill_hook(mut hook: HookDefinition, plugin: &PluginContribution) -> HookDefin
     hook
 }
 
-/// A shell command with the plugin's folders filled in. Only plain paths are: another one would be
-/// read by the shell as something else. For those the shell has the variables itself.
+/// A shell command with the plugin's folders expanded. Only plain paths are expanded; the shell
+/// would misread others, but has the variables itself.
 fn in_shell(command: &str, plugin: &PluginContribution) -> String {
     let is_plain = |path: &Path| {
         path.to_str().is_some_and(|text| {
@@ -736,7 +731,7 @@ fn in_shell(command: &str, plugin: &PluginContribution) -> String {
     }
 }
 
-/// A value with the plugin's variables filled in, in every text of it.
+/// A value with the plugin's variables expanded in all strings.
 fn expand(value: Value, plugin: &PluginContribution) -> Value {
     match value {
         Value::String(text) => Value::String(plugin.expand(&text)),
@@ -749,7 +744,7 @@ fn expand(value: Value, plugin: &PluginContribution) -> Value {
     }
 }
 
-/// Tells a server's process where the plugin lies.
+/// Adds the plugin's folders to a server's environment.
 fn with_root(server: &mut Map<String, Value>, plugin: &PluginContribution) {
     let environment = server
         .entry("env")

@@ -1,5 +1,5 @@
-//! Fetching over http: lists of marketplaces, and packages of npm registries. Nothing of a package is
-//! run; it is unpacked and that is all.
+//! Downloads over HTTP: marketplace lists and packages of npm registries. Packages are unpacked; their
+//! scripts are never run.
 
 use super::archive::unpack;
 use super::copy::Limits;
@@ -13,23 +13,63 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-/// The largest list.
-const LARGEST_LIST: usize = 8 * 1024 * 1024;
-/// The largest package, as it travels.
-const LARGEST_PACKAGE: usize = 50 * 1024 * 1024;
-/// The largest description of a package: every version of it is in there.
-const LARGEST_DESCRIPTION: usize = 32 * 1024 * 1024;
-/// How long a fetch may take.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// The registry that is asked where a plugin names none.
+/// The maximum size of a marketplace list.
+const MAX_LIST: usize = 8 * 1024 * 1024;
+/// The maximum size of a compressed package.
+const MAX_PACKAGE: usize = 50 * 1024 * 1024;
+/// The maximum size of a package's metadata, which lists all versions.
+const MAX_METADATA: usize = 32 * 1024 * 1024;
+/// The time limit of one request.
+const TIMEOUT: Duration = Duration::from_secs(120);
+/// The registry for plugins that name none.
 const REGISTRY: &str = "https://registry.npmjs.org";
 
-/// Fetches a list.
+/// Why a download failed.
+#[derive(Debug, thiserror::Error)]
+pub enum DownloadError {
+    #[error("it took too long")]
+    Timeout(#[source] reqwest::Error),
+    #[error("{}", innermost(.0))]
+    Request(#[source] reqwest::Error),
+    #[error("the server answered {0}")]
+    Status(reqwest::StatusCode),
+    #[error("it is larger than {megabytes} MB")]
+    TooLarge { megabytes: usize },
+}
+
+impl From<reqwest::Error> for DownloadError {
+    fn from(error: reqwest::Error) -> Self {
+        if error.is_timeout() {
+            Self::Timeout(error)
+        } else {
+            Self::Request(error)
+        }
+    }
+}
+
+/// Why a package of a registry can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RegistryError {
+    #[error("the registry's answer can't be read: {0}")]
+    Answer(#[from] serde_json::Error),
+    #[error(
+        "there is no version {0:?}; ranges such as ^1.0 are not supported, name a version or a tag"
+    )]
+    NoSuchVersion(String),
+    #[error("the registry gives no download address for {0}")]
+    NoAddress(String),
+    #[error("the registry gives no checksum")]
+    NoChecksum,
+    #[error("the download doesn't match the registry's checksum")]
+    Checksum,
+}
+
+/// Downloads a marketplace list.
 ///
 /// # Errors
-/// When it can't be fetched.
+/// If the download fails.
 pub async fn list(url: &str, headers: &BTreeMap<String, String>) -> Result<Vec<u8>, PluginError> {
-    get(url, headers, LARGEST_LIST).await
+    get(url, headers, MAX_LIST).await
 }
 
 async fn get(
@@ -37,12 +77,11 @@ async fn get(
     headers: &BTreeMap<String, String>,
     largest: usize,
 ) -> Result<Vec<u8>, PluginError> {
-    let failed = |why: String| PluginError::Fetch {
-        what: without_secret(address),
-        why,
-    };
-    check_web_address(address).map_err(|why| PluginError::refused(without_secret(address), why))?;
-    let url = reqwest::Url::parse(address).map_err(|error| failed(error.to_string()))?;
+    let failed = |error: DownloadError| PluginError::fetch(without_secret(address), error);
+    check_web_address(address)
+        .map_err(|error| PluginError::refused(without_secret(address), error))?;
+    let url = reqwest::Url::parse(address)
+        .map_err(|error| PluginError::fetch(without_secret(address), error))?;
     let local = is_loopback(&url);
     // Fails only when a provider is installed already, which is just as well.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -59,41 +98,35 @@ async fn get(
     });
     let builder = reqwest::Client::builder()
         .redirect(policy)
-        .timeout(PATIENCE)
+        .timeout(TIMEOUT)
         .user_agent(concat!("lathe/", env!("CARGO_PKG_VERSION")));
     let builder = if local { builder.no_proxy() } else { builder };
-    let client = builder.build().map_err(|error| failed(error.to_string()))?;
+    let client = builder.build().map_err(|error| failed(error.into()))?;
     let mut request = client.get(url);
     for (name, value) in headers {
         request = request.header(name, value);
     }
-    let response = request
-        .send()
-        .await
-        .map_err(|error| failed(words(&error)))?;
+    let response = request.send().await.map_err(|error| failed(error.into()))?;
     let status = response.status();
     if !status.is_success() {
-        return Err(failed(format!("the server answers {status}")));
+        return Err(failed(DownloadError::Status(status)));
     }
     let mut stream = response.bytes_stream();
     let mut bytes = Vec::new();
     while let Some(chunk) = stream.next().await {
-        let chunk = chunk.map_err(|error| failed(words(&error)))?;
+        let chunk = chunk.map_err(|error| failed(error.into()))?;
         if bytes.len() + chunk.len() > largest {
-            return Err(failed(format!(
-                "it is larger than {} MB",
-                largest / 1024 / 1024
-            )));
+            return Err(failed(DownloadError::TooLarge {
+                megabytes: largest / 1024 / 1024,
+            }));
         }
         bytes.extend_from_slice(&chunk);
     }
     Ok(bytes)
 }
 
-fn words(error: &reqwest::Error) -> String {
-    if error.is_timeout() {
-        return "it took too long".to_owned();
-    }
+/// The innermost cause of a request's failure, which is the one that says something.
+fn innermost(error: &reqwest::Error) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
@@ -106,7 +139,7 @@ fn words(error: &reqwest::Error) -> String {
 /// Fetches a package of an npm registry into a folder and returns its version.
 ///
 /// # Errors
-/// When it can't be fetched, isn't what the registry says it is, or is refused.
+/// If the download fails, the checksum doesn't match, or the content is refused.
 pub async fn package(
     name: &str,
     version: Option<&str>,
@@ -114,29 +147,29 @@ pub async fn package(
     to: &Path,
     limits: Limits,
 ) -> Result<String, PluginError> {
-    let failed = |why: String| PluginError::Fetch {
-        what: format!("npm {name}"),
-        why,
-    };
+    let failed = |error: RegistryError| PluginError::fetch(format!("npm {name}"), error);
     let registry = registry.unwrap_or(REGISTRY).trim_end_matches('/');
     let address = format!("{registry}/{}", name.replace('/', "%2f"));
-    let bytes = get(&address, &BTreeMap::new(), LARGEST_DESCRIPTION).await?;
-    let description: Value = serde_json::from_slice(&bytes)
-        .map_err(|error| failed(format!("the registry's answer can't be read: {error}")))?;
+    let bytes = get(&address, &BTreeMap::new(), MAX_METADATA).await?;
+    let description: Value =
+        serde_json::from_slice(&bytes).map_err(|error| failed(error.into()))?;
     let (version, dist) = choose(&description, version).map_err(failed)?;
     let tarball = dist
         .get("tarball")
         .and_then(Value::as_str)
-        .ok_or_else(|| failed(format!("the registry doesn't say where {version} lies")))?;
-    let bytes = get(tarball, &BTreeMap::new(), LARGEST_PACKAGE).await?;
+        .ok_or_else(|| failed(RegistryError::NoAddress(version.clone())))?;
+    let bytes = get(tarball, &BTreeMap::new(), MAX_PACKAGE).await?;
     check_integrity(&bytes, dist.get("integrity").and_then(Value::as_str))
-        .map_err(|why| PluginError::refused(format!("npm {name}@{version}"), why))?;
+        .map_err(|error| PluginError::refused(format!("npm {name}@{version}"), error))?;
     unpack(&bytes[..], to, limits)?;
     Ok(version)
 }
 
-/// The version that is wanted: a number, a tag, or the latest.
-fn choose<'a>(description: &'a Value, wanted: Option<&str>) -> Result<(String, &'a Value), String> {
+/// Selects a version by number or tag; the default is `latest`.
+fn choose<'a>(
+    description: &'a Value,
+    wanted: Option<&str>,
+) -> Result<(String, &'a Value), RegistryError> {
     let wanted = wanted.unwrap_or("latest");
     let tagged = description
         .get("dist-tags")
@@ -147,14 +180,13 @@ fn choose<'a>(description: &'a Value, wanted: Option<&str>) -> Result<(String, &
         .get("versions")
         .and_then(|versions| versions.get(version))
         .and_then(|version| version.get("dist"));
-    dist.map(|dist| (version.to_owned(), dist)).ok_or_else(|| {
-        format!("there is no version {wanted:?}; ranges such as ^1.0 are not understood, name a version or a tag")
-    })
+    dist.map(|dist| (version.to_owned(), dist))
+        .ok_or_else(|| RegistryError::NoSuchVersion(wanted.to_owned()))
 }
 
-fn check_integrity(bytes: &[u8], wanted: Option<&str>) -> Result<(), String> {
+fn check_integrity(bytes: &[u8], wanted: Option<&str>) -> Result<(), RegistryError> {
     let Some(wanted) = wanted else {
-        return Err("the registry gives no checksum".to_owned());
+        return Err(RegistryError::NoChecksum);
     };
     let hash = base64::engine::general_purpose::STANDARD.encode(Sha512::digest(bytes));
     let fits = wanted
@@ -163,6 +195,6 @@ fn check_integrity(bytes: &[u8], wanted: Option<&str>) -> Result<(), String> {
     if fits {
         Ok(())
     } else {
-        Err("what came is not what the registry's checksum says".to_owned())
+        Err(RegistryError::Checksum)
     }
 }

@@ -1,5 +1,5 @@
-//! Fetching with git's own command line, told to do nothing but fetch: no prompts, no hooks, no
-//! filters, no submodules, no helpers that run programs, one commit deep.
+//! Fetches with the git command line, restricted to fetching: no prompts, no hooks, no filters, no
+//! submodules, no helpers that run programs, one commit deep.
 
 use super::source::{check_git_address, without_secret};
 use super::{PluginError, plain};
@@ -8,34 +8,47 @@ use lathe_settings::Environment;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long one fetch may take.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// The time limit of one fetch.
+const TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Why a git command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum GitError {
+    #[error("git is not installed, or not on the PATH")]
+    NotInstalled,
+    #[error("git can't be started: {}", .0.reason())]
+    Start(#[source] lathe_process::SpawnError),
+    #[error("git took longer than {} s", TIMEOUT.as_secs())]
+    Timeout,
+    /// git's own message.
+    #[error("{0}")]
+    Failed(String),
+    #[error("it has no commit {0}")]
+    NoSuchCommit(String),
+}
 
 /// What to fetch.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct Revision<'a> {
     /// The repository's address.
     pub url: &'a str,
     /// A branch or tag; `None` is the default branch.
     pub reference: Option<&'a str>,
-    /// The commit that must come.
+    /// The exact commit.
     pub commit: Option<&'a str>,
 }
 
 /// Fetches a repository into an empty folder and returns the commit.
 ///
 /// # Errors
-/// When git isn't there, fails, takes too long, or brings another commit than the one wanted.
+/// If git is not installed, fails or times out, or if another commit is received than requested.
 pub async fn fetch(
-    wanted: Wanted<'_>,
+    wanted: Revision<'_>,
     to: &Path,
     environment: &Environment,
 ) -> Result<String, PluginError> {
     let what = without_secret(wanted.url);
-    let failed = |why: String| PluginError::Fetch {
-        what: what.clone(),
-        why,
-    };
+    let failed = |error: GitError| PluginError::fetch(&what, error);
     check_git_address(wanted.url).map_err(|why| PluginError::refused(&what, why))?;
     std::fs::create_dir_all(to).map_err(PluginError::io(to))?;
     let git = Git {
@@ -45,10 +58,7 @@ pub async fn fetch(
     git.run(&["init", "--quiet", "--template="])
         .await
         .map_err(failed)?;
-    let failed = |why: String| PluginError::Fetch {
-        what: what.clone(),
-        why,
-    };
+    let failed = |error: GitError| PluginError::fetch(&what, error);
     let revision = wanted.commit.or(wanted.reference).unwrap_or("HEAD");
     let shallow = git.get(wanted.url, &["--depth=1"], revision).await;
     match (shallow, wanted.commit) {
@@ -57,7 +67,7 @@ pub async fn fetch(
                 .await
                 .map_err(failed)?;
         }
-        // Not every server gives a commit by its id.
+        // Not every server allows fetching a commit by its id.
         (Err(_), Some(commit)) => {
             git.get(
                 wanted.url,
@@ -68,17 +78,11 @@ pub async fn fetch(
             .map_err(failed)?;
             git.run(&["checkout", "--quiet", "--detach", commit])
                 .await
-                .map_err(|_| PluginError::Fetch {
-                    what: what.clone(),
-                    why: format!("it has no commit {commit}"),
-                })?;
+                .map_err(|_| failed(GitError::NoSuchCommit(commit.to_owned())))?;
         }
-        (Err(why), None) => return Err(failed(why)),
+        (Err(error), None) => return Err(failed(error)),
     }
-    let failed = |why: String| PluginError::Fetch {
-        what: what.clone(),
-        why,
-    };
+    let failed = |error: GitError| PluginError::fetch(&what, error);
     let commit = git.run(&["rev-parse", "HEAD"]).await.map_err(failed)?;
     let commit = commit.trim().to_owned();
     if let Some(wanted) = wanted.commit
@@ -86,7 +90,7 @@ pub async fn fetch(
     {
         return Err(PluginError::refused(
             what,
-            format!("the commit {wanted} was wanted and {commit} came"),
+            format!("commit {wanted} was requested, but {commit} was received"),
         ));
     }
     Ok(commit)
@@ -98,15 +102,15 @@ struct Git<'a> {
 }
 
 impl Git<'_> {
-    async fn get(&self, url: &str, options: &[&str], revision: &str) -> Result<(), String> {
+    async fn get(&self, url: &str, options: &[&str], revision: &str) -> Result<(), GitError> {
         let mut arguments = vec!["fetch", "--quiet", "--no-recurse-submodules"];
         arguments.extend(options);
         arguments.extend(["--", url, revision]);
         self.run(&arguments).await.map(|_| ())
     }
 
-    /// Runs git and returns what it prints.
-    async fn run(&self, arguments: &[&str]) -> Result<String, String> {
+    /// Runs git and returns its standard output.
+    async fn run(&self, arguments: &[&str]) -> Result<String, GitError> {
         let mut command = Command::new("git")
             .without_inherited_environment()
             .variables(&self.environment.variables)
@@ -133,30 +137,28 @@ impl Git<'_> {
         if unset("GIT_SSH_COMMAND") && unset("GIT_SSH") {
             command = command.variable("GIT_SSH_COMMAND", "ssh -oBatchMode=yes");
         }
-        let finished = lathe_process::run(Job::new(command, PATIENCE))
+        let finished = lathe_process::run(Job::new(command, TIMEOUT))
             .await
             .map_err(|error| match error.kind() {
-                std::io::ErrorKind::NotFound => {
-                    "git is not installed, or not on the PATH".to_owned()
-                }
-                _ => format!("git can't be started: {}", error.reason()),
+                std::io::ErrorKind::NotFound => GitError::NotInstalled,
+                _ => GitError::Start(error),
             })?;
         match finished.ending {
             Ending::Exited(0) => Ok(finished.stdout),
-            Ending::TimedOut => Err(format!("git took longer than {} s", PATIENCE.as_secs())),
-            _ => Err(complaint(&finished.stderr)),
+            Ending::TimedOut => Err(GitError::Timeout),
+            _ => Err(GitError::Failed(message(&finished.stderr))),
         }
     }
 }
 
-/// What git says, in a line, with what to do about it.
-fn complaint(text: &str) -> String {
+/// git's error message in one line, with a hint.
+fn message(text: &str) -> String {
     let line = text
         .lines()
         .rev()
         .find(|line| line.starts_with("fatal:") || line.starts_with("error:"))
         .or_else(|| text.lines().rev().find(|line| !line.trim().is_empty()))
-        .unwrap_or("git failed without a word");
+        .unwrap_or("git failed without a message");
     let line = line
         .trim_start_matches("fatal: ")
         .trim_start_matches("error: ");
@@ -164,7 +166,7 @@ fn complaint(text: &str) -> String {
         || text.contains("Authentication failed")
         || text.contains("Permission denied (publickey")
     {
-        ". It doesn't exist, or needs a log-in that git has: try `git ls-remote` with that address"
+        ". It doesn't exist, or git needs credentials for it: try `git ls-remote` with that address"
     } else {
         ""
     };

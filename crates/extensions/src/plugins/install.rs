@@ -1,16 +1,17 @@
-//! From an entry of a marketplace to a plugin that is installed.
+//! Installs plugins from marketplaces.
 //!
-//! First everything is fetched, copied and read in a folder of its own ([`PluginManager::prepare`]).
-//! Then whoever asks shows the person what came ([`Prepared::plugin`]). Only then is it put in its
-//! place, by one rename, and remembered ([`PluginManager::install`]). Whatever is interrupted before
-//! leaves nothing that counts.
+//! A plugin is first fetched, copied and read in a staging folder ([`PluginManager::prepare`]). The
+//! caller shows its parts to the user ([`Prepared::plugin`]). Only then is it moved to its place by
+//! a single rename and recorded ([`PluginManager::install`]). An interruption before that has no
+//! effect.
 
 use super::contents::{Plugin, Surroundings};
 use super::copy::{self, Limits};
 use super::manager::PluginManager;
 use super::manifest::{MANIFEST_FOLDERS, Manifest, manifest_file, read_json};
-use super::marketplace::{Entry, Marketplace};
+use super::marketplace::{Marketplace, MarketplaceEntry};
 use super::name::{PluginId, version_folder};
+use super::policy::PolicyError;
 use super::source::PluginSource;
 use super::store::{InstallScope, Installed, Staging, now};
 use super::{PluginError, fetch, git};
@@ -20,20 +21,16 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Where the fingerprint of what was installed stands in our record of it.
+/// The key of the fingerprint in the record of an installation.
 const FINGERPRINT: &str = "latheFingerprint";
 
-/// A plugin that was fetched and read, and is not installed yet. Dropping it is all that it takes to
-/// forget it.
+/// A plugin that was fetched but not installed. Dropping it deletes the files.
 #[derive(Debug)]
 pub struct Prepared {
-    /// The plugin, as it would be installed.
     pub plugin: Plugin,
-    /// The version it gets.
     pub version: String,
-    /// Where it came from, in words.
+    /// Where it came from, for display.
     pub origin: String,
-    /// The commit it was taken from.
     pub commit: Option<String>,
     fingerprint: String,
     folder: PathBuf,
@@ -41,13 +38,12 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Its id.
     #[must_use]
     pub fn id(&self) -> &PluginId {
         &self.plugin.id
     }
 
-    /// Whether this is what an earlier install has already.
+    /// True if the installed files are the same.
     #[must_use]
     pub fn is_same_as(&self, installed: &Installed) -> bool {
         installed.version == self.version
@@ -56,28 +52,22 @@ impl Prepared {
     }
 }
 
-/// What an install did.
+/// The result of an installation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Done {
-    /// The plugin.
     pub id: PluginId,
-    /// Its version.
     pub version: String,
-    /// Where it lies.
     pub path: PathBuf,
-    /// The version that it replaces.
     pub replaced: Option<String>,
-    /// The settings file in which it is switched on.
+    /// The settings file that enables it.
     pub settings_file: PathBuf,
-    /// Whether it was switched on: a plugin may want to wait for that.
+    /// True if it was enabled; a plugin may be disabled by default.
     pub on: bool,
 }
 
 impl PluginManager {
-    /// Fetches a plugin and reads it, without installing it.
-    ///
     /// # Errors
-    /// When there is no such plugin, it can't be fetched, or it is refused.
+    /// If there is no such plugin, it can't be fetched, or it is refused.
     pub async fn prepare(&self, wanted: &str) -> Result<Prepared, PluginError> {
         let (marketplace, entry) = self.find(wanted).await?;
         self.prepare_entry(&marketplace, &entry).await
@@ -86,10 +76,9 @@ impl PluginManager {
     async fn prepare_entry(
         &self,
         marketplace: &Marketplace,
-        entry: &Entry,
+        entry: &MarketplaceEntry,
     ) -> Result<Prepared, PluginError> {
-        let id = PluginId::new(&entry.name, &marketplace.name)
-            .map_err(|error| PluginError::Usage(error.to_string()))?;
+        let id = PluginId::new(&entry.name, &marketplace.name).map_err(PluginError::usage)?;
         let staging = self.store().staging()?;
         let fetched = staging.path().join("fetched");
         let folder = staging.path().join("plugin");
@@ -104,7 +93,7 @@ impl PluginManager {
                 commit: wanted,
                 folder,
             } => {
-                let wanted = git::Wanted {
+                let wanted = git::Revision {
                     url,
                     reference: reference.as_deref(),
                     commit: wanted.as_deref(),
@@ -141,7 +130,7 @@ impl PluginManager {
             unpack: false,
         };
         let mut plugin = Plugin::read(&folder, &id, &around)
-            .map_err(|problem| PluginError::refused(id.to_string(), problem.to_string()))?;
+            .map_err(|problem| PluginError::refused(id.to_string(), problem))?;
         let wants = &mut plugin.manifest.default_enabled;
         *wants = wants.or(entry.manifest.default_enabled);
         let version = plugin
@@ -170,10 +159,10 @@ impl PluginManager {
         })
     }
 
-    /// Installs what was prepared and switches it on. Call this only when the person has said yes.
+    /// Installs and enables a prepared plugin. Call this only after the user confirmed.
     ///
     /// # Errors
-    /// When the file system refuses, or a file of ours or the settings is broken.
+    /// If a file can't be written, or one of our files or the settings can't be parsed.
     pub fn install(&self, prepared: Prepared, scope: Source) -> Result<Done, PluginError> {
         let on = prepared.plugin.manifest.default_enabled != Some(false);
         let mut done = self.put_in_place(prepared, scope)?;
@@ -184,8 +173,8 @@ impl PluginManager {
         Ok(done)
     }
 
-    /// Puts a newer version in the place of an installed one. Whether it is on is for the settings to
-    /// say, and they stay as they are: also where they can't be seen, in a folder that isn't trusted.
+    /// Replaces an installed version. The settings, which say whether it is enabled, stay
+    /// unchanged, also where they are not visible in an untrusted folder.
     ///
     /// # Errors
     /// As [`Self::install`].
@@ -241,8 +230,8 @@ impl PluginManager {
         })
     }
 
-    /// For a project, its settings also say where the plugin's marketplace is, so that others find
-    /// it. One on this machine is no use to others.
+    /// Adds the plugin's marketplace to the project's settings so that others find it, unless it is
+    /// local.
     fn share_marketplace(&self, id: &PluginId, scope: Source) -> Option<Edit> {
         if scope != Source::Project {
             return None;
@@ -266,10 +255,11 @@ impl PluginManager {
         })
     }
 
-    /// Looks whether there is something newer; `None` when there isn't.
+    /// Fetches the current version; `None` if it is already installed.
     ///
     /// # Errors
-    /// When the plugin isn't installed there, or what is newer can't be fetched or is refused.
+    /// If the plugin isn't installed in this scope, or the new version can't be fetched or is
+    /// refused.
     pub async fn prepare_update(
         &self,
         id: &PluginId,
@@ -284,7 +274,7 @@ impl PluginManager {
                     id.marketplace, id.name
                 )
             });
-            PluginError::Usage(format!("{why}; the installed version stays"))
+            PluginError::usage(format!("{why}; the installed version stays"))
         })?;
         let prepared = self.prepare_entry(&marketplace, entry).await?;
         if prepared.is_same_as(&installed) {
@@ -293,7 +283,7 @@ impl PluginManager {
         Ok(Some((prepared, installed)))
     }
 
-    /// What of the installed version runs by itself; `None` when that can't be read.
+    /// The parts of the installed version that run by themselves; `None` if it can't be read.
     #[must_use]
     pub fn runs_now(&self, id: &PluginId, installed: &Installed) -> Option<String> {
         let around = Surroundings {
@@ -306,11 +296,11 @@ impl PluginManager {
         Some(running_parts(&plugin))
     }
 
-    /// Forgets a plugin for a scope. Its files go when nobody else has it; its data too, unless it is
-    /// kept.
+    /// Uninstalls a plugin from a scope. Its files are deleted if no other scope has it, and its
+    /// data unless `keep_data`.
     ///
     /// # Errors
-    /// When it isn't installed there, or a file can't be written.
+    /// If it isn't installed in this scope, or a file can't be written.
     pub fn uninstall(
         &self,
         id: &PluginId,
@@ -349,8 +339,8 @@ impl PluginManager {
             key: enabled_key(id),
         }];
         write(self.places(), source, &forget, None)?;
-        // What else the person said about it here would ask for something that is gone. What a project
-        // says to everybody stays.
+        // The user's other settings would refer to a missing plugin. The project's settings, which
+        // are for everybody, stay.
         let still_here = self.installed_entry(id, None).is_ok();
         for other in [Source::User, Source::Local] {
             if !still_here && other != source && self.writable(other)?.exists() {
@@ -360,10 +350,10 @@ impl PluginManager {
         Ok(entry.scope)
     }
 
-    /// Switches a plugin on or off. Returns the settings file that says so.
+    /// Enables or disables a plugin. Returns the changed settings file.
     ///
     /// # Errors
-    /// When it isn't installed, policy decides about it, or the settings can't be written.
+    /// If it isn't installed, managed settings decide about it, or the settings can't be written.
     pub fn set_enabled(
         &self,
         id: &PluginId,
@@ -374,9 +364,7 @@ impl PluginManager {
             layer.source == Source::Managed && enabled_key(id).find(&layer.value).is_some()
         });
         if forced {
-            return Err(PluginError::Policy(format!(
-                "whether {id} is on is decided by your organisation (enabledPlugins in managed settings)"
-            )));
+            return Err(PolicyError::ManagedPlugin(id.clone()).into());
         }
         let scope = match (scope, self.installed_entry(id, None)) {
             (Some(scope), _) => scope,
@@ -386,14 +374,14 @@ impl PluginManager {
                 InstallScope::User | InstallScope::Managed => Source::User,
             },
             (None, Err(error)) if on => return Err(error),
-            // Switching something off that isn't there does no harm, and takes a project's wish away.
+            // Disabling a missing plugin is harmless, and overrides a project's request for it.
             (None, Err(_)) => Source::Local,
         };
         let written = write(self.places(), scope, &[switch(id, on)], None)?;
         Ok(written.file)
     }
 
-    /// The record of a plugin for a scope; without one, the one that counts here.
+    /// The record of a plugin in a scope; without a scope, the effective one.
     pub(crate) fn installed_entry(
         &self,
         id: &PluginId,
@@ -415,7 +403,7 @@ impl PluginManager {
                 &id.to_string(),
                 plugins.keys().map(String::as_str),
             );
-            PluginError::Usage(match near {
+            PluginError::usage(match near {
                 Some(near) if near != id.to_string() => {
                     format!("{id} is not installed{place}; did you mean {near}?")
                 }
@@ -424,8 +412,8 @@ impl PluginManager {
         })
     }
 
-    /// Removes versions of a plugin that nobody has any more. Ones of the last week stay: a running
-    /// session may use them.
+    /// Deletes unused versions of a plugin, except those of the last week, which a running session
+    /// may use.
     fn prune(&self, id: &PluginId) {
         let Ok(plugins) = self.store().installed() else {
             return;
@@ -449,8 +437,8 @@ impl PluginManager {
     }
 }
 
-/// What runs by itself, whole, with the plugin's folder (which changes with every version) under its
-/// name: equal for two versions that run the same commands.
+/// The parts that run by themselves, with the plugin's folder (which changes with every version) as
+/// a variable: equal for two versions that run the same commands.
 #[must_use]
 pub fn running_parts(plugin: &Plugin) -> String {
     let contribution = &plugin.contribution;
@@ -463,7 +451,7 @@ pub fn running_parts(plugin: &Plugin) -> String {
     parts.to_string().replace(&*root, "${PLUGIN_ROOT}")
 }
 
-/// The key that switches a plugin on or off.
+/// The settings key that enables a plugin.
 #[must_use]
 pub fn enabled_key(id: &PluginId) -> KeyPath {
     KeyPath(vec!["enabledPlugins".to_owned(), id.to_string()])
@@ -487,19 +475,23 @@ fn inner_folder(root: &Path, folder: &Path, id: &PluginId) -> Result<PathBuf, Pl
     })?;
     if !real.starts_with(&real_root) || !real.is_dir() {
         return Err(refuse(format!(
-            "{} is no folder of its repository",
+            "{} is not a folder of its repository",
             folder.display()
         )));
     }
     Ok(real)
 }
 
-/// Writes what the marketplace's entry says into the copy, so that a session needs the copy only.
-fn complete_manifest(folder: &Path, entry: &Entry, id: &PluginId) -> Result<(), PluginError> {
+/// Writes the marketplace's entry into the copy, so that a session needs only the copy.
+fn complete_manifest(
+    folder: &Path,
+    entry: &MarketplaceEntry,
+    id: &PluginId,
+) -> Result<(), PluginError> {
     let own_file = manifest_file(folder);
     let mut problems = Vec::new();
     let mut own = Manifest::read(folder, &id.name, &mut problems)
-        .map_err(|problem| PluginError::refused(id.to_string(), problem.to_string()))?;
+        .map_err(|problem| PluginError::refused(id.to_string(), problem))?;
     let merged = if entry.strict {
         if own_file.is_some() && !entry.manifest.has_components() {
             return Ok(());
@@ -510,7 +502,7 @@ fn complete_manifest(folder: &Path, entry: &Entry, id: &PluginId) -> Result<(), 
         if own.has_components() {
             return Err(PluginError::refused(
                 id.to_string(),
-                "the marketplace describes it alone (\"strict\": false), but its own plugin.json says what it brings as well; one of the two must go",
+                "the marketplace says \"strict\": false, but its own plugin.json names parts as well; remove one of the two",
             ));
         }
         let mut merged = entry.manifest.clone();
@@ -518,11 +510,11 @@ fn complete_manifest(folder: &Path, entry: &Entry, id: &PluginId) -> Result<(), 
         merged.named_only = merged.has_components();
         merged
     };
-    // What isn't understood here must survive: the original's keys first, then ours.
+    // Unknown keys are kept: the original's keys first, then ours.
     let mut value = match &own_file {
         Some(file) => {
             read_json(file)
-                .map_err(|problem| PluginError::refused(id.to_string(), problem.to_string()))?
+                .map_err(|problem| PluginError::refused(id.to_string(), problem))?
                 .value
         }
         None => Value::Object(serde_json::Map::new()),
@@ -532,7 +524,7 @@ fn complete_manifest(folder: &Path, entry: &Entry, id: &PluginId) -> Result<(), 
         value.insert("name".to_owned(), id.name.clone().into());
     }
     let place = folder.join(MANIFEST_FOLDERS[0]);
-    // A link there would be written through.
+    // Don't write through a link.
     if place
         .symlink_metadata()
         .is_ok_and(|metadata| metadata.is_symlink())
@@ -548,5 +540,5 @@ fn complete_manifest(folder: &Path, entry: &Entry, id: &PluginId) -> Result<(), 
     std::fs::write(&file, format!("{value:#}\n")).map_err(PluginError::io(&file))
 }
 
-/// What `plugin update` without a name goes through: every plugin that counts here, with the scope.
+/// The plugins that `plugin update` without a name updates, with their scope.
 pub type Updatable = BTreeMap<PluginId, InstallScope>;

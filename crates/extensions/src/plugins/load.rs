@@ -1,12 +1,12 @@
-//! What a session gets: the plugins that are switched on, were confirmed and may be used.
+//! Loads the plugins of a session: enabled, confirmed and allowed ones.
 //!
-//! Nothing is fetched here and nothing is written. A plugin that can't be loaded is listed with the
-//! reason; the others don't notice.
+//! Nothing is fetched or written here. A plugin that can't be loaded is listed with the reason and
+//! doesn't affect others.
 
 use super::contents::{Plugin, Surroundings, words};
 use super::manifest::{Manifest, manifest_file};
-use super::name::{INLINE, PluginId, check_plugin};
-use super::policy::Policy;
+use super::name::{BadName, INLINE, PluginId, check_plugin};
+use super::policy::{Policy, PolicyError};
 use super::source::MarketplaceSource;
 use super::store::{InstallScope, Installed, KnownMarketplace, Store};
 use super::{PluginError, plain};
@@ -19,26 +19,23 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// How a plugin stands.
+/// The state of a plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PluginState {
-    /// It is loaded.
     On,
-    /// It is installed and switched off.
+    /// Installed but disabled.
     Off,
-    /// Settings ask for it, but nobody has installed it.
+    /// Enabled in settings but not installed.
     NotInstalled,
-    /// The folder's settings ask for it, but the folder isn't trusted.
+    /// Enabled in the settings of an untrusted folder.
     NotTrusted,
-    /// Policy forbids it.
+    /// Forbidden by managed settings.
     Blocked,
-    /// It can't be loaded.
     Failed,
 }
 
 impl PluginState {
-    /// The state in words.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -52,27 +49,20 @@ impl PluginState {
     }
 }
 
-/// A plugin in a listing.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginListing {
     /// `name@marketplace`.
     pub id: String,
-    /// How it stands.
     pub state: PluginState,
-    /// Its version.
     pub version: Option<String>,
-    /// What it is for.
     pub description: Option<String>,
-    /// For whom it was installed.
     pub scope: Option<InstallScope>,
-    /// Where it lies.
     pub path: Option<PathBuf>,
-    /// What it brings, in words.
+    /// Its parts, for display.
     pub brings: Vec<String>,
-    /// Why it is not on, and what to do.
+    /// Why it is not on, with a fix.
     pub reason: Option<String>,
-    /// What is wrong with it.
     pub problems: Vec<Problem>,
 }
 
@@ -97,19 +87,17 @@ impl PluginListing {
     }
 }
 
-/// The plugins of a session.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct LoadedPlugins {
-    /// Those that are on.
     pub plugins: Vec<Plugin>,
-    /// All that are known here.
+    /// All known plugins.
     pub listings: Vec<PluginListing>,
-    /// What is wrong with the records of them.
+    /// Problems in the records of installed plugins.
     pub problems: Vec<Problem>,
 }
 
 impl LoadedPlugins {
-    /// What those that are on bring, for the other loaders.
+    /// The parts of the loaded plugins, for the other loaders.
     #[must_use]
     pub fn contributions(&self) -> Vec<PluginContribution> {
         self.plugins
@@ -118,7 +106,7 @@ impl LoadedPlugins {
             .collect()
     }
 
-    /// MCP servers by plugin, in the format of `.mcp.json` (with the plugins' variables filled in).
+    /// MCP servers by plugin, in the format of `.mcp.json` with the plugins' variables expanded.
     #[must_use]
     pub fn mcp_servers(&self) -> Vec<(String, BTreeMap<String, Value>)> {
         self.plugins
@@ -132,10 +120,10 @@ impl LoadedPlugins {
             .collect()
     }
 
-    /// Language servers, named `plugin:<plugin>:<server>`, in the order of the plugins and ready to
-    /// start: the plugins' variables are filled in, and the process is told where its plugin lies.
-    /// A server that two plugins bring alike (the same command with the same arguments for the same
-    /// files) is there once, as the first one's. A plugin that nobody has confirmed brings none.
+    /// Language servers, named `plugin:<plugin>:<server>`, in the order of the plugins, with
+    /// variables expanded and the plugin's folders in their environment. Of equal servers (same
+    /// command, arguments and files) of several plugins only the first is included. Unconfirmed
+    /// plugins are skipped.
     #[must_use]
     pub fn lsp_servers(&self) -> Vec<(String, Value)> {
         let mut servers: Vec<(String, Value)> = Vec::new();
@@ -152,7 +140,7 @@ impl LoadedPlugins {
         servers
     }
 
-    /// What a plugin presets for a setting that nobody has set; the first plugin's word counts.
+    /// The first plugin's default for a setting.
     #[must_use]
     pub fn preset(&self, key: &str) -> Option<&str> {
         self.plugins
@@ -160,8 +148,8 @@ impl LoadedPlugins {
             .find_map(|plugin| plugin.contribution.settings.as_ref()?.get(key)?.as_str())
     }
 
-    /// What a plugin presets for a setting that names one of its own parts: the first that is there,
-    /// by its plain name or by its name with the plugin's in front.
+    /// The first plugin's default for a setting that names one of its parts, if the part exists,
+    /// with or without the plugin's prefix.
     #[must_use]
     pub fn preset_part(&self, key: &str, is_there: impl Fn(&str) -> bool) -> Option<String> {
         self.plugins.iter().find_map(|plugin| {
@@ -172,7 +160,7 @@ impl LoadedPlugins {
         })
     }
 
-    /// The plugins as SDK hosts are told of them.
+    /// The plugins in the format of the SDK protocol.
     #[must_use]
     pub fn frames(&self) -> Vec<Value> {
         self.plugins
@@ -191,7 +179,7 @@ impl LoadedPlugins {
             .collect()
     }
 
-    /// What SDK hosts are told is wrong: plugins that should be on and aren't.
+    /// Plugins that failed to load, in the format of the SDK protocol.
     #[must_use]
     pub fn error_frames(&self) -> Vec<Value> {
         let failed = self
@@ -215,8 +203,8 @@ impl LoadedPlugins {
             .collect()
     }
 
-    /// What the person should know when a session starts: what was asked for and isn't there. What
-    /// is merely untidy is left to listings and the doctor.
+    /// Remarks for the start of a session: enabled plugins that are not loaded. Minor problems are
+    /// left to listings and the doctor.
     #[must_use]
     pub fn remarks(&self) -> Vec<String> {
         let mut remarks: Vec<String> = self.problems.iter().map(ToString::to_string).collect();
@@ -233,8 +221,8 @@ impl LoadedPlugins {
     }
 }
 
-/// Loads the plugins of a session: those that settings switch on, and the folders that were named for
-/// this session only (`--plugin-dir`), which naming them confirms.
+/// Loads the plugins of a session: those enabled in settings, and the folders of `--plugin-dir`,
+/// which are confirmed by being named.
 #[must_use]
 pub fn load(places: &Places, settings: &Resolved, folders: &[PathBuf]) -> LoadedPlugins {
     let mut loading = Loading {
@@ -277,24 +265,24 @@ impl Loading<'_> {
 
     fn inline(&mut self, folder: &Path) {
         let folder = self.places.environment.resolve(&folder.to_string_lossy());
-        let fail = |why: String| {
+        let fail = |error: InlineError| {
             let name = folder.display().to_string();
             PluginListing {
                 path: Some(folder.clone()),
                 ..PluginListing::new(&name, PluginState::Failed)
             }
-            .because(format!("--plugin-dir: {why}"))
+            .because(format!("--plugin-dir: {error}"))
         };
         if !folder.is_dir() {
             self.loaded
                 .listings
-                .push(fail(format!("{} is not a folder", folder.display())));
+                .push(fail(InlineError::NotAFolder(folder.clone())));
             return;
         }
         let name = match inline_name(&folder) {
             Ok(name) => name,
-            Err(why) => {
-                self.loaded.listings.push(fail(why));
+            Err(error) => {
+                self.loaded.listings.push(fail(error));
                 return;
             }
         };
@@ -339,7 +327,7 @@ impl Loading<'_> {
                 .get(text)
                 .and_then(|entries| self.counting(entries));
             match (on, entry) {
-                // Listed below, with what it waits for.
+                // Listed below with the reason.
                 (Value::Bool(false), Some(_)) if withheld.contains(text) => {}
                 (Value::Bool(false), Some(entry)) => self.off(&id, &entry),
                 (Value::Bool(false), None) => {}
@@ -367,7 +355,7 @@ impl Loading<'_> {
         }
     }
 
-    /// The entry that counts here: the nearest one.
+    /// The effective entry: the one with the narrowest scope.
     fn counting(&self, entries: &[Installed]) -> Option<Installed> {
         entries
             .iter()
@@ -405,7 +393,7 @@ impl Loading<'_> {
                 version: Some(entry.version.clone()),
                 scope: Some(entry.scope),
                 path: Some(entry.install_path.clone()),
-                ..PluginListing::new(&text, PluginState::Blocked).because(why)
+                ..PluginListing::new(&text, PluginState::Blocked).because(why.to_string())
             });
             return;
         }
@@ -417,17 +405,16 @@ impl Loading<'_> {
         &self,
         id: &PluginId,
         known: &BTreeMap<String, KnownMarketplace>,
-    ) -> Result<(), String> {
+    ) -> Result<(), PolicyError> {
         let source: Option<MarketplaceSource> = known
             .get(&id.marketplace)
             .and_then(|known| known.source().ok());
         match source {
             Some(source) => self.policy.check(&id.marketplace, &source),
-            // Nobody can say where it came from.
-            None if self.policy.is_strict() => Err(format!(
-                "the marketplace {} isn't known any more, and your organisation allows only some",
-                id.marketplace
-            )),
+            // Its origin is unknown.
+            None if self.policy.is_strict() => {
+                Err(PolicyError::UnknownMarketplace(id.marketplace.clone()))
+            }
             None => Ok(()),
         }
     }
@@ -540,9 +527,28 @@ impl Loading<'_> {
     }
 }
 
-/// What a folder that was named for a session calls itself; without a manifest, its own name.
-fn inline_name(folder: &Path) -> Result<String, String> {
-    let real = std::fs::canonicalize(folder).map_err(|error| error.to_string())?;
+/// Why a folder of `--plugin-dir` is not a plugin.
+#[derive(Debug, thiserror::Error)]
+enum InlineError {
+    #[error("{} is not a folder", .0.display())]
+    NotAFolder(PathBuf),
+    #[error(transparent)]
+    Unreadable(#[from] std::io::Error),
+    #[error(
+        "there is no plugin in {}: neither .claude-plugin/plugin.json nor commands/, agents/, skills/, hooks/hooks.json, .mcp.json", .0.display()
+    )]
+    NoPlugin(PathBuf),
+    #[error(transparent)]
+    Manifest(#[from] Problem),
+    #[error("{0}; give the plugin a name in .claude-plugin/plugin.json")]
+    Name(#[from] BadName),
+    #[error("{INLINE} is reserved; the plugin needs another name")]
+    Reserved,
+}
+
+/// The name in a folder's manifest; without a manifest, the name of the folder.
+fn inline_name(folder: &Path) -> Result<String, InlineError> {
+    let real = std::fs::canonicalize(folder)?;
     let own = real
         .file_name()
         .map(|name| name.to_string_lossy().into_owned())
@@ -558,27 +564,19 @@ fn inline_name(folder: &Path) -> Result<String, String> {
             ".lsp.json",
         ];
         if !conventional.iter().any(|name| real.join(name).exists()) {
-            return Err(format!(
-                "there is no plugin in {}: neither .claude-plugin/plugin.json nor commands/, agents/, skills/, hooks/hooks.json, .mcp.json",
-                folder.display()
-            ));
+            return Err(InlineError::NoPlugin(folder.to_path_buf()));
         }
     }
     let mut problems = Vec::new();
-    let manifest =
-        Manifest::read(&real, &own, &mut problems).map_err(|problem| problem.to_string())?;
-    check_plugin(&manifest.name).map_err(|error| {
-        format!("{error}; give the plugin a name in .claude-plugin/plugin.json")
-    })?;
+    let manifest = Manifest::read(&real, &own, &mut problems)?;
+    check_plugin(&manifest.name)?;
     if manifest.name == INLINE {
-        return Err(format!(
-            "{INLINE} is reserved; the plugin needs another name"
-        ));
+        return Err(InlineError::Reserved);
     }
     Ok(manifest.name)
 }
 
-/// Whether two language servers would do the same work.
+/// True if two language servers are the same.
 fn same_server(one: &Value, other: &Value) -> bool {
     ["command", "args", "extensionToLanguage", "settings"]
         .into_iter()

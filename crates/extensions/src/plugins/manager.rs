@@ -1,10 +1,10 @@
-//! Adding, refreshing and removing marketplaces, and finding plugins in them.
+//! Adds, updates and removes marketplaces, and finds plugins in them.
 
 use super::install::Updatable;
-use super::marketplace::{Entry, Marketplace, list_file};
+use super::marketplace::{Marketplace, MarketplaceEntry, list_file};
 use super::name::PluginId;
 use super::policy::Policy;
-use super::source::{MarketplaceSource, github_address};
+use super::source::{MarketplaceSource, SourceError, github_address};
 use super::store::{InstallScope, KnownMarketplace, Staging, Store, now};
 use super::{PluginError, fetch, git};
 use crate::problem::Problem;
@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// Works on a person's marketplaces and plugins.
+/// Manages a user's marketplaces and plugins.
 #[derive(Debug)]
 pub struct PluginManager {
     places: Places,
@@ -22,28 +22,21 @@ pub struct PluginManager {
     store: Store,
 }
 
-/// A marketplace in a listing.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MarketplaceListing {
-    /// Its name.
     pub name: String,
-    /// Where it comes from, in words.
+    /// Its source, for display.
     pub source: String,
-    /// Where its copy lies; `None` for one that settings name and that wasn't added.
+    /// Its local copy; `None` for a marketplace in settings that was not added.
     pub install_location: Option<PathBuf>,
-    /// When it was fetched.
     pub last_updated: String,
-    /// The names of its plugins.
     pub plugins: Vec<String>,
-    /// What is wrong with it.
     pub problems: Vec<Problem>,
-    /// Why it can't be used.
     pub refused: Option<String>,
 }
 
 impl PluginManager {
-    /// The manager for these places and settings.
     #[must_use]
     pub fn new(places: &Places, settings: &Resolved) -> Self {
         Self {
@@ -70,22 +63,22 @@ impl PluginManager {
         &self.places.environment
     }
 
-    /// What the person filled in for a plugin.
+    /// The user's options for a plugin.
     pub(crate) fn options_of(&self, id: &PluginId) -> Option<&Value> {
         self.settings.settings.plugin_configs.get(&id.to_string())
     }
 
-    /// The settings file of a scope, if it is one that is written.
+    /// The settings file of a writable scope.
     pub(crate) fn writable(&self, scope: Source) -> Result<PathBuf, PluginError> {
         self.places.written_file(scope).ok_or_else(|| {
-            PluginError::Usage("plugins are installed for user, project or local".to_owned())
+            PluginError::usage("plugins are installed in scope user, project or local")
         })
     }
 
-    /// Adds a marketplace, or fetches it again if it is known already.
+    /// Adds a marketplace, or updates a known one.
     ///
     /// # Errors
-    /// When policy forbids it, it can't be fetched, it is broken, or its name is another one's.
+    /// If managed settings forbid it, it can't be fetched or parsed, or its name is taken.
     pub async fn add_marketplace(
         &self,
         source: &MarketplaceSource,
@@ -102,13 +95,12 @@ impl PluginManager {
             .check()
             .map_err(|why| PluginError::refused(source.to_string(), why))?;
         self.policy
-            .check(expected.unwrap_or("to be added"), source)
-            .map_err(PluginError::Policy)?;
+            .check(expected.unwrap_or("to be added"), source)?;
         let staging = self.store.staging()?;
         let fetched = self.fetch_marketplace(source, &staging).await?;
         let marketplace = fetched
             .read(source)
-            .map_err(|problem| PluginError::refused(source.to_string(), problem.to_string()))?;
+            .map_err(|problem| PluginError::refused(source.to_string(), problem))?;
         let name = marketplace.name.clone();
         if let Some(expected) = expected
             && expected != name
@@ -118,15 +110,15 @@ impl PluginManager {
                 format!("it was expected to be the marketplace {expected} and calls itself {name}"),
             ));
         }
-        self.policy
-            .check(&name, source)
-            .map_err(PluginError::Policy)?;
+        self.policy.check(&name, source)?;
         let location = self.store.change_known(|known| {
             if let Some(other) = known.get(&name)
-                && other.source().as_ref() != Ok(source)
+                && !matches!(other.source(), Ok(other) if other == *source)
             {
-                let other = other.source().map_or_else(|why| why, |other| other.to_string());
-                return Err(PluginError::Usage(format!(
+                let other = other
+                    .source()
+                    .map_or_else(|error| error.to_string(), |other| other.to_string());
+                return Err(PluginError::usage(format!(
                     "there is a marketplace {name} already, from {other}; remove it first (`lathe plugin marketplace remove {name}`)"
                 )));
             }
@@ -155,8 +147,7 @@ impl PluginManager {
             );
             Ok(location)
         })?;
-        read_marketplace(source, &location)
-            .map_err(|problem| PluginError::refused(name, problem.to_string()))
+        read_marketplace(source, &location).map_err(|problem| PluginError::refused(name, problem))
     }
 
     async fn fetch_marketplace(
@@ -207,7 +198,7 @@ impl PluginManager {
         staging: &Staging,
     ) -> Result<Fetched, PluginError> {
         let folder = staging.path().join("marketplace");
-        let wanted = git::Wanted {
+        let wanted = git::Revision {
             url,
             reference,
             commit: None,
@@ -217,10 +208,8 @@ impl PluginManager {
         Ok(Fetched::Folder { folder, list })
     }
 
-    /// A marketplace that was added.
-    ///
     /// # Errors
-    /// When it wasn't, policy forbids it, or its list is broken.
+    /// If it was not added, managed settings forbid it, or its list is broken.
     pub fn marketplace(&self, name: &str) -> Result<(KnownMarketplace, Marketplace), PluginError> {
         let known = self.store.known()?;
         let entry = known
@@ -229,9 +218,7 @@ impl PluginManager {
         let source = entry
             .source()
             .map_err(|why| PluginError::refused(format!("the marketplace {name}"), why))?;
-        self.policy
-            .check(name, &source)
-            .map_err(PluginError::Policy)?;
+        self.policy.check(name, &source)?;
         let marketplace =
             read_marketplace(&source, &entry.install_location).map_err(|problem| {
                 PluginError::refused(
@@ -255,7 +242,7 @@ impl PluginManager {
 
     fn unknown<'a>(&self, name: &str, known: impl Iterator<Item = &'a String>) -> PluginError {
         let near = lathe_settings::nearest::nearest(name, known.map(String::as_str));
-        PluginError::Usage(match near {
+        PluginError::usage(match near {
             Some(near) => format!("there is no marketplace {name}; did you mean {near}?"),
             None => format!(
                 "there is no marketplace {name}; add it with `lathe plugin marketplace add <source>`"
@@ -263,10 +250,9 @@ impl PluginManager {
         })
     }
 
-    /// The source that settings name for a marketplace. Those of a folder that isn't trusted don't
-    /// count: loading has dropped them.
+    /// The source of a marketplace in settings. Loading has dropped those of untrusted folders.
     #[must_use]
-    pub fn declared(&self, name: &str) -> Option<Result<MarketplaceSource, String>> {
+    pub fn declared(&self, name: &str) -> Option<Result<MarketplaceSource, SourceError>> {
         let declared = self.settings.settings.extra_known_marketplaces.get(name)?;
         let source = declared.get("source").unwrap_or(declared);
         let mut source = MarketplaceSource::of_value(source);
@@ -281,16 +267,16 @@ impl PluginManager {
         Some(source)
     }
 
-    /// Finds a plugin by `name@marketplace` or, where that is enough, by name. A marketplace that
-    /// settings name is added on the way.
+    /// Finds a plugin by `name@marketplace` or by a unique name. A marketplace of the settings is
+    /// added if needed.
     ///
     /// # Errors
-    /// When there is no such plugin, or more than one.
-    pub async fn find(&self, wanted: &str) -> Result<(Marketplace, Entry), PluginError> {
+    /// If there is no such plugin, or more than one.
+    pub async fn find(&self, wanted: &str) -> Result<(Marketplace, MarketplaceEntry), PluginError> {
         if wanted.contains('@') {
             let id: PluginId = wanted
                 .parse()
-                .map_err(|error: super::name::BadName| PluginError::Usage(error.to_string()))?;
+                .map_err(|error: super::name::BadName| PluginError::usage(error))?;
             let added = self.store.known()?.contains_key(&id.marketplace);
             let marketplace = match self.declared(&id.marketplace) {
                 Some(source) if !added => {
@@ -320,11 +306,13 @@ impl PluginManager {
             }
         }
         match found.len() {
-            1 => found.pop().ok_or_else(|| PluginError::Usage(String::new())),
+            1 => found
+                .pop()
+                .ok_or_else(|| PluginError::usage("no plugin found")),
             0 => {
                 let near =
                     lathe_settings::nearest::nearest(wanted, names.iter().map(String::as_str));
-                Err(PluginError::Usage(match near {
+                Err(PluginError::usage(match near {
                     Some(near) => format!("no marketplace lists {wanted}; did you mean {near}?"),
                     None => format!(
                         "no marketplace that was added lists {wanted}; `lathe plugin marketplace list` shows them"
@@ -336,7 +324,7 @@ impl PluginManager {
                     .iter()
                     .map(|(marketplace, entry)| format!("{}@{}", entry.name, marketplace.name))
                     .collect();
-                Err(PluginError::Usage(format!(
+                Err(PluginError::usage(format!(
                     "several marketplaces list {wanted}; say which: {}",
                     ids.join(", ")
                 )))
@@ -344,10 +332,10 @@ impl PluginManager {
         }
     }
 
-    /// All marketplaces, also those that settings name and that weren't added.
+    /// All marketplaces, including those in settings that were not added.
     ///
     /// # Errors
-    /// When our own list of them is broken.
+    /// If our own list of them is broken.
     pub fn marketplaces(&self) -> Result<Vec<MarketplaceListing>, PluginError> {
         let known = self.store.known()?;
         let mut all: Vec<MarketplaceListing> = known
@@ -358,7 +346,7 @@ impl PluginManager {
                     name: name.clone(),
                     source: source
                         .as_ref()
-                        .map_or_else(Clone::clone, ToString::to_string),
+                        .map_or_else(ToString::to_string, ToString::to_string),
                     install_location: Some(entry.install_location.clone()),
                     last_updated: entry.last_updated.clone(),
                     plugins: Vec::new(),
@@ -385,8 +373,11 @@ impl PluginManager {
             }
             let source = self.declared(name);
             let (source, refused) = match source {
-                Some(Ok(source)) => (source.to_string(), self.policy.check(name, &source).err()),
-                Some(Err(why)) => (String::new(), Some(why)),
+                Some(Ok(source)) => {
+                    let refused = self.policy.check(name, &source).err();
+                    (source.to_string(), refused.map(|error| error.to_string()))
+                }
+                Some(Err(error)) => (String::new(), Some(error.to_string())),
                 None => continue,
             };
             all.push(MarketplaceListing {
@@ -402,10 +393,8 @@ impl PluginManager {
         Ok(all)
     }
 
-    /// Fetches a marketplace again.
-    ///
     /// # Errors
-    /// When it isn't known, or as for adding. What was there then stays.
+    /// If it is unknown, or as for adding. The existing copy then stays.
     pub async fn update_marketplace(&self, name: &str) -> Result<Marketplace, PluginError> {
         let known = self.store.known()?;
         let entry = known
@@ -417,18 +406,14 @@ impl PluginManager {
         self.take_marketplace(&source, Some(name)).await
     }
 
-    /// The names of all marketplaces that were added.
-    ///
     /// # Errors
-    /// When our own list of them is broken.
+    /// If our own list of them is broken.
     pub fn marketplace_names(&self) -> Result<Vec<String>, PluginError> {
         Ok(self.store.known()?.into_keys().collect())
     }
 
-    /// The plugins that were installed from a marketplace.
-    ///
     /// # Errors
-    /// When our own list of them is broken.
+    /// If our own list of them is broken.
     pub fn installed_from(&self, name: &str) -> Result<Vec<PluginId>, PluginError> {
         let plugins = self.store.installed()?;
         Ok(plugins
@@ -438,10 +423,10 @@ impl PluginManager {
             .collect())
     }
 
-    /// Forgets a marketplace and the plugins that came from it. Returns those.
+    /// Removes a marketplace and its plugins. Returns the plugins.
     ///
     /// # Errors
-    /// When it isn't known, or a file can't be written.
+    /// If it is unknown, or a file can't be written.
     pub fn remove_marketplace(&self, name: &str) -> Result<Vec<PluginId>, PluginError> {
         let known = self.store.known()?;
         if !known.contains_key(name) {
@@ -452,7 +437,7 @@ impl PluginManager {
             while self.uninstall(id, None, false).is_ok() {}
         }
         self.store.change_installed(|plugins| {
-            // Also where it was installed for other projects.
+            // In other projects too.
             plugins.retain(|id, _| !gone.iter().any(|gone| gone.to_string() == *id));
             Ok(())
         })?;
@@ -467,10 +452,10 @@ impl PluginManager {
         Ok(gone)
     }
 
-    /// The plugins that count here and can be updated.
+    /// The effective plugins that can be updated.
     ///
     /// # Errors
-    /// When our own list of them is broken.
+    /// If our own list of them is broken.
     pub fn updatable(&self) -> Result<Updatable, PluginError> {
         let mut all = Updatable::new();
         for (id, entries) in self.store.installed()? {
@@ -492,14 +477,14 @@ impl PluginManager {
 
 fn not_listed(marketplace: &Marketplace, name: &str) -> PluginError {
     if let Some(why) = marketplace.renamed(name) {
-        return PluginError::Usage(why);
+        return PluginError::usage(why);
     }
     let names = marketplace.plugins.iter().map(|entry| entry.name.as_str());
     let broken = marketplace
         .problems
         .iter()
         .find(|problem| problem.message.contains(name));
-    PluginError::Usage(
+    PluginError::usage(
         match (lathe_settings::nearest::nearest(name, names), broken) {
             (_, Some(problem)) => format!(
                 "the marketplace {} lists {name} in a way that can't be used: {problem}",
@@ -517,13 +502,12 @@ fn not_listed(marketplace: &Marketplace, name: &str) -> PluginError {
     )
 }
 
-/// A marketplace that was fetched.
 enum Fetched {
-    /// It is on this machine and stays where it is.
+    /// A local marketplace, which is not copied.
     There { place: PathBuf, list: PathBuf },
-    /// A folder that has to be put in its place.
+    /// A folder to be moved to its place.
     Folder { folder: PathBuf, list: PathBuf },
-    /// A list that has to be put in its place.
+    /// A list to be moved to its place.
     File { file: PathBuf },
 }
 
@@ -541,7 +525,6 @@ impl Fetched {
     }
 }
 
-/// Reads a marketplace from where it lies.
 fn read_marketplace(source: &MarketplaceSource, location: &Path) -> Result<Marketplace, Problem> {
     let local = source.is_local();
     let (path, is_file) = match source {
@@ -562,7 +545,7 @@ fn read_marketplace(source: &MarketplaceSource, location: &Path) -> Result<Marke
     Marketplace::read(&list, Some(location), local)
 }
 
-/// The folder that the relative paths of a list start from.
+/// The folder that the paths of a list are relative to.
 fn folder_of_list(list: &Path) -> Option<&Path> {
     let folder = list.parent()?;
     let conventional = folder.file_name().is_some_and(|name| {

@@ -1,8 +1,8 @@
-//! What a plugin says about itself: `plugin.json`, which is optional.
+//! The manifest of a plugin, `plugin.json`, which is optional.
 //!
-//! Reading is lenient, since these files are written for several programs: a key that isn't known is
-//! dropped with a word about it, a wrong one costs itself and nothing else. Only a file that isn't
-//! JSON, or a name that can't be one, costs the plugin.
+//! Parsing is lenient, since these files are written for several programs: unknown keys and wrong
+//! values are reported and ignored. Only a file that isn't JSON, or an invalid name, disables the
+//! plugin.
 
 use super::name::check_plugin;
 use crate::problem::Problem;
@@ -11,13 +11,13 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The folders in which `plugin.json` and `marketplace.json` lie, strongest first.
+/// The folders of `plugin.json` and `marketplace.json`, highest precedence first.
 pub const MANIFEST_FOLDERS: [&str; 2] = [".lathe-plugin", ".claude-plugin"];
 
-/// The largest manifest, list or configuration file that is read.
+/// The maximum size of a manifest, list or configuration file.
 pub const LARGEST_FILE: u64 = 8 * 1024 * 1024;
 
-/// The keys by which a plugin says what it brings.
+/// The keys of a plugin's parts.
 pub const COMPONENTS: [&str; 8] = [
     "commands",
     "agents",
@@ -29,7 +29,7 @@ pub const COMPONENTS: [&str; 8] = [
     "settings",
 ];
 
-/// Keys that are known and need no reading here.
+/// Known keys that are not read here.
 const OTHERS: &[&str] = &[
     "$schema",
     "name",
@@ -46,10 +46,10 @@ const OTHERS: &[&str] = &[
     "defaultEnabled",
 ];
 
-/// Keys of a marketplace's entry that are no part of a plugin.
+/// Keys of a marketplace entry that are not part of a manifest.
 const ENTRY: &[&str] = &["source", "category", "tags", "strict"];
 
-/// What other programs take from a plugin and this version doesn't.
+/// Keys that other programs support and Lathe doesn't.
 const UNUSED: &[&str] = &[
     "themes",
     "monitors",
@@ -58,57 +58,43 @@ const UNUSED: &[&str] = &[
     "experimental",
 ];
 
-/// What a plugin says about itself.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Manifest {
-    /// Its name.
     pub name: String,
-    /// Its version.
     pub version: Option<String>,
-    /// What it is for.
     pub description: Option<String>,
-    /// Who wrote it.
     pub author: Option<String>,
-    /// Where to read more.
     pub homepage: Option<String>,
-    /// Where its source lies.
     pub repository: Option<String>,
-    /// Its licence.
     pub license: Option<String>,
-    /// Words to find it by.
     pub keywords: Vec<String>,
     /// Other plugins that it needs, as `name` or `name@marketplace`.
     pub dependencies: Vec<String>,
-    /// What it asks the person to fill in.
+    /// The options that the user fills in.
     pub user_config: BTreeMap<String, UserOption>,
-    /// What it brings, as written: the keys of [`COMPONENTS`].
+    /// The values of the keys in [`COMPONENTS`].
     pub components: Map<String, Value>,
-    /// Whether it is on when it was installed; `None` is yes.
+    /// Whether it is enabled on installation; `None` is yes.
     pub default_enabled: Option<bool>,
-    /// Whether what is named stands instead of the conventional folders, of every kind. That is so for
-    /// a plugin that its marketplace describes alone.
+    /// True if the named parts replace the conventional folders of every kind, as for a plugin that
+    /// only its marketplace describes.
     pub named_only: bool,
-    /// The file; `None` where there is none.
     pub file: Option<PathBuf>,
 }
 
-/// The key by which an installed copy says [`Manifest::named_only`].
+/// The key of [`Manifest::named_only`] in an installed copy.
 const NAMED_ONLY: &str = "x-named-only";
 
-/// Something that a plugin asks the person to fill in.
+/// An option that the user fills in.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct UserOption {
-    /// What it is for.
     pub description: String,
-    /// Whether the plugin can't do without.
+    /// True if the plugin needs it.
     pub required: bool,
-    /// Whether it is a secret.
     pub sensitive: bool,
-    /// What holds without an answer.
     pub default: Option<Value>,
 }
 
-/// The manifest's file in a plugin's folder, if there is one.
 #[must_use]
 pub fn manifest_file(root: &Path) -> Option<PathBuf> {
     MANIFEST_FOLDERS
@@ -118,10 +104,10 @@ pub fn manifest_file(root: &Path) -> Option<PathBuf> {
 }
 
 impl Manifest {
-    /// Reads the manifest of a folder. Without one, the plugin has the name that it was found under.
+    /// Reads the manifest of a folder. Without one, the plugin has the given name.
     ///
     /// # Errors
-    /// When the file is broken or its name can't be one: then there is no plugin.
+    /// If the file can't be parsed or the name is invalid.
     pub fn read(root: &Path, found_as: &str, problems: &mut Vec<Problem>) -> Result<Self, Problem> {
         let Some(file) = manifest_file(root) else {
             return Ok(Self {
@@ -149,7 +135,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Reads what stands in a manifest or in a marketplace's entry.
+    /// Parses a manifest or a marketplace entry.
     #[must_use]
     pub fn of_value(value: &Value, file: &Path, problems: &mut Vec<Problem>) -> Self {
         let mut manifest = Self::default();
@@ -212,13 +198,13 @@ impl Manifest {
         manifest
     }
 
-    /// Whether it says what it brings.
+    /// True if it names parts.
     #[must_use]
     pub fn has_components(&self) -> bool {
         !self.components.is_empty()
     }
 
-    /// Fills in what a marketplace's entry says and the manifest doesn't. Components add up.
+    /// Adds the fields of a marketplace entry that the manifest lacks. Parts are combined.
     pub fn supplement(&mut self, entry: &Self) {
         let take = |mine: &mut Option<String>, theirs: &Option<String>| {
             if mine.is_none() {
@@ -246,7 +232,7 @@ impl Manifest {
         }
     }
 
-    /// The manifest as a file would have it.
+    /// The manifest as JSON.
     #[must_use]
     pub fn to_value(&self) -> Value {
         let mut map = Map::new();
@@ -286,7 +272,7 @@ fn as_list(value: Value) -> Vec<Value> {
     }
 }
 
-/// A text or a list of texts.
+/// A string or a list of strings.
 #[must_use]
 pub fn texts(value: Option<&Value>) -> Vec<String> {
     match value {
@@ -376,21 +362,20 @@ fn user_config(
     options
 }
 
-/// Reads a JSON file of a plugin: comments are fine, a huge file or something else than an object
-/// isn't.
+/// Reads a JSON object from a file of limited size. Comments are allowed.
 ///
 /// # Errors
-/// When it can't be read or isn't JSON.
+/// If it can't be read or parsed.
 pub fn read_json(file: &Path) -> Result<Document, Problem> {
     let text = read_text(file)?;
     Document::parse(&text)
         .map_err(|error| Problem::fatal(file, error.message.clone()).at(Some(error.position.line)))
 }
 
-/// Reads a text file of a plugin that isn't larger than it may be.
+/// Reads a text file of limited size.
 ///
 /// # Errors
-/// When it can't be read, is no file or is too large.
+/// If it can't be read, is not a file or is too large.
 pub fn read_text(file: &Path) -> Result<String, Problem> {
     let unreadable =
         |error: std::io::Error| Problem::fatal(file, format!("can't be read: {error}"));

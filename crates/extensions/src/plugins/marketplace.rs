@@ -1,36 +1,29 @@
-//! The list of a marketplace: `marketplace.json`.
+//! The list of plugins of a marketplace, `marketplace.json`.
 
 use super::manifest::{MANIFEST_FOLDERS, Manifest, read_json};
-use super::name::{check_marketplace, check_plugin};
-use super::source::{PluginSource, inside};
-use super::{PluginError, plain};
+use super::name::{BadName, check_marketplace, check_plugin};
+use super::source::{PluginSource, SourceError, inside};
+use super::{Cause, PluginError, plain};
 use crate::problem::Problem;
 use lathe_settings::document::Document;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The most plugins that a marketplace may list.
+/// The maximum number of plugins in a list.
 const MOST_PLUGINS: usize = 10_000;
 
-/// A marketplace as its list describes it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Marketplace {
-    /// Its name.
     pub name: String,
-    /// What it is for.
     pub description: Option<String>,
-    /// Who keeps it.
     pub owner: Option<String>,
-    /// The folder that relative paths start from; `None` where only the list was fetched.
+    /// The folder that paths are relative to; `None` if only the list was fetched.
     pub root: Option<PathBuf>,
-    /// The list's file.
     pub file: PathBuf,
-    /// Its plugins.
-    pub plugins: Vec<Entry>,
-    /// What plugins that it had are called now; `None` for those that it took off.
+    pub plugins: Vec<MarketplaceEntry>,
+    /// New names of renamed plugins; `None` for removed ones.
     pub renames: BTreeMap<String, Option<String>>,
-    /// What is wrong with the list.
     pub problems: Vec<Problem>,
 }
 
@@ -46,30 +39,42 @@ fn renames(value: &Value) -> BTreeMap<String, Option<String>> {
         .collect()
 }
 
-/// One plugin of a marketplace.
+/// Why an entry of a marketplace is left out.
+#[derive(Debug, thiserror::Error)]
+enum EntryError {
+    #[error("has no \"name\"")]
+    NoName,
+    #[error(transparent)]
+    BadName(#[from] BadName),
+    #[error("{0} is listed twice; the first entry is used")]
+    Duplicate(String),
+    #[error("{name}: {source}")]
+    Source { name: String, source: SourceError },
+}
+
+/// A plugin as a marketplace lists it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
-    /// The plugin's name.
+pub struct MarketplaceEntry {
     pub name: String,
-    /// Where it comes from.
     pub source: PluginSource,
-    /// Whether the plugin's own manifest counts: with `true` it does and the entry adds to it; with
-    /// `false` the entry is all that counts.
+    /// If true, the plugin's own manifest is used and the entry adds to it; if false, only the
+    /// entry is used.
     pub strict: bool,
-    /// What the entry says about the plugin.
     pub manifest: Manifest,
-    /// What kind of thing it is.
     pub category: Option<String>,
 }
 
-/// Where a marketplace's list lies in its folder.
+/// The file of a marketplace's list.
 ///
 /// # Errors
-/// When there is none, or the given path leads out.
+/// If there is none, or the given path leads out of the folder.
 pub fn list_file(root: &Path, path: Option<&str>) -> Result<PathBuf, PluginError> {
-    let refuse = |why: String| PluginError::refused(root.display().to_string(), why);
+    let refuse = |cause: Cause| PluginError::refused(root.display().to_string(), cause);
     let found = match path {
-        Some(path) => Some(root.join(inside(path).map_err(refuse)?)).filter(|file| file.is_file()),
+        Some(path) => {
+            let path = inside(path).map_err(|error| refuse(error.into()))?;
+            Some(root.join(path)).filter(|file| file.is_file())
+        }
         None => MANIFEST_FOLDERS
             .iter()
             .map(|folder| root.join(folder).join("marketplace.json"))
@@ -78,25 +83,25 @@ pub fn list_file(root: &Path, path: Option<&str>) -> Result<PathBuf, PluginError
     let file = found.ok_or_else(|| {
         refuse(
             "there is no .claude-plugin/marketplace.json (or .lathe-plugin/marketplace.json) in it"
-                .to_owned(),
+                .into(),
         )
     })?;
     let real = std::fs::canonicalize(&file).map_err(PluginError::io(&file))?;
     let real_root = std::fs::canonicalize(root).map_err(PluginError::io(root))?;
     if !real.starts_with(&real_root) {
         return Err(refuse(
-            "its marketplace.json is a link out of its folder".to_owned(),
+            "its marketplace.json is a link out of its folder".into(),
         ));
     }
     Ok(file)
 }
 
 impl Marketplace {
-    /// Reads a list. `root` is the folder that relative paths start from, `local` whether the
-    /// marketplace is on this machine.
+    /// Reads a list. Paths are relative to `root`; `local` is true if the marketplace is on this
+    /// machine.
     ///
     /// # Errors
-    /// When the list is broken or has no name: then there is no marketplace.
+    /// If the list can't be parsed or has no valid name.
     pub fn read(file: &Path, root: Option<&Path>, local: bool) -> Result<Self, Problem> {
         Self::of_document(&read_json(file)?, file, root, local)
     }
@@ -144,7 +149,7 @@ impl Marketplace {
             .map(inside)
             .transpose()
             .unwrap_or_else(|why| {
-                problems.push(Problem::field(file, "metadata.pluginRoot", why));
+                problems.push(Problem::field(file, "metadata.pluginRoot", why.to_string()));
                 None
             });
         let mut marketplace = Self {
@@ -168,19 +173,19 @@ impl Marketplace {
                 .map(|position| position.line);
             match marketplace.entry(entry, base.as_deref(), local) {
                 Ok(entry) => marketplace.plugins.push(entry),
-                Err(why) => marketplace
-                    .problems
-                    .push(Problem::field(file, format!("plugins[{index}]"), why).at(line)),
+                Err(error) => marketplace.problems.push(
+                    Problem::field(file, format!("plugins[{index}]"), error.to_string()).at(line),
+                ),
             }
         }
         Ok(marketplace)
     }
 
-    /// What became of a plugin that is not listed any more, where the list says it.
+    /// A message about a plugin that was renamed or removed, if the list says so.
     #[must_use]
     pub fn renamed(&self, name: &str) -> Option<String> {
         let market = &self.name;
-        // A name may have been changed more than once; a circle leads nowhere.
+        // A plugin may have been renamed more than once; the loop is bounded in case of a cycle.
         let mut now = self.renames.get(name)?;
         for _ in 0..self.renames.len() {
             match now.as_ref().and_then(|now| self.renames.get(now)) {
@@ -196,19 +201,25 @@ impl Marketplace {
         })
     }
 
-    fn entry(&mut self, value: &Value, base: Option<&Path>, local: bool) -> Result<Entry, String> {
+    fn entry(
+        &mut self,
+        value: &Value,
+        base: Option<&Path>,
+        local: bool,
+    ) -> Result<MarketplaceEntry, EntryError> {
         let name = value
             .get("name")
             .and_then(Value::as_str)
-            .ok_or("has no \"name\"")?;
-        check_plugin(name).map_err(|error| error.to_string())?;
+            .ok_or(EntryError::NoName)?;
+        check_plugin(name)?;
         if self.plugins.iter().any(|known| known.name == name) {
-            return Err(format!(
-                "{name} is listed before already; the first one counts"
-            ));
+            return Err(EntryError::Duplicate(name.to_owned()));
         }
         let mut source = PluginSource::of_value(value.get("source").unwrap_or(&Value::Null), local)
-            .map_err(|why| format!("{name}: {why}"))?;
+            .map_err(|source| EntryError::Source {
+                name: name.to_owned(),
+                source,
+            })?;
         if let (PluginSource::Relative(path), Some(base)) = (&mut source, base) {
             *path = base.join(&*path);
         }
@@ -218,7 +229,7 @@ impl Marketplace {
             problem.field = format!("plugins.{name}.{}", problem.field);
             self.problems.push(problem);
         }
-        Ok(Entry {
+        Ok(MarketplaceEntry {
             name: name.to_owned(),
             source,
             strict: value.get("strict").and_then(Value::as_bool).unwrap_or(true),
@@ -230,17 +241,16 @@ impl Marketplace {
         })
     }
 
-    /// The entry of a plugin.
     #[must_use]
-    pub fn find(&self, name: &str) -> Option<&Entry> {
+    pub fn find(&self, name: &str) -> Option<&MarketplaceEntry> {
         self.plugins.iter().find(|entry| entry.name == name)
     }
 
-    /// The folder of a plugin that lies in the marketplace itself.
+    /// The folder of a plugin inside the marketplace.
     ///
     /// # Errors
-    /// When there is no such folder, or it is a link out of the marketplace.
-    pub fn folder_of(&self, entry: &Entry, path: &Path) -> Result<PathBuf, PluginError> {
+    /// If there is no such folder, or it is a link out of the marketplace.
+    pub fn folder_of(&self, entry: &MarketplaceEntry, path: &Path) -> Result<PathBuf, PluginError> {
         let refuse = |why: String| PluginError::refused(format!("the plugin {}", entry.name), why);
         let Some(root) = &self.root else {
             return Err(refuse(format!(

@@ -1,10 +1,10 @@
-//! Plugins and the marketplaces that they come from.
+//! Plugins and marketplaces.
 //!
-//! A plugin is a folder that brings agents, skills, commands, output styles, hooks, MCP servers and
-//! language servers together. Hooks and servers are programs of strangers, so everything here follows
-//! one rule: *nothing of a plugin runs before a person has seen what it brings and said yes*. That
-//! yes is a record in the person's own config home ([`store`]); a project can only ask for plugins,
-//! by `enabledPlugins` in its settings.
+//! A plugin is a folder of agents, skills, commands, output styles, hooks, MCP servers and language
+//! servers. Hooks and servers are programs of third parties, so everything here follows one rule:
+//! *no part of a plugin runs before the user has seen its parts and confirmed*. The confirmation is
+//! a record in the user's own config home ([`store`]); a project can only request plugins with
+//! `enabledPlugins` in its settings.
 //!
 //! ```text
 //! <config home>/plugins/
@@ -18,22 +18,21 @@
 //!
 //! | module | its part |
 //! |---|---|
-//! | [`name`] | what plugins and marketplaces may be called |
-//! | [`source`] | where they may come from |
-//! | [`manifest`], [`contents`] | what a plugin's folder says and brings |
-//! | `bundle`, `zip` | servers that come packed |
+//! | [`name`] | names of plugins and marketplaces |
+//! | [`source`] | sources of plugins and marketplaces |
+//! | [`manifest`], [`contents`] | the manifest and the parts of a plugin's folder |
+//! | `bundle`, `zip` | bundled MCP servers |
 //! | [`marketplace`] | the list of a marketplace |
-//! | [`policy`] | which marketplaces a company allows |
-//! | [`store`] | what is remembered |
-//! | [`fetch`], [`git`], [`archive`], [`copy`] | getting a folder here without being harmed by it |
+//! | [`policy`] | the marketplaces that an organisation allows |
+//! | [`store`] | records of marketplaces and installed plugins |
+//! | [`fetch`], [`git`], [`archive`], [`copy`] | fetching untrusted folders safely |
 //! | [`manager`], [`install`] | adding, installing, updating, removing |
-//! | [`mod@load`] | what a session gets |
-//! | [`validate`] | what an author wants to know |
-//! | [`cli`] | what the commands print |
+//! | [`mod@load`] | the plugins of a session |
+//! | [`validate`] | checks for authors |
+//! | [`cli`] | output of the commands |
 //!
-//! Start with [`load::load`] (a session's side) and [`manager::PluginManager`] (the commands' side).
-//! One plugin's faults are its own: each is a [`Problem`](crate::Problem) beside the plugins that
-//! work.
+//! Start with [`load::load`] (for sessions) and [`manager::PluginManager`] (for commands). A broken
+//! plugin is reported as a [`Problem`](crate::Problem) and doesn't affect others.
 
 pub mod archive;
 mod bundle;
@@ -50,6 +49,7 @@ pub mod marketplace;
 pub mod name;
 pub mod policy;
 pub mod source;
+mod source_error;
 pub mod store;
 pub mod validate;
 mod zip;
@@ -64,50 +64,38 @@ pub use name::PluginId;
 pub use policy::Policy;
 pub use source::{MarketplaceSource, PluginSource};
 
+use policy::PolicyError;
+use std::error::Error;
 use std::path::PathBuf;
 
-/// Why a plugin or a marketplace couldn't be worked with.
+/// The cause of a [`PluginError`]: an error of this crate's modules, or a message.
+pub type Cause = Box<dyn Error + Send + Sync>;
+
+/// Why an operation on a plugin or a marketplace failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PluginError {
-    /// The caller named something that isn't there or can't be.
+    /// The caller named something that doesn't exist or is invalid.
     #[error("{0}")]
-    Usage(String),
-    /// The company's policy says no.
-    #[error("{0}")]
-    Policy(String),
-    /// It couldn't be fetched.
-    #[error("{what} can't be fetched: {why}")]
-    Fetch {
-        /// What.
-        what: String,
-        /// Why.
-        why: String,
-    },
-    /// What came is not taken: it tries to leave its folder, is too large, or is not what it says.
-    #[error("{what} is refused: {why}")]
-    Refused {
-        /// What.
-        what: String,
-        /// Why.
-        why: String,
-    },
-    /// A file of ours is broken. It is not overwritten.
-    #[error("{} is broken: {why}; fix it, or remove it to start afresh", file.display())]
+    Usage(Cause),
+    /// Forbidden by managed settings.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    #[error("{what} can't be fetched: {source}")]
+    Fetch { what: String, source: Cause },
+    /// The content is unsafe, too large, or not what it claims to be.
+    #[error("{what} is refused: {source}")]
+    Refused { what: String, source: Cause },
+    /// One of our own files can't be parsed. It is never overwritten.
+    #[error("{} is broken: {source}; fix it, or remove it to start afresh", file.display())]
     Broken {
-        /// The file.
         file: PathBuf,
-        /// Why.
-        why: String,
+        source: serde_json::Error,
     },
-    /// The file system refuses.
-    #[error("{}: {error}", path.display())]
+    #[error("{}: {source}", path.display())]
     Io {
-        /// The file or folder.
         path: PathBuf,
-        /// Why.
-        error: std::io::Error,
+        source: std::io::Error,
     },
-    /// The settings couldn't be changed.
     #[error(transparent)]
     Settings(#[from] lathe_settings::write::WriteError),
 }
@@ -115,18 +103,30 @@ pub enum PluginError {
 impl PluginError {
     pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
-        move |error| Self::Io { path, error }
+        move |source| Self::Io { path, source }
     }
 
-    pub(crate) fn refused(what: impl Into<String>, why: impl Into<String>) -> Self {
+    /// An error for something that doesn't exist or is invalid.
+    pub fn usage(cause: impl Into<Cause>) -> Self {
+        Self::Usage(cause.into())
+    }
+
+    pub(crate) fn refused(what: impl Into<String>, cause: impl Into<Cause>) -> Self {
         Self::Refused {
             what: what.into(),
-            why: why.into(),
+            source: cause.into(),
+        }
+    }
+
+    pub(crate) fn fetch(what: impl Into<String>, cause: impl Into<Cause>) -> Self {
+        Self::Fetch {
+            what: what.into(),
+            source: cause.into(),
         }
     }
 }
 
-/// A text of a stranger for a terminal: one line, no control characters, not too long.
+/// Untrusted text made safe for a terminal: one line of limited length without control characters.
 #[must_use]
 pub fn plain(text: &str, longest: usize) -> String {
     let mut line: String = text
@@ -147,7 +147,7 @@ pub fn plain(text: &str, longest: usize) -> String {
     line
 }
 
-/// Characters that change how the text around them is shown.
+/// True for characters that change how the text around them is displayed.
 fn is_invisible(character: char) -> bool {
     matches!(character,
         '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')

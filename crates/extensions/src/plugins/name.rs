@@ -1,32 +1,27 @@
-//! What plugins and marketplaces may be called. Names become parts of paths, of command names and of
-//! tool names, so they are held to a small alphabet.
+//! Names of plugins and marketplaces. They become parts of paths, command names and tool names, so
+//! few characters are allowed.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The longest name.
 const LONGEST: usize = 64;
 
-/// The marketplace of plugins that were named for one session only (`--plugin-dir`).
+/// The marketplace name of plugins from `--plugin-dir`.
 pub const INLINE: &str = "inline";
 
-/// Names that mean something else.
+/// Reserved names of marketplaces.
 const RESERVED: [&str; 2] = [INLINE, "builtin"];
 
-/// A plugin's name with its marketplace's.
+/// `name@marketplace`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PluginId {
-    /// The plugin.
     pub name: String,
-    /// The marketplace.
     pub marketplace: String,
 }
 
 impl PluginId {
-    /// The id of a plugin of a marketplace.
-    ///
     /// # Errors
-    /// When a name isn't one.
+    /// If a name is invalid.
     pub fn new(name: &str, marketplace: &str) -> Result<Self, BadName> {
         check_plugin(name)?;
         check_marketplace(marketplace)?;
@@ -36,7 +31,7 @@ impl PluginId {
         })
     }
 
-    /// The id of a plugin for one session.
+    /// The id of a plugin from `--plugin-dir`.
     #[must_use]
     pub fn inline(name: &str) -> Self {
         Self {
@@ -57,34 +52,28 @@ impl FromStr for PluginId {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (name, marketplace) = text.split_once('@').ok_or_else(|| BadName {
             name: super::plain(text, LONGEST),
-            why: "is no plugin of a marketplace; write it as plugin@marketplace",
+            why: "is not a plugin of a marketplace; write it as plugin@marketplace",
         })?;
         Self::new(name, marketplace)
     }
 }
 
-/// A name that isn't one.
+/// An invalid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name:?} {why}")]
 pub struct BadName {
-    /// The name.
     pub name: String,
-    /// What is wrong with it.
     pub why: &'static str,
 }
 
-/// Checks a plugin's name.
-///
 /// # Errors
-/// When it isn't one.
+/// If it is invalid.
 pub fn check_plugin(name: &str) -> Result<(), BadName> {
     check(name, &['-', '_'])
 }
 
-/// Checks a marketplace's name.
-///
 /// # Errors
-/// When it isn't one, or means something else.
+/// If it is invalid or reserved.
 pub fn check_marketplace(name: &str) -> Result<(), BadName> {
     check(name, &['-', '_', '.'])?;
     if RESERVED.contains(&name) {
@@ -124,7 +113,7 @@ fn check(name: &str, others: &[char]) -> Result<(), BadName> {
     Ok(())
 }
 
-/// A version as the name of a folder.
+/// The folder name of a version.
 #[must_use]
 pub fn version_folder(version: &str) -> String {
     let mut folder: String = version

@@ -1,16 +1,63 @@
-//! Which marketplaces a company allows: `strictKnownMarketplaces` and `blockedMarketplaces` of
-//! managed settings.
+//! The marketplaces that an organisation allows: `strictKnownMarketplaces` and `blockedMarketplaces`
+//! of managed settings.
 //!
-//! Both are lists of sources. An allowance must fit exactly; a block fits whatever is the same
-//! repository, however it is spelled. What can't be read allows nothing and, as a block, blocks
-//! everything: a policy with a slip in it must not be one that isn't there.
+//! Both are lists of sources. An allowed source must match exactly; a blocked one matches the same
+//! repository in any spelling. An entry that can't be read allows nothing and, as a block, blocks
+//! everything: a policy with a mistake in it must not be void.
 
-use super::source::{MarketplaceSource, canonical, github_address};
+use super::name::PluginId;
+use super::source::{MarketplaceSource, SourceError, canonical, github_address};
 use lathe_settings::Resolved;
 use regex::Regex;
 use serde_json::Value;
 
-/// What a company allows.
+/// Why managed settings forbid something.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyError {
+    #[error(
+        "the marketplace {name} ({from}) is blocked by your organisation (blockedMarketplaces in managed settings)"
+    )]
+    Blocked {
+        name: String,
+        from: Box<MarketplaceSource>,
+    },
+    #[error(
+        "no marketplace can be used: an entry of blockedMarketplaces in managed settings can't be read ({0}); ask your administrator to fix it"
+    )]
+    Unreadable(#[source] PolicyEntryError),
+    #[error(
+        "the marketplace {name} ({from}) is not one that your organisation allows (strictKnownMarketplaces in managed settings)"
+    )]
+    NotAllowed {
+        name: String,
+        from: Box<MarketplaceSource>,
+    },
+    #[error(
+        "the marketplace {0} is no longer known, and your organisation allows only some marketplaces"
+    )]
+    UnknownMarketplace(String),
+    #[error("your organisation decides whether {0} is on (enabledPlugins in managed settings)")]
+    ManagedPlugin(PluginId),
+}
+
+/// Why an entry of a policy can't be read.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyEntryError {
+    #[error("{entry} has no \"{key}\"")]
+    MissingField { entry: Value, key: &'static str },
+    #[error("{key} {pattern:?}: {source}")]
+    Pattern {
+        key: &'static str,
+        pattern: String,
+        source: regex::Error,
+    },
+    #[error("{0} is not a source")]
+    UnknownKind(Value),
+    #[error(transparent)]
+    Source(#[from] SourceError),
+}
+
+/// The marketplaces that managed settings allow.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Policy {
     allowed: Option<Vec<Value>>,
@@ -18,7 +65,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The policy that counts. Loading has dropped these keys from every source but managed settings.
+    /// The policy of the settings. Loading has dropped these keys from every source but managed settings.
     #[must_use]
     pub fn of(settings: &Resolved) -> Self {
         Self {
@@ -31,49 +78,50 @@ impl Policy {
         }
     }
 
-    /// Says whether a marketplace may be used.
+    /// Checks whether a marketplace may be used.
     ///
     /// # Errors
-    /// In words, when it may not.
-    pub fn check(&self, name: &str, source: &MarketplaceSource) -> Result<(), String> {
+    /// If it may not.
+    pub fn check(&self, name: &str, source: &MarketplaceSource) -> Result<(), PolicyError> {
         for entry in &self.blocked {
-            match fits(entry, source, Some(name), Sameness::Repository) {
+            match matches_entry(entry, source, Some(name), Sameness::Repository) {
                 Ok(true) => {
-                    return Err(format!(
-                        "the marketplace {name} ({source}) is blocked by your organisation (blockedMarketplaces in managed settings)"
-                    ));
+                    return Err(PolicyError::Blocked {
+                        name: name.to_owned(),
+                        from: Box::new(source.clone()),
+                    });
                 }
                 Ok(false) => {}
-                Err(why) => {
-                    return Err(format!(
-                        "no marketplace can be used: an entry of blockedMarketplaces in managed settings can't be read ({why}); ask whoever manages them"
-                    ));
-                }
+                Err(error) => return Err(PolicyError::Unreadable(error)),
             }
         }
         let Some(allowed) = &self.allowed else {
             return Ok(());
         };
-        let fitting = allowed
-            .iter()
-            .any(|entry| fits(entry, source, None, Sameness::Exact) == Ok(true));
-        if fitting {
+        let is_allowed = allowed.iter().any(|entry| {
+            matches!(
+                matches_entry(entry, source, None, Sameness::Exact),
+                Ok(true)
+            )
+        });
+        if is_allowed {
             Ok(())
         } else {
-            Err(format!(
-                "the marketplace {name} ({source}) is not among those that your organisation allows (strictKnownMarketplaces in managed settings)"
-            ))
+            Err(PolicyError::NotAllowed {
+                name: name.to_owned(),
+                from: Box::new(source.clone()),
+            })
         }
     }
 
-    /// Whether only listed marketplaces may be used.
+    /// True if only listed marketplaces may be used.
     #[must_use]
     pub fn is_strict(&self) -> bool {
         self.allowed.is_some()
     }
 }
 
-/// When two sources are the same.
+/// How closely two sources must match.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sameness {
     /// Address, branch and path.
@@ -82,27 +130,29 @@ enum Sameness {
     Repository,
 }
 
-fn fits(
+fn matches_entry(
     entry: &Value,
     source: &MarketplaceSource,
     name: Option<&str>,
     sameness: Sameness,
-) -> Result<bool, String> {
+) -> Result<bool, PolicyEntryError> {
     if let Some(text) = entry.as_str() {
-        // By name only for blocks: what a marketplace calls itself proves nothing.
+        // Names work only for blocks: the name that a marketplace gives itself proves nothing.
         return Ok(name == Some(text));
     }
     let kind = entry.get("source").and_then(Value::as_str);
-    let text = |key: &str| {
-        entry
-            .get(key)
-            .and_then(Value::as_str)
-            .ok_or_else(|| format!("{entry} has no \"{key}\""))
-    };
-    let pattern = |key: &str| {
-        let pattern = text(key)?;
-        Regex::new(&format!("^(?:{pattern})$"))
-            .map_err(|error| format!("{key} {pattern:?}: {error}"))
+    let pattern = |key: &'static str| {
+        let pattern = entry.get(key).and_then(Value::as_str).ok_or_else(|| {
+            PolicyEntryError::MissingField {
+                entry: entry.clone(),
+                key,
+            }
+        })?;
+        Regex::new(&format!("^(?:{pattern})$")).map_err(|source| PolicyEntryError::Pattern {
+            key,
+            pattern: pattern.to_owned(),
+            source,
+        })
     };
     match kind {
         Some("hostPattern") => {
@@ -122,25 +172,25 @@ fn fits(
             let wanted = MarketplaceSource::of_value(entry)?;
             Ok(same(&wanted, source, sameness))
         }
-        // What other programs can fetch and we can't never fits.
+        // Kinds that only other programs can fetch never match.
         Some("npm" | "settings" | "pip") => Ok(false),
-        _ => Err(format!("{entry} is no source")),
+        _ => Err(PolicyEntryError::UnknownKind(entry.clone())),
     }
 }
 
 fn same(wanted: &MarketplaceSource, source: &MarketplaceSource, sameness: Sameness) -> bool {
-    let (Some(left), Some(right)) = (place(wanted), place(source)) else {
+    let (Some(left), Some(right)) = (location(wanted), location(source)) else {
         return false;
     };
     left == right
         && (sameness == Sameness::Repository || {
-            let (left, right) = (rest(wanted), rest(source));
+            let (left, right) = (revision_and_path(wanted), revision_and_path(source));
             left == right
         })
 }
 
-/// What it is, in one spelling.
-fn place(source: &MarketplaceSource) -> Option<String> {
+/// The location of a source in canonical form.
+fn location(source: &MarketplaceSource) -> Option<String> {
     match source {
         MarketplaceSource::Github { repo, .. } => Some(canonical(&github_address(repo))),
         MarketplaceSource::Git { url, .. } | MarketplaceSource::Url { url, .. } => {
@@ -153,8 +203,8 @@ fn place(source: &MarketplaceSource) -> Option<String> {
     }
 }
 
-/// Which part and state of it.
-fn rest(source: &MarketplaceSource) -> (Option<&str>, Option<&str>) {
+/// The branch or tag, and the path of the list.
+fn revision_and_path(source: &MarketplaceSource) -> (Option<&str>, Option<&str>) {
     match source {
         MarketplaceSource::Github {
             reference, path, ..
@@ -194,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn an_allowance_fits_the_branch_too() {
+    fn an_allowed_source_must_match_the_branch() {
         let policy = policy(
             Some(json!([{"source": "github", "repo": "acme/tools", "ref": "main"}])),
             &json!([]),
@@ -210,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_fits_every_spelling_and_branch() {
+    fn a_block_matches_every_spelling_and_branch() {
         let policy = policy(
             None,
             &json!([{"source": "github", "repo": "evil/tools"}, "badname"]),
@@ -278,7 +328,7 @@ mod tests {
             json!([{"no": "source"}]),
         ] {
             let policy = policy(None, &broken);
-            let why = policy.check("m", &github("a/b")).unwrap_err();
+            let why = policy.check("m", &github("a/b")).unwrap_err().to_string();
             assert!(why.contains("blockedMarketplaces"), "{why}");
         }
     }

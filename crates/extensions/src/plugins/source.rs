@@ -1,9 +1,10 @@
-//! Where marketplaces and plugins may come from.
+//! Sources of marketplaces and plugins.
 //!
-//! What a person types, what settings hold and what a marketplace's list says all end here, as one of
-//! a few shapes whose parts were checked: addresses have one of the schemes that can't run anything,
-//! revisions can't be taken for options, paths can't leave their folder.
+//! User input, settings and marketplace lists are all parsed into a few types whose fields are checked:
+//! an address has a scheme that can't run a program, a revision can't be mistaken for an option, a path
+//! can't leave its folder.
 
+pub use super::source_error::SourceError;
 use lathe_settings::Environment;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -22,57 +23,49 @@ pub enum MarketplaceSource {
         /// A branch or tag.
         #[serde(rename = "ref", default, skip_serializing_if = "Option::is_none")]
         reference: Option<String>,
-        /// Where the list lies in it, if not in its usual place.
+        /// The path of the list, if not the default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         path: Option<String>,
     },
     /// A git repository.
     Git {
-        /// Its address.
         url: String,
         /// A branch or tag.
         #[serde(rename = "ref", default, skip_serializing_if = "Option::is_none")]
         reference: Option<String>,
-        /// Where the list lies in it, if not in its usual place.
+        /// The path of the list, if not the default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         path: Option<String>,
     },
     /// The address of a list.
     Url {
-        /// The address.
         url: String,
         /// Headers to send.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         headers: BTreeMap<String, String>,
     },
     /// A folder on this machine.
-    Directory {
-        /// The folder.
-        path: PathBuf,
-    },
+    Directory { path: PathBuf },
     /// A list on this machine.
-    File {
-        /// The file.
-        path: PathBuf,
-    },
+    File { path: PathBuf },
 }
 
 impl MarketplaceSource {
-    /// Reads what a person typed: a folder, a list's file, an address, or `owner/repository`, the
-    /// latter two with `#branch` if need be.
+    /// Parses user input: a folder, the file of a list, an address or `owner/repository`, the last two
+    /// with an optional `#branch`.
     ///
     /// # Errors
-    /// In words, when it is none of those.
-    pub fn parse(text: &str, environment: &Environment) -> Result<Self, String> {
+    /// If it is none of those.
+    pub fn parse(text: &str, environment: &Environment) -> Result<Self, SourceError> {
         let text = text.trim();
         if text.is_empty() {
-            return Err("no source was given".to_owned());
+            return Err(SourceError::Empty);
         }
         let looks_like_path = text.starts_with(['/', '.', '~']);
         let path = environment.resolve(text);
         if looks_like_path || (path.is_dir() && !text.contains(':')) {
             let real = std::fs::canonicalize(&path)
-                .map_err(|error| format!("{} can't be used: {error}", path.display()))?;
+                .map_err(|source| SourceError::Unreadable { path, source })?;
             return if real.is_dir() {
                 Ok(Self::Directory { path: real })
             } else {
@@ -97,11 +90,7 @@ impl MarketplaceSource {
             }
             (_, reference) => (address, reference),
         };
-        check_repository(repo).map_err(|why| {
-            format!(
-                "{why}; give a folder (./market), owner/repository, a git address or the address of a marketplace.json"
-            )
-        })?;
+        check_repository(repo).map_err(|error| SourceError::Unrecognized(Box::new(error)))?;
         Ok(Self::Github {
             repo: repo.to_owned(),
             reference,
@@ -109,7 +98,7 @@ impl MarketplaceSource {
         })
     }
 
-    fn of_address(address: &str, reference: Option<String>) -> Result<Self, String> {
+    fn of_address(address: &str, reference: Option<String>) -> Result<Self, SourceError> {
         let is_web = address.starts_with("https://") || address.starts_with("http://");
         let path = address.split('?').next().unwrap_or(address);
         if is_web && path.ends_with(".json") {
@@ -127,28 +116,28 @@ impl MarketplaceSource {
         })
     }
 
-    /// Checks one that stands in settings or in our own files.
+    /// Reads a source from settings or from our own files.
     ///
     /// # Errors
-    /// In words, when it is none.
-    pub fn of_value(value: &Value) -> Result<Self, String> {
+    /// If a field is missing or invalid.
+    pub fn of_value(value: &Value) -> Result<Self, SourceError> {
         let source: Self = serde_json::from_value(value.clone()).map_err(|_| {
             let kind = value.get("source").and_then(Value::as_str).unwrap_or("");
             if kind.is_empty() {
-                "the source has no \"source\": github, git, url, directory or file".to_owned()
+                SourceError::NoKind
             } else {
-                format!("a source {kind:?} with these fields isn't known; use github (repo), git (url), url (url), directory (path) or file (path)")
+                SourceError::UnknownMarketplaceKind(kind.to_owned())
             }
         })?;
         source.check()?;
         Ok(source)
     }
 
-    /// Checks the parts.
+    /// Checks all fields.
     ///
     /// # Errors
-    /// In words, when a part can't be right.
-    pub fn check(&self) -> Result<(), String> {
+    /// If a field is invalid.
+    pub fn check(&self) -> Result<(), SourceError> {
         match self {
             Self::Github {
                 repo,
@@ -175,7 +164,7 @@ impl MarketplaceSource {
         }
     }
 
-    /// Whether it lies on this machine, so that what it lists may too.
+    /// True if it is on this machine, so that its plugins may be too.
     #[must_use]
     pub fn is_local(&self) -> bool {
         match self {
@@ -185,7 +174,7 @@ impl MarketplaceSource {
         }
     }
 
-    /// The host that it comes from, in small letters.
+    /// The host in lower case.
     #[must_use]
     pub fn host(&self) -> Option<String> {
         match self {
@@ -226,47 +215,43 @@ pub enum PluginSource {
     Relative(PathBuf),
     /// A git repository, or a folder in one.
     Git {
-        /// Its address.
         url: String,
         /// A branch or tag.
         reference: Option<String>,
-        /// The commit.
         commit: Option<String>,
-        /// The folder in it.
         folder: Option<PathBuf>,
     },
-    /// A package of an npm registry. Nothing of it is run.
+    /// A package of an npm registry. Its scripts are never run.
     Npm {
-        /// The package.
         package: String,
-        /// The version or tag.
+        /// A version or tag.
         version: Option<String>,
-        /// The registry's address.
+        /// The address of the registry.
         registry: Option<String>,
     },
 }
 
 impl PluginSource {
-    /// Reads an entry's `source`. Addresses on this machine count only for a marketplace that is on
-    /// this machine itself: a stranger's list has no business there.
+    /// Reads the `source` of a marketplace entry. Addresses on this machine are accepted only if `local`,
+    /// that is if the marketplace is on this machine itself.
     ///
     /// # Errors
-    /// In words, when it can't be used.
-    pub fn of_value(value: &Value, local: bool) -> Result<Self, String> {
+    /// If a field is missing or invalid.
+    pub fn of_value(value: &Value, local: bool) -> Result<Self, SourceError> {
         match value {
             Value::String(path) => {
                 refuse_archive(path)?;
                 Ok(Self::Relative(inside(path)?))
             }
             Value::Object(map) => Self::of_object(map, local),
-            Value::Null => Err("there is no \"source\"".to_owned()),
-            _ => Err("\"source\" is neither a path nor an object".to_owned()),
+            Value::Null => Err(SourceError::Missing),
+            _ => Err(SourceError::NotPathOrObject),
         }
     }
 
-    fn of_object(map: &Map<String, Value>, local: bool) -> Result<Self, String> {
+    fn of_object(map: &Map<String, Value>, local: bool) -> Result<Self, SourceError> {
         let text = |name: &str| map.get(name).and_then(Value::as_str).map(str::to_owned);
-        let needed = |name: &str| text(name).ok_or_else(|| format!("\"source\" has no \"{name}\""));
+        let needed = |name: &'static str| text(name).ok_or(SourceError::MissingField(name));
         let kind = needed("source")?;
         let reference = text("ref");
         reference.as_deref().map_or(Ok(()), check_reference)?;
@@ -275,9 +260,7 @@ impl PluginSource {
         let git = |url: String, folder: Option<PathBuf>| {
             check_git_address(&url)?;
             if url.starts_with("file:") && !local {
-                return Err(format!(
-                    "{url} is on this machine, but the marketplace is not"
-                ));
+                return Err(SourceError::LocalPluginOfRemoteMarketplace(url));
             }
             Ok(Self::Git {
                 url,
@@ -314,9 +297,7 @@ impl PluginSource {
                 })
             }
             "local" | "directory" => Ok(Self::Relative(inside(&needed("path")?)?)),
-            other => Err(format!(
-                "a plugin can't come from {other:?}; known: a path, github, url, git-subdir, npm"
-            )),
+            other => Err(SourceError::UnknownPluginKind(other.to_owned())),
         }
     }
 }
@@ -357,16 +338,14 @@ pub fn github_address(repo: &str) -> String {
     format!("https://github.com/{repo}.git")
 }
 
-/// A relative path that stays in its folder, without `.` parts.
+/// A relative path without `.` components.
 ///
 /// # Errors
-/// In words, when it is absolute or leads out.
-pub fn inside(path: &str) -> Result<PathBuf, String> {
+/// If the path is absolute or leads out of its folder.
+pub fn inside(path: &str) -> Result<PathBuf, SourceError> {
     let shown = super::plain(path, 120);
     if path.chars().any(char::is_control) || path.contains('\\') {
-        return Err(format!(
-            "the path {shown:?} holds characters that can't be in one"
-        ));
+        return Err(SourceError::PathCharacters(shown));
     }
     let mut clean = PathBuf::new();
     for component in Path::new(path).components() {
@@ -374,38 +353,34 @@ pub fn inside(path: &str) -> Result<PathBuf, String> {
             Component::Normal(part) => clean.push(part),
             Component::CurDir => {}
             Component::ParentDir => {
-                return Err(format!("the path {shown:?} leads out of its folder"));
+                return Err(SourceError::PathLeavesFolder(shown));
             }
             Component::RootDir | Component::Prefix(_) => {
-                return Err(format!(
-                    "the path {shown:?} is absolute; it must be relative (./…)"
-                ));
+                return Err(SourceError::AbsolutePath(shown));
             }
         }
     }
     Ok(clean)
 }
 
-/// Endings of what would have to be unpacked.
+/// Extensions of files that would have to be unpacked.
 const ARCHIVES: [&str; 12] = [
     ".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst", ".gz", ".7z", ".rar",
     ".mcpb", ".dxt",
 ];
 
-/// Packages of registries have a checksum; nothing else is unpacked.
-fn refuse_archive(place: &str) -> Result<(), String> {
+/// Only npm packages are unpacked, since the registry gives their checksum.
+fn refuse_archive(place: &str) -> Result<(), SourceError> {
     let path = place.split(['?', '#']).next().unwrap_or(place);
     let path = path.trim_end_matches('/').to_ascii_lowercase();
     if ARCHIVES.iter().any(|ending| path.ends_with(ending)) {
         let shown = super::plain(&without_secret(place), 160);
-        return Err(format!(
-            "{shown:?} is an archive, and archives are not unpacked; use a folder, a git address or a package of an npm registry"
-        ));
+        return Err(SourceError::Archive(shown));
     }
     Ok(())
 }
 
-fn check_repository(repo: &str) -> Result<(), String> {
+fn check_repository(repo: &str) -> Result<(), SourceError> {
     let fits = |part: &str| {
         !part.is_empty()
             && part.len() <= 100
@@ -416,14 +391,11 @@ fn check_repository(repo: &str) -> Result<(), String> {
     };
     match repo.split_once('/') {
         Some((owner, name)) if fits(owner) && fits(name) => Ok(()),
-        _ => Err(format!(
-            "{:?} is no owner/repository",
-            super::plain(repo, 120)
-        )),
+        _ => Err(SourceError::Repository(super::plain(repo, 120))),
     }
 }
 
-fn check_reference(reference: &str) -> Result<(), String> {
+fn check_reference(reference: &str) -> Result<(), SourceError> {
     let fits = !reference.is_empty()
         && reference.len() <= 200
         && !reference.starts_with(['-', '/', '.'])
@@ -435,14 +407,11 @@ fn check_reference(reference: &str) -> Result<(), String> {
     if fits {
         Ok(())
     } else {
-        Err(format!(
-            "{:?} is no branch or tag",
-            super::plain(reference, 120)
-        ))
+        Err(SourceError::Reference(super::plain(reference, 120)))
     }
 }
 
-fn check_commit(commit: &str) -> Result<(), String> {
+fn check_commit(commit: &str) -> Result<(), SourceError> {
     let whole = matches!(commit.len(), 40 | 64);
     if whole
         && commit
@@ -451,14 +420,11 @@ fn check_commit(commit: &str) -> Result<(), String> {
     {
         Ok(())
     } else {
-        Err(format!(
-            "{:?} is no whole commit id (40 hexadecimal digits)",
-            super::plain(commit, 80)
-        ))
+        Err(SourceError::Commit(super::plain(commit, 80)))
     }
 }
 
-fn check_package(package: &str) -> Result<(), String> {
+fn check_package(package: &str) -> Result<(), SourceError> {
     let name = package.strip_prefix('@').unwrap_or(package);
     let parts: Vec<&str> = name.split('/').collect();
     let count = if package.starts_with('@') { 2 } else { 1 };
@@ -472,7 +438,7 @@ fn check_package(package: &str) -> Result<(), String> {
     if package.len() <= 214 && parts.len() == count && parts.iter().all(fits) {
         Ok(())
     } else {
-        Err(format!("{:?} is no package", super::plain(package, 120)))
+        Err(SourceError::Package(super::plain(package, 120)))
     }
 }
 
@@ -484,29 +450,25 @@ fn is_scp(address: &str) -> bool {
         })
 }
 
-/// Checks that git can be given an address: one of the schemes that only fetch.
+/// Checks that an address is safe to pass to git: its scheme can't run a program.
 ///
 /// # Errors
-/// In words, when it can't.
-pub fn check_git_address(address: &str) -> Result<(), String> {
+/// If it is not.
+pub fn check_git_address(address: &str) -> Result<(), SourceError> {
     let shown = super::plain(&without_secret(address), 160);
     if address.is_empty() || address.starts_with('-') {
-        return Err(format!("{shown:?} is no git address"));
+        return Err(SourceError::GitAddress(shown));
     }
     if address
         .chars()
         .any(|character| character.is_control() || character.is_whitespace())
     {
-        return Err(format!(
-            "{shown:?} holds characters that can't be in an address"
-        ));
+        return Err(SourceError::AddressCharacters(shown));
     }
     refuse_archive(address)?;
-    // `ext::` and the like run programs.
+    // Remote helpers such as `ext::` run programs.
     if address.contains("::") && !address.contains("://[") {
-        return Err(format!(
-            "{shown:?} names a git helper, which could run anything; use https, ssh or file"
-        ));
+        return Err(SourceError::GitHelper(shown));
     }
     if is_scp(address) {
         return if address
@@ -514,48 +476,42 @@ pub fn check_git_address(address: &str) -> Result<(), String> {
             .next()
             .is_some_and(|host| host.starts_with('-'))
         {
-            Err(format!("{shown:?} is no git address"))
+            Err(SourceError::GitAddress(shown))
         } else {
             Ok(())
         };
     }
     let Ok(url) = url::Url::parse(address) else {
-        return Err(format!("{shown:?} is no git address"));
+        return Err(SourceError::GitAddress(shown));
     };
     match url.scheme() {
-        // A host that begins with a hyphen would be an option of ssh.
+        // ssh would take a host that starts with a hyphen for an option.
         "https" | "ssh" if url.host_str().is_some_and(|host| !host.starts_with('-')) => Ok(()),
         "http" if is_loopback(&url) => Ok(()),
-        "http" => Err(format!(
-            "{shown:?} is not encrypted, so anybody on the way could change what comes; use https"
-        )),
+        "http" => Err(SourceError::Unencrypted(shown)),
         "file" => Ok(()),
-        _ => Err(format!(
-            "{shown:?} is no git address; use https, ssh or file"
-        )),
+        _ => Err(SourceError::GitAddress(shown)),
     }
 }
 
-/// Checks the address of a list or a registry.
+/// Checks the address of a marketplace list or a registry.
 ///
 /// # Errors
-/// In words, when it isn't a web address, or isn't encrypted.
-pub fn check_web_address(address: &str) -> Result<(), String> {
+/// If it is not a web address or not encrypted.
+pub fn check_web_address(address: &str) -> Result<(), SourceError> {
     let shown = super::plain(&without_secret(address), 160);
     let Ok(url) = url::Url::parse(address) else {
-        return Err(format!("{shown:?} is no address"));
+        return Err(SourceError::WebAddress(shown));
     };
     match url.scheme() {
         "https" => Ok(()),
         "http" if is_loopback(&url) => Ok(()),
-        "http" => Err(format!(
-            "{shown:?} is not encrypted, so anybody on the way could change what comes; use https"
-        )),
-        _ => Err(format!("{shown:?} is no web address; use https")),
+        "http" => Err(SourceError::Unencrypted(shown)),
+        _ => Err(SourceError::WebAddress(shown)),
     }
 }
 
-/// Whether an address is on this machine.
+/// True if the host of an address is this machine.
 #[must_use]
 pub fn is_loopback(url: &url::Url) -> bool {
     match url.host() {
@@ -566,7 +522,7 @@ pub fn is_loopback(url: &url::Url) -> bool {
     }
 }
 
-/// The host of a git or web address, in small letters.
+/// The host of a git or web address, in lower case.
 #[must_use]
 pub fn host_of(address: &str) -> Option<String> {
     if is_scp(address) {
@@ -577,7 +533,7 @@ pub fn host_of(address: &str) -> Option<String> {
     url.host_str().map(str::to_ascii_lowercase)
 }
 
-/// A git or web address in one spelling, to compare: `host/path` without user, scheme and `.git`.
+/// A git or web address in canonical form, for comparison: `host/path` without user, scheme and `.git`.
 #[must_use]
 pub fn canonical(address: &str) -> String {
     let path = if is_scp(address) {
@@ -593,14 +549,14 @@ pub fn canonical(address: &str) -> String {
     let host = host_of(address).unwrap_or_default();
     let path = path.trim_matches('/');
     let path = path.strip_suffix(".git").unwrap_or(path);
-    // There, capital letters make no difference.
+    // GitHub ignores case.
     if host == "github.com" {
         return format!("{host}/{}", path.to_ascii_lowercase());
     }
     format!("{host}/{path}")
 }
 
-/// An address without the password in it.
+/// An address without user name and password.
 #[must_use]
 pub fn without_secret(address: &str) -> String {
     match url::Url::parse(address) {
@@ -621,7 +577,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn parsed(text: &str) -> Result<MarketplaceSource, String> {
+    fn parsed(text: &str) -> Result<MarketplaceSource, SourceError> {
         let environment = Environment {
             cwd: PathBuf::from("/nowhere"),
             ..Environment::default()
@@ -630,7 +586,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_types_becomes_a_source() {
+    fn user_input_is_parsed_into_a_source() {
         let github = |repo: &str, reference: Option<&str>| MarketplaceSource::Github {
             repo: repo.to_owned(),
             reference: reference.map(str::to_owned),
@@ -662,7 +618,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_run_programs_or_travel_in_the_open_are_refused() {
+    fn addresses_that_run_programs_or_are_unencrypted_are_refused() {
         for text in [
             "ext::sh -c evil",
             "ext::sh",
@@ -704,6 +660,7 @@ mod tests {
         assert!(
             PluginSource::of_value(&short, false)
                 .unwrap_err()
+                .to_string()
                 .contains("whole commit")
         );
         for package in ["../x", "a/b", "@a", ".x", "-g", "a b"] {

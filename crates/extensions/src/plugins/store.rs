@@ -1,9 +1,9 @@
-//! What is remembered about marketplaces and plugins, in the format that other programs of this
-//! ecosystem use. Fields that aren't known are kept. A broken file is never overwritten.
+//! Records of marketplaces and installed plugins, in the format of other programs of this
+//! ecosystem. Unknown fields are kept. A broken file is never overwritten.
 
 use super::PluginError;
 use super::name::{PluginId, version_folder};
-use super::source::MarketplaceSource;
+use super::source::{MarketplaceSource, SourceError};
 use lathe_settings::Places;
 use lathe_settings::write::{lock_folder, replace};
 use serde::{Deserialize, Serialize};
@@ -13,51 +13,47 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// A marketplace that was added.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KnownMarketplace {
-    /// Where it comes from.
     pub source: Value,
-    /// Where its copy lies; for one on this machine, it itself.
+    /// Its copy; for a local marketplace, the original.
     pub install_location: PathBuf,
-    /// When it was fetched, ISO 8601.
+    /// ISO 8601.
     #[serde(default)]
     pub last_updated: String,
-    /// Fields of other programs.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
 impl KnownMarketplace {
-    /// Where it comes from.
+    /// The parsed source.
     ///
     /// # Errors
-    /// In words, when that can't be used.
-    pub fn source(&self) -> Result<MarketplaceSource, String> {
+    /// If the source is invalid.
+    pub fn source(&self) -> Result<MarketplaceSource, SourceError> {
         MarketplaceSource::of_value(&self.source)
     }
 }
 
-/// For whom a plugin was installed.
+/// The scope of an installation.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum InstallScope {
-    /// By policy.
+    /// Managed settings.
     Managed,
-    /// The person, everywhere.
+    /// The user, in all projects.
     #[default]
     User,
-    /// Everybody in a project.
+    /// Everybody in one project.
     Project,
-    /// The person, in a project.
+    /// The user, in one project.
     Local,
 }
 
 impl InstallScope {
-    /// The scope's name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -80,37 +76,32 @@ impl From<lathe_settings::Source> for InstallScope {
     }
 }
 
-/// A plugin that was installed: a person saw what it brings and said yes.
+/// An installed plugin, confirmed by the user.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Installed {
-    /// For whom.
     #[serde(default)]
     pub scope: InstallScope,
-    /// The project, for the scopes of one.
+    /// For the scopes `project` and `local`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project_path: Option<PathBuf>,
-    /// Where it lies.
     pub install_path: PathBuf,
-    /// Its version.
     #[serde(default)]
     pub version: String,
-    /// When it was first installed, ISO 8601.
+    /// ISO 8601.
     #[serde(default)]
     pub installed_at: String,
-    /// When it was last changed, ISO 8601.
+    /// ISO 8601.
     #[serde(default)]
     pub last_updated: String,
-    /// The commit that it was taken from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git_commit_sha: Option<String>,
-    /// Fields of other programs.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
 impl Installed {
-    /// Whether it counts in a project.
+    /// True if it applies to a project.
     #[must_use]
     pub fn counts_in(&self, project: &Path) -> bool {
         match self.scope {
@@ -136,7 +127,7 @@ struct InstalledFile {
     extra: Map<String, Value>,
 }
 
-/// Version 1 of the file had one entry for each plugin.
+/// Version 1 of the file had a single entry per plugin.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(untagged)]
 enum OneOrMore {
@@ -144,14 +135,13 @@ enum OneOrMore {
     One(Box<Installed>),
 }
 
-/// The folder in which all of it lies.
+/// The folder of all plugin files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Store {
     folder: PathBuf,
 }
 
 impl Store {
-    /// The store of these places.
     #[must_use]
     pub fn new(places: &Places) -> Self {
         Self {
@@ -159,31 +149,27 @@ impl Store {
         }
     }
 
-    /// The folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The file of the marketplaces.
     #[must_use]
     pub fn known_file(&self) -> PathBuf {
         self.folder.join("known_marketplaces.json")
     }
 
-    /// The file of the plugins.
     #[must_use]
     pub fn installed_file(&self) -> PathBuf {
         self.folder.join("installed_plugins.json")
     }
 
-    /// Where a marketplace's copy lies.
     #[must_use]
     pub fn marketplace_folder(&self, name: &str) -> PathBuf {
         self.folder.join("marketplaces").join(name)
     }
 
-    /// Where the list of a marketplace lies of which there is nothing else.
+    /// The file of a marketplace of which only the list was fetched.
     #[must_use]
     pub fn marketplace_list(&self, name: &str) -> PathBuf {
         self.folder
@@ -191,13 +177,11 @@ impl Store {
             .join(format!("{name}.json"))
     }
 
-    /// Where a version of a plugin lies.
     #[must_use]
     pub fn version_folder(&self, id: &PluginId, version: &str) -> PathBuf {
         self.plugin_folder(id).join(version_folder(version))
     }
 
-    /// Where the versions of a plugin lie.
     #[must_use]
     pub fn plugin_folder(&self, id: &PluginId) -> PathBuf {
         self.folder
@@ -206,7 +190,6 @@ impl Store {
             .join(&id.name)
     }
 
-    /// Where a plugin may keep data.
     #[must_use]
     pub fn data_folder(&self, id: &PluginId) -> PathBuf {
         self.folder
@@ -214,18 +197,14 @@ impl Store {
             .join(format!("{}-{}", id.name, id.marketplace))
     }
 
-    /// The marketplaces that were added.
-    ///
     /// # Errors
-    /// When the file is broken or can't be read.
+    /// If the file can't be read or parsed.
     pub fn known(&self) -> Result<BTreeMap<String, KnownMarketplace>, PluginError> {
         read(&self.known_file()).map(Option::unwrap_or_default)
     }
 
-    /// The plugins that were installed.
-    ///
     /// # Errors
-    /// When the file is broken or can't be read.
+    /// If the file can't be read or parsed.
     pub fn installed(&self) -> Result<BTreeMap<String, Vec<Installed>>, PluginError> {
         let file: Option<InstalledFile> = read(&self.installed_file())?;
         Ok(file
@@ -239,10 +218,8 @@ impl Store {
             .collect())
     }
 
-    /// Changes the marketplaces.
-    ///
     /// # Errors
-    /// When the file is broken or can't be written.
+    /// If the file can't be parsed or written.
     pub fn change_known<T>(
         &self,
         change: impl FnOnce(&mut BTreeMap<String, KnownMarketplace>) -> Result<T, PluginError>,
@@ -254,10 +231,10 @@ impl Store {
         Ok(outcome)
     }
 
-    /// Changes the plugins. `change` runs under the lock, so that files can be moved in it too.
+    /// Changes the records of plugins. `change` runs under the lock, so it can move files too.
     ///
     /// # Errors
-    /// When the file is broken or can't be written.
+    /// If the file can't be parsed or written.
     pub fn change_installed<T>(
         &self,
         change: impl FnOnce(&mut BTreeMap<String, Vec<Installed>>) -> Result<T, PluginError>,
@@ -286,13 +263,13 @@ impl Store {
         lock_folder(&self.folder).map_err(PluginError::io(&self.folder))
     }
 
-    /// A folder of its own for something that is being fetched. It goes with the returned value; if
-    /// this process dies, the next one sweeps it away.
+    /// A staging folder, deleted with the returned value. If this process dies, the next one
+    /// deletes it.
     ///
     /// # Errors
-    /// When it can't be made.
+    /// If it can't be created.
     pub fn staging(&self) -> Result<Staging, PluginError> {
-        // Under the lock, so that nobody sweeps it away between being made and being locked.
+        // Under the lock, so that no other process deletes it before it is locked.
         let _lock = self.lock()?;
         self.sweep();
         let folder = tempfile::Builder::new()
@@ -306,7 +283,7 @@ impl Store {
         })
     }
 
-    /// Removes what processes left that are gone: nobody holds its lock.
+    /// Deletes staging folders of dead processes, which nobody locks.
     fn sweep(&self) {
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             if !entry.file_name().to_string_lossy().starts_with(STAGING) {
@@ -319,10 +296,10 @@ impl Store {
         }
     }
 
-    /// Puts a folder in a place at once; what was there goes.
+    /// Moves a file or folder to its place atomically, replacing what is there.
     ///
     /// # Errors
-    /// When the file system refuses. Then the place is as it was.
+    /// If a rename fails. The place is then unchanged.
     pub(crate) fn put(
         &self,
         staging: &Staging,
@@ -348,10 +325,10 @@ impl Store {
     }
 }
 
-/// How folders begin in which something is being fetched.
+/// The prefix of staging folders.
 const STAGING: &str = ".staging-";
 
-/// A folder for something that is being fetched.
+/// A locked staging folder.
 #[derive(Debug)]
 pub struct Staging {
     folder: tempfile::TempDir,
@@ -359,7 +336,6 @@ pub struct Staging {
 }
 
 impl Staging {
-    /// The folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.folder.path()
@@ -379,19 +355,19 @@ fn read<T: for<'de> Deserialize<'de>>(file: &Path) -> Result<Option<T>, PluginEr
         .map(Some)
         .map_err(|error| PluginError::Broken {
             file: file.to_path_buf(),
-            why: error.to_string(),
+            source: error,
         })
 }
 
 fn write<T: Serialize>(file: &Path, value: &T) -> Result<(), PluginError> {
     let text = serde_json::to_string_pretty(value).map_err(|error| PluginError::Broken {
         file: file.to_path_buf(),
-        why: error.to_string(),
+        source: error,
     })?;
     replace(file, format!("{text}\n").as_bytes(), 0o600).map_err(PluginError::io(file))
 }
 
-/// The time, as the files have it.
+/// The current time in the format of the files.
 #[must_use]
 pub(crate) fn now() -> String {
     jiff::Timestamp::now().to_string()

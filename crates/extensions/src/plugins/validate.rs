@@ -1,4 +1,4 @@
-//! What the author of a plugin or a marketplace wants to know before others find out.
+//! Validation of plugins and marketplaces for their authors.
 
 use super::contents::{Plugin, Surroundings, words};
 use super::copy::{self, Limits};
@@ -11,37 +11,52 @@ use crate::{AgentCatalog, OutputStyles, SkillCatalog, Sources};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// What looking at a folder brought to light.
+/// The result of validating one plugin or marketplace.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Validation {
-    /// What was looked at: a plugin or a marketplace.
+    /// `plugin` or `marketplace`.
     pub kind: &'static str,
-    /// Its name.
     pub name: String,
-    /// Where it lies.
     pub path: PathBuf,
-    /// What a plugin brings.
+    /// The parts of a plugin, or the plugins of a marketplace.
     pub brings: Vec<String>,
-    /// What is wrong.
     pub problems: Vec<Problem>,
 }
 
 impl Validation {
-    /// Whether it could be used as it is.
+    /// True if it can be used as it is.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         !self.problems.iter().any(|problem| problem.fatal)
     }
 }
 
-/// Looks at a plugin's folder, a marketplace's folder, or a manifest's file.
+/// Why there is nothing to validate.
+#[derive(Debug, thiserror::Error)]
+pub enum ValidateError {
+    #[error("{} can't be read: {source}", path.display())]
+    Unreadable {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error(
+        "{} is neither a plugin's folder nor a file in .claude-plugin or .lathe-plugin", .0.display()
+    )]
+    NotAManifest(PathBuf),
+    #[error("there is neither a plugin nor a marketplace in {}", .0.display())]
+    Nothing(PathBuf),
+}
+
+/// Validates a plugin's folder, a marketplace's folder or a manifest file.
 ///
 /// # Errors
-/// In words, when there is neither.
-pub fn validate(path: &Path) -> Result<Vec<Validation>, String> {
-    let path = std::fs::canonicalize(path)
-        .map_err(|error| format!("{} can't be read: {error}", path.display()))?;
+/// If there is neither a plugin nor a marketplace.
+pub fn validate(path: &Path) -> Result<Vec<Validation>, ValidateError> {
+    let path = std::fs::canonicalize(path).map_err(|source| ValidateError::Unreadable {
+        path: path.to_path_buf(),
+        source,
+    })?;
     let root = if path.is_file() {
         root_of(&path)?
     } else {
@@ -60,21 +75,18 @@ pub fn validate(path: &Path) -> Result<Vec<Validation>, String> {
     Ok(found)
 }
 
-fn root_of(file: &Path) -> Result<PathBuf, String> {
+fn root_of(file: &Path) -> Result<PathBuf, ValidateError> {
     let folder = file.parent().unwrap_or(Path::new("/"));
     let conventional = folder
         .file_name()
         .is_some_and(|name| MANIFEST_FOLDERS.iter().any(|known| name == *known));
     match folder.parent() {
         Some(root) if conventional => Ok(root.to_path_buf()),
-        _ => Err(format!(
-            "{} is neither a plugin's folder nor a file in .claude-plugin or .lathe-plugin",
-            file.display()
-        )),
+        _ => Err(ValidateError::NotAManifest(file.to_path_buf())),
     }
 }
 
-fn plugin(root: &Path) -> Result<Validation, String> {
+fn plugin(root: &Path) -> Result<Validation, ValidateError> {
     let own_name = root
         .file_name()
         .map(|name| name.to_string_lossy().into_owned())
@@ -102,13 +114,10 @@ fn plugin(root: &Path) -> Result<Validation, String> {
     match Plugin::read(root, &PluginId::inline(&name), &Surroundings::default()) {
         Ok(plugin) => {
             if manifest_file(root).is_none() && plugin.brings().is_empty() {
-                return Err(format!(
-                    "there is neither a plugin nor a marketplace in {}",
-                    root.display()
-                ));
+                return Err(ValidateError::Nothing(root.to_path_buf()));
             }
             validation.brings = plugin.brings().iter().map(words).collect();
-            // Not yet filled in is for whoever installs it.
+            // Options are filled in by the person who installs it.
             validation.problems = plugin
                 .problems
                 .iter()
@@ -120,7 +129,7 @@ fn plugin(root: &Path) -> Result<Validation, String> {
         }
         Err(problem) => validation.problems.push(problem),
     }
-    // Whoever installs it copies it; what is refused then is better known now.
+    // Installing copies it; find out now what would be refused then.
     match tempfile::tempdir() {
         Ok(scratch) => {
             if let Err(error) = copy::copy(root, &scratch.path().join("copy"), Limits::default()) {
@@ -133,16 +142,16 @@ fn plugin(root: &Path) -> Result<Validation, String> {
         Err(error) => validation.problems.push(Problem::field(
             root,
             "",
-            format!("its size wasn't checked: {error}"),
+            format!("its size was not checked: {error}"),
         )),
     }
     Ok(validation)
 }
 
-/// What is wrong with the files that it brings, as a session would find out.
+/// The problems in its files, as a session would report them.
 fn of_files(plugin: &Plugin) -> Vec<Problem> {
     let mut contribution = plugin.contribution.clone();
-    // Whoever installs it says yes to what it brings.
+    // As after an install, which confirms its parts.
     contribution.trusted = true;
     let sources = Sources::default().with_plugins(vec![contribution]);
     let mut problems = AgentCatalog::load(&sources, &[]).problems;
@@ -165,7 +174,7 @@ fn advice(plugin: &Plugin) -> Vec<Problem> {
             Problem::field(
                 file,
                 "name",
-                "other programs take only small letters, digits and hyphens",
+                "other programs accept only lower-case letters, digits and hyphens",
             )
             .fix(format!(
                 "call it {}",
@@ -178,7 +187,7 @@ fn advice(plugin: &Plugin) -> Vec<Problem> {
             Problem::field(
                 file,
                 "version",
-                "is missing; people can't see what they have",
+                "is missing; users can't tell which version they have",
             )
             .fix("add \"version\": \"1.0.0\""),
         );
@@ -187,14 +196,14 @@ fn advice(plugin: &Plugin) -> Vec<Problem> {
         advice.push(Problem::field(
             file,
             "description",
-            "is missing; it is what people see first",
+            "is missing; listings show it",
         ));
     }
     let inside_folder = file.parent();
     for part in ["commands", "agents", "skills", "hooks"] {
         if inside_folder.is_some_and(|folder| folder.join(part).exists()) {
             advice.push(
-                Problem::field(file, part, "lies beside plugin.json, where it is not found")
+                Problem::field(file, part, "is beside plugin.json, where it is not found")
                     .fix(format!("move {part}/ to the plugin's own folder")),
             );
         }
@@ -218,7 +227,7 @@ fn marketplace(root: &Path, list: &Path) -> Vec<Validation> {
     };
     let mut problems = marketplace.problems.clone();
     for problem in &mut problems {
-        // The others can still be installed, so a session goes on; its author wants to know.
+        // A session uses the other entries, but the author should fix this one.
         problem.fatal |= problem.field.starts_with("plugins[");
     }
     let mut plugins = Vec::new();
@@ -229,7 +238,7 @@ fn marketplace(root: &Path, list: &Path) -> Vec<Validation> {
         match marketplace.folder_of(entry, path) {
             Ok(folder) => match plugin(&folder) {
                 Ok(validation) => plugins.push(validation),
-                // With what the entry says it may be one.
+                // The entry itself may define it.
                 Err(_) if entry.manifest.has_components() => {}
                 Err(why) => problems.push(Problem::fatal(list, format!("{}: {why}", entry.name))),
             },

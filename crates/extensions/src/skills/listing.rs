@@ -1,30 +1,32 @@
-//! How skills are told to the model: a line each, within a share of the window.
+//! The listing of skills for the model: one line each, within a share of the context window.
 
 use super::Skill;
 use crate::source::ExtensionSource;
 use std::borrow::Cow;
 
-/// The share of the window that the listing may take: one in this many.
+/// The listing may take one in this many tokens of the context window.
 pub const SHARE_OF_WINDOW: u64 = 100;
 /// Characters of a description that are ever shown.
 pub const LONGEST_DESCRIPTION: usize = 250;
-/// How many characters a token has, for the purpose of the budget.
+/// The assumed length of a token.
 const CHARACTERS_PER_TOKEN: u64 = 4;
-/// A description shorter than this says nothing; then only names are listed.
+/// Descriptions are not cut below this length; only names are listed instead.
 const SHORTEST_DESCRIPTION: usize = 20;
 
-/// The characters that a listing may have for a window of so many tokens.
+/// The maximum length of a listing in characters.
 #[must_use]
 pub fn budget(window_tokens: u64) -> usize {
     usize::try_from(window_tokens * CHARACTERS_PER_TOKEN / SHARE_OF_WINDOW).unwrap_or(usize::MAX)
 }
 
-/// One line per skill, within `budget` characters. When they don't fit, descriptions are shortened
-/// evenly — those of bundled skills last — and where not even the names fit, the rest is counted.
+/// One line per skill, within `budget` characters. If they don't fit, descriptions are shortened
+/// evenly, those of built-in skills last; if not even the names fit, the number of the others is
+/// given.
 #[must_use]
 pub fn listing(skills: &[&Skill], budget: usize) -> String {
-    let entries: Vec<Entry<'_>> = skills.iter().map(|skill| Entry::new(skill)).collect();
-    let names: usize = entries.iter().map(Entry::name_length).sum();
+    let entries: Vec<ListedSkill<'_>> =
+        skills.iter().map(|skill| ListedSkill::new(skill)).collect();
+    let names: usize = entries.iter().map(ListedSkill::name_length).sum();
     if names > budget {
         return names_only(&entries, budget);
     }
@@ -69,15 +71,15 @@ pub fn listing(skills: &[&Skill], budget: usize) -> String {
     text
 }
 
-struct Entry<'a> {
+struct ListedSkill<'a> {
     name: &'a str,
     description: Cow<'a, str>,
-    /// How many characters the description has: asked again and again.
+    /// The length of the description in characters.
     characters: usize,
     bundled: bool,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> ListedSkill<'a> {
     fn new(skill: &'a Skill) -> Self {
         let description = shortened(skill.summary(), LONGEST_DESCRIPTION);
         Self {
@@ -88,12 +90,12 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// `- name` and the end of the line.
+    /// The length of `- name` and a line break.
     fn name_length(&self) -> usize {
         self.name.len() + 3
     }
 
-    /// What a description of at most so many characters takes, with what stands before it.
+    /// The length of the description, limited, with its separator.
     fn description_length(&self, limit: usize) -> usize {
         if limit < SHORTEST_DESCRIPTION {
             0
@@ -102,7 +104,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Its line, with a description of at most so many characters.
+    /// Writes the line with a limited description.
     fn write(&self, limit: usize, text: &mut String) {
         text.push_str("- ");
         text.push_str(self.name);
@@ -117,12 +119,12 @@ impl<'a> Entry<'a> {
     }
 }
 
-fn needed<'a>(entries: impl Iterator<Item = &'a Entry<'a>>, limit: usize) -> usize {
+fn needed<'a>(entries: impl Iterator<Item = &'a ListedSkill<'a>>, limit: usize) -> usize {
     entries.map(|entry| entry.description_length(limit)).sum()
 }
 
-/// The longest limit with which all descriptions fit: what short ones don't need is for the others.
-fn even(entries: &[&Entry<'_>], room: usize) -> usize {
+/// The highest limit at which all descriptions fit: short ones leave their room to others.
+fn even(entries: &[&ListedSkill<'_>], room: usize) -> usize {
     let (mut low, mut high) = (0, LONGEST_DESCRIPTION);
     while low < high {
         let middle = (low + high).div_ceil(2);
@@ -139,7 +141,7 @@ fn even(entries: &[&Entry<'_>], room: usize) -> usize {
     low
 }
 
-fn names_only(entries: &[Entry<'_>], budget: usize) -> String {
+fn names_only(entries: &[ListedSkill<'_>], budget: usize) -> String {
     const MORE: usize = 40;
     let mut lines = Vec::new();
     let mut room = budget.saturating_sub(MORE);
@@ -157,7 +159,7 @@ fn names_only(entries: &[Entry<'_>], budget: usize) -> String {
     lines.join("\n")
 }
 
-/// How many characters a text has. Nearly all are one byte each.
+/// The number of characters. Nearly all texts are ASCII.
 fn characters(text: &str) -> usize {
     if text.is_ascii() {
         text.len()
@@ -166,7 +168,7 @@ fn characters(text: &str) -> usize {
     }
 }
 
-/// At most so many characters, with a sign where something was cut.
+/// Cuts a text to a number of characters, with an ellipsis.
 fn shortened(text: Cow<'_, str>, limit: usize) -> Cow<'_, str> {
     if text.len() <= limit || characters(&text) <= limit {
         return text;

@@ -1,9 +1,9 @@
-//! Skills: know-how in files, listed by name and read when it is needed.
+//! Skills: instructions in files, listed by name and read on use.
 //!
-//! A skill is a folder with a `SKILL.md` (the open Agent Skills format and a few keys of ours); a custom
-//! command is the same in a single file below `commands/`. [`SkillCatalog::load`] reads the front
-//! matter of all of them and keeps no bodies; [`Skill::body`] reads the file again when it is used,
-//! so that an edit counts at once. How they are told to the model is in [`listing`].
+//! A skill is a folder with a `SKILL.md` (the open Agent Skills format with a few additional keys);
+//! a custom command is a single file below `commands/`. [`SkillCatalog::load`] reads the front
+//! matter of all of them and keeps no bodies; [`Skill::body`] reads the file on use, so that edits
+//! take effect at once. [`listing`] renders the list for the model.
 
 pub mod listing;
 mod read;
@@ -27,88 +27,92 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The file of a skill.
 const FILE: &str = "SKILL.md";
 
-/// A skill or a custom command, without its body: that is read when it is used.
+/// A skill or a custom command without its body, which is read on use.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Skill {
-    /// The name by which it is called (`plugin:name` for a plugin's, `folder:name` for a command in a
-    /// folder).
+    /// The name to invoke it by (`plugin:name` for a plugin's, `folder:name` for a command in a folder).
     pub name: String,
-    /// What it does.
     pub description: String,
-    /// When to use it, beside the description.
+    /// When to use it, if the front matter says so apart from the description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when_to_use: Option<String>,
-    /// What its arguments look like, for people.
+    /// The arguments as shown to people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub argument_hint: Option<String>,
-    /// Names of its arguments, in order; `$name` in the body stands for them.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub arguments: Vec<String>,
-    /// Rules that hold as allowed while it is at work.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub allowed_tools: Vec<String>,
-    /// The model for its turn.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// How hard the model works in its turn.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub effort: Option<Effort>,
-    /// Whether it runs in a sub-agent instead of the conversation (`context: fork`).
-    pub fork: bool,
-    /// The agent as which a forked skill runs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent: Option<String>,
-    /// Patterns of files; the skill is listed once one of them was touched. Empty: always.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub paths: Vec<String>,
-    /// Hooks that count from its use on, by event. Empty unless its file is trusted.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub hooks: BTreeMap<String, Vec<HookGroup>>,
-    /// Whether the model may use it by itself.
+    #[serde(flatten)]
+    pub run: SkillRun,
+    #[serde(flatten)]
+    pub condition: SkillCondition,
+    /// True if the model may invoke it.
     pub model_invocable: bool,
-    /// Whether people may use it as `/name`.
+    /// True if people may invoke it as `/name`.
     pub user_invocable: bool,
-    /// Its version.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
-    /// Its licence.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub license: Option<String>,
-    /// What it needs to work.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub compatibility: Option<String>,
-    /// What its author noted beside.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub metadata: BTreeMap<String, String>,
-    /// Whether it is a skill or a command.
+    #[serde(flatten)]
+    pub about: SkillAbout,
     pub form: SkillForm,
-    /// Where it comes from.
     pub source: ExtensionSource,
-    /// Its folder; `None` for a command, and for what comes with Lathe or from a server.
+    /// `None` for commands, built-in skills and prompts of servers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folder: Option<PathBuf>,
-    /// Its file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
-    /// The folder from which `paths` count.
-    #[serde(skip)]
-    pub base: Option<PathBuf>,
-    /// Whether its commands and hooks may run.
+    /// True if its commands and hooks may run.
     pub trusted: bool,
     #[serde(skip)]
     text: SkillText,
-    /// Whether the description is all there is to say, and in one line.
-    #[serde(skip)]
-    is_summary: bool,
-    #[serde(skip)]
-    variables: Arc<[(String, String)]>,
 }
 
-/// Whether something is a skill or a command.
+/// How a skill runs.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SkillRun {
+    /// The names of its arguments in order, for `$name` in the body.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<String>,
+    /// Permission rules that are allowed while it runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allowed_tools: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub effort: Option<Effort>,
+    /// True if it runs in a sub-agent instead of the conversation (`context: fork`).
+    pub fork: bool,
+    /// The agent that a forked skill runs as.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// Hooks by event, active once it is used. Empty unless its file is trusted.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub hooks: BTreeMap<String, Vec<HookGroup>>,
+}
+
+/// The files that make a skill available.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct SkillCondition {
+    /// The skill is listed once a file that matches one of these patterns was touched; if empty, always.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
+    /// The folder that the patterns are relative to.
+    #[serde(skip)]
+    pub base: Option<PathBuf>,
+}
+
+/// Fields of the front matter that are only shown.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct SkillAbout {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub license: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compatibility: Option<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, String>,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SkillForm {
@@ -118,19 +122,19 @@ pub enum SkillForm {
     Command,
 }
 
-/// Where the body is.
+/// The body's source and what is known about the text.
 #[derive(Debug, Clone, PartialEq, Default)]
-enum SkillText {
-    /// In the file.
-    #[default]
-    File,
-    /// In the program.
-    Builtin(&'static str),
+struct SkillText {
+    /// The text of a built-in skill; otherwise the text is in the file.
+    builtin: Option<&'static str>,
+    /// True if the description alone is the summary, in one line already.
+    is_summary: bool,
+    /// A plugin's variables.
+    variables: Arc<[(String, String)]>,
 }
 
 impl Skill {
-    /// A server's prompt, as the model is told of it. It has no body: its words come from the server
-    /// whenever it is used.
+    /// A prompt of an MCP server. It has no body: the server provides the text on each use.
     #[must_use]
     pub fn of_server(
         server: &str,
@@ -140,43 +144,34 @@ impl Skill {
     ) -> Self {
         Self {
             name: name.to_owned(),
-            is_summary: is_one_line(&description),
+            text: SkillText {
+                is_summary: is_one_line(&description),
+                ..SkillText::default()
+            },
             description,
             when_to_use: None,
             argument_hint,
-            arguments: Vec::new(),
-            allowed_tools: Vec::new(),
-            model: None,
-            effort: None,
-            fork: false,
-            agent: None,
-            paths: Vec::new(),
-            hooks: BTreeMap::new(),
+            run: SkillRun::default(),
+            condition: SkillCondition::default(),
             model_invocable: true,
             user_invocable: true,
-            version: None,
-            license: None,
-            compatibility: None,
-            metadata: BTreeMap::new(),
+            about: SkillAbout::default(),
             form: SkillForm::Skill,
             source: ExtensionSource::Mcp(server.to_owned()),
             folder: None,
             path: None,
-            base: None,
             trusted: false,
-            text: SkillText::default(),
-            variables: Arc::default(),
         }
     }
 
-    /// Its body as it is now: the file is read again.
+    /// Reads its body from the file.
     ///
     /// # Errors
-    /// When the file is gone or can't be read any more; the problem says why.
+    /// If the file is missing or unreadable.
     pub fn body(&self) -> Result<String, Problem> {
-        let text = match (&self.text, &self.path) {
-            (SkillText::Builtin(text), _) => (*text).to_owned(),
-            (SkillText::File, Some(path)) => {
+        let text = match (self.text.builtin, &self.path) {
+            (Some(text), _) => text.to_owned(),
+            (None, Some(path)) => {
                 let mut problems = Vec::new();
                 match files::read(path, &Reach::Anywhere, &mut problems) {
                     Some(text) => text,
@@ -186,16 +181,16 @@ impl Skill {
                     }
                 }
             }
-            (SkillText::File, None) => String::new(),
+            (None, None) => String::new(),
         };
         let file = self.path.as_deref().unwrap_or(Path::new(""));
         Ok(front_matter::parse(file, &text, &mut Vec::new()).body)
     }
 
-    /// What is filled in for a use of it.
+    /// The values of its placeholders.
     #[must_use]
     pub fn values<'a>(&'a self, arguments: &'a str, session_id: &str) -> Values<'a> {
-        let mut variables: Vec<(String, String)> = self.variables.to_vec();
+        let mut variables: Vec<(String, String)> = self.text.variables.to_vec();
         for name in ["LATHE_SESSION_ID", "CLAUDE_SESSION_ID"] {
             variables.push((name.to_owned(), session_id.to_owned()));
         }
@@ -211,35 +206,36 @@ impl Skill {
         }
         Values {
             arguments,
-            names: &self.arguments,
+            names: &self.run.arguments,
             variables,
         }
     }
 
-    /// Whether it waits for a file to be touched.
+    /// True if it is listed only once a matching file was touched.
     #[must_use]
     pub fn is_conditional(&self) -> bool {
-        !self.paths.is_empty()
+        !self.condition.paths.is_empty()
     }
 
-    /// Whether one of its patterns covers a file.
+    /// True if one of its patterns matches a file.
     #[must_use]
     pub fn covers(&self, file: &Path) -> bool {
         let Some(relative) = self
+            .condition
             .base
             .as_deref()
             .and_then(|base| file.strip_prefix(base).ok())
         else {
             return false;
         };
-        globs(&self.paths).is_some_and(|globs| globs.is_match(relative))
+        globs(&self.condition.paths).is_some_and(|globs| globs.is_match(relative))
     }
 
-    /// Description and when to use it, in one line. Asked for every skill at every start, so what is
-    /// one line already is lent.
+    /// Description and `when_to_use` in one line. Called for every skill at every start, so a
+    /// single line is borrowed.
     #[must_use]
     pub fn summary(&self) -> Cow<'_, str> {
-        if self.is_summary {
+        if self.text.is_summary {
             return Cow::Borrowed(&self.description);
         }
         let words = match &self.when_to_use {
@@ -254,7 +250,7 @@ impl Skill {
     }
 }
 
-/// Whether words are separated by single blanks already, as nearly all are.
+/// True if a text is one line with single spaces, as nearly all are.
 pub(crate) fn is_one_line(words: &str) -> bool {
     let mut after_blank = true;
     for byte in words.bytes() {
@@ -276,7 +272,8 @@ fn globs(patterns: &[String]) -> Option<GlobSet> {
     let mut builder = GlobSetBuilder::new();
     for pattern in patterns {
         let pattern = pattern.trim_start_matches("./").trim_start_matches('/');
-        // A folder means everything in it; a bare pattern means it anywhere, as in `.gitignore`.
+        // As in `.gitignore`: a folder matches everything in it, a pattern without slash matches
+        // anywhere.
         let pattern = match pattern.strip_suffix('/') {
             Some(folder) => format!("{folder}/**"),
             None if pattern.contains('/') => pattern.to_owned(),
@@ -292,23 +289,21 @@ fn globs(patterns: &[String]) -> Option<GlobSet> {
     builder.build().ok()
 }
 
-/// All skills and custom commands of a session, by name.
 #[derive(Debug, Clone, Default)]
 pub struct SkillCatalog {
     skills: IndexMap<String, Skill>,
-    /// Those that a stronger one of the same name hides.
+    /// Skills hidden by one of the same name with higher precedence.
     pub hidden: Vec<Skill>,
-    /// What is wrong with files.
     pub problems: Vec<Problem>,
-    /// Files that were read, so that one file counts once however it is reached.
+    /// Device and inode of the files read, so that a file reached by several paths is loaded once.
     seen: HashSet<(u64, u64)>,
-    /// Folders that were looked into for nested skills.
+    /// Folders that were searched for nested skills.
     looked_into: HashSet<PathBuf>,
 }
 
 impl SkillCatalog {
-    /// Reads every source, strongest first: managed, project, user, plugins, and what comes with Lathe.
-    /// A skill is stronger than a command of the same name and source.
+    /// Loads every source, highest precedence first: managed, project, user, plugins, built-in. A
+    /// skill takes precedence over a command of the same name and source.
     #[must_use]
     pub fn load(sources: &Sources) -> Self {
         let mut catalog = Self::default();
@@ -337,14 +332,14 @@ impl SkillCatalog {
         catalog
     }
 
-    /// Whether there are folders between a touched file and the project that were not looked into.
+    /// True if a folder between a touched file and the project was not searched yet.
     #[must_use]
     pub fn is_new_place(&self, file: &Path, sources: &Sources) -> bool {
         between(file, sources).any(|folder| !self.looked_into.contains(folder))
     }
 
-    /// Skills of folders between a touched file and the project, that were not looked into yet. Gives
-    /// the names of those that are new.
+    /// Searches the folders between a touched file and the project for skills, unless done before.
+    /// Returns the names of the new skills.
     pub fn discover(&mut self, file: &Path, sources: &Sources) -> Vec<String> {
         let mut found = Vec::new();
         for folder in between(file, sources) {
@@ -359,18 +354,18 @@ impl SkillCatalog {
         found
     }
 
-    /// Looks into the folders that an earlier catalog had looked into, so that what was found there is
-    /// still there after everything was read again.
+    /// Searches the folders that an earlier catalog had searched, so that nested skills survive a
+    /// reload.
     pub fn look_again(&mut self, earlier: &Self, sources: &Sources) {
         let mut folders: Vec<&PathBuf> = earlier.looked_into.iter().collect();
         folders.sort_by_key(|folder| std::cmp::Reverse(folder.components().count()));
         for folder in folders {
-            // As if a file in it was touched.
+            // As if a file in it had been touched.
             self.discover(&folder.join(FILE), sources);
         }
     }
 
-    /// Reads the skills of a folder. A name that is taken gets `prefix:` in front, where there is one.
+    /// Loads the skills of a folder. A name that is taken is prefixed by `prefix:`, if not empty.
     fn load_skills(&mut self, folder: &Folder, prefix: &str) -> Vec<String> {
         let mut names = Vec::new();
         let reach = Reach::of(folder.trusted, &folder.base);
@@ -391,7 +386,7 @@ impl SkillCatalog {
             let Some(mut skill) = self.take(read) else {
                 continue;
             };
-            skill.base = Some(folder.base.clone());
+            skill.condition.base = Some(folder.base.clone());
             skill.folder = Some(path);
             if !prefix.is_empty() && self.skills.contains_key(&skill.name) {
                 skill.name = format!("{prefix}:{}", skill.name);
@@ -416,7 +411,7 @@ impl SkillCatalog {
         });
         for read in read {
             if let Some(mut skill) = self.take(read) {
-                skill.base = Some(folder.base.clone());
+                skill.condition.base = Some(folder.base.clone());
                 self.insert(skill);
             }
         }
@@ -442,7 +437,7 @@ impl SkillCatalog {
                 let standing = standing(file_name(&folder), SkillForm::Skill);
                 if let Some(mut skill) = self.take(read_file(&folder.join(FILE), &reach, &standing))
                 {
-                    skill.base = Some(plugin.root.clone());
+                    skill.condition.base = Some(plugin.root.clone());
                     skill.folder = Some(folder);
                     self.insert(skill);
                 }
@@ -477,13 +472,13 @@ impl SkillCatalog {
             };
             let file = PathBuf::from(format!("built-in:{name}"));
             if let Some(mut skill) = read::of_text(&file, text, &standing, &mut self.problems) {
-                skill.text = SkillText::Builtin(text);
+                skill.text.builtin = Some(text);
                 self.insert(skill);
             }
         }
     }
 
-    /// Takes what was read of a file, if it wasn't taken before by another way to it.
+    /// Accepts the result of reading a file, unless the file was loaded by another path before.
     fn take(&mut self, read: FileRead) -> Option<Skill> {
         if let Some(identity) = read.identity
             && !self.seen.insert(identity)
@@ -494,7 +489,7 @@ impl SkillCatalog {
         read.skill
     }
 
-    /// Adds a skill where no stronger one has its name. Gives the name if it counts.
+    /// Adds a skill unless its name is taken. Returns the name if it was added.
     pub fn insert(&mut self, skill: Skill) -> Option<String> {
         let name = skill.name.clone();
         match self.skills.entry(name.clone()) {
@@ -509,7 +504,7 @@ impl SkillCatalog {
         }
     }
 
-    /// The skill of a name: as written, else a plugin's own without its prefix where only one has it.
+    /// Finds a skill by exact name, else by a plugin skill's name without prefix if it is unique.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Skill> {
         let name = name.trim().trim_start_matches('/');
@@ -527,30 +522,27 @@ impl SkillCatalog {
         first.filter(|_| found.next().is_none())
     }
 
-    /// All of them, strongest source first.
+    /// All skills, highest precedence first.
     pub fn iter(&self) -> impl Iterator<Item = &Skill> {
         self.skills.values()
     }
 
-    /// Keeps those that a test likes.
     pub fn retain(&mut self, keep: impl Fn(&Skill) -> bool) {
         self.skills.retain(|_, skill| keep(skill));
     }
 
-    /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.skills.len()
     }
 
-    /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.skills.is_empty()
     }
 }
 
-/// What a file turned out to be.
+/// The result of reading a file.
 #[derive(Default)]
 struct FileRead {
     identity: Option<(u64, u64)>,
@@ -558,7 +550,7 @@ struct FileRead {
     problems: Vec<Problem>,
 }
 
-/// Reads a file. A folder without the file is something else, not a broken skill.
+/// Reads a file. A folder without the file is not a skill, and not a problem.
 fn read_file(file: &Path, reach: &Reach, standing: &Standing) -> FileRead {
     let mut found = FileRead::default();
     let Ok(content) = files::look(file, reach, &mut found.problems) else {
@@ -572,7 +564,7 @@ fn read_file(file: &Path, reach: &Reach, standing: &Standing) -> FileRead {
     found
 }
 
-/// The folders between a file and the project that it lies in, innermost first.
+/// The folders between a file and its project, innermost first.
 fn between<'a>(file: &'a Path, sources: &'a Sources) -> impl Iterator<Item = &'a Path> {
     let project = sources
         .projects()
@@ -600,7 +592,7 @@ fn command_name(file: &Path) -> String {
     parts.join(":")
 }
 
-/// What comes with Lathe, in the order of listings.
+/// The built-in skills in the order of listings.
 const BUILTIN: [(&str, &str); 15] = [
     ("commit", include_str!("../../prompts/skills/commit.md")),
     ("review", include_str!("../../prompts/skills/review.md")),

@@ -1,6 +1,6 @@
-//! From a file to a skill. A custom command is a skill in a file of its own.
+//! Parses skills and custom commands from files.
 
-use super::{Skill, SkillForm, SkillText};
+use super::{Skill, SkillAbout, SkillCondition, SkillForm, SkillRun, SkillText};
 use crate::agents::EFFORTS;
 use crate::fields::Fields;
 use crate::front_matter;
@@ -9,24 +9,23 @@ use crate::source::ExtensionSource;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The longest description of the open format; longer ones work and are reported.
+/// The maximum length of a description in the open format; longer ones work but are reported.
 const LONGEST_DESCRIPTION: usize = 1_024;
-/// The longest name.
 const LONGEST_NAME: usize = 64;
 
-/// What is known of a skill before its file is read.
+/// The context of a skill's file.
 #[derive(Debug, Clone)]
 pub(crate) struct Standing {
-    /// The folder's or file's own name, with the names of the folders above it in front.
+    /// The name of the folder or file, prefixed by those of parent folders.
     pub(crate) name: String,
     pub(crate) form: SkillForm,
     pub(crate) source: ExtensionSource,
     pub(crate) trusted: bool,
-    /// What a plugin's files may name.
+    /// The plugin's variables.
     pub(crate) variables: Arc<[(String, String)]>,
 }
 
-/// Reads a text. `None` when it can't be a skill; why is in `problems`.
+/// Parses a text. `None` if it is not a valid skill; `problems` say why.
 pub(crate) fn of_text(
     file: &Path,
     text: &str,
@@ -41,7 +40,7 @@ pub(crate) fn of_text(
     if !has_body {
         fields.report_fatal(
             "",
-            format!("{name} has no instructions, so it doesn't count"),
+            format!("{name} has no instructions, so it is ignored"),
             "write them below the front matter",
         );
         return None;
@@ -66,7 +65,7 @@ pub(crate) fn of_text(
             if standing.form == SkillForm::Skill {
                 fields.report(
                     "description",
-                    "is missing; the first words of the text stand for it",
+                    "is missing; the first line of the text is used instead",
                     Some("say what the skill does and when to use it"),
                 );
             }
@@ -75,7 +74,7 @@ pub(crate) fn of_text(
         (None, None) => {
             fields.report_fatal(
                 "description",
-                format!("{name} has none, so it doesn't count"),
+                format!("{name} has none, so it is ignored"),
                 "say what it does and when to use it",
             );
             return None;
@@ -84,10 +83,50 @@ pub(crate) fn of_text(
     let when_to_use = fields.text("when_to_use");
     let mut skill = Skill {
         name,
-        is_summary: when_to_use.is_none() && super::is_one_line(&description),
+        text: SkillText {
+            builtin: None,
+            is_summary: when_to_use.is_none() && super::is_one_line(&description),
+            variables: standing.variables.clone(),
+        },
         description,
         when_to_use,
         argument_hint: fields.hint("argument-hint"),
+        run: run(&mut fields),
+        condition: SkillCondition {
+            paths: fields.list("paths").unwrap_or_default(),
+            base: None,
+        },
+        model_invocable: !fields.flag("disable-model-invocation").unwrap_or(false),
+        user_invocable: fields.flag("user-invocable").unwrap_or(true),
+        about: SkillAbout {
+            version: fields.text("version"),
+            license: fields.text("license"),
+            compatibility: fields.text("compatibility"),
+            metadata: fields.words("metadata"),
+        },
+        form: standing.form,
+        source: standing.source.clone(),
+        folder: None,
+        path: None,
+        trusted: standing.trusted,
+    };
+    // Patterns that match everything are no condition.
+    if skill
+        .condition
+        .paths
+        .iter()
+        .any(|pattern| matches!(pattern.as_str(), "**" | "**/*" | "*"))
+    {
+        skill.condition.paths.clear();
+    }
+    if !standing.trusted {
+        hold_back(&mut skill, &mut fields);
+    }
+    Some(skill)
+}
+
+fn run(fields: &mut Fields<'_>) -> SkillRun {
+    SkillRun {
         arguments: fields.names("arguments").unwrap_or_default(),
         allowed_tools: fields.tools("allowed-tools").unwrap_or_default(),
         model: fields
@@ -98,46 +137,19 @@ pub(crate) fn of_text(
             .choice("context", &[("fork", true), ("inline", false)])
             .unwrap_or(false),
         agent: fields.text("agent"),
-        paths: fields.list("paths").unwrap_or_default(),
         hooks: fields.hooks(),
-        model_invocable: !fields.flag("disable-model-invocation").unwrap_or(false),
-        user_invocable: fields.flag("user-invocable").unwrap_or(true),
-        version: fields.text("version"),
-        license: fields.text("license"),
-        compatibility: fields.text("compatibility"),
-        metadata: fields.words("metadata"),
-        form: standing.form,
-        source: standing.source.clone(),
-        folder: None,
-        path: None,
-        base: None,
-        trusted: standing.trusted,
-        text: SkillText::default(),
-        variables: standing.variables.clone(),
-    };
-    // Patterns that cover everything are no condition.
-    if skill
-        .paths
-        .iter()
-        .any(|pattern| matches!(pattern.as_str(), "**" | "**/*" | "*"))
-    {
-        skill.paths.clear();
     }
-    if !standing.trusted {
-        hold_back(&mut skill, &mut fields);
-    }
-    Some(skill)
 }
 
-/// Takes away what an untrusted folder's file may not say.
+/// Removes the fields that a file in an untrusted folder may not set.
 fn hold_back(skill: &mut Skill, fields: &mut Fields<'_>) {
-    const WHY: &str = "doesn't count until the folder is trusted";
-    if !skill.hooks.is_empty() {
-        skill.hooks.clear();
+    const WHY: &str = "is ignored until the folder is trusted";
+    if !skill.run.hooks.is_empty() {
+        skill.run.hooks.clear();
         fields.report("hooks", WHY, None);
     }
-    if !skill.allowed_tools.is_empty() {
-        skill.allowed_tools.clear();
+    if !skill.run.allowed_tools.is_empty() {
+        skill.run.allowed_tools.clear();
         fields.report("allowed-tools", WHY, None);
     }
 }
@@ -145,13 +157,13 @@ fn hold_back(skill: &mut Skill, fields: &mut Fields<'_>) {
 fn name(fields: &mut Fields<'_>, standing: &Standing) -> Option<String> {
     let own = standing.name.rsplit(':').next().unwrap_or_default();
     if standing.form == SkillForm::Command {
-        // A command is called as its file is.
+        // A command has the name of its file.
         return is_callable(&standing.name)
             .then(|| standing.name.clone())
             .or_else(|| {
                 fields.report_fatal(
                     "",
-                    format!("'{}' can't be the name of a command", standing.name),
+                    format!("'{}' is not a valid command name", standing.name),
                     "name the file with letters, digits, '-' and '_'",
                 );
                 None
@@ -173,7 +185,7 @@ fn name(fields: &mut Fields<'_>, standing: &Standing) -> Option<String> {
         }
         Some(name) => fields.report(
             "name",
-            format!("'{name}' can't be a name; it is called {own}, like its folder"),
+            format!("'{name}' is not a valid name; the skill is called {own}, like its folder"),
             Some("small letters, digits and '-', at most 64"),
         ),
         None => {}
@@ -183,13 +195,13 @@ fn name(fields: &mut Fields<'_>, standing: &Standing) -> Option<String> {
     }
     fields.report_fatal(
         "name",
-        format!("'{own}' can't be a name, so the skill doesn't count"),
+        format!("'{own}' is not a valid name, so the skill is ignored"),
         "name the folder with small letters, digits and '-'",
     );
     None
 }
 
-/// Whether something can be called by this name: `[A-Za-z0-9:_-]+`, beginning with a letter or digit.
+/// True if a name can be typed as a command: `[A-Za-z0-9:_-]+`, starting with a letter or digit.
 #[must_use]
 pub(crate) fn is_callable(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_alphanumeric())
@@ -202,7 +214,7 @@ pub(crate) fn is_callable(name: &str) -> bool {
             .all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, ':' | '_' | '-'))
 }
 
-/// The first words of the body that are not a heading, in one line.
+/// The first line of the body that is not a heading.
 fn first_words(body: &str) -> Option<String> {
     let line = body
         .lines()

@@ -128,19 +128,22 @@ fn every_key_is_read() {
     let catalog = SkillCatalog::load(&sources(&at));
     let skill = catalog.get("full").unwrap();
     assert_eq!(skill.summary(), "d - often");
-    assert_eq!(skill.license.as_deref(), Some("MIT"));
-    assert_eq!(skill.compatibility.as_deref(), Some("needs git"));
-    assert_eq!(skill.metadata["version"], "2");
-    assert_eq!(skill.allowed_tools, ["Read", "Bash(git status:*)", "Grep"]);
+    assert_eq!(skill.about.license.as_deref(), Some("MIT"));
+    assert_eq!(skill.about.compatibility.as_deref(), Some("needs git"));
+    assert_eq!(skill.about.metadata["version"], "2");
+    assert_eq!(
+        skill.run.allowed_tools,
+        ["Read", "Bash(git status:*)", "Grep"]
+    );
     assert_eq!(skill.argument_hint.as_deref(), Some("[file] [line]"));
-    assert_eq!(skill.arguments, ["file", "line"]);
-    assert_eq!(skill.model.as_deref(), Some("haiku"));
-    assert_eq!(skill.effort, Some(Effort::Low));
-    assert!(skill.fork);
-    assert_eq!(skill.agent.as_deref(), Some("Explore"));
-    assert_eq!(skill.hooks["Stop"].len(), 1);
+    assert_eq!(skill.run.arguments, ["file", "line"]);
+    assert_eq!(skill.run.model.as_deref(), Some("haiku"));
+    assert_eq!(skill.run.effort, Some(Effort::Low));
+    assert!(skill.run.fork);
+    assert_eq!(skill.run.agent.as_deref(), Some("Explore"));
+    assert_eq!(skill.run.hooks["Stop"].len(), 1);
     assert!(!skill.model_invocable && !skill.user_invocable);
-    assert_eq!(skill.version.as_deref(), Some("1.2"));
+    assert_eq!(skill.about.version.as_deref(), Some("1.2"));
     let repo = at.root.join("repo");
     assert!(skill.covers(&repo.join("src/a/b.rs")));
     assert!(skill.covers(&repo.join("docs/x/y.md")));
@@ -273,7 +276,7 @@ fn an_untrusted_folder_brings_words_only_and_no_links_out_of_it() {
     let catalog = SkillCatalog::load(&untrusted);
     assert_eq!(of_users(&catalog), ["x"]);
     let skill = catalog.get("x").unwrap();
-    assert!(!skill.trusted && skill.allowed_tools.is_empty() && skill.hooks.is_empty());
+    assert!(!skill.trusted && skill.run.allowed_tools.is_empty() && skill.run.hooks.is_empty());
     let trusted = SkillCatalog::load(&sources(&at));
     assert_eq!(of_users(&trusted), ["out", "x"]);
 }

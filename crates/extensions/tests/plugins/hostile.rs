@@ -209,7 +209,7 @@ fn a_plugin_can_t_take_another_s_name() {
     assert!(
         listing(&loaded, "evil@market").problems[0]
             .to_string()
-            .contains("that name counts")
+            .contains("that name is used")
     );
 }
 

@@ -142,7 +142,7 @@ impl Home {
 
     fn add(&self, text: &str) -> Result<String, PluginError> {
         let source = MarketplaceSource::parse(text, &self.places().environment)
-            .map_err(PluginError::Usage)?;
+            .map_err(PluginError::usage)?;
         run(self.manager().add_marketplace(&source)).map(|marketplace| marketplace.name)
     }
 

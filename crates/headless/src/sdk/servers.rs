@@ -5,7 +5,7 @@
 //! that is given up withdraws its question. When the host is gone, the connection ends.
 
 use super::host::Host;
-use lathe_mcp::{InProcess, MessageChannel};
+use lathe_mcp::{InProcess, MessageChannel, UnknownServer};
 use lathe_protocol::ids::RequestId;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -98,7 +98,7 @@ impl Servers {
 }
 
 impl InProcess for Servers {
-    fn open(&self, name: &str) -> Result<MessageChannel, String> {
+    fn open(&self, name: &str) -> Result<MessageChannel, UnknownServer> {
         let (outgoing, from_us) = mpsc::channel(ROOM);
         let (to_us, incoming) = mpsc::channel(ROOM);
         let manifest = self.parked.lock().remove(name);

@@ -121,7 +121,7 @@ fn entry(agent: &AgentDefinition) -> Named {
         source: agent.source.clone(),
         description: agent.description.clone(),
         path: agent.path.clone(),
-        more: json!({"model": agent.model, "tools": agent.tools, "background": agent.background}),
+        more: json!({"model": agent.model, "tools": agent.tools, "background": agent.run.background}),
     }
 }
 

@@ -151,18 +151,18 @@ fn show(skill: &Skill, json: bool) -> Result<String, CliError> {
     if let Some(when) = &skill.when_to_use {
         let _ = writeln!(text, "  when to use: {when}");
     }
-    if !skill.allowed_tools.is_empty() {
+    if !skill.run.allowed_tools.is_empty() {
         let _ = writeln!(
             text,
             "  allowed while it is in use: {}",
-            skill.allowed_tools.join(", ")
+            skill.run.allowed_tools.join(", ")
         );
     }
     if skill.is_conditional() {
-        let _ = writeln!(text, "  waits for: {}", skill.paths.join(", "));
+        let _ = writeln!(text, "  waits for: {}", skill.condition.paths.join(", "));
     }
-    if skill.fork {
-        let agent = skill.agent.as_deref().unwrap_or("general-purpose");
+    if skill.run.fork {
+        let agent = skill.run.agent.as_deref().unwrap_or("general-purpose");
         let _ = writeln!(text, "  runs in an agent: {agent}");
     }
     if !skill.model_invocable {

@@ -68,7 +68,7 @@ fn what_is_not_in_the_protocol_is_ignored_and_told_once() {
     let echo = "mcp__local__echo";
     for (habit, what) in [
         ("invalid", "invalid JSON"),
-        ("wrong-ids", "an answer to nobody"),
+        ("wrong-ids", "an answer to no request"),
     ] {
         let (output, result) = call_once(&[habit], echo, json!({"text": "through"}));
         assert!(

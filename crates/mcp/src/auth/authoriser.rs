@@ -489,7 +489,10 @@ impl Authoriser {
         let state = random();
         let verifier = random() + &random();
         let page = page(found, &client, scopes, redirect, &state, &verifier).map_err(other)?;
-        browser.open(page.as_str()).await.map_err(other)?;
+        browser
+            .open(page.as_str())
+            .await
+            .map_err(|error| other(error.to_string()))?;
         let answer = tokio::time::timeout(AGREEMENT, callback.answer(&state))
             .await
             .map_err(|_| other("nobody came back from the browser".to_owned()))?

@@ -1,4 +1,4 @@
-//! Who opens an authorisation page: `$BROWSER`, else the platform's opener.
+//! Opens authorisation pages with `$BROWSER`, or else with the platform's opener.
 
 use futures::future::BoxFuture;
 use lathe_settings::Environment;
@@ -7,8 +7,20 @@ use tokio::process::Command;
 
 /// Opens pages for the person.
 pub trait Browser: Send + Sync {
-    /// Opens a page. The page may take the person any time; this returns once it is shown.
-    fn open<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<(), String>>;
+    /// Opens a page and returns once it is shown.
+    fn open<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<(), BrowserError>>;
+}
+
+/// Why a page was not opened.
+#[derive(Debug, thiserror::Error)]
+pub enum BrowserError {
+    #[error("BROWSER is blank")]
+    Blank,
+    #[error("{program} can't be started ({source}); set BROWSER to your browser")]
+    Start {
+        program: String,
+        source: std::io::Error,
+    },
 }
 
 /// The person's own browser.
@@ -40,11 +52,11 @@ impl SystemBrowser {
 }
 
 impl Browser for SystemBrowser {
-    fn open<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<(), String>> {
+    fn open<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<(), BrowserError>> {
         Box::pin(async move {
             let words = self.command();
             let Some((program, arguments)) = words.split_first() else {
-                return Err("BROWSER is blank".to_owned());
+                return Err(BrowserError::Blank);
             };
             let mut child = Command::new(program)
                 .args(arguments)
@@ -55,10 +67,11 @@ impl Browser for SystemBrowser {
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
                 .spawn()
-                .map_err(|error| {
-                    format!("{program} can't be started ({error}); set BROWSER to your browser")
+                .map_err(|source| BrowserError::Start {
+                    program: program.clone(),
+                    source,
                 })?;
-            // A browser may run for hours: nobody waits for it, but it is reaped.
+            // A browser may run for hours; wait in the background to reap it.
             lathe_spawn::task(async move { child.wait().await });
             Ok(())
         })

@@ -23,7 +23,7 @@ mod store;
 mod tokens;
 
 pub(crate) use authoriser::{Access, Authoriser};
-pub use browser::{Browser, SystemBrowser};
+pub use browser::{Browser, BrowserError, SystemBrowser};
 pub use challenge::Challenge;
 pub use keyring::Wanted;
 pub use store::{CredentialStore, Keeping, Summary};

@@ -1,9 +1,9 @@
-//! What a person said about the servers of a folder, remembered in their own configuration.
+//! The user's choices about the servers of a folder, stored in the user's config home.
 //!
-//! Three kinds of words are kept here, by folder: that a server which the project brings may be started
-//! (or not), that a server in the folder's local settings was put there by this person, and that a server
-//! is switched off here. A yes holds for the configuration that was shown: it is kept with a fingerprint,
-//! so a server whose command changes is asked about again.
+//! Three kinds of choices are stored by folder: that a server of the project is approved or
+//! refused, that a server in the folder's local settings was added by this user, and that a server
+//! is disabled. An approval holds for the approved configuration only: it is stored with a
+//! fingerprint, so a server whose command changes must be approved again.
 
 use lathe_settings::Places;
 use lathe_settings::write::{lock_folder, replace};
@@ -15,56 +15,51 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Why what was said can't be read or kept.
+/// Why choices can't be read or stored.
 #[derive(Debug, thiserror::Error)]
 pub enum ChoiceError {
-    /// The file system refuses.
     #[error("{} can't be used: {error}", file.display())]
     Io {
-        /// The file.
         file: PathBuf,
-        /// Why.
         error: std::io::Error,
     },
-    /// The file is broken. It is not overwritten: that would forget every answer.
-    #[error("{} is broken: {error}; fix or remove it (servers will be asked about again)", file.display())]
+    /// The file can't be parsed. It is not overwritten, which would lose all choices.
+    #[error("{} is broken: {error}; fix or remove it (servers must be approved again)", file.display())]
     Broken {
-        /// The file.
         file: PathBuf,
-        /// Why.
         error: serde_json::Error,
     },
 }
 
-/// What was said about the servers of one folder.
+/// The choices about the servers of one folder.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FolderChoices {
-    /// Servers of the project that may be started: name and the fingerprint of what was approved.
+    /// Approved servers of the project, with the fingerprint of the approved configuration.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub approved: BTreeMap<String, String>,
-    /// Servers of the project that may not.
+    /// Refused servers of the project.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub refused: BTreeSet<String>,
-    /// Servers in the local settings that this person put there.
+    /// Servers in the local settings that this user added.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub own: BTreeMap<String, String>,
-    /// Servers that are switched off here.
+    /// Servers that are disabled in this folder.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub disabled: BTreeSet<String>,
-    /// Fields that this version doesn't know.
+    /// Unknown fields.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
 impl FolderChoices {
-    /// Whether a server of the project was approved as it is now.
+    /// True if a server of the project is approved in its current form.
     #[must_use]
     pub fn approves(&self, name: &str, entry: &Value) -> bool {
         self.approved.get(name) == Some(&fingerprint(entry))
     }
 
-    /// Whether a server in the local settings is this person's own.
+    /// True if this user added a server in the local settings.
     #[must_use]
     pub fn owns(&self, name: &str, entry: &Value) -> bool {
         self.own.get(name) == Some(&fingerprint(entry))
@@ -79,7 +74,7 @@ struct StoreFile {
     extra: Map<String, Value>,
 }
 
-/// The store of what was said.
+/// The store of choices.
 #[derive(Debug, Clone)]
 pub struct Choices {
     file: PathBuf,
@@ -87,13 +82,11 @@ pub struct Choices {
 }
 
 impl Choices {
-    /// The file in which it is kept.
     #[must_use]
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// What was said about the project of these places.
     #[must_use]
     pub fn new(places: &Places) -> Self {
         let project = fs::canonicalize(&places.project).unwrap_or_else(|_| places.project.clone());
@@ -103,10 +96,10 @@ impl Choices {
         }
     }
 
-    /// What was said. Where nothing can be read, nothing was said: then nothing is approved.
+    /// The choices about this folder.
     ///
     /// # Errors
-    /// When the file is broken or can't be read.
+    /// If the file can't be read or parsed.
     pub fn get(&self) -> Result<FolderChoices, ChoiceError> {
         Ok(self
             .read()?
@@ -115,10 +108,10 @@ impl Choices {
             .unwrap_or_default())
     }
 
-    /// Remembers that a server of the project may be started as it is now, or may not.
+    /// Approves a server of the project in its current form, or refuses it.
     ///
     /// # Errors
-    /// When the file is broken or can't be written.
+    /// If the file can't be parsed or written.
     pub fn decide(&self, name: &str, entry: &Value, approve: bool) -> Result<(), ChoiceError> {
         self.change(|choices| {
             choices.approved.remove(name);
@@ -131,20 +124,20 @@ impl Choices {
         })
     }
 
-    /// Remembers that a server in the local settings was put there by this person.
+    /// Records that this user added a server in the local settings.
     ///
     /// # Errors
-    /// When the file is broken or can't be written.
+    /// If the file can't be parsed or written.
     pub fn own(&self, name: &str, entry: &Value) -> Result<(), ChoiceError> {
         self.change(|choices| {
             choices.own.insert(name.to_owned(), fingerprint(entry));
         })
     }
 
-    /// Forgets everything about a server.
+    /// Removes all choices about a server.
     ///
     /// # Errors
-    /// When the file is broken or can't be written.
+    /// If the file can't be parsed or written.
     pub fn forget(&self, name: &str) -> Result<(), ChoiceError> {
         self.change(|choices| {
             choices.approved.remove(name);
@@ -154,10 +147,10 @@ impl Choices {
         })
     }
 
-    /// Switches a server off in this folder, or on again.
+    /// Disables or enables a server in this folder.
     ///
     /// # Errors
-    /// When the file is broken or can't be written.
+    /// If the file can't be parsed or written.
     pub fn switch(&self, name: &str, on: bool) -> Result<(), ChoiceError> {
         self.change(|choices| {
             if on {
@@ -168,10 +161,10 @@ impl Choices {
         })
     }
 
-    /// Forgets which servers of the project were approved or refused. Gives their names.
+    /// Removes all approvals and refusals. Returns the names of the servers.
     ///
     /// # Errors
-    /// When the file is broken or can't be written.
+    /// If the file can't be parsed or written.
     pub fn reset(&self) -> Result<Vec<String>, ChoiceError> {
         let mut names = BTreeSet::new();
         self.change(|choices| {
@@ -218,7 +211,7 @@ impl Choices {
     }
 }
 
-/// The fingerprint of an entry as it is written. The order of its keys doesn't matter.
+/// The fingerprint of an entry, independent of the order of keys.
 #[must_use]
 pub fn fingerprint(entry: &Value) -> String {
     let mut hash = Sha256::new();

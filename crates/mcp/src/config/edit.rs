@@ -1,5 +1,5 @@
-//! Adds and removes servers in the files of a scope. Comments, order and everything else in a file stay
-//! as they are, writing is atomic and locked.
+//! Adds and removes servers in the files of a scope. Comments, order and other content stay
+//! unchanged; writes are atomic and locked.
 
 use super::choices::{ChoiceError, Choices};
 use super::entry;
@@ -11,27 +11,21 @@ use lathe_settings::{Places, Source};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// Why a file was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum EditError {
-    /// The name can't be used.
-    #[error("{0:?} can't be a server's name: letters, digits, `_` and `-`, at most 64")]
+    #[error("{0:?} is not a valid server name: use letters, digits, `_` and `-`, at most 64")]
     Name(String),
-    /// The scope has no file that we write.
-    #[error("servers of the scope {0} are not written by Lathe; choose local, project or user")]
+    /// The scope is not writable.
+    #[error("Lathe doesn't write servers of the scope {0}; choose local, project or user")]
     Scope(Scope),
-    /// The file.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// What is remembered about the folder.
     #[error(transparent)]
     Choice(#[from] ChoiceError),
 }
 
-/// The file of a scope.
-///
 /// # Errors
-/// When the scope has no file that we write.
+/// If the scope is not writable.
 pub fn file_of(places: &Places, scope: Scope) -> Result<PathBuf, EditError> {
     match scope {
         Scope::Project => Ok(places.project.join(".mcp.json")),
@@ -45,11 +39,10 @@ pub fn file_of(places: &Places, scope: Scope) -> Result<PathBuf, EditError> {
     }
 }
 
-/// Puts a server into the file of a scope, in place of one with the same name. Whoever adds a server to
-/// the folder has approved it by that.
+/// Adds or replaces a server in the file of a scope, which approves it too.
 ///
 /// # Errors
-/// When the name can't be used, the file is broken, or can't be written.
+/// If the name is invalid, or the file can't be parsed or written.
 pub fn add(places: &Places, scope: Scope, name: &str, entry: &Value) -> Result<PathBuf, EditError> {
     if !entry::is_name(name) {
         return Err(EditError::Name(name.to_owned()));
@@ -69,10 +62,10 @@ pub fn add(places: &Places, scope: Scope, name: &str, entry: &Value) -> Result<P
     Ok(file)
 }
 
-/// Takes a server out of the file of a scope. Gives the file, and whether the server was there.
+/// Removes a server from the file of a scope. Returns the file, and whether the server was there.
 ///
 /// # Errors
-/// When the file is broken or can't be written.
+/// If the file can't be parsed or written.
 pub fn remove(places: &Places, scope: Scope, name: &str) -> Result<(PathBuf, bool), EditError> {
     let (file, changed) = change(places, scope, Edit::Unset { key: key(name) })?;
     if changed {

@@ -1,8 +1,8 @@
-//! One server as it is written in a configuration file, and what is wrong with it.
+//! Parses the entry of one server in a configuration file.
 //!
-//! The format is the one that MCP clients share: a local program has `command`, `args` and `env`, a
-//! remote server has `type`, `url` and `headers`. What isn't known is left alone. Every complaint names
-//! the file, the field and what to write instead.
+//! The format is the common one of MCP clients: a local program has `command`, `args` and `env`, a
+//! remote server has `type`, `url` and `headers`. Unknown keys are ignored. Every error names the
+//! file, the field and a fix.
 
 use super::expand::{self, Lookup};
 use crate::server::{OAuthConfig, Program, ProtocolChoice, Remote, ServerConfig, TransportConfig};
@@ -12,41 +12,26 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Why a configuration can't be used. Each says where, what and how to fix it.
+/// Why a configuration can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// A file can't be read.
     #[error("{place} can't be read: {reason}")]
-    Unreadable {
-        /// The file or flag.
-        place: String,
-        /// Why.
-        reason: String,
-    },
-    /// A text isn't JSON.
-    #[error("{place}: {reason}; fix it there, its servers don't count until then")]
+    Unreadable { place: String, reason: String },
+    #[error("{place}: {reason}; fix it there; its servers are ignored until then")]
     NotJson {
-        /// The file or flag, with line and column where they are known.
+        /// The file or flag, with line and column.
         place: String,
-        /// Why.
         reason: String,
     },
-    /// A field isn't what it must be.
     #[error("{place}: {field}: {reason}")]
     Field {
-        /// The file or flag.
         place: String,
-        /// The field.
         field: String,
-        /// What is wrong, and what to write instead.
         reason: String,
     },
-    /// Variables aren't set.
     #[error("{place}: {}", missing_words(missing))]
     MissingVariables {
-        /// The file or flag.
         place: String,
-        /// Field and variable.
         missing: Vec<(String, String)>,
     },
 }
@@ -63,17 +48,16 @@ fn missing_words(missing: &[(String, String)]) -> String {
     )
 }
 
-/// Where an entry stands, for complaints.
+/// The location of an entry, for messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// The file; `None` for JSON on the command line.
+pub struct ConfigLocation {
+    /// `None` for JSON on the command line.
     pub file: Option<PathBuf>,
-    /// What to call it where there is no file.
+    /// The name if there is no file.
     pub flag: &'static str,
 }
 
-impl Place {
-    /// A file.
+impl ConfigLocation {
     #[must_use]
     pub fn file(path: &Path) -> Self {
         Self {
@@ -82,14 +66,13 @@ impl Place {
         }
     }
 
-    /// A flag, or whatever else isn't a file.
     #[must_use]
     pub fn flag(flag: &'static str) -> Self {
         Self { file: None, flag }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ConfigLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.file {
             Some(file) => write!(f, "{}", file.display()),
@@ -98,7 +81,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Whether a name can be a server's: letters, digits, `_` and `-`.
+/// True if a name is valid: letters, digits, `_` and `-`.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     !name.is_empty()
@@ -108,21 +91,21 @@ pub fn is_name(name: &str) -> bool {
             .all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-'))
 }
 
-/// Makes a server of an entry.
+/// Parses an entry.
 ///
 /// # Errors
-/// When a field is wrong or a variable is missing.
+/// If a field is invalid or a variable is not set.
 pub fn parse(
     name: &str,
     entry: &Value,
-    place: &Place,
+    place: &ConfigLocation,
     lookup: Lookup<'_>,
 ) -> Result<ServerConfig, ConfigError> {
     let reader = Reader { name, place };
     let Some(written) = entry.as_object() else {
         return Err(reader.wrong(
             "",
-            "an object is wanted, such as {\"command\": \"npx\", \"args\": […]}",
+            "must be an object, such as {\"command\": \"npx\", \"args\": […]}",
         ));
     };
     let (fields, missing) = expand::entry(written, lookup);
@@ -148,7 +131,7 @@ pub fn parse(
 
 struct Reader<'a> {
     name: &'a str,
-    place: &'a Place,
+    place: &'a ConfigLocation,
 }
 
 impl Reader<'_> {
@@ -197,7 +180,7 @@ impl Reader<'_> {
             }),
             other => Err(self.wrong(
                 "type",
-                format!("{other:?} is no transport; write stdio, http, sse or ws"),
+                format!("{other:?} is not a transport; write stdio, http, sse or ws"),
             )),
         }
     }
@@ -216,14 +199,14 @@ impl Reader<'_> {
             Some(Value::Array(items)) => {
                 for (index, item) in items.iter().enumerate() {
                     args.push(scalar(item).ok_or_else(|| {
-                        self.wrong(&format!("args[{index}]"), "a text is wanted")
+                        self.wrong(&format!("args[{index}]"), "must be a string")
                     })?);
                 }
             }
             Some(_) => {
                 return Err(self.wrong(
                     "args",
-                    "a list of texts is wanted, such as [\"-y\", \"package\"]",
+                    "must be a list of strings, such as [\"-y\", \"package\"]",
                 ));
             }
         }
@@ -243,14 +226,14 @@ impl Reader<'_> {
         let url = url::Url::parse(written.trim()).map_err(|error| {
             self.wrong(
                 "url",
-                format!("{written:?} is no address ({error}); write it whole, such as https://example.org/mcp"),
+                format!("{written:?} is not an address ({error}); write it in full, such as https://example.org/mcp"),
             )
         })?;
         if !matches!(url.scheme(), "http" | "https" | "ws" | "wss") {
             return Err(self.wrong(
                 "url",
                 format!(
-                    "{} addresses can't be reached; http, https, ws and wss can",
+                    "{} addresses are not supported; use http, https, ws or wss",
                     url.scheme()
                 ),
             ));
@@ -260,7 +243,7 @@ impl Reader<'_> {
             if value.contains(['\r', '\n', '\0']) {
                 return Err(self.wrong(
                     &format!("headers.{name}"),
-                    "a header can't hold a line break",
+                    "a header can't contain a line break",
                 ));
             }
         }
@@ -277,16 +260,13 @@ impl Reader<'_> {
             None | Some(Value::Null | Value::Bool(_)) => return Ok(OAuthConfig::default()),
             Some(Value::Object(oauth)) => oauth,
             Some(_) => {
-                return Err(self.wrong(
-                    "oauth",
-                    "an object is wanted, such as {\"clientId\": \"…\"}",
-                ));
+                return Err(self.wrong("oauth", "must be an object, such as {\"clientId\": \"…\"}"));
             }
         };
         let text = |key: &str| match oauth.get(key) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.clone())),
-            Some(_) => Err(self.wrong(&format!("oauth.{key}"), "a text is wanted")),
+            Some(_) => Err(self.wrong(&format!("oauth.{key}"), "must be a string")),
         };
         let callback_port = match oauth.get("callbackPort") {
             None | Some(Value::Null) => None,
@@ -295,7 +275,7 @@ impl Reader<'_> {
                     .and_then(|port| u16::try_from(port).ok())
                     .filter(|port| *port > 0)
                     .ok_or_else(|| {
-                        self.wrong("oauth.callbackPort", "a port from 1 to 65535 is wanted")
+                        self.wrong("oauth.callbackPort", "must be a port from 1 to 65535")
                     })?,
             ),
         };
@@ -306,7 +286,7 @@ impl Reader<'_> {
                     || matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"))
             });
             if !secure {
-                return Err(self.wrong("oauth.authServerMetadataUrl", "an https address is wanted"));
+                return Err(self.wrong("oauth.authServerMetadataUrl", "must be an https address"));
             }
         }
         Ok(OAuthConfig {
@@ -323,7 +303,7 @@ impl Reader<'_> {
         match fields.get(key) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.clone())),
-            Some(other) => Err(self.wrong(key, format!("a text is wanted, not {other}"))),
+            Some(other) => Err(self.wrong(key, format!("must be a string, not {other}"))),
         }
     }
 
@@ -331,7 +311,7 @@ impl Reader<'_> {
         match fields.get(key) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::Bool(flag)) => Ok(Some(*flag)),
-            Some(other) => Err(self.wrong(key, format!("true or false is wanted, not {other}"))),
+            Some(other) => Err(self.wrong(key, format!("must be true or false, not {other}"))),
         }
     }
 
@@ -346,13 +326,13 @@ impl Reader<'_> {
                 .iter()
                 .map(|(name, value)| {
                     let value = scalar(value)
-                        .ok_or_else(|| self.wrong(&format!("{key}.{name}"), "a text is wanted"))?;
+                        .ok_or_else(|| self.wrong(&format!("{key}.{name}"), "must be a string"))?;
                     Ok((name.clone(), value))
                 })
                 .collect(),
             Some(_) => Err(self.wrong(
                 key,
-                "an object of texts is wanted, such as {\"NAME\": \"value\"}",
+                "must be an object of strings, such as {\"NAME\": \"value\"}",
             )),
         }
     }
@@ -367,7 +347,7 @@ impl Reader<'_> {
                 None | Some(Value::Null) => {}
                 Some(value) => {
                     let millis = value.as_u64().filter(|millis| *millis > 0).ok_or_else(|| {
-                        self.wrong(key, "a number of milliseconds above 0 is wanted")
+                        self.wrong(key, "must be a positive number of milliseconds")
                     })?;
                     return Ok(Some(Duration::from_millis(millis)));
                 }
@@ -377,7 +357,7 @@ impl Reader<'_> {
     }
 }
 
-/// A text, or a number or truth value as a text: files in the wild have both.
+/// A string, or a number or boolean as a string, since files contain both.
 fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -393,7 +373,7 @@ mod tests {
     use serde_json::json;
 
     fn read(entry: &Value) -> Result<ServerConfig, ConfigError> {
-        let place = Place::file(Path::new("/p/.mcp.json"));
+        let place = ConfigLocation::file(Path::new("/p/.mcp.json"));
         parse("s", entry, &place, &|name| {
             (name == "TOKEN").then(|| "t0".to_owned())
         })

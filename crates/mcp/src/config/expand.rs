@@ -1,27 +1,24 @@
 //! Variables in a server's configuration: `${NAME}` and `${NAME:-default}`.
 //!
-//! Nothing else expands: `$NAME`, `$(…)` and backquotes are ordinary text, so a configuration can't run
-//! anything by being read. A variable that isn't set and has no default is reported by its name and by
-//! the field in which it stands; guessing an empty value would send a server somewhere else.
+//! Nothing else is expanded: `$NAME`, `$(…)` and backquotes are plain text, so loading a
+//! configuration can't run anything. A variable that is not set and has no default is reported with
+//! its field; an empty value could send requests to another server.
 
 use serde_json::{Map, Value};
 
-/// Looks up a variable.
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// A variable that isn't set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
-    /// The variable.
     pub variable: String,
-    /// The field in which it stands, such as `env.TOKEN` or `args[2]`.
+    /// The field that refers to it, such as `env.TOKEN` or `args[2]`.
     pub field: String,
 }
 
-/// The fields of an entry in which variables expand.
+/// The fields in which variables are expanded.
 const FIELDS: [&str; 6] = ["command", "args", "env", "url", "headers", "headersHelper"];
 
-/// Expands the variables of an entry. Gives the entry with what could be expanded, and what is missing.
+/// Expands the variables of an entry. Returns the entry and the variables that are not set.
 #[must_use]
 pub fn entry(entry: &Map<String, Value>, lookup: Lookup<'_>) -> (Map<String, Value>, Vec<Missing>) {
     let mut missing = Vec::new();
@@ -59,7 +56,7 @@ fn value(found: &Value, field: &str, lookup: Lookup<'_>, missing: &mut Vec<Missi
     }
 }
 
-/// Expands the variables of a text. What is missing stays as it is written.
+/// Expands the variables of a text. Variables that are not set stay unexpanded.
 pub fn text(words: &str, field: &str, lookup: Lookup<'_>, missing: &mut Vec<Missing>) -> String {
     let mut expanded = String::with_capacity(words.len());
     let mut rest = words;
@@ -71,7 +68,7 @@ pub fn text(words: &str, field: &str, lookup: Lookup<'_>, missing: &mut Vec<Miss
             rest = &from[2..];
             continue;
         };
-        // An empty variable counts as unset where a default is given, as in a shell.
+        // As in a shell, the default replaces an empty variable.
         let found = lookup(name).filter(|found| !found.is_empty() || default.is_none());
         match (found, default) {
             (Some(found), _) => expanded.push_str(&found),
@@ -93,7 +90,7 @@ pub fn text(words: &str, field: &str, lookup: Lookup<'_>, missing: &mut Vec<Miss
     expanded
 }
 
-/// Reads `${NAME}` or `${NAME:-default}` at the start of a text: the name, the default and the length.
+/// Parses `${NAME}` or `${NAME:-default}` at the start of a text: name, default and length.
 fn reference(from: &str) -> Option<(&str, Option<&str>, usize)> {
     let inner = from.strip_prefix("${")?;
     let end = inner.find('}')?;

@@ -1,25 +1,25 @@
-//! Servers from the configuration files of other clients.
+//! Imports servers from the configuration files of other clients.
 //!
-//! The files differ in small ways: what the table of servers is called (`mcpServers`, `servers`,
-//! `mcp.servers`, `mcp_servers`, `context_servers`), how a remote server's address is spelled, and whether a
-//! command is one list or a program with arguments. All of it becomes entries as `.mcp.json` has them.
+//! The files differ in the name of the table (`mcpServers`, `servers`, `mcp.servers`,
+//! `mcp_servers`, `context_servers`), in the key of a remote server's address, and in whether a
+//! command is one list or a program with arguments. All are converted to the format of `.mcp.json`.
 
-use super::entry::{ConfigError, Place, is_name};
+use super::entry::{ConfigError, ConfigLocation, is_name};
 use lathe_settings::Environment;
 use lathe_settings::document::Document;
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
-/// A server that was found in another client's file.
+/// A server of another client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Imported {
-    /// Its name, made to fit.
+    /// Its name, converted to a valid one.
     pub name: String,
-    /// Its entry, as `.mcp.json` would have it.
+    /// Its entry in the format of `.mcp.json`.
     pub entry: Value,
 }
 
-/// The files in which other clients keep their servers, as far as they are there: a person's own first.
+/// The existing configuration files of other clients, the user's own first.
 #[must_use]
 pub fn known_files(environment: &Environment) -> Vec<PathBuf> {
     let home = environment.home.as_deref();
@@ -47,12 +47,10 @@ pub fn known_files(environment: &Environment) -> Vec<PathBuf> {
     files
 }
 
-/// Reads the servers of a file.
-///
 /// # Errors
-/// When it can't be read, isn't JSON, or has no servers.
+/// If it can't be read or parsed, or has no servers.
 pub fn read(file: &Path, folder: &Path) -> Result<Vec<Imported>, ConfigError> {
-    let place = Place::file(file);
+    let place = ConfigLocation::file(file);
     let text = std::fs::read_to_string(file).map_err(|error| ConfigError::Unreadable {
         place: place.to_string(),
         reason: error.to_string(),
@@ -60,11 +58,13 @@ pub fn read(file: &Path, folder: &Path) -> Result<Vec<Imported>, ConfigError> {
     servers(&text, &place, folder)
 }
 
-/// The servers of a text.
-///
 /// # Errors
-/// When it isn't JSON, or has no servers.
-pub fn servers(text: &str, place: &Place, folder: &Path) -> Result<Vec<Imported>, ConfigError> {
+/// If it can't be parsed or has no servers.
+pub fn servers(
+    text: &str,
+    place: &ConfigLocation,
+    folder: &Path,
+) -> Result<Vec<Imported>, ConfigError> {
     let document = Document::parse(text).map_err(|error| ConfigError::NotJson {
         place: format!("{place}:{}:{}", error.position.line, error.position.column),
         reason: error.message,
@@ -81,7 +81,7 @@ pub fn servers(text: &str, place: &Place, folder: &Path) -> Result<Vec<Imported>
     ] {
         tables.extend(root.pointer(pointer).and_then(Value::as_object));
     }
-    // What a client keeps for this folder beside what it keeps for all.
+    // A client may have servers for this folder in addition to global ones.
     let of_folder = root
         .get("projects")
         .and_then(|projects| projects.get(folder.to_string_lossy().as_ref()))
@@ -108,7 +108,7 @@ pub fn servers(text: &str, place: &Place, folder: &Path) -> Result<Vec<Imported>
     Ok(found)
 }
 
-/// An entry as `.mcp.json` has it; `None` when this is no server.
+/// An entry in the format of `.mcp.json`; `None` if it is not a server.
 fn entry_of(entry: &Value) -> Option<Value> {
     let written = entry.as_object()?;
     let mut fields = Map::new();
@@ -119,7 +119,7 @@ fn entry_of(entry: &Value) -> Option<Value> {
         let kind = match written.get("type").and_then(Value::as_str) {
             Some("sse") => "sse",
             Some("ws" | "websocket") => "ws",
-            // One client means server-sent events by `url` and streamable HTTP by `httpUrl`.
+            // One client uses `url` for server-sent events and `httpUrl` for streamable HTTP.
             None if written.get("url").is_some() && url.trim_end_matches('/').ends_with("/sse") => {
                 "sse"
             }
@@ -181,7 +181,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// A name made to fit.
+/// Converts a name to a valid one.
 fn fitting(name: &str) -> String {
     let mut fitted: String = name
         .chars()
@@ -202,11 +202,15 @@ mod tests {
     use super::*;
 
     fn read(value: &Value) -> Vec<(String, Value)> {
-        servers(&value.to_string(), &Place::flag("f"), Path::new("/p"))
-            .unwrap()
-            .into_iter()
-            .map(|one| (one.name, one.entry))
-            .collect()
+        servers(
+            &value.to_string(),
+            &ConfigLocation::flag("f"),
+            Path::new("/p"),
+        )
+        .unwrap()
+        .into_iter()
+        .map(|one| (one.name, one.entry))
+        .collect()
     }
 
     #[test]
@@ -240,7 +244,12 @@ mod tests {
 
     #[test]
     fn a_file_without_servers_is_named() {
-        let error = servers("{}", &Place::file(Path::new("/x.json")), Path::new("/p")).unwrap_err();
+        let error = servers(
+            "{}",
+            &ConfigLocation::file(Path::new("/x.json")),
+            Path::new("/p"),
+        )
+        .unwrap_err();
         assert!(error.to_string().contains("/x.json"), "{error}");
     }
 }

@@ -1,7 +1,7 @@
-//! Reads every place in which servers are declared, and says where each server stands.
+//! Loads all declared servers and determines the status of each.
 
 use super::choices::{Choices, FolderChoices};
-use super::entry::{self, ConfigError, Place};
+use super::entry::{self, ConfigError, ConfigLocation};
 use super::policy;
 use crate::server::{ServerConfig, TransportConfig};
 use indexmap::IndexMap;
@@ -15,29 +15,27 @@ use std::fmt;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// The largest configuration file that is read.
+/// The maximum size of a configuration file.
 const MOST_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Where a server is declared, weakest first.
+/// Where a server is declared, lowest precedence first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// By a plugin.
     Plugin,
-    /// In the person's own settings.
+    /// The user's own settings.
     User,
-    /// By the project, for everybody who works on it.
+    /// The project, for everybody who works on it.
     Project,
-    /// In the project's settings of this person.
+    /// The user's settings for the project.
     Local,
-    /// On the command line, or by a host.
+    /// The command line or an SDK host.
     Dynamic,
-    /// In a company's policy.
+    /// Managed settings.
     Managed,
 }
 
 impl Scope {
-    /// The scope's name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -57,72 +55,62 @@ impl fmt::Display for Scope {
     }
 }
 
-/// Servers that a plugin brings.
+/// The servers of a plugin.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PluginServers {
-    /// The plugin's name.
     pub plugin: String,
-    /// Its servers, entries as in `.mcp.json`.
+    /// Entries in the format of `.mcp.json`.
     pub servers: Map<String, Value>,
-    /// Variables of the plugin (`CLAUDE_PLUGIN_ROOT`), beside those of the environment.
+    /// Variables of the plugin (`CLAUDE_PLUGIN_ROOT`), in addition to the environment.
     pub variables: BTreeMap<String, String>,
 }
 
-/// What the list is made from.
+/// The inputs for loading servers.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
-    /// Where files are.
     pub places: &'a Places,
-    /// The settings that count.
+    /// The effective settings.
     pub settings: &'a Resolved,
-    /// How they were loaded: which sources count, and how far the folder is trusted.
+    /// How the settings were loaded: selected sources and trust.
     pub options: &'a LoadOptions,
-    /// The environment in which variables are looked up.
+    /// The environment for variables.
     pub environment: &'a Environment,
     /// The values of `--mcp-config`.
     pub flags: &'a [String],
-    /// Whether only those count (`--strict-mcp-config`).
+    /// True to ignore all other servers (`--strict-mcp-config`).
     pub strict: bool,
-    /// What plugins bring.
     pub plugins: &'a [PluginServers],
 }
 
-/// Where a server stands.
+/// The status of a declared server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Standing {
-    /// It is to be started.
     Ready(ServerConfig),
-    /// It is switched off.
     Disabled(ServerConfig),
-    /// The project brings it, and nobody has said yes or no.
+    /// A server of the project that is neither approved nor refused.
     NeedsApproval,
-    /// The project brings it, and a person said no.
+    /// A server of the project that the user refused.
     Refused,
-    /// The folder isn't trusted.
     Untrusted,
-    /// A policy refuses it.
+    /// Denied by managed settings.
     Denied(String),
-    /// It can't be understood.
+    /// Its configuration is invalid.
     Broken(ConfigError),
 }
 
-/// A server as it is declared.
+/// A declared server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Declared {
-    /// Its name.
     pub name: String,
-    /// Where it is declared.
     pub scope: Scope,
-    /// The file.
     pub file: Option<PathBuf>,
-    /// The entry as it is written.
+    /// The entry as written.
     pub entry: Value,
-    /// Where it stands.
     pub standing: Standing,
 }
 
 impl Declared {
-    /// Its configuration, where it has one that may be used.
+    /// Its configuration, if it may be used.
     #[must_use]
     pub fn config(&self) -> Option<ServerConfig> {
         match &self.standing {
@@ -135,17 +123,17 @@ impl Declared {
         }
     }
 
-    /// Why it isn't started, and what to do; `None` when it is.
+    /// Why it is not started, with a fix; `None` if it is started.
     #[must_use]
     pub fn why_not(&self) -> Option<String> {
         let name = &self.name;
         match &self.standing {
             Standing::Ready(_) => None,
             Standing::Disabled(_) => Some(format!(
-                "it is switched off here; `lathe mcp enable {name}` switches it on"
+                "it is disabled here; `lathe mcp enable {name}` enables it"
             )),
             Standing::NeedsApproval => Some(format!(
-                "the project brings it and nobody has approved it; look at it with `lathe mcp get {name}` and approve it with `lathe mcp enable {name}`"
+                "it comes with the project and is not approved; inspect it with `lathe mcp get {name}` and approve it with `lathe mcp enable {name}`"
             )),
             Standing::Refused => Some(format!(
                 "it was refused; `lathe mcp enable {name}` approves it"
@@ -158,7 +146,7 @@ impl Declared {
         }
     }
 
-    /// How it is reached, as far as that can be told: `stdio`, `http`, `sse`, `ws` or `sdk`.
+    /// Its transport, if known: `stdio`, `http`, `sse`, `ws` or `sdk`.
     #[must_use]
     pub fn transport(&self) -> &'static str {
         if let Some(config) = self.config() {
@@ -175,25 +163,24 @@ impl Declared {
     }
 }
 
-/// All servers, by name, and what is wrong with the files.
+/// All declared servers and problems of their files.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Servers {
-    /// The servers, in the order in which they were found.
+    /// In the order of discovery.
     pub list: Vec<Declared>,
-    /// Servers that a stronger one hides, weakest last.
+    /// Servers hidden by one of higher precedence, lowest precedence last.
     pub hidden: Vec<Declared>,
-    /// What is wrong with whole files.
+    /// Problems of whole files.
     pub problems: Vec<String>,
 }
 
 impl Servers {
-    /// The server of a name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&Declared> {
         self.list.iter().find(|server| server.name == name)
     }
 
-    /// What a manager connects: those that are to be started, and those that are switched off.
+    /// The configurations for a manager: servers to start, and disabled ones.
     #[must_use]
     pub fn configs(&self) -> IndexMap<String, ServerConfig> {
         self.list
@@ -202,8 +189,8 @@ impl Servers {
             .collect()
     }
 
-    /// What a person should be told when a session starts: files that are broken, servers that can't be
-    /// understood, that wait for a word, or that a policy refuses.
+    /// Remarks for the start of a session: broken files, and servers that are invalid, not approved
+    /// or denied.
     #[must_use]
     pub fn remarks(&self) -> Vec<String> {
         let mut remarks = self.problems.clone();
@@ -227,32 +214,31 @@ impl Servers {
     }
 }
 
-/// An entry that was found, before it is judged.
-struct Found {
+/// An entry before its status is determined.
+struct FoundEntry {
     name: String,
     scope: Scope,
-    place: Place,
+    place: ConfigLocation,
     entry: Value,
     variables: BTreeMap<String, String>,
-    /// Whether it lies in a folder that nobody trusts.
+    /// True if it is in an untrusted folder.
     untrusted: bool,
 }
 
 /// Reads the values of `--mcp-config`, each a file or JSON.
 ///
 /// # Errors
-/// When a value can't be read or isn't of the wanted shape: the caller ends with it instead of starting
-/// with less than it was told.
+/// If a value can't be read or is invalid. The caller exits instead of starting without it.
 pub fn read_flags(
     values: &[String],
     environment: &Environment,
-) -> Result<Vec<(String, Place, Value)>, ConfigError> {
+) -> Result<Vec<(String, ConfigLocation, Value)>, ConfigError> {
     let mut found = Vec::new();
     for value in values {
         let trimmed = value.trim();
-        // What a message names: the flag, and the file if it is one.
+        // The flag and the file, for messages.
         let (place, named, text) = if trimmed.starts_with('{') {
-            let place = Place::flag("--mcp-config");
+            let place = ConfigLocation::flag("--mcp-config");
             let named = place.to_string();
             (place, named, trimmed.to_owned())
         } else {
@@ -262,7 +248,7 @@ pub fn read_flags(
                 place: named.clone(),
                 reason: error.to_string(),
             })?;
-            (Place::file(&path), named, text)
+            (ConfigLocation::file(&path), named, text)
         };
         let servers = servers_of(&text, &place)?;
         let Some(servers) = servers else {
@@ -278,7 +264,7 @@ pub fn read_flags(
                 return Err(ConfigError::Field {
                     place: named,
                     field: format!("mcpServers.{name}"),
-                    reason: "an object is wanted".to_owned(),
+                    reason: "must be an object".to_owned(),
                 });
             }
             found.push((name, place.clone(), entry));
@@ -287,7 +273,7 @@ pub fn read_flags(
     Ok(found)
 }
 
-/// Reads everything.
+/// Loads all servers.
 #[must_use]
 pub fn load(request: Request<'_>) -> Servers {
     let mut servers = Servers::default();
@@ -309,7 +295,7 @@ pub fn load(request: Request<'_>) -> Servers {
     flags(request, &mut found, &mut servers.problems);
     managed(request, &mut found, &mut servers.problems);
 
-    let mut strongest: IndexMap<String, Found> = IndexMap::new();
+    let mut strongest: IndexMap<String, FoundEntry> = IndexMap::new();
     for one in found {
         match strongest.get(&one.name) {
             Some(known) if known.scope > one.scope => {
@@ -331,7 +317,7 @@ pub fn load(request: Request<'_>) -> Servers {
     servers
 }
 
-/// The files, beside settings, in which servers are declared or decided about; they need not be there.
+/// The files with servers or choices, apart from settings. They need not exist.
 #[must_use]
 pub fn files(request: Request<'_>) -> Vec<PathBuf> {
     let mut files = vec![request.places.managed.join("managed-mcp.json")];
@@ -353,7 +339,7 @@ pub fn files(request: Request<'_>) -> Vec<PathBuf> {
     files
 }
 
-fn hidden(one: Found) -> Declared {
+fn hidden(one: FoundEntry) -> Declared {
     Declared {
         name: one.name,
         scope: one.scope,
@@ -363,7 +349,7 @@ fn hidden(one: Found) -> Declared {
     }
 }
 
-/// A plugin's server that equals a configured one by command or address is dropped.
+/// Drops a plugin's server that has the command or address of a configured one.
 fn drop_copies(servers: &mut Servers) {
     let known: Vec<TransportConfig> = servers
         .list
@@ -409,7 +395,7 @@ fn same_server(one: &TransportConfig, other: &TransportConfig) -> bool {
     }
 }
 
-fn judge(one: Found, request: Request<'_>, choices: &FolderChoices) -> Declared {
+fn judge(one: FoundEntry, request: Request<'_>, choices: &FolderChoices) -> Declared {
     let standing = standing(&one, request, choices);
     Declared {
         name: one.name,
@@ -420,12 +406,12 @@ fn judge(one: Found, request: Request<'_>, choices: &FolderChoices) -> Declared 
     }
 }
 
-fn standing(one: &Found, request: Request<'_>, choices: &FolderChoices) -> Standing {
+fn standing(one: &FoundEntry, request: Request<'_>, choices: &FolderChoices) -> Standing {
     if one.scope != Scope::Plugin && one.scope != Scope::Dynamic && !entry::is_name(&one.name) {
         return Standing::Broken(ConfigError::Field {
             place: one.place.to_string(),
             field: format!("mcpServers.{}", one.name),
-            reason: "a server's name has letters, digits, `_` and `-`, at most 64; rename it"
+            reason: "a server's name must have letters, digits, `_` and `-`, at most 64; rename it"
                 .to_owned(),
         });
     }
@@ -464,7 +450,7 @@ fn standing(one: &Found, request: Request<'_>, choices: &FolderChoices) -> Stand
     Standing::Ready(config)
 }
 
-/// Why the policies of settings refuse a server that nobody declared in a file; `None` when they don't.
+/// Why managed settings deny a server that is not declared in a file; `None` if they don't.
 #[must_use]
 pub fn refusal(
     name: &str,
@@ -478,7 +464,7 @@ pub fn refusal(
     )
 }
 
-/// What a policy looks at.
+/// The properties of a server that a policy checks.
 fn policy_subject<'a>(name: &'a str, config: &'a ServerConfig) -> policy::Subject<'a> {
     let command = match &config.transport {
         TransportConfig::Stdio(program) => Some(
@@ -495,14 +481,14 @@ fn policy_subject<'a>(name: &'a str, config: &'a ServerConfig) -> policy::Subjec
     }
 }
 
-/// Whether a project's server waits for a word, or got a no; `None` when it got a yes.
-fn approval(one: &Found, request: Request<'_>, choices: &FolderChoices) -> Option<Standing> {
+/// The status of a project's server that is not approved; `None` if it is.
+fn approval(one: &FoundEntry, request: Request<'_>, choices: &FolderChoices) -> Option<Standing> {
     let settings = &request.settings.settings;
     let named = |list: &Option<Vec<String>>| list.iter().flatten().any(|name| *name == one.name);
     if named(&settings.disabled_mcpjson_servers) || choices.refused.contains(&one.name) {
         return Some(Standing::Refused);
     }
-    // A caller that names the project's settings answers for what they bring.
+    // Selecting the project's settings explicitly approves their servers.
     let named_by_caller = matches!(&request.options.trust, Trust::Headless { named } if named.contains(&Source::Project));
     let approved = settings.enable_all_project_mcp_servers == Some(true)
         || named(&settings.enabled_mcpjson_servers)
@@ -519,13 +505,13 @@ fn includes(request: Request<'_>, source: Source) -> bool {
         .is_none_or(|named| named.contains(&source))
 }
 
-fn plugins(request: Request<'_>, found: &mut Vec<Found>) {
+fn plugins(request: Request<'_>, found: &mut Vec<FoundEntry>) {
     for plugin in request.plugins {
         for (name, entry) in &plugin.servers {
-            found.push(Found {
+            found.push(FoundEntry {
                 name: format!("plugin:{}:{name}", plugin.plugin),
                 scope: Scope::Plugin,
-                place: Place::flag("a plugin"),
+                place: ConfigLocation::flag("a plugin"),
                 entry: entry.clone(),
                 variables: plugin.variables.clone(),
                 untrusted: false,
@@ -534,21 +520,21 @@ fn plugins(request: Request<'_>, found: &mut Vec<Found>) {
     }
 }
 
-/// The servers of a source's settings.
-fn settings(request: Request<'_>, source: Source, scope: Scope, found: &mut Vec<Found>) {
+/// The servers in the settings of a source.
+fn settings(request: Request<'_>, source: Source, scope: Scope, found: &mut Vec<FoundEntry>) {
     for layer in &request.settings.layers {
         if layer.source != source {
             continue;
         }
         let servers = layer.value.get("mcpServers").and_then(Value::as_object);
         for (name, entry) in servers.into_iter().flatten() {
-            found.push(Found {
+            found.push(FoundEntry {
                 name: name.clone(),
                 scope,
                 place: layer
                     .path
                     .as_deref()
-                    .map_or(Place::flag("--settings"), Place::file),
+                    .map_or(ConfigLocation::flag("--settings"), ConfigLocation::file),
                 entry: entry.clone(),
                 variables: BTreeMap::new(),
                 untrusted: false,
@@ -557,8 +543,9 @@ fn settings(request: Request<'_>, source: Source, scope: Scope, found: &mut Vec<
     }
 }
 
-/// `.mcp.json` of the folder and of those above it in the same repository; the nearest counts.
-fn project(request: Request<'_>, found: &mut Vec<Found>, problems: &mut Vec<String>) {
+/// Reads `.mcp.json` of the folder and its parents in the same repository; the nearest takes
+/// precedence.
+fn project(request: Request<'_>, found: &mut Vec<FoundEntry>, problems: &mut Vec<String>) {
     if !includes(request, Source::Project) {
         return;
     }
@@ -567,10 +554,10 @@ fn project(request: Request<'_>, found: &mut Vec<Found>, problems: &mut Vec<Stri
     for folder in folders {
         let file = folder.join(".mcp.json");
         for (name, entry) in read_file(&file, problems) {
-            found.push(Found {
+            found.push(FoundEntry {
                 name,
                 scope: Scope::Project,
-                place: Place::file(&file),
+                place: ConfigLocation::file(&file),
                 entry,
                 variables: BTreeMap::new(),
                 untrusted: !request.options.trust.covers_folder(),
@@ -579,7 +566,7 @@ fn project(request: Request<'_>, found: &mut Vec<Found>, problems: &mut Vec<Stri
     }
 }
 
-/// The folders in which `.mcp.json` is looked for, nearest first.
+/// The folders that are searched for `.mcp.json`, nearest first.
 fn project_folders(places: &Places) -> Vec<&Path> {
     let cwd = places.environment.cwd.as_path();
     let home = places.environment.home.as_deref();
@@ -600,8 +587,9 @@ fn project_folders(places: &Places) -> Vec<&Path> {
     folders
 }
 
-/// The local settings. In a folder that isn't trusted, those servers count that this person put there.
-fn local(request: Request<'_>, choices: &FolderChoices, found: &mut Vec<Found>) {
+/// The servers in the local settings. In an untrusted folder, only those that this user added are
+/// used.
+fn local(request: Request<'_>, choices: &FolderChoices, found: &mut Vec<FoundEntry>) {
     if !includes(request, Source::Local) {
         return;
     }
@@ -610,13 +598,13 @@ fn local(request: Request<'_>, choices: &FolderChoices, found: &mut Vec<Found>) 
         return;
     }
     for file in request.places.settings_files(Source::Local) {
-        // What is wrong with the file was said when the settings were loaded.
+        // Problems were reported when the settings were loaded.
         for (name, entry) in read_file(&file, &mut Vec::new()) {
             let untrusted = !choices.owns(&name, &entry);
-            found.push(Found {
+            found.push(FoundEntry {
                 name,
                 scope: Scope::Local,
-                place: Place::file(&file),
+                place: ConfigLocation::file(&file),
                 entry,
                 variables: BTreeMap::new(),
                 untrusted,
@@ -625,8 +613,8 @@ fn local(request: Request<'_>, choices: &FolderChoices, found: &mut Vec<Found>) 
     }
 }
 
-/// The servers in the local settings of a folder that this person put there: they count whether the folder is
-/// trusted or not.
+/// The servers that this user added to the local settings of a folder. They are used whether the
+/// folder is trusted or not.
 #[must_use]
 pub fn own_servers(places: &Places) -> Vec<String> {
     let Ok(choices) = Choices::new(places).get() else {
@@ -644,14 +632,14 @@ pub fn own_servers(places: &Places) -> Vec<String> {
         .collect()
 }
 
-fn flags(request: Request<'_>, found: &mut Vec<Found>, problems: &mut Vec<String>) {
+fn flags(request: Request<'_>, found: &mut Vec<FoundEntry>, problems: &mut Vec<String>) {
     let mut given = Vec::new();
     match read_flags(request.flags, request.environment) {
         Ok(servers) => given = servers,
         Err(error) => problems.push(error.to_string()),
     }
     for (name, place, entry) in given {
-        found.push(Found {
+        found.push(FoundEntry {
             name,
             scope: Scope::Dynamic,
             place,
@@ -665,14 +653,14 @@ fn flags(request: Request<'_>, found: &mut Vec<Found>, problems: &mut Vec<String
     }
 }
 
-fn managed(request: Request<'_>, found: &mut Vec<Found>, problems: &mut Vec<String>) {
+fn managed(request: Request<'_>, found: &mut Vec<FoundEntry>, problems: &mut Vec<String>) {
     settings(request, Source::Managed, Scope::Managed, found);
     let file = request.places.managed.join("managed-mcp.json");
     for (name, entry) in read_file(&file, problems) {
-        found.push(Found {
+        found.push(FoundEntry {
             name,
             scope: Scope::Managed,
-            place: Place::file(&file),
+            place: ConfigLocation::file(&file),
             entry,
             variables: BTreeMap::new(),
             untrusted: false,
@@ -680,9 +668,9 @@ fn managed(request: Request<'_>, found: &mut Vec<Found>, problems: &mut Vec<Stri
     }
 }
 
-/// The entries of a file that need not be there.
+/// The entries of a file, if it exists.
 fn read_file(file: &Path, problems: &mut Vec<String>) -> Vec<(String, Value)> {
-    let place = Place::file(file);
+    let place = ConfigLocation::file(file);
     let text = match read_text(file) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Vec::new(),
@@ -706,23 +694,23 @@ fn read_file(file: &Path, problems: &mut Vec<String>) -> Vec<(String, Value)> {
     }
 }
 
-/// Reads a file that is not a pipe and not enormous.
+/// Reads a file of limited size.
 fn read_text(file: &Path) -> std::io::Result<String> {
     let metadata = std::fs::metadata(file)?;
-    // A named file may also be a pipe of the caller's own shell (`<(…)`); only a folder makes no sense.
+    // It may be a pipe of the caller's shell (`<(…)`), but not a folder.
     if metadata.is_dir() {
         return Err(std::io::Error::other("it is a folder"));
     }
     if metadata.len() > MOST_BYTES {
         return Err(std::io::Error::other(format!(
-            "it has {} bytes; {MOST_BYTES} are read at most",
+            "it has {} bytes, the maximum is {MOST_BYTES}",
             metadata.len()
         )));
     }
     if metadata.is_file() {
         return std::fs::read_to_string(file);
     }
-    // A pipe says what it says only once, and the configuration is read again whenever it may have changed.
+    // A pipe can be read only once, but the configuration is read repeatedly.
     let mut said = PIPES.lock();
     if let Some(text) = said.get(file) {
         return Ok(text.clone());
@@ -735,13 +723,13 @@ fn read_text(file: &Path) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// What pipes that this process was given have said.
+/// The content of pipes that were read.
 static PIPES: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
 
-/// The `mcpServers` of a text; `None` when it has none.
+/// The `mcpServers` of a text, if present.
 pub(super) fn servers_of(
     text: &str,
-    place: &Place,
+    place: &ConfigLocation,
 ) -> Result<Option<Map<String, Value>>, ConfigError> {
     let document = Document::parse(text).map_err(|error| ConfigError::NotJson {
         place: format!("{place}:{}:{}", error.position.line, error.position.column),
@@ -753,7 +741,7 @@ pub(super) fn servers_of(
         Some(_) => Err(ConfigError::Field {
             place: place.to_string(),
             field: "mcpServers".to_owned(),
-            reason: "an object of servers by name is wanted".to_owned(),
+            reason: "must be an object of servers by name".to_owned(),
         }),
     }
 }

@@ -1,4 +1,4 @@
-//! Where servers come from and where each stands, with real files.
+//! Loading of servers and their status, with real files.
 
 use super::*;
 use lathe_settings::load as load_settings;
@@ -160,7 +160,7 @@ fn a_projects_server_needs_trust_and_a_word() {
         stands(&folder.load(Trust::Untrusted), "p"),
         "project untrusted"
     );
-    // What was approved is not what is there now.
+    // The approved configuration has changed.
     folder.write(
         "project/.mcp.json",
         &file(&json!({"p": {"command": "x", "args": ["2"]}})),
@@ -177,7 +177,7 @@ fn a_projects_server_needs_trust_and_a_word() {
         "project needs approval"
     );
 
-    // Settings approve and refuse beforehand.
+    // Settings approve and refuse in advance.
     folder.write(
         "home/.lathe/settings.json",
         &json!({"enabledMcpjsonServers": ["p"]}),
@@ -227,7 +227,7 @@ fn in_a_strange_folder_local_servers_count_if_this_person_added_them() {
     let servers = folder.load(Trust::Untrusted);
     assert_eq!(stands(&servers, "theirs"), "local untrusted");
     assert_eq!(stands(&servers, "mine"), "local ready good");
-    // Changing what the person added takes the word back.
+    // Changing an added server invalidates its approval.
     folder.write(
         "project/.lathe/settings.local.json",
         &file(&json!({"mine": command("evil")})),
@@ -277,7 +277,7 @@ fn adding_and_removing_leaves_the_rest_of_a_file_alone() {
     let error = super::super::edit::add(&places, Scope::User, "a b", &command("x")).unwrap_err();
     assert!(error.to_string().contains("a b"), "{error}");
 
-    // Whoever adds a server to the project has approved it.
+    // Adding a server to the project approves it.
     super::super::edit::add(&places, Scope::Project, "p", &command("x")).unwrap();
     assert_eq!(stands(&folder.load(Trust::Trusted), "p"), "project ready x");
 }

@@ -1,13 +1,14 @@
-//! Which servers there are: from files, settings, plugins and flags to a list.
+//! The configured servers, from files, settings, plugins and flags.
 //!
-//! Servers are declared in several places; of two with one name the stronger place counts: a company's
-//! policy, `--mcp-config`, the local settings of this person, the project (`.mcp.json`), the person's own
-//! settings, plugins. What is declared is not yet started: a server that the project brings needs the
-//! folder's trust and a person's word ([`choices`]), a policy may refuse it ([`policy`]), and its variables
-//! must be there ([`expand`]). [`load()`] says of each server where it stands, and never fails: what is wrong
-//! with one is said of that one.
+//! Of several servers with one name, the one with the highest precedence is used: managed settings,
+//! `--mcp-config`, the user's local settings, the project (`.mcp.json`), the user's own settings,
+//! plugins. A declared server is not necessarily started: a project's server needs the folder's
+//! trust and the user's approval ([`choices`]), a policy may deny it ([`policy`]), and its
+//! variables must be set ([`expand`]). [`load()`] determines the status of each server and never
+//! fails: a problem concerns one server only.
 //!
-//! [`edit`] changes the files without disturbing what is in them, [`import`] reads those of other clients.
+//! [`edit`] changes the files and preserves their other content, [`import`] reads those of other
+//! clients.
 //!
 //! Start with [`load()`] and [`Standing`].
 
@@ -20,7 +21,7 @@ mod load;
 pub mod policy;
 
 pub use choices::Choices;
-pub use entry::{ConfigError, Place};
+pub use entry::{ConfigError, ConfigLocation};
 pub use load::{
     Declared, PluginServers, Request, Scope, Servers, Standing, files, load, own_servers,
     read_flags, refusal,

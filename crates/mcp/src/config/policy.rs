@@ -1,23 +1,23 @@
-//! Which servers may be used at all: the lists `allowedMcpServers` and `deniedMcpServers`.
+//! The policy lists `allowedMcpServers` and `deniedMcpServers`.
 //!
-//! A denial is final. Where there is a list of what is allowed, a server must be on it; a list that
-//! names commands decides about local servers by command, and one that names addresses about remote
-//! servers by address, since a name alone is easily borrowed.
+//! A denial is final. If there is a list of allowed servers, a server must be on it. If the list
+//! names commands, local servers are matched by command; if it names addresses, remote servers are
+//! matched by address, since a name alone is easily copied.
 
 use lathe_settings::schema::McpServerMatch;
 
-/// What a policy looks at.
+/// The properties of a server that a policy checks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject<'a> {
     /// The server's name.
     pub name: &'a str,
-    /// The command with its arguments, for one that is started here.
+    /// Command and arguments of a local server.
     pub command: Option<Vec<&'a str>>,
-    /// The address, for one that is elsewhere.
+    /// The address of a remote server.
     pub url: Option<&'a str>,
 }
 
-/// Why a server may not be used; `None` when it may.
+/// Why a server is denied; `None` if it is allowed.
 #[must_use]
 pub fn refusal(
     subject: &Subject<'_>,
@@ -26,7 +26,7 @@ pub fn refusal(
 ) -> Option<String> {
     if let Some(entry) = denied.iter().find(|entry| matches(entry, subject)) {
         return Some(format!(
-            "deniedMcpServers refuses it by {}",
+            "deniedMcpServers denies it by {}",
             described(entry)
         ));
     }
@@ -46,11 +46,11 @@ pub fn refusal(
         of_kind.iter().any(|entry| matches(entry, subject))
     };
     (!passes).then(|| {
-        "it is not on the list allowedMcpServers; whoever manages the settings can add it by name, command or address".to_owned()
+        "it is not in allowedMcpServers; your administrator can add it by name, command or address".to_owned()
     })
 }
 
-/// Whether an entry is about a server. One that names several things means any of them.
+/// True if an entry matches a server by any of its properties.
 fn matches(entry: &McpServerMatch, subject: &Subject<'_>) -> bool {
     let by_name = entry.server_name.as_deref() == Some(subject.name);
     let by_command = match (&entry.server_command, &subject.command) {
@@ -77,7 +77,7 @@ fn described(entry: &McpServerMatch) -> String {
     }
 }
 
-/// Whether a text fits a pattern in which `*` stands for anything. Linear in the text for each star.
+/// Matches a pattern with `*` wildcards. Linear in the text for each wildcard.
 fn wildcard(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
@@ -158,7 +158,7 @@ mod tests {
             refusal(&local("a", &["x"]), Some(&[by_name("a")]), &[]),
             None
         );
-        // A borrowed name doesn't help where commands are listed.
+        // A copied name doesn't help where commands are listed.
         let list = [by_name("a"), by_command(&["good"])];
         assert!(refusal(&local("a", &["bad"]), Some(&list), &[]).is_some());
         assert_eq!(refusal(&local("z", &["good"]), Some(&list), &[]), None);

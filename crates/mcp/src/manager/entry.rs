@@ -1,12 +1,12 @@
-//! One server of the manager: what is known of it, and who keeps it connected.
+//! One server of the manager, and the task that keeps it connected.
 //!
-//! A task per server (the *keeper*, [`keep`]) makes the connection, reads the lists, and makes it
-//! again when it is lost: a local program once, a remote server with growing pauses. Everybody else
-//! sends it orders ([`Order`]) and reads what it left in [`Entry::live`].
+//! One task per server (the *keeper*, [`keep`]) connects, reads the lists, and reconnects after a
+//! loss: once for a local program, with increasing delays for a remote server. Others send it
+//! orders ([`Order`]) and read [`ManagedServer::live`].
 
 use super::Inner;
 use crate::auth::Authoriser;
-use crate::client::{Dirty, Shared};
+use crate::client::{ConnectionContext, Dirty};
 use crate::connect::{self, Recipe};
 use crate::connection::{CallError, Connection};
 use crate::error::McpError;
@@ -22,34 +22,32 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
-/// How often one connection or call may lead to an authorisation.
+/// The maximum number of authorisations for one connection or call.
 pub(super) const AUTHORISATIONS: usize = 2;
 
-/// What is asked of a keeper.
+/// A message to a keeper.
 pub(crate) enum Order {
-    /// Make a new connection, whatever there is.
+    /// Connect anew.
     Connect(oneshot::Sender<()>),
-    /// End the connection and stay without.
+    /// Disconnect and stay disconnected.
     Disable(oneshot::Sender<()>),
-    /// This connection turned out to be broken.
+    /// This connection is broken.
     Lost(Arc<Connection>, String),
-    /// An authorisation is missing; wait for a person.
+    /// Authorisation by a person is required.
     NeedsAuth,
-    /// End.
     Close(oneshot::Sender<()>),
 }
 
-/// One server.
-pub(crate) struct Entry {
+pub(crate) struct ManagedServer {
     pub(crate) name: String,
     pub(crate) config: ServerConfig,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<ConnectionContext>,
     pub(crate) authoriser: Option<Arc<Authoriser>>,
     pub(crate) orders: mpsc::UnboundedSender<Order>,
     pub(crate) live: Mutex<Live>,
 }
 
-/// What is known of a server at the moment.
+/// The current state of a server.
 pub(crate) struct Live {
     pub(crate) state: State,
     pub(crate) connection: Option<Arc<Connection>>,
@@ -62,15 +60,15 @@ pub(crate) struct Live {
     cut: [usize; 4],
 }
 
-impl Entry {
-    /// A server, and where its keeper gets orders.
+impl ManagedServer {
+    /// Creates a server and the channel of its keeper.
     pub(crate) fn new(
         name: &str,
         config: ServerConfig,
         inner: &Inner,
     ) -> (Self, mpsc::UnboundedReceiver<Order>) {
         let options = &inner.options;
-        let shared = Shared::new(
+        let shared = ConnectionContext::new(
             name,
             inner.handlers.clone(),
             inner.changes.clone(),
@@ -80,7 +78,7 @@ impl Entry {
         let authoriser = config.transport.remote().and_then(|remote| {
             let own = |(header, _): &(String, String)| header.eq_ignore_ascii_case("authorization");
             if remote.headers.iter().any(own) {
-                // Somebody has chosen how to be known there.
+                // The configuration has its own authorisation.
                 return None;
             }
             let url = remote
@@ -136,14 +134,14 @@ impl Entry {
         }
     }
 
-    /// Why the server can't be asked.
+    /// The error for a server that is not connected.
     pub(crate) fn not_connected(&self) -> McpError {
         let server = self.name.clone();
         let why = match &self.live.lock().state {
             State::NeedsAuth => return McpError::NeedsAuth(server),
             State::Failed { reason } => format!("{reason}; `/mcp` or `lathe mcp list` shows more"),
-            State::Disabled => "it is switched off".to_owned(),
-            State::Pending | State::Connected => "it is being connected".to_owned(),
+            State::Disabled => "it is disabled".to_owned(),
+            State::Pending | State::Connected => "it is connecting".to_owned(),
         };
         McpError::NotConnected { server, why }
     }
@@ -160,7 +158,7 @@ impl Entry {
             let mut live = self.live.lock();
             if state != State::Connected {
                 live.connection = None;
-                // What isn't connected can't be called.
+                // The lists of a disconnected server are empty.
                 live.tools = Arc::default();
                 live.resources = Arc::default();
                 live.templates = Arc::default();
@@ -185,7 +183,7 @@ impl Entry {
         });
     }
 
-    /// Makes a connection, with as many authorisations as are allowed on the way.
+    /// Connects, with up to the maximum number of authorisations.
     async fn connect(&self, inner: &Inner) -> Result<Arc<Connection>, CallError> {
         let mut authorisations = 0;
         loop {
@@ -194,8 +192,7 @@ impl Entry {
                     authorisations += 1;
                     let Some(authoriser) = &self.authoriser else {
                         return Err(CallError::Failed(
-                            "the server refuses the Authorization header of the configuration"
-                                .to_owned(),
+                            "the server refused the configured Authorization header".to_owned(),
                         ));
                     };
                     match authoriser.authorise(&challenge).await {
@@ -206,7 +203,7 @@ impl Entry {
                 }
                 Err(CallError::Auth(_)) if authorisations > 0 => {
                     return Err(CallError::Failed(
-                        "the server still refuses us after signing in".to_owned(),
+                        "the server still refuses access after signing in".to_owned(),
                     ));
                 }
                 outcome => return outcome,
@@ -220,7 +217,7 @@ impl Entry {
         } else {
             &inner.remote_starts
         };
-        // Closed slots mean that everything ends.
+        // The semaphore is closed on shutdown.
         let _slot = slots.acquire().await.map_err(|_| CallError::Cancelled)?;
         let limit = self
             .config
@@ -246,18 +243,18 @@ impl Entry {
             Ok(outcome) => outcome,
             Err(_) => Err(CallError::Failed(match self.shared.log.last_words() {
                 Some(words) => format!(
-                    "it wasn't ready within {} s (MCP_TIMEOUT); it said: {words}",
+                    "it was not ready within {} s (MCP_TIMEOUT); it said: {words}",
                     limit.as_secs_f64()
                 ),
                 None => format!(
-                    "it wasn't ready within {} s (MCP_TIMEOUT)",
+                    "it was not ready within {} s (MCP_TIMEOUT)",
                     limit.as_secs_f64()
                 ),
             })),
         }
     }
 
-    /// Reads lists and keeps them. A list that a server refuses is empty, and that is remarked.
+    /// Reads and stores lists. A list that the server refuses is empty, with a remark.
     async fn read_lists(
         &self,
         connection: &Arc<Connection>,
@@ -309,7 +306,7 @@ impl Entry {
         Ok(())
     }
 
-    /// The lists changed: they are read again, and whoever listens is told.
+    /// Reads changed lists and notifies subscribers.
     async fn refresh(&self, connection: &Arc<Connection>, dirty: Dirty) {
         if let Err(error) = self.read_lists(connection, dirty).await {
             let reason = error.reason(&self.name);
@@ -337,20 +334,19 @@ const ALL: Dirty = Dirty {
     prompts: true,
 };
 
-/// What the keeper does next.
+/// The next action of a keeper.
 enum Next {
-    /// Connect at once, for the first time or on somebody's word.
+    /// Connect at once.
     Connect(Vec<oneshot::Sender<()>>),
-    /// The connection was lost: seek it again.
+    /// Reconnect after a loss.
     Seek(String),
-    /// Wait for orders.
     Idle,
     End(oneshot::Sender<()>),
 }
 
-/// Keeps a server connected until it is told to end.
+/// Keeps a server connected until it is closed.
 pub(crate) async fn keep(
-    entry: Arc<Entry>,
+    entry: Arc<ManagedServer>,
     inner: Arc<Inner>,
     mut orders: mpsc::UnboundedReceiver<Order>,
 ) {
@@ -378,16 +374,13 @@ pub(crate) async fn keep(
                     };
                     entry.set_state(&inner, state);
                     entry.notice(format!(
-                        "The MCP server {} has ended ({reason}). `/mcp` starts it again.",
+                        "The MCP server {} has exited ({reason}). `/mcp` restarts it.",
                         entry.name
                     ));
                     Next::Idle
                 } else {
                     restarted = true;
-                    entry
-                        .shared
-                        .log
-                        .note(&format!("{reason}; it is started again"));
+                    entry.shared.log.note(&format!("{reason}; restarting it"));
                     first(&entry, &inner, &mut orders).await
                 }
             }
@@ -401,24 +394,31 @@ pub(crate) async fn keep(
     }
 }
 
-/// Makes a connection; one that can't be made is a failure.
+/// Connects; on failure the server is marked as failed.
 async fn first(
-    entry: &Arc<Entry>,
+    entry: &Arc<ManagedServer>,
     inner: &Arc<Inner>,
     orders: &mut mpsc::UnboundedReceiver<Order>,
 ) -> Next {
-    make(entry, inner, orders).await.unwrap_or_else(|reason| {
-        entry.set_state(inner, State::Failed { reason });
-        Next::Idle
-    })
+    make(entry, inner, orders)
+        .await
+        .unwrap_or_else(|NotConnected(reason)| {
+            entry.set_state(inner, State::Failed { reason });
+            Next::Idle
+        })
 }
 
-/// Makes a connection. One that can't be made is left pending, with the reason.
+/// Why a server is not connected.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct NotConnected(String);
+
+/// Connects. On failure the server stays pending.
 async fn make(
-    entry: &Arc<Entry>,
+    entry: &Arc<ManagedServer>,
     inner: &Arc<Inner>,
     orders: &mut mpsc::UnboundedReceiver<Order>,
-) -> Result<Next, String> {
+) -> Result<Next, NotConnected> {
     entry.set_state(inner, State::Pending);
     let mut told = Vec::new();
     let outcome = {
@@ -428,7 +428,7 @@ async fn make(
             tokio::select! {
                 outcome = &mut connecting => break outcome,
                 order = orders.recv() => match order {
-                    // It is under way already.
+                    // It is connecting already.
                     Some(Order::Connect(one)) => told.push(one),
                     Some(Order::Lost(..)) => {}
                     Some(Order::NeedsAuth) => {}
@@ -462,7 +462,7 @@ async fn make(
         Err(error) => {
             let reason = error.reason(&entry.name);
             entry.shared.log.note(&format!("not connected: {reason}"));
-            Err(reason)
+            Err(NotConnected(reason))
         }
     };
     for one in told {
@@ -471,9 +471,9 @@ async fn make(
     made
 }
 
-/// Seeks a remote server again, with growing pauses.
+/// Reconnects to a remote server, with increasing delays.
 async fn seek(
-    entry: &Arc<Entry>,
+    entry: &Arc<ManagedServer>,
     inner: &Arc<Inner>,
     orders: &mut mpsc::UnboundedReceiver<Order>,
     mut reason: String,
@@ -506,7 +506,7 @@ async fn seek(
         }
         match make(entry, inner, orders).await {
             Ok(next) => return next,
-            Err(again) => reason = again,
+            Err(NotConnected(again)) => reason = again,
         }
         pause = (pause * 2).min(backoff.longest);
     }
@@ -517,15 +517,15 @@ async fn seek(
         },
     );
     entry.notice(format!(
-        "The MCP server {} can't be reached any more ({reason}). `/mcp` tries again.",
+        "The MCP server {} can't be reached any longer ({reason}). `/mcp` reconnects.",
         entry.name
     ));
     Next::Idle
 }
 
-/// Waits for orders, for changed lists, and for the end of the connection.
+/// Waits for orders, changed lists, and the end of the connection.
 async fn idle(
-    entry: &Arc<Entry>,
+    entry: &Arc<ManagedServer>,
     inner: &Arc<Inner>,
     orders: &mut mpsc::UnboundedReceiver<Order>,
 ) -> Next {
@@ -587,5 +587,5 @@ async fn close(connection: Option<Arc<Connection>>) {
     }
 }
 
-/// How long a call waits for a server that is being connected, beyond its own limit to start.
+/// How long a call waits for a connecting server, beyond its start limit.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);

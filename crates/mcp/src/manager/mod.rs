@@ -1,13 +1,12 @@
-//! All servers of a session: started side by side, kept, asked, told apart.
+//! Manages all servers of a session.
 //!
-//! [`Manager::set_servers`] says which servers there should be; connections are made in the
-//! background and nobody waits for a slow one unless they ask to ([`Manager::settled`]). Every list
-//! (tools, resources, templates, prompts) is read when a server connects and again when it says that
-//! the list changed, so that reading one here never waits.
+//! [`Manager::set_servers`] sets the servers; connections are made in the background, and
+//! [`Manager::settled`] waits for them. The lists (tools, resources, templates, prompts) are read
+//! on connection and whenever the server reports a change, so that reading them here never blocks.
 //!
-//! A call that meets a server which is just being connected waits for it; one that is refused leads
-//! to an authorisation and is repeated; one whose connection broke is repeated only when the server
-//! can't have seen it, because it may have happened.
+//! A call to a connecting server waits for it; an unauthorised call leads to an authorisation and
+//! is repeated; a call whose connection broke is repeated only if the server can't have received
+//! it.
 
 mod entry;
 mod options;
@@ -19,36 +18,39 @@ use crate::handlers::Handlers;
 use crate::limits::{LOCAL_STARTS, REMOTE_STARTS};
 use crate::server::ServerConfig;
 use crate::status::{Change, ServerStatus, State};
-use entry::{Entry, Live, Order};
+use entry::{Live, ManagedServer, Order};
 use indexmap::IndexMap;
-pub use options::{Backoff, CallOptions, InProcess, MessageChannel, Options, Progress, ServerItem};
+pub use options::{
+    Backoff, CallOptions, InProcess, MessageChannel, Options, Progress, ServerItem, UnknownServer,
+};
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Semaphore, broadcast, oneshot, watch};
 
-/// How many changes are kept for a reader that is slow.
+/// The number of changes buffered for slow subscribers.
 const CHANGES: usize = 1024;
 
-/// What [`Manager::set_servers`] did.
+/// The result of [`Manager::set_servers`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ServersSet {
-    /// Servers that are new, or whose configuration is another one now.
+    /// New servers and those with a changed configuration.
     pub added: Vec<String>,
-    /// Servers that are gone.
+    /// Removed servers.
     pub removed: Vec<String>,
 }
 
-/// The servers of a session. Cheap to clone; [`Manager::shutdown`] ends them all and waits for it, and
-/// they are ended in the background when the last clone is dropped.
+/// The servers of a session. Cheap to clone. [`Manager::shutdown`] ends all servers and waits;
+/// dropping the last clone ends them in the background.
 #[derive(Clone)]
 pub struct Manager {
     inner: Arc<Inner>,
     _last: Arc<Last>,
 }
 
-/// Keepers hold the manager's inside; this is held by managers alone, and tells when there is none left.
+/// Keepers own the inner state too; only managers own this, so its drop means that no manager is
+/// left.
 struct Last(Arc<Inner>);
 
 impl Drop for Last {
@@ -61,15 +63,15 @@ impl Drop for Last {
 
 pub(crate) struct Inner {
     pub(crate) options: Options,
-    /// One for all servers, so that a broken keyring is waited for and told of once.
+    /// ConnectionContext by all servers, so that a broken keyring is reported once.
     pub(crate) credentials: CredentialStore,
     pub(crate) handlers: Arc<dyn Handlers>,
     pub(crate) changes: broadcast::Sender<Change>,
-    /// Beats whenever a server stands elsewhere.
+    /// Changes whenever the state of a server changes.
     pub(crate) pulse: watch::Sender<u64>,
     pub(crate) local_starts: Semaphore,
     pub(crate) remote_starts: Semaphore,
-    servers: Mutex<IndexMap<String, Arc<Entry>>>,
+    servers: Mutex<IndexMap<String, Arc<ManagedServer>>>,
 }
 
 impl std::fmt::Debug for Manager {
@@ -85,7 +87,7 @@ impl std::fmt::Debug for Manager {
 }
 
 impl Manager {
-    /// No servers yet.
+    /// Creates a manager without servers.
     #[must_use]
     pub fn new(options: Options, handlers: Arc<dyn Handlers>) -> Self {
         let inner = Arc::new(Inner {
@@ -104,9 +106,8 @@ impl Manager {
         }
     }
 
-    /// Says which servers there should be. New ones and those with another configuration are
-    /// connected in the background, those that are gone are ended in the background, the others are
-    /// left alone. Must be called within a tokio runtime.
+    /// Sets the servers. New and changed ones are connected and removed ones ended, both in the
+    /// background; the others are kept. Must be called within a tokio runtime.
     pub fn set_servers(&self, servers: IndexMap<String, ServerConfig>) -> ServersSet {
         let mut all = self.inner.servers.lock();
         let mut set = ServersSet::default();
@@ -131,9 +132,14 @@ impl Manager {
         set
     }
 
-    /// Starts the keeper of a server; one that it replaces is ended first.
-    fn start(&self, name: &str, config: ServerConfig, before: Option<Arc<Entry>>) -> Arc<Entry> {
-        let (entry, orders) = Entry::new(name, config, &self.inner);
+    /// Starts the keeper of a server, after ending the one it replaces.
+    fn start(
+        &self,
+        name: &str,
+        config: ServerConfig,
+        before: Option<Arc<ManagedServer>>,
+    ) -> Arc<ManagedServer> {
+        let (entry, orders) = ManagedServer::new(name, config, &self.inner);
         let entry = Arc::new(entry);
         let (kept, inner) = (entry.clone(), self.inner.clone());
         lathe_spawn::task(async move {
@@ -145,11 +151,11 @@ impl Manager {
         entry
     }
 
-    fn entries(&self) -> Vec<Arc<Entry>> {
+    fn entries(&self) -> Vec<Arc<ManagedServer>> {
         self.inner.servers.lock().values().cloned().collect()
     }
 
-    fn entry(&self, name: &str) -> Result<Arc<Entry>, McpError> {
+    fn entry(&self, name: &str) -> Result<Arc<ManagedServer>, McpError> {
         let found = self.inner.servers.lock().get(name).cloned();
         found.ok_or_else(|| McpError::Unknown(name.to_owned()))
     }
@@ -160,13 +166,11 @@ impl Manager {
         self.entries().iter().map(|entry| entry.status()).collect()
     }
 
-    /// One server.
     #[must_use]
     pub fn server(&self, name: &str) -> Option<ServerStatus> {
         Some(self.entry(name).ok()?.status())
     }
 
-    /// The configuration of a server.
     #[must_use]
     pub fn config(&self, name: &str) -> Option<ServerConfig> {
         Some(self.entry(name).ok()?.config.clone())
@@ -184,7 +188,7 @@ impl Manager {
         items
     }
 
-    /// The tools of all connected servers (entries of `tools/list`, made safe and cut to size).
+    /// The tools of all connected servers (entries of `tools/list`, cleaned and cut to size).
     #[must_use]
     pub fn tools(&self) -> Vec<ServerItem> {
         self.items(|live| &live.tools)
@@ -208,7 +212,7 @@ impl Manager {
         self.items(|live| &live.prompts)
     }
 
-    /// Waits until no server is pending, at most this long. Says whether that is so.
+    /// Waits until no server is pending. Returns false on timeout.
     pub async fn settled(&self, at_most: Duration) -> bool {
         let mut pulse = self.inner.pulse.subscribe();
         let settled = async {
@@ -226,16 +230,16 @@ impl Manager {
         tokio::time::timeout(at_most, settled).await.is_ok()
     }
 
-    /// What happens from now on. A reader that falls behind loses the oldest.
+    /// Subscribes to changes. A slow subscriber loses the oldest ones.
     #[must_use]
     pub fn changes(&self) -> broadcast::Receiver<Change> {
         self.inner.changes.subscribe()
     }
 
-    /// Ends a server's connection, if it has one, and makes a new one. Returns when it is settled.
+    /// Reconnects a server and waits for the result.
     ///
     /// # Errors
-    /// With the reason why it isn't connected now.
+    /// If it is not connected.
     pub async fn reconnect(&self, server: &str) -> Result<(), McpError> {
         let entry = self.entry(server)?;
         order(&entry, Order::Connect).await;
@@ -246,7 +250,7 @@ impl Manager {
         }
     }
 
-    /// Switches a server on (its connection is made in the background) or off.
+    /// Enables a server (connecting in the background) or disables it.
     ///
     /// # Errors
     /// If there is no such server.
@@ -254,7 +258,7 @@ impl Manager {
         let entry = self.entry(server)?;
         let disabled = entry.live.lock().state == State::Disabled;
         if enabled && disabled {
-            // Pending at once, so that whoever waits for it to settle does wait.
+            // Pending at once, so that `settled` waits for it.
             entry.live.lock().state = State::Pending;
             let _ = entry.orders.send(Order::Connect(oneshot::channel().0));
         } else if !enabled && !disabled {
@@ -263,23 +267,23 @@ impl Manager {
         Ok(())
     }
 
-    /// Signs in to a server anew (with the browser of the options) and connects. The tokens that
-    /// there were are forgotten.
+    /// Signs in to a server with the browser of the options, replacing existing tokens, and
+    /// connects.
     ///
     /// # Errors
-    /// If the server knows no authorisation of ours, or it didn't work out.
+    /// If the server doesn't use OAuth, or the sign-in failed.
     pub async fn log_in(&self, server: &str) -> Result<(), McpError> {
         let entry = self.entry(server)?;
         let authoriser = entry.authoriser.as_ref().ok_or_else(|| {
             McpError::Auth(format!(
-                "{server} needs no signing in: it is a local server or has an Authorization header of its own"
+                "{server} doesn't use OAuth: it is a local server or has its own Authorization header"
             ))
         })?;
         authoriser.drop_tokens().await;
         self.reconnect(server).await
     }
 
-    /// Gives a server's tokens back and forgets them. Says whether there were any.
+    /// Revokes and deletes a server's tokens. Returns whether there were any.
     ///
     /// # Errors
     /// If there is no such server or the credentials can't be read.
@@ -295,22 +299,22 @@ impl Manager {
         Ok(any)
     }
 
-    /// Ends all connections and local servers. Nothing of them is left afterwards.
+    /// Ends all connections and local servers, and waits until they are gone.
     pub async fn shutdown(&self) {
         let all = std::mem::take(&mut *self.inner.servers.lock());
         futures::future::join_all(all.values().map(|entry| end(entry))).await;
     }
 }
 
-/// Gives an order and waits until it is carried out.
-async fn order(entry: &Entry, make: impl FnOnce(oneshot::Sender<()>) -> Order) {
+/// Sends an order and waits for its completion.
+async fn order(entry: &ManagedServer, make: impl FnOnce(oneshot::Sender<()>) -> Order) {
     let (told, done) = oneshot::channel();
     if entry.orders.send(make(told)).is_ok() {
-        // A keeper that ended before has nothing left to do.
+        // An error means that the keeper has ended already.
         let _ = done.await;
     }
 }
 
-async fn end(entry: &Entry) {
+async fn end(entry: &ManagedServer) {
     order(entry, Order::Close).await;
 }

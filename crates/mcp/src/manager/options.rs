@@ -1,4 +1,4 @@
-//! What the manager is told once, and what a call is told.
+//! Options of the manager and of calls.
 
 use crate::auth::Browser;
 use crate::server::Timeouts;
@@ -11,29 +11,28 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// What holds for all servers of a session.
+/// Options for all servers of a session.
 #[derive(Clone)]
 pub struct Options {
-    /// How long things may take.
+    /// Time limits.
     pub timeouts: Timeouts,
-    /// The version that servers are told ours is.
+    /// The client version reported to servers.
     pub client_version: String,
-    /// The configuration folder: credentials, logs, and what servers turned out to speak.
+    /// The config home, for credentials, logs and protocol eras.
     pub home: PathBuf,
-    /// What local servers inherit, and the working folder they start in.
+    /// The environment and working directory of local servers.
     pub environment: Environment,
     /// Opens a channel to a server inside an SDK host.
     pub in_process: Option<Arc<dyn InProcess>>,
-    /// Who opens authorisation pages; with `None` a server that wants one is reported as
-    /// [`crate::State::NeedsAuth`] and nobody waits.
+    /// Opens authorisation pages; with `None`, a server that needs one is reported as
+    /// [`crate::State::NeedsAuth`].
     pub browser: Option<Arc<dyn Browser>>,
-    /// How a lost remote server is sought again.
+    /// The delays of reconnection to a remote server.
     pub backoff: Backoff,
-    /// From which level on servers send their log: `debug` … `emergency`.
+    /// The minimum level of servers' log messages: `debug` … `emergency`.
     pub log_level: &'static str,
 }
 
-/// The levels of a server's log.
 const LEVELS: [&str; 8] = [
     "debug",
     "info",
@@ -45,7 +44,7 @@ const LEVELS: [&str; 8] = [
     "emergency",
 ];
 
-/// What the environment says; everything where we are being debugged ourselves.
+/// From the environment; all messages if Lathe itself is being debugged.
 fn log_level(environment: &Environment) -> &'static str {
     let wanted = environment::value(environment, "LATHE_MCP_LOG_LEVEL").unwrap_or_default();
     let known = LEVELS
@@ -58,16 +57,14 @@ fn log_level(environment: &Environment) -> &'static str {
     })
 }
 
-/// How a lost remote server is sought again.
+/// The delays of reconnection to a remote server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
-    /// How long before the first try; doubled after each.
+    /// The delay before the first attempt, doubled after each.
     pub first: Duration,
-    /// The longest wait.
     pub longest: Duration,
-    /// How many tries.
     pub tries: u32,
-    /// When to give up, whatever the number of tries.
+    /// When to give up, regardless of the number of attempts.
     pub give_up: Duration,
 }
 
@@ -83,7 +80,7 @@ impl Default for Backoff {
 }
 
 impl Options {
-    /// The usual ones: limits from the environment, nobody at a browser.
+    /// Default options: limits from the environment, no browser.
     #[must_use]
     pub fn new(environment: Environment, client_version: impl Into<String>) -> Self {
         Self {
@@ -114,49 +111,48 @@ pub trait InProcess: Send + Sync {
     /// Opens a channel to the server of this name.
     ///
     /// # Errors
-    /// In words, if there is no such server.
-    fn open(&self, name: &str) -> Result<MessageChannel, String>;
+    /// If there is no such server.
+    fn open(&self, name: &str) -> Result<MessageChannel, UnknownServer>;
 }
 
-/// Two channels that make a connection: JSON-RPC messages to the server and from it. Closing
-/// `incoming` ends the connection.
+/// An SDK host has no server of this name.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no server {0}")]
+pub struct UnknownServer(pub String);
+
+/// A connection made of two channels of JSON-RPC messages. Closing `incoming` ends it.
 #[derive(Debug)]
 pub struct MessageChannel {
-    /// What is sent to the server.
     pub outgoing: mpsc::Sender<Value>,
-    /// What comes from it.
     pub incoming: mpsc::Receiver<Value>,
 }
 
-/// How far a call has come.
+/// The progress of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
-    /// How much is done.
     pub progress: f64,
-    /// Of how much, if that is known.
     pub total: Option<f64>,
-    /// What is being done, control characters removed.
+    /// Without control characters.
     pub message: Option<String>,
 }
 
-/// How a call is made.
+/// Options of a call.
 #[derive(Debug, Clone, Default)]
 pub struct CallOptions {
-    /// Where progress is told; what finds no room there is left out.
+    /// Receives progress; messages are dropped if it is full.
     pub progress: Option<mpsc::Sender<Progress>>,
-    /// Gives the call up; so does dropping the future.
+    /// Cancels the call, as does dropping the future.
     pub cancel: CancellationToken,
-    /// A limit of its own instead of the configured one.
+    /// Overrides the configured limit.
     pub timeout: Option<Duration>,
     /// Sent along as `_meta`.
     pub meta: Option<Value>,
 }
 
-/// One entry of a list, and whose it is.
+/// An entry of a list, with its server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerItem {
-    /// The server.
     pub server: String,
-    /// The entry, in the protocol's own shape.
+    /// The entry in the format of the protocol.
     pub item: Value,
 }

@@ -1,6 +1,6 @@
-//! What is asked of a server: tools, resources, prompts, completions, subscriptions.
+//! Requests to servers: tools, resources, prompts, completions, subscriptions.
 
-use super::entry::{AUTHORISATIONS, Entry, Order, PATIENCE};
+use super::entry::{AUTHORISATIONS, ManagedServer, Order, PATIENCE};
 use super::{CallOptions, Manager};
 use crate::connection::{CallError, Connection, Rounds};
 use crate::error::McpError;
@@ -15,12 +15,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl Manager {
-    /// Calls a tool and gives the server's `CallToolResult`. Dropping the future gives the call up,
-    /// and the server is told so.
+    /// Calls a tool and returns the server's `CallToolResult`. Dropping the future cancels the call
+    /// at the server.
     ///
     /// # Errors
-    /// If the server can't be asked or answers with an error of the protocol; a tool that failed is
-    /// a result with `isError`.
+    /// If the server can't be reached or answers with a protocol error. A failed tool is a result
+    /// with `isError`.
     pub async fn call_tool(
         &self,
         server: &str,
@@ -53,10 +53,10 @@ impl Manager {
         }
     }
 
-    /// Reads a resource and gives the server's `ReadResourceResult`.
+    /// Reads a resource and returns the server's `ReadResourceResult`.
     ///
     /// # Errors
-    /// If the server can't be asked or answers with an error.
+    /// If the server can't be reached or answers with an error.
     pub async fn read_resource(&self, server: &str, uri: &str) -> Result<Value, McpError> {
         let make = |rounds: Option<Rounds>| {
             let mut params = ReadResourceRequestParams::new(uri);
@@ -66,10 +66,10 @@ impl Manager {
         self.ask(server, make).await
     }
 
-    /// Fills in a prompt and gives the server's `GetPromptResult`.
+    /// Gets a prompt and returns the server's `GetPromptResult`.
     ///
     /// # Errors
-    /// If the server can't be asked or answers with an error.
+    /// If the server can't be reached or answers with an error.
     pub async fn get_prompt(
         &self,
         server: &str,
@@ -86,11 +86,11 @@ impl Manager {
         self.ask(server, make).await
     }
 
-    /// Asks for completions: `reference` is `{"type": "ref/prompt", "name": …}` or
-    /// `{"type": "ref/resource", "uri": …}`. Gives the server's `CompleteResult`.
+    /// Requests completions: `reference` is `{"type": "ref/prompt", "name": …}` or `{"type":
+    /// "ref/resource", "uri": …}`. Returns the server's `CompleteResult`.
     ///
     /// # Errors
-    /// If the server can't be asked or answers with an error.
+    /// If the server can't be reached or answers with an error.
     pub async fn complete(
         &self,
         server: &str,
@@ -102,7 +102,7 @@ impl Manager {
         let params: rmcp::model::CompleteRequestParams =
             serde_json::from_value(params).map_err(|error| McpError::Protocol {
                 server: server.to_owned(),
-                reason: format!("nothing can be completed there ({error})"),
+                reason: format!("not a valid reference for completion ({error})"),
             })?;
         let make = |_: Option<Rounds>| {
             ClientRequest::CompleteRequest(CompleteRequest::new(params.clone()))
@@ -110,10 +110,10 @@ impl Manager {
         self.ask(server, make).await
     }
 
-    /// Wants to be told when a resource changes ([`crate::Change::ResourceUpdated`]).
+    /// Subscribes to changes of a resource ([`crate::Change::ResourceUpdated`]).
     ///
     /// # Errors
-    /// If the server can't be asked or doesn't offer it.
+    /// If the server can't be reached or doesn't support it.
     pub async fn subscribe(&self, server: &str, uri: &str) -> Result<(), McpError> {
         let entry = self.entry(server)?;
         let uri = uri.to_owned();
@@ -124,10 +124,10 @@ impl Manager {
         .await
     }
 
-    /// Doesn't want to be told any more.
+    /// Unsubscribes from changes of a resource.
     ///
     /// # Errors
-    /// If the server can't be asked.
+    /// If the server can't be reached.
     pub async fn unsubscribe(&self, server: &str, uri: &str) -> Result<(), McpError> {
         let entry = self.entry(server)?;
         let uri = uri.to_owned();
@@ -138,7 +138,7 @@ impl Manager {
         .await
     }
 
-    /// Tells servers that the folders worked in are others now.
+    /// Notifies servers of changed roots.
     pub async fn roots_changed(&self) {
         for entry in self.entries() {
             let connection = entry.live.lock().connection.clone();
@@ -165,11 +165,11 @@ impl Manager {
         limited(server, limit, asking).await
     }
 
-    /// Does something with a server's connection: waits for one that is being made, is authorised
-    /// where that is wanted, and repeats what the server can't have seen.
+    /// Runs a request on a server's connection: waits for a connecting server, authorises if
+    /// required, and repeats requests that the server can't have received.
     async fn with<'a, T>(
         &'a self,
-        entry: &'a Arc<Entry>,
+        entry: &'a Arc<ManagedServer>,
         run: impl Fn(Arc<Connection>) -> BoxFuture<'a, Result<T, CallError>> + Send + Sync,
     ) -> Result<T, McpError> {
         let mut authorisations = 0;
@@ -208,8 +208,9 @@ impl Manager {
         }
     }
 
-    /// Waits until the keeper has seen that a connection is lost, so that the next try doesn't meet it.
-    async fn lost(&self, entry: &Arc<Entry>) {
+    /// Waits until the keeper has noticed a lost connection, so that the next attempt doesn't use
+    /// it.
+    async fn lost(&self, entry: &Arc<ManagedServer>) {
         let mut pulse = self.inner.pulse.subscribe();
         let seen = async {
             loop {
@@ -222,8 +223,8 @@ impl Manager {
         let _ = tokio::time::timeout(PATIENCE, seen).await;
     }
 
-    /// The connection of a server; one that is being made is waited for.
-    async fn connection(&self, entry: &Arc<Entry>) -> Result<Arc<Connection>, McpError> {
+    /// The connection of a server; waits while it is connecting.
+    async fn connection(&self, entry: &Arc<ManagedServer>) -> Result<Arc<Connection>, McpError> {
         let mut pulse = self.inner.pulse.subscribe();
         let found = async {
             loop {
@@ -275,7 +276,7 @@ fn object(server: &str, arguments: Value) -> Result<Map<String, Value>, McpError
         Value::Object(fields) => Ok(fields),
         _ => Err(McpError::Protocol {
             server: server.to_owned(),
-            reason: "arguments are a JSON object".to_owned(),
+            reason: "arguments must be a JSON object".to_owned(),
         }),
     }
 }

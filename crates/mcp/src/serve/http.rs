@@ -1,4 +1,4 @@
-//! Serving over HTTP, at `/mcp`.
+//! Serves over HTTP at `/mcp`.
 
 use super::{Handler, Identity, ServeError, Served};
 use http_body_util::{BodyExt as _, Full};
@@ -16,22 +16,20 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// The path under which it is served.
 const PATH: &str = "/mcp";
-/// The largest request.
+/// The maximum size of a request.
 const MOST_BYTES: usize = 16 * 1024 * 1024;
 
-/// A server that has its address and serves when it is told to.
+/// A bound server that is not serving yet.
 pub struct BoundServer {
     listener: TcpListener,
-    /// Where it is.
     pub address: SocketAddr,
 }
 
-/// Takes an address of this machine.
+/// Binds a local address.
 ///
 /// # Errors
-/// When it is another machine's, or taken.
+/// If the address is not local, or taken.
 pub async fn bind(address: SocketAddr) -> Result<BoundServer, ServeError> {
     if !address.ip().is_loopback() {
         return Err(ServeError::NotLocal(address));
@@ -43,13 +41,12 @@ pub async fn bind(address: SocketAddr) -> Result<BoundServer, ServeError> {
 }
 
 impl BoundServer {
-    /// The address as clients write it.
+    /// The address for clients.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}{PATH}", self.address)
     }
 
-    /// Serves until it is cancelled.
     pub async fn serve(
         self,
         served: Arc<dyn Served>,
@@ -92,7 +89,7 @@ impl BoundServer {
                     async move { Ok::<_, Infallible>(answer(&service, request).await) }
                 });
                 let connection = Builder::new(TokioExecutor::new());
-                // A client that goes away in the middle is no fault of ours.
+                // Errors are ignored: the client may have disconnected.
                 let _ = connection
                     .serve_connection(TokioIo::new(stream), answer)
                     .await;

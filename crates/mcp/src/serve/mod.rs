@@ -1,8 +1,8 @@
-//! Being a server: the protocol side. What is served is handed in ([`Served`]); here it is put on the wire, in
-//! both eras of the protocol, over standard input and output ([`stdio`]) or HTTP (`http`).
+//! The protocol side of serving. The tools are provided by [`Served`]; this module implements both
+//! eras of the protocol over standard input and output ([`stdio`]) or HTTP (`http`).
 //!
-//! Over HTTP only this machine's own programs are meant to get in: the name in the `Host` header must be this
-//! machine's, and a page in a browser (which sends an `Origin`) is refused unless it is served from here.
+//! Over HTTP, only local programs have access: the `Host` header must name this machine, and pages
+//! in a browser (which send an `Origin`) are refused unless they are local.
 
 mod http;
 
@@ -20,61 +20,51 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio_util::sync::CancellationToken;
 
-/// What is served.
+/// The tools to serve.
 pub trait Served: Send + Sync + 'static {
-    /// The tools, entries of `tools/list`.
+    /// Entries of `tools/list`.
     fn tools(&self) -> Vec<Value>;
 
-    /// Calls one and gives a `CallToolResult`; `None` when there is none of that name. A tool that failed is a
-    /// result with `isError`.
+    /// Calls a tool and returns a `CallToolResult`; `None` if there is no such tool. A failed tool
+    /// is a result with `isError`.
     fn call<'a>(&'a self, call: ServedCall<'a>) -> BoxFuture<'a, Option<Value>>;
 }
 
-/// A call of a client.
 pub struct ServedCall<'a> {
-    /// The tool.
     pub tool: &'a str,
-    /// Its arguments.
     pub arguments: Value,
-    /// The client gave the call up.
+    /// Cancelled by the client.
     pub cancel: CancellationToken,
-    /// Takes what is being done, in a line.
+    /// Receives progress as a line of text.
     pub progress: Arc<dyn Fn(String) + Send + Sync>,
 }
 
-/// How the server introduces itself.
 #[derive(Debug, Clone)]
 pub struct Identity {
-    /// Its name.
     pub name: String,
-    /// Its version.
     pub version: String,
-    /// What it tells the model of a client.
+    /// Instructions for the client's model.
     pub instructions: String,
 }
 
-/// Why it can't be served.
+/// Why serving failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The client's first words are not in the protocol, or it went away.
+    /// The client violated the protocol, or disconnected.
     #[error("the client could not be served: {0}")]
     Client(String),
-    /// The address can't be used.
     #[error("{address} can't be served on: {error}")]
     Address {
-        /// The address.
         address: std::net::SocketAddr,
-        /// Why.
         error: std::io::Error,
     },
-    /// Serving to other machines is not offered.
+    /// Serving to other machines is not supported.
     #[error(
-        "{0} is not an address of this machine; serve on 127.0.0.1 or [::1], since whoever reaches the port can use the tools"
+        "{0} is not an address of this machine; serve on 127.0.0.1 or [::1], since everyone who can reach the port can use the tools"
     )]
     NotLocal(std::net::SocketAddr),
 }
 
-/// One client's side.
 #[derive(Clone)]
 pub(crate) struct Handler {
     served: Arc<dyn Served>,
@@ -145,7 +135,7 @@ impl ServerHandler for Handler {
     }
 }
 
-/// Tells the client how a call goes on, if it wants to know.
+/// Sends progress to the client, if it asked for it.
 fn progress_of(context: &RequestContext<RoleServer>) -> Arc<dyn Fn(String) + Send + Sync> {
     let Some(token) = context.meta.get_progress_token() else {
         return Arc::new(|_| {});
@@ -160,16 +150,16 @@ fn progress_of(context: &RequestContext<RoleServer>) -> Arc<dyn Fn(String) + Sen
         };
         let peer = peer.clone();
         lathe_spawn::task(async move {
-            // A client that is gone needs no progress.
+            // Errors are ignored: the client may be gone.
             let _ = peer.notify_progress(said).await;
         });
     })
 }
 
-/// Serves one client over standard input and output, until it closes them.
+/// Serves one client over standard input and output until it closes them.
 ///
 /// # Errors
-/// When the client doesn't speak the protocol.
+/// If the client violates the protocol.
 pub async fn stdio(
     served: Arc<dyn Served>,
     identity: Identity,

@@ -1,9 +1,8 @@
-//! Streamable HTTP: the requests behind the SDK's transport.
+//! Streamable HTTP: the requests of the SDK's transport.
 //!
-//! The SDK keeps sessions, streams and their resumption; here a request is made: with the
-//! configured headers, with a token where there is one (a refused token is refreshed once), with
-//! bounded answers, and with a 401 or 403 told apart from other failures, because it begins an
-//! authorisation.
+//! The SDK manages sessions, streams and their resumption. This module makes the requests: with the
+//! configured headers, with a token if there is one (a refused token is refreshed once), with
+//! limits on answers, and with 401 and 403 distinguished, because they start an authorisation.
 
 use super::stream::events;
 use crate::auth::Access;
@@ -26,12 +25,11 @@ use tokio::sync::watch;
 const BOTH: &str = "application/json, text/event-stream";
 const SESSION: &str = "mcp-session-id";
 
-/// Why a request failed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{text}")]
 pub(crate) struct HttpError {
     text: String,
-    /// No connection was made, so the server can't have seen the request.
+    /// No connection was made, so the server can't have received the request.
     pub(crate) unsent: bool,
 }
 
@@ -55,18 +53,18 @@ impl From<reqwest::Error> for HttpError {
 
 type Failure = StreamableHttpError<HttpError>;
 
-/// Where the stream stands that a server with sessions sends on unasked.
+/// The state of the stream on which a server with sessions sends requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OwnStream {
-    /// There is no session, so that none will be opened.
+    /// There is no session, so none will be opened.
     Absent,
     /// It is about to be opened.
     Expected,
-    /// The server has answered, one way or the other.
+    /// The server has answered.
     Answered,
 }
 
-/// Makes the requests of one connection. Cheap to clone.
+/// The HTTP client of one connection. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct HttpClient {
     client: reqwest::Client,
@@ -85,12 +83,12 @@ impl HttpClient {
         }
     }
 
-    /// Where the server's own stream stands, now and later.
+    /// Watches the state of the server's own stream.
     pub(crate) fn own_stream(&self) -> watch::Receiver<OwnStream> {
         self.own_stream.subscribe()
     }
 
-    /// Makes a request, with a token if there is one; a refused token is refreshed once.
+    /// Sends a request, with a token if there is one; a refused token is refreshed once.
     async fn exchange(
         &self,
         make: impl Fn() -> RequestBuilder + Send,
@@ -128,7 +126,7 @@ impl HttpClient {
     }
 }
 
-/// A 401, and a 403 with a challenge, want an authorisation.
+/// A 401, or a 403 with a challenge, requires authorisation.
 fn refusal(response: &Response) -> Option<Failure> {
     let challenge = || {
         let values = response.headers().get_all(WWW_AUTHENTICATE);
@@ -161,7 +159,7 @@ fn media(response: &Response) -> &str {
         .unwrap_or_default()
 }
 
-/// What a failed answer says, shortened.
+/// The body of a failed answer, shortened.
 fn unusable(status: StatusCode, body: &[u8]) -> Failure {
     let shown = text::line(&String::from_utf8_lossy(&body[..body.len().min(4096)]), 200);
     StreamableHttpError::Client(HttpError::said(if shown.is_empty() {
@@ -171,8 +169,8 @@ fn unusable(status: StatusCode, body: &[u8]) -> Failure {
     }))
 }
 
-/// An older server answers the newer protocol's first request with any HTTP error; that must reach
-/// the lifecycle as the answer to its request, or it can't fall back.
+/// An older server answers the newer protocol's first request with an HTTP error, which the
+/// lifecycle must get as an answer to be able to fall back.
 fn refused_discovery(
     message: &ClientJsonRpcMessage,
     status: StatusCode,
@@ -259,7 +257,7 @@ impl StreamableHttpClient for HttpClient {
             .map_err(|error| StreamableHttpError::Client(HttpError::said(error)))?;
         match serde_json::from_slice(&body) {
             Ok(answer) if is_json => Ok(StreamableHttpPostResponse::Json(answer, session)),
-            // Nobody waits for an answer: whatever it is, the message was taken.
+            // A notification has no answer; the status is enough.
             _ if !awaits_answer => Ok(StreamableHttpPostResponse::Accepted),
             _ => Err(unusable(status, &body)),
         }
@@ -308,7 +306,7 @@ impl StreamableHttpClient for HttpClient {
             return Err(refusal);
         }
         let status = response.status();
-        // Not every server has a stream of its own, and not every one says so in the right way.
+        // Not every server has its own stream, and some report that wrongly.
         if status == StatusCode::METHOD_NOT_ALLOWED
             || (status.is_client_error() && last_event_id.is_none())
             || (status.is_success() && !media(&response).starts_with("text/event-stream"))

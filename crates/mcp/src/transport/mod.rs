@@ -1,10 +1,9 @@
-//! The ways to a server, all with the same two ends.
+//! Transports.
 //!
-//! Streamable HTTP is the SDK's own transport over our [`http::HttpClient`]. Everything else is made
-//! of two channels ([`Link`]): messages as JSON text go out through one, parsed messages come in
-//! through the other, and tasks behind them move bytes (a program's pipes, a WebSocket, an event
-//! stream, an SDK host). The tasks end when the link is dropped; what they leave behind is the reason
-//! why the connection ended ([`Ending`]).
+//! Streamable HTTP is the SDK's own transport over our [`http::HttpClient`]. The others are made of
+//! two channels ([`Link`]): JSON text goes out through one, parsed messages come in through the
+//! other, and tasks move the bytes (a program's pipes, a WebSocket, an event stream, an SDK host).
+//! The tasks end when the link is dropped; [`Ending`] has the reason for the end of the connection.
 
 pub(crate) mod http;
 pub(crate) mod sdk;
@@ -13,7 +12,7 @@ pub(crate) mod stdio;
 pub(crate) mod stream;
 pub(crate) mod websocket;
 
-use crate::client::Shared;
+use crate::client::ConnectionContext;
 use crate::limits::TEXT_CHARS;
 use crate::log::ServerLog;
 use crate::text;
@@ -26,19 +25,19 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-/// How many messages may wait in either direction before the other side has to.
+/// The number of messages buffered in each direction.
 const QUEUE: usize = 64;
 
-/// Why a connection ended, and whether it has. Cheap to clone.
+/// The end of a connection and its reason. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ending {
     reason: Arc<Mutex<Option<String>>>,
-    /// Everything behind the connection is gone (a program has ended, a socket is closed).
+    /// The process has exited or the socket is closed.
     gone: CancellationToken,
 }
 
 impl Ending {
-    /// Says why it ended; the first reason counts.
+    /// Sets the reason, unless set before.
     pub(crate) fn because(&self, reason: impl Into<String>) {
         self.reason.lock().get_or_insert_with(|| reason.into());
     }
@@ -56,23 +55,23 @@ impl Ending {
     }
 }
 
-/// A message on its way out, and who wants to know that it went.
+/// An outgoing message, with a channel for the result.
 pub(crate) struct Outgoing {
     pub(crate) text: String,
-    pub(crate) sent: oneshot::Sender<Result<(), String>>,
+    pub(crate) sent: oneshot::Sender<Result<(), SendError>>,
 }
 
-/// Our end of a connection made of channels.
+/// The near end of a connection made of channels.
 pub(crate) struct Link {
     outgoing: Option<mpsc::Sender<Outgoing>>,
     incoming: mpsc::Receiver<ServerJsonRpcMessage>,
-    /// Requests that have no answer yet.
+    /// Pending requests.
     asked: HashSet<RequestId>,
     log: ServerLog,
 }
 
 impl Link {
-    /// Whether a message is none, or answers a request of ours.
+    /// False for answers to requests that we did not send.
     fn is_ours(&mut self, message: &ServerJsonRpcMessage) -> bool {
         let answered = match message {
             ServerJsonRpcMessage::Response(response) => &response.id,
@@ -85,20 +84,20 @@ impl Link {
         let ours = self.asked.remove(answered);
         if !ours {
             let id = text::line(&answered.to_string(), 100);
-            self.log.fault("an answer to nobody", &id);
+            self.log.fault("an answer to no request", &id);
         }
         ours
     }
 }
 
-/// The far end: where the tasks that move bytes take and give messages.
+/// The far end, for the tasks that move bytes.
 pub(crate) struct FarEnd {
     pub(crate) outgoing: mpsc::Receiver<Outgoing>,
     pub(crate) incoming: Incoming,
     pub(crate) ending: Ending,
 }
 
-/// Where what came from a server is handed in.
+/// Accepts messages from a server.
 #[derive(Clone)]
 pub(crate) struct Incoming {
     messages: mpsc::Sender<ServerJsonRpcMessage>,
@@ -106,8 +105,8 @@ pub(crate) struct Incoming {
 }
 
 impl Incoming {
-    /// Hands in what should be one message. What isn't one is noise: it goes to the log, because many
-    /// programs greet on their standard output. `false` when nobody listens any more.
+    /// Accepts one message. Other text is logged, since many programs print a greeting. Returns
+    /// false if the connection is closed.
     pub(crate) async fn text(&self, bytes: &[u8]) -> bool {
         if bytes.iter().all(u8::is_ascii_whitespace) {
             return true;
@@ -138,13 +137,13 @@ impl Incoming {
     }
 }
 
-/// Whether a line that is no message was meant as one: it begins like one and is broken.
+/// True if an invalid line was meant as a message: it starts like one.
 fn meant_as_message(line: &[u8]) -> bool {
     line.trim_ascii_start().starts_with(b"{")
         && serde_json::from_slice::<serde::de::IgnoredAny>(line).is_err()
 }
 
-/// Makes both ends of a connection.
+/// Creates both ends of a connection.
 pub(crate) fn link(log: ServerLog, ending: Ending) -> (Link, FarEnd) {
     let (out_sender, out_receiver) = mpsc::channel(QUEUE);
     let (in_sender, in_receiver) = mpsc::channel(QUEUE);
@@ -165,11 +164,11 @@ pub(crate) fn link(log: ServerLog, ending: Ending) -> (Link, FarEnd) {
     (link, far)
 }
 
-/// A transport whose progress notifications are told in the order in which they came: the SDK handles
-/// notifications beside answers, and what is told after the answer is told to nobody.
+/// A transport that passes progress on in order: the SDK handles notifications concurrently with
+/// answers, and progress after the answer would be lost.
 pub(crate) struct InOrder<T> {
     pub(crate) transport: T,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<ConnectionContext>,
 }
 
 impl<T: Transport<RoleClient>> Transport<RoleClient> for InOrder<T> {
@@ -197,7 +196,6 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for InOrder<T> {
     }
 }
 
-/// Why a message couldn't be sent.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct SendError(pub(crate) String);
@@ -223,7 +221,7 @@ impl Transport<RoleClient> for Link {
                 .send(Outgoing { text, sent })
                 .await
                 .map_err(|_| closed())?;
-            told.await.map_err(|_| closed())?.map_err(SendError)
+            told.await.map_err(|_| closed())?
         }
     }
 

@@ -1,11 +1,10 @@
-//! A server inside an SDK host: messages as JSON values through two channels of the host's face.
+//! A server inside an SDK host: JSON values through two channels of the host.
 
-use super::{FarEnd, Link, link};
+use super::{FarEnd, Link, SendError, link};
 use crate::log::ServerLog;
 use crate::manager::MessageChannel;
 use crate::transport::Ending;
 
-/// Makes a connection of a host's channel.
 pub(crate) fn connect(channel: MessageChannel, log: ServerLog, ending: &Ending) -> Link {
     let (near, far) = link(log, ending.clone());
     lathe_spawn::task(run(channel, far));
@@ -22,8 +21,8 @@ async fn run(mut channel: MessageChannel, mut far: FarEnd) {
                         .outgoing
                         .send(value)
                         .await
-                        .map_err(|_| "the host has closed the connection".to_owned()),
-                    Err(error) => Err(error.to_string()),
+                        .map_err(|_| SendError("the host has closed the connection".to_owned())),
+                    Err(error) => Err(SendError(error.to_string())),
                 };
                 let failed = sent.is_err();
                 let _ = message.sent.send(sent);

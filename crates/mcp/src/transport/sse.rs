@@ -1,9 +1,9 @@
-//! HTTP with server-sent events, as servers did it up to 2024: one stream brings everything, its
-//! first event names the address that messages are posted to. That address must lie at the stream's
-//! own origin, or a server could send our token elsewhere.
+//! HTTP with server-sent events, as used until 2024: one stream carries all incoming messages, and
+//! its first event names the address to post to. That address must have the origin of the stream,
+//! or a server could send our token elsewhere.
 
 use super::stream::events;
-use super::{Ending, FarEnd, Link, link};
+use super::{Ending, FarEnd, Link, SendError, link};
 use crate::auth::Access;
 use crate::limits::{AUTH_BYTES, MESSAGE_BYTES};
 use crate::log::ServerLog;
@@ -92,7 +92,7 @@ pub(crate) async fn connect(
     };
     let post_to = url
         .join(endpoint.trim())
-        .map_err(|error| Refused::Failed(format!("the address to post to is none: {error}")))?;
+        .map_err(|error| Refused::Failed(format!("the address to post to is invalid: {error}")))?;
     if post_to.origin() != url.origin() {
         return Err(Refused::Failed(
             "the server names an address at another origin to post to; that is refused".to_owned(),
@@ -128,7 +128,7 @@ pub(crate) async fn connect(
     };
     lathe_spawn::task(async move {
         while let Some(message) = outgoing.recv().await {
-            // Posts don't wait for each other: an answer to one may be what another waits for.
+            // Posts run concurrently: one may wait for the answer to another.
             let requests = requests.clone();
             let post_to = post_to.clone();
             lathe_spawn::task(async move {
@@ -142,8 +142,11 @@ pub(crate) async fn connect(
                     })
                     .await;
                 let sent = match posted {
-                    Ok(response) => net::body(response, AUTH_BYTES).await.map(|_| ()),
-                    Err(refused) => Err(refused.to_string()),
+                    Ok(response) => match net::body(response, AUTH_BYTES).await {
+                        Ok(_) => Ok(()),
+                        Err(error) => Err(SendError(error.to_string())),
+                    },
+                    Err(refused) => Err(SendError(refused.to_string())),
                 };
                 let _ = message.sent.send(sent);
             });

@@ -1,9 +1,9 @@
-//! A local program that speaks on its standard input and output, one message a line.
+//! A local program over standard input and output, one message per line.
 //!
-//! The program leads a process group of its own, and the group goes with the connection: its input
-//! is closed, it gets a moment to end, then the whole group is asked to (TERM) and made to (KILL).
-//! Its standard error is read to the end whatever happens, because a program that can't write it
-//! stops; lines on standard output that are no messages are noise and go to the log.
+//! The program leads its own process group, which ends with the connection: its input is closed, it
+//! gets a moment to exit, then the group gets SIGTERM and SIGKILL. Its standard error is always
+//! read to the end, since a program blocks if it can't write it; lines on standard output that are
+//! not messages are logged.
 
 use super::{Ending, FarEnd, Link, link};
 use crate::error::McpError;
@@ -16,10 +16,8 @@ use std::process::ExitStatus;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 
-/// Starts a program and connects to it.
-///
 /// # Errors
-/// If it can't be started, with the way out.
+/// If it can't be started.
 pub(crate) fn connect(
     program: &Program,
     environment: &Environment,
@@ -34,7 +32,7 @@ pub(crate) fn connect(
         running.stderr.take(),
     ) else {
         return Err(McpError::Start(format!(
-            "{}: its input and output can't be had",
+            "{}: its input and output are not available",
             program.command
         )));
     };
@@ -49,7 +47,7 @@ pub(crate) fn connect(
     let writing = lathe_spawn::task(write(stdin, outgoing));
     lathe_spawn::task(async move {
         let status = supervise(&mut running, writing, reading).await;
-        // Its last words may still be in the pipe. A grandchild that holds it open isn't waited for.
+        // Its last output may still be in the pipe. Don't wait for a grandchild that keeps it open.
         let _ = tokio::time::timeout(FAREWELL, errors).await;
         ending.because(status);
         drop(running);
@@ -58,8 +56,8 @@ pub(crate) fn connect(
     Ok(near)
 }
 
-/// What a program inherits: everything but the keys that are meant for us. A server that needs one of
-/// them is given it by its own `env`.
+/// The inherited environment: everything except our own keys. A server that needs one of them gets
+/// it by its own `env`.
 fn inherited(environment: &Environment) -> impl Iterator<Item = (&String, &String)> {
     environment
         .variables
@@ -92,7 +90,7 @@ fn start(program: &Program, environment: &Environment) -> Result<Running, McpErr
     })
 }
 
-/// Waits for the end: of the program itself, or of the connection, and then of the program.
+/// Waits for the exit of the program, or for the end of the connection and then ends the program.
 async fn supervise(
     running: &mut Running,
     writing: tokio::task::JoinHandle<()>,
@@ -101,12 +99,12 @@ async fn supervise(
     let mut writing = writing;
     let status = tokio::select! {
         status = running.wait() => Some(status),
-        // Our side was dropped: the writer is gone, and with it the program's input.
+        // The near end was dropped, and with it the program's input.
         _ = &mut writing => None,
     };
     let status = match status {
         Some(status) => {
-            // What it wrote before it ended is still read.
+            // Read the output from before its exit.
             let _ = tokio::time::timeout(FAREWELL, reading).await;
             writing.abort();
             status
@@ -134,8 +132,8 @@ async fn farewell(running: &mut Running) -> std::io::Result<ExitStatus> {
 fn describe(status: ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt as _;
     match (status.code(), status.signal()) {
-        (Some(code), _) => format!("it ended with the exit code {code}"),
-        (None, Some(signal)) => format!("it was ended by the signal {signal}"),
+        (Some(code), _) => format!("it ended with exit code {code}"),
+        (None, Some(signal)) => format!("it was ended by signal {signal}"),
         (None, None) => "it ended".to_owned(),
     }
 }
@@ -150,11 +148,11 @@ async fn write(mut stdin: ChildStdin, mut outgoing: tokio::sync::mpsc::Receiver<
         };
         let sent = sent
             .await
-            .map_err(|error| format!("its input is closed ({error})"));
+            .map_err(|error| super::SendError(format!("its input is closed ({error})")));
         let failed = sent.is_err();
         let _ = message.sent.send(sent);
         if failed {
-            // The reason is in how the program ended; whoever else wants to send is told so.
+            // The exit status is the reason, which other senders get.
             outgoing.close();
         }
     }
@@ -196,7 +194,7 @@ async fn drain(mut stderr: ChildStderr, log: ServerLog) {
     let mut buffer = vec![0; 16 * 1024];
     while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
         log.words(&buffer[..count]);
-        // A program that floods mustn't keep everybody else from their turn.
+        // A program that floods must not starve other tasks.
         tokio::task::yield_now().await;
     }
 }

@@ -1,5 +1,5 @@
-//! Server-sent events, as they come in bytes. Lines may end in any of three ways and be split
-//! anywhere; an event that never ends is cut off.
+//! Decodes server-sent events from bytes. Supports all three line endings and any chunking; the
+//! size of an event is limited.
 
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
@@ -7,12 +7,11 @@ use rmcp::transport::streamable_http_client::SseError;
 use sse_stream::Sse;
 use std::collections::VecDeque;
 
-/// An event was longer than is read.
+/// An event exceeds the limit.
 #[derive(Debug, thiserror::Error)]
 #[error("an event of more than {0} bytes")]
 struct TooLong(usize);
 
-/// Takes bytes, gives events.
 #[derive(Debug)]
 pub(crate) struct Decoder {
     limit: usize,
@@ -41,7 +40,7 @@ impl Decoder {
         }
     }
 
-    /// Takes bytes. `false` when an event is longer than is read.
+    /// Adds bytes. Returns false if an event exceeds the limit.
     pub(crate) fn push(&mut self, mut bytes: &[u8]) -> bool {
         while !bytes.is_empty() {
             if self.after_return {
@@ -114,7 +113,6 @@ impl Decoder {
     }
 }
 
-/// The events of a response.
 pub(crate) fn events(
     response: reqwest::Response,
     limit: usize,

@@ -1,6 +1,6 @@
-//! WebSocket: the subprotocol `mcp`, one message a frame.
+//! WebSocket with the subprotocol `mcp`, one message per frame.
 
-use super::{Ending, FarEnd, Link, link};
+use super::{Ending, FarEnd, Link, SendError, link};
 use crate::auth::Access;
 use crate::limits::MESSAGE_BYTES;
 use crate::log::ServerLog;
@@ -15,11 +15,11 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 use url::Url;
 
-/// Why a connection wasn't made.
+/// Why a connection failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refused {
-    /// The server wants an authorisation; this is its challenge.
-    #[error("the server wants an authorisation")]
+    /// The server requires authorisation; the value is its challenge.
+    #[error("the server requires authorisation")]
     Unauthorised(String),
     #[error("{0}")]
     Failed(String),
@@ -27,7 +27,6 @@ pub(crate) enum Refused {
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// Connects to a server.
 pub(crate) async fn connect(
     url: &Url,
     headers: &HeaderMap,
@@ -101,9 +100,12 @@ async fn run(socket: Socket, mut far: FarEnd) {
         tokio::select! {
             message = far.outgoing.recv() => {
                 let Some(message) = message else { break };
-                let sent = sink.send(Message::text(message.text)).await.map_err(|error| error.to_string());
+                let sent = sink
+                    .send(Message::text(message.text))
+                    .await
+                    .map_err(|error| SendError(error.to_string()));
                 if let Err(error) = &sent {
-                    far.ending.because(error.clone());
+                    far.ending.because(error.to_string());
                 }
                 let failed = sent.is_err();
                 let _ = message.sent.send(sent);

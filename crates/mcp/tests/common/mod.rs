@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 use indexmap::IndexMap;
 use lathe_mcp::{
     Backoff, CallOptions, Change, Elicitation, ElicitationAnswer, Handlers, Manager, Offers,
-    Options, Root, ServerConfig, State,
+    Options, Root, SamplingRefused, ServerConfig, State,
 };
 use lathe_settings::Environment;
 use serde_json::{Value, json};
@@ -202,7 +202,7 @@ impl Handlers for Person {
         &'a self,
         _server: &'a str,
         request: Value,
-    ) -> BoxFuture<'a, Result<Value, String>> {
+    ) -> BoxFuture<'a, Result<Value, SamplingRefused>> {
         Box::pin(async move {
             Ok(json!({
                 "role": "assistant", "model": "m", "stopReason": "endTurn",
