@@ -575,7 +575,7 @@ async fn servers_come_and_go_and_are_switched() {
             .await
             .unwrap_err()
             .to_string()
-            .contains("switched off")
+            .contains("disabled")
     );
     manager.set_enabled("s", true).await.unwrap();
     assert_eq!(

@@ -61,7 +61,7 @@ pub enum LimitError {
     Depth(usize),
     #[error("{path} is larger than {megabytes} MB")]
     File { path: String, megabytes: u64 },
-    #[error("it is larger than {megabytes} MB in total")]
+    #[error("it is larger than {megabytes} MB altogether")]
     Total { megabytes: u64 },
 }
 

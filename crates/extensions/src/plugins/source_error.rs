@@ -30,7 +30,7 @@ pub enum SourceError {
     LocalPluginOfRemoteMarketplace(String),
     #[error("a plugin can't come from {0:?}; supported: a path, github, url, git-subdir, npm")]
     UnknownPluginKind(String),
-    #[error("the path {0:?} contains characters that are not allowed in a path")]
+    #[error("the path {0:?} has characters that can't be in one")]
     PathCharacters(String),
     #[error("the path {0:?} leads out of its folder")]
     PathLeavesFolder(String),
