@@ -22,7 +22,7 @@ pub(crate) enum HeaderError {
     #[error("the value of the header {0} contains characters that are not allowed")]
     Value(String),
     #[error("headersHelper: {0}")]
-    HelperStart(#[source] lathe_process::SpawnError),
+    HelperStart(#[source] lathe_process::StartError),
     #[error("headersHelper took longer than {} s", HELPER_TIMEOUT.as_secs())]
     HelperTimeout,
     #[error("headersHelper failed (exit code {0})")]

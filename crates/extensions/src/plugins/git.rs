@@ -17,7 +17,7 @@ pub enum GitError {
     #[error("git is not installed, or not on the PATH")]
     NotInstalled,
     #[error("git can't be started: {}", .0.reason())]
-    Start(#[source] lathe_process::SpawnError),
+    Start(#[source] lathe_process::StartError),
     #[error("git took longer than {} s", TIMEOUT.as_secs())]
     Timeout,
     /// git's own message.
