@@ -130,8 +130,8 @@ impl AgentServers {
     ) -> IndexMap<String, ServerConfig> {
         let definition = owner.definition;
         let place = match &definition.path {
-            Some(path) => config::Place::file(path),
-            None => config::Place::flag("--agents"),
+            Some(path) => config::ConfigLocation::file(path),
+            None => config::ConfigLocation::flag("--agents"),
         };
         let lookup = |name: &str| running.environment.variable(name).map(str::to_owned);
         let (strict, settings) = {

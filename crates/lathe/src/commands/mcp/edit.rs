@@ -3,7 +3,7 @@
 use super::{AddArguments, McpConfiguration, TransportWord};
 use crate::error::{CliError, Kinded as _, notice};
 use lathe_mcp::auth::CredentialStore;
-use lathe_mcp::config::{self, Choices, Place, Scope, Standing, edit, entry, import};
+use lathe_mcp::config::{self, Choices, ConfigLocation, Scope, Standing, edit, entry, import};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -185,7 +185,13 @@ fn keep(
     let lookup = |variable: &str| Some(format!("value-of-{variable}"));
     // A variable may stand for a whole URL, so only entries without variables are checked.
     if !entry.to_string().contains("${") {
-        entry::parse(name, entry, &Place::flag("the new server"), &lookup).or_usage()?;
+        entry::parse(
+            name,
+            entry,
+            &ConfigLocation::flag("the new server"),
+            &lookup,
+        )
+        .or_usage()?;
     }
     let before = loaded.servers(&[])?;
     let replaced = before
