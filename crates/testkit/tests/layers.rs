@@ -47,6 +47,9 @@ const TESTKIT: &str = "testkit";
 /// Other parsers beside the shell analyser. Runs by itself and is used by nothing.
 const ORACLES: &str = "shell-oracles";
 
+/// Programs that embed the engine. Used by nothing.
+const EXAMPLES: &str = "examples";
+
 /// A crate and the workspace crates it uses, by folder name.
 type Graph = BTreeMap<String, Vec<String>>;
 
@@ -57,7 +60,7 @@ fn layer_of(name: &str) -> Option<usize> {
 fn violations(graph: &Graph) -> Vec<String> {
     let mut found = Vec::new();
     for (name, uses) in graph {
-        let special = [SCRIPTED, TESTKIT, ORACLES].contains(&name.as_str());
+        let special = [SCRIPTED, TESTKIT, ORACLES, EXAMPLES].contains(&name.as_str());
         let layer = layer_of(name);
         if layer.is_none() && !special {
             found.push(format!("{name} has no place in the table of layers"));
@@ -65,8 +68,8 @@ fn violations(graph: &Graph) -> Vec<String> {
         }
         for used in uses {
             let fine = match (name.as_str(), used.as_str()) {
-                (TESTKIT, _) => true,
-                (_, TESTKIT | ORACLES) => false,
+                (TESTKIT | EXAMPLES, _) => true,
+                (_, TESTKIT | ORACLES | EXAMPLES) => false,
                 (ORACLES, used) => used == "shell",
                 (SCRIPTED, used) => used == "protocol",
                 (name, SCRIPTED) => name == "lathe",

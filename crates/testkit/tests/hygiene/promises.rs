@@ -1,39 +1,14 @@
-//! Cheap promises about the sources that no compiler holds.
-#![allow(clippy::unwrap_used, reason = "tests assert by panicking")]
+//! Essays, unsafe code, module length, unfinished work, environment variables.
 
+use crate::sources::{crates, rust_files, shown};
 use lathe_testkit::workspace_root;
 use std::path::{Path, PathBuf};
 
 /// Process code needs unsafe calls between fork and exec; everything else forbids them.
-const MAY_BE_UNSAFE: &[&str] = &["shell", "sandbox"];
+const MAY_BE_UNSAFE: &[&str] = &["shell", "sandbox", "process"];
 
 /// A module that is longer tells more than one story.
 const LONGEST_MODULE: usize = 800;
-
-/// The Rust files below a folder.
-fn rust_files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            found.extend(rust_files(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-    found
-}
-
-fn crates() -> Vec<PathBuf> {
-    let mut found: Vec<PathBuf> = std::fs::read_dir(workspace_root().join("crates"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.join("Cargo.toml").is_file())
-        .collect();
-    found.sort();
-    assert!(found.len() >= 3, "where are the crates?");
-    found
-}
 
 /// `lib.rs` and `main.rs` of every crate.
 fn roots() -> Vec<PathBuf> {
@@ -42,13 +17,6 @@ fn roots() -> Vec<PathBuf> {
         .flat_map(|folder| [folder.join("src/lib.rs"), folder.join("src/main.rs")])
         .filter(|path| path.is_file())
         .collect()
-}
-
-fn shown(path: &Path) -> String {
-    path.strip_prefix(workspace_root())
-        .unwrap_or(path)
-        .display()
-        .to_string()
 }
 
 fn assert_none(found: &[String], promise: &str) {
