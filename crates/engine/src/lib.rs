@@ -64,7 +64,9 @@ pub use commands::{CommandOutcome, is_command};
 pub use events::EventStream;
 pub use mcp::{HOSTED_PROTOCOL, McpOptions};
 pub use open::{Opened, open};
-pub use options::{OpenError, SessionChoice, SessionOptions, Setup, TranscriptObserver};
+pub use options::{
+    CustomTools, OpenError, SessionChoice, SessionOptions, Setup, TranscriptObserver,
+};
 pub use preview::{Preview, PreviewPart, context_usage, preview};
 pub use questions::Answerer;
 pub use session::{

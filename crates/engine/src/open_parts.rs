@@ -258,6 +258,9 @@ pub(crate) fn offered(
     let mut registry = lathe_tools::registry::builtin();
     language.offer(&mut registry, options.tools.as_deref());
     crate::skills::tool::offer(&mut registry);
+    for tool in options.custom_tools.iter() {
+        registry.add_dyn(tool.clone());
+    }
     crate::open_agents::add_tools(&mut registry, agents, options, environment);
     if let Some(names) = &options.tools {
         for name in names {

@@ -7,7 +7,9 @@ use lathe_protocol::ids::{RecordId, SessionId};
 use lathe_protocol::permission::PermissionMode;
 use lathe_session::SessionError;
 use lathe_settings::Source;
+use lathe_tools::{DynTool, Erased, Tool};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// What the caller chose.
 #[derive(Debug, Clone)]
@@ -31,6 +33,8 @@ pub struct SessionOptions {
     pub tool_aliases: std::collections::BTreeMap<String, String>,
     /// The built-in tools to offer; `None` is all of them.
     pub tools: Option<Vec<String>>,
+    /// Tools of the embedding program, beside the built-in ones.
+    pub custom_tools: CustomTools,
     /// Rules of the command line that allow.
     pub allowed_tools: Vec<String>,
     /// Rules of the command line that deny.
@@ -118,6 +122,31 @@ impl std::fmt::Debug for TranscriptObserver {
     }
 }
 
+/// Tools of the embedding program.
+#[derive(Clone, Default)]
+pub struct CustomTools(Vec<Arc<dyn DynTool>>);
+
+impl CustomTools {
+    /// Adds a tool. A built-in tool of the same name takes precedence.
+    #[must_use]
+    pub fn with<T: Tool>(mut self, tool: T) -> Self {
+        self.0.push(Arc::new(Erased::new(tool)));
+        self
+    }
+
+    /// The tools.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn DynTool>> {
+        self.0.iter()
+    }
+}
+
+impl std::fmt::Debug for CustomTools {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names = self.0.iter().map(|tool| tool.name());
+        f.debug_list().entries(names).finish()
+    }
+}
+
 impl Default for SessionOptions {
     fn default() -> Self {
         Self {
@@ -130,6 +159,7 @@ impl Default for SessionOptions {
             varying_apart: false,
             tool_aliases: std::collections::BTreeMap::new(),
             tools: None,
+            custom_tools: CustomTools::default(),
             allowed_tools: Vec::new(),
             disallowed_tools: Vec::new(),
             plugin_folders: Vec::new(),

@@ -61,4 +61,6 @@ mod walk;
 pub use context::{CallContext, ToolContext};
 pub use project_files::project_files;
 pub use registry::{ToolDefinition, ToolRegistry};
-pub use tool::{CallTraits, DynTool, InterruptBehavior, PreparedCall, Tool, ToolError, ToolOutput};
+pub use tool::{
+    CallTraits, DynTool, Erased, InterruptBehavior, PreparedCall, Tool, ToolError, ToolOutput,
+};
