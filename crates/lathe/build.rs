@@ -3,7 +3,7 @@
 //!
 //! Not every linker knows both, and not every C library starts a program with packed addresses. So a tiny
 //! program is linked with them and started; what doesn't work on this machine is left out.
-#![allow(
+#![expect(
     clippy::print_stdout,
     reason = "a build script talks to Cargo on standard output"
 )]
@@ -11,7 +11,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-const WISHES: [&str; 2] = ["-Wl,-z,pack-relative-relocs", "-Wl,--icf=all"];
+const LINK_ARGUMENTS: [&str; 2] = ["-Wl,-z,pack-relative-relocs", "-Wl,--icf=all"];
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
@@ -23,9 +23,9 @@ fn main() {
         return;
     }
     let folder = variable("OUT_DIR");
-    for wish in WISHES {
-        if works(Path::new(&folder), wish) {
-            println!("cargo:rustc-link-arg-bins={wish}");
+    for argument in LINK_ARGUMENTS {
+        if works(Path::new(&folder), argument) {
+            println!("cargo:rustc-link-arg-bins={argument}");
         }
     }
 }

@@ -4,33 +4,33 @@ use clap::{ArgAction, Args, Subcommand, ValueEnum};
 use lathe_protocol::permission::PermissionMode;
 use std::path::PathBuf;
 
-/// What else there is to do.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Watch the real engine find and fix a failing test, driven by a built-in scripted model. Needs no key.
+    /// Watch the engine find and fix a failing test, driven by a built-in scripted model. Needs no key.
     Demo(DemoArguments),
     /// List, show, export and delete sessions.
     Sessions(SessionsArguments),
     /// Read and change settings.
     Config(ConfigArguments),
-    /// Say which folders' own settings, hooks and rules count.
+    /// List, add and remove trusted folders, whose settings, hooks and rules are applied.
     Trust(TrustArguments),
-    /// List hooks, and try them.
+    /// List hooks, and test them.
     Hooks(HooksArguments),
     /// List, add and remove permission rules, and explain decisions.
     Permissions(PermissionsArguments),
-    /// Install, list and switch plugins, and manage the marketplaces that they come from.
+    /// Install, list, enable and disable plugins, and manage marketplaces.
     #[command(visible_alias = "plugins")]
     Plugin(crate::commands::plugin::PluginArguments),
-    /// Add, list and sign in at MCP servers, ask them things, and be one.
+    /// Add, list, sign in to and call MCP servers, or run as one.
     Mcp(crate::commands::mcp::McpArguments),
-    /// Say what is wrong with this installation and its configuration, and how to fix it.
+    /// Check the installation and its configuration, and print fixes.
     Doctor(crate::commands::doctor::DoctorArguments),
     /// List agents, show one, and check their files.
     Agents(crate::commands::agents::AgentsArguments),
     /// List skills and custom commands, show one, and check their files.
     Skills(crate::commands::skills::SkillsArguments),
-    /// Look inside: what would be sent to the model.
+    /// Inspect the request that would be sent to the model.
     Debug(DebugArguments),
     #[command(flatten)]
     Report(crate::commands::context::SessionReport),
@@ -49,7 +49,7 @@ pub(crate) struct DemoArguments {
     /// Keep the sample project and print where it is.
     #[arg(long)]
     pub(crate) keep: bool,
-    /// No pauses.
+    /// Do not pause.
     #[arg(long)]
     pub(crate) fast: bool,
 }
@@ -61,7 +61,6 @@ pub(crate) struct SessionsArguments {
     pub(crate) command: SessionsCommand,
 }
 
-/// What to do with sessions.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsCommand {
     /// List the sessions of this folder, newest first.
@@ -73,7 +72,7 @@ pub(crate) enum SessionsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Show what was said in a session.
+    /// Show a session: its properties, prompts and outcome.
     Show {
         /// Its id, the beginning of it, its title, or its file.
         session: String,
@@ -81,18 +80,18 @@ pub(crate) enum SessionsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Write a session to a file, or to standard output.
+    /// Export a session to a file, or to standard output.
     Export {
         /// Its id, the beginning of it, its title, or its file.
         session: String,
-        /// The form.
+        /// The format.
         #[arg(long, value_enum, default_value_t)]
         format: ExportFormat,
         /// The file; standard output if absent.
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Delete sessions for good.
+    /// Delete sessions permanently.
     Delete {
         /// Their ids, the beginnings of them, their titles, or their files.
         #[arg(required = true)]
@@ -101,16 +100,16 @@ pub(crate) enum SessionsCommand {
         #[arg(long, action = ArgAction::SetTrue)]
         json: bool,
     },
-    /// Go back to before a prompt: conversation, files, or both.
+    /// Restore the state before a prompt: conversation, files, or both.
     Rewind(RewindArguments),
-    /// Give a session a title.
+    /// Set the title of a session.
     Rename {
         /// Its id, the beginning of it, its title, or its file.
         session: String,
         /// The title.
         title: String,
     },
-    /// Tag a session; an empty tag takes it away.
+    /// Tag a session; an empty tag removes it.
     Tag {
         /// Its id, the beginning of it, its title, or its file.
         session: String,
@@ -135,7 +134,7 @@ pub(crate) struct RewindArguments {
     /// Show what would change, and change nothing.
     #[arg(long, conflicts_with = "force")]
     pub(crate) preview: bool,
-    /// Overwrite files that were changed since outside the session.
+    /// Overwrite files that were changed outside the session since.
     #[arg(long)]
     pub(crate) force: bool,
     /// As JSON.
@@ -163,15 +162,14 @@ pub(crate) struct ConfigArguments {
     /// As JSON.
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// A settings file, or settings as JSON, above the user's and the project's. Repeatable.
+    /// A settings file, or settings as JSON, that overrides the user's and the project's. Repeatable.
     #[arg(long, value_name = "FILE-OR-JSON", global = true)]
     pub(crate) settings: Vec<String>,
-    /// Which settings files count: user, project, local, separated by commas.
+    /// Settings files to load: user, project, local, separated by commas.
     #[arg(long, value_name = "LIST", global = true)]
     pub(crate) setting_sources: Option<String>,
 }
 
-/// What to do with settings.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
     /// Print the value of a key (`permissions.defaultMode`).
@@ -189,7 +187,7 @@ pub(crate) enum ConfigCommand {
         #[arg(long, value_enum, default_value = "user")]
         scope: Scope,
     },
-    /// Take a key out.
+    /// Remove a key.
     Unset {
         /// The key.
         key: String,
@@ -197,9 +195,9 @@ pub(crate) enum ConfigCommand {
         #[arg(long, value_enum, default_value = "user")]
         scope: Scope,
     },
-    /// Print everything that counts, with where it comes from.
+    /// Print all effective settings with their sources.
     List,
-    /// Print which files are read.
+    /// Print the settings files.
     Path,
     /// Open a settings file in your editor.
     Edit {
@@ -209,7 +207,7 @@ pub(crate) enum ConfigCommand {
     },
     /// Print the JSON schema of settings files.
     Schema,
-    /// Say what is wrong with the settings, and how to fix it.
+    /// Check the settings, and print fixes.
     Doctor,
     /// List the environment variables that Lathe reads.
     Env,
@@ -225,12 +223,11 @@ pub(crate) struct TrustArguments {
     pub(crate) json: bool,
 }
 
-/// What to do about trust.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TrustCommand {
-    /// List the folders that are remembered.
+    /// List the trusted folders.
     List,
-    /// Trust a folder: its settings, hooks and rules count from now on.
+    /// Trust a folder: its settings, hooks and rules are applied.
     Add {
         /// The folder.
         #[arg(default_value = ".")]
@@ -257,16 +254,15 @@ pub(crate) struct HooksArguments {
     pub(crate) settings: Vec<String>,
 }
 
-/// What to do with hooks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum HooksCommand {
-    /// List all hooks with where they come from.
+    /// List all hooks with their sources.
     List {
         /// List the events instead.
         #[arg(long)]
         events: bool,
     },
-    /// Run the hooks of an event once and show what they would do.
+    /// Run the hooks of an event once and show the result.
     Test {
         /// The event (`PreToolUse`).
         event: String,
@@ -283,21 +279,20 @@ pub(crate) struct PermissionsArguments {
     pub(crate) command: PermissionsCommand,
 }
 
-/// What a rule does.
+/// The effect of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum BehaviorWord {
-    /// Let it pass.
+    /// Allow the call.
     Allow,
-    /// Ask a person.
+    /// Ask the user.
     Ask,
-    /// Refuse.
+    /// Deny the call.
     Deny,
 }
 
-/// What to do with permissions.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PermissionsCommand {
-    /// List the rules that count, with where they stand.
+    /// List the effective rules with their sources.
     List {
         /// As JSON.
         #[arg(long)]
@@ -305,7 +300,7 @@ pub(crate) enum PermissionsCommand {
     },
     /// Save a rule.
     Add {
-        /// What it does.
+        /// The effect of the rule.
         behavior: BehaviorWord,
         /// The rule, e.g. "Bash(git log:*)".
         rule: String,
@@ -313,9 +308,9 @@ pub(crate) enum PermissionsCommand {
         #[arg(long, value_enum, default_value_t)]
         scope: Scope,
     },
-    /// Take a rule out of a file.
+    /// Remove a rule from a file.
     Remove {
-        /// What it does.
+        /// The effect of the rule.
         behavior: BehaviorWord,
         /// The rule.
         rule: String,
@@ -323,7 +318,7 @@ pub(crate) enum PermissionsCommand {
         #[arg(long, value_enum, default_value_t)]
         scope: Scope,
     },
-    /// Say what would happen to a command, part by part, and why.
+    /// Explain how a command would be decided, part by part.
     Explain(ExplainArguments),
     /// Check a file of expectations: allow, ask or deny and a command on each line.
     Test {
@@ -347,13 +342,13 @@ pub(crate) struct ExplainArguments {
     pub(crate) json: bool,
 }
 
-/// What a judgement depends on.
+/// The context of a decision.
 #[derive(Debug, Args)]
 pub(crate) struct JudgeArguments {
     /// The permission mode.
     #[arg(long, value_name = "MODE")]
     pub(crate) mode: Option<PermissionMode>,
-    /// A further rule with what it does: `allow:Bash(git status:*)`. Repeatable.
+    /// An additional rule with its effect: `allow:Bash(git status:*)`. Repeatable.
     #[arg(long, value_name = "RULE")]
     pub(crate) rule: Vec<String>,
     /// The folder that the command would run in.
@@ -368,10 +363,9 @@ pub(crate) struct DebugArguments {
     pub(crate) command: DebugCommand,
 }
 
-/// What to look at.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DebugCommand {
-    /// Print what the next request would hold: system prompt, instruction files, tools, sizes.
+    /// Print the next request: system prompt, instruction files, tools, sizes.
     Prompt {
         /// A prompt to put at the end.
         prompt: Option<String>,
@@ -381,13 +375,13 @@ pub(crate) enum DebugCommand {
     },
 }
 
-/// The form of an export.
+/// The format of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum ExportFormat {
-    /// To read.
+    /// Markdown.
     #[default]
     Markdown,
-    /// Words only.
+    /// Plain text.
     Text,
     /// Every record.
     Json,

@@ -18,14 +18,14 @@ pub(crate) use values::{
 /// Examples at the end of `--help`.
 const EXAMPLES: &str = "\
 Examples:
-  lathe demo                                   watch the engine fix a failing test, no key needed
-  lathe -p \"why does the build fail?\"          one answer, then leave
-  git diff | lathe -p \"review this\"            the prompt and what comes in by the pipe
+  lathe demo                                   watch the engine fix a failing test; needs no key
+  lathe -p \"why does the build fail?\"          print one answer and exit
+  git diff | lathe -p \"review this\"            a prompt with piped text
   lathe -p \"fix the tests\" --permission-mode acceptEdits --allowedTools \"Bash(cargo test:*)\"
-  lathe -p \"go on\" --continue                  go on with the newest session of this folder
+  lathe -p \"go on\" --continue                  resume the newest session of this folder
   lathe -p \"list the TODOs\" --output-format json | jq -r .result
 
-Exit codes: 0 done · 1 the turn or the session failed · 2 wrong usage · 3 no key · 130 interrupted · 143 terminated
+Exit codes: 0 success · 1 the turn or the session failed · 2 wrong usage · 3 no key · 130 interrupted · 143 terminated
 
 Environment: ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, ANTHROPIC_BASE_URL, ANTHROPIC_MODEL, LATHE_CONFIG_DIR, …
 (`lathe config env` lists all)";

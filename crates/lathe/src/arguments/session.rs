@@ -11,7 +11,7 @@ use uuid::Uuid;
 /// The arguments of a session.
 #[derive(Debug, Args)]
 pub(crate) struct SessionArguments {
-    /// What to do. With --print and no prompt, it is read from standard input.
+    /// The prompt. With --print and no prompt, it is read from standard input.
     pub(crate) prompt: Option<String>,
 
     #[command(flatten)]
@@ -42,11 +42,11 @@ pub(crate) struct SessionArguments {
 /// Flags about input and output.
 #[derive(Debug, Args)]
 pub(crate) struct OutputArguments {
-    /// Print the answer and leave.
+    /// Print one answer and exit.
     #[arg(short = 'p', long, help_heading = "Output")]
     pub(crate) print: bool,
 
-    /// How the answer is printed.
+    /// Format of the answer.
     #[arg(
         long,
         value_enum,
@@ -56,7 +56,7 @@ pub(crate) struct OutputArguments {
     )]
     pub(crate) output_format: OutputFormat,
 
-    /// How prompts come in: text, or frames of the SDK protocol on standard input.
+    /// Format of standard input: text, or frames of the SDK protocol.
     #[arg(
         long,
         value_enum,
@@ -66,23 +66,23 @@ pub(crate) struct OutputArguments {
     )]
     pub(crate) input_format: InputFormat,
 
-    /// With stream-json: also the pieces of messages as they come.
+    /// With stream-json: include partial messages while they stream.
     #[arg(long, help_heading = "Output")]
     pub(crate) include_partial_messages: bool,
 
-    /// With stream-json: also what hooks do.
+    /// With stream-json: include events of hooks.
     #[arg(long, help_heading = "Output")]
     pub(crate) include_hook_events: bool,
 
-    /// With stream-json: also the prompts that were accepted.
+    /// With stream-json: include accepted prompts.
     #[arg(long, help_heading = "Output")]
     pub(crate) replay_user_messages: bool,
 
-    /// Say more: with text output, every tool call on standard error.
+    /// With text output: print every tool call to standard error.
     #[arg(long, help_heading = "Output")]
     pub(crate) verbose: bool,
 
-    /// The shape of the answer, as a JSON schema: the model hands it over as structured output.
+    /// JSON schema of the answer; the model returns structured output.
     #[arg(long, value_name = "SCHEMA", help_heading = "Output")]
     pub(crate) json_schema: Option<String>,
 }
@@ -94,31 +94,31 @@ pub(crate) struct ModelArguments {
     #[arg(long, value_name = "MODEL", help_heading = "Model")]
     pub(crate) model: Option<String>,
 
-    /// The model that takes over when the first is overloaded.
+    /// The model to use when the first is overloaded.
     #[arg(long, value_name = "MODEL", help_heading = "Model")]
     pub(crate) fallback_model: Option<String>,
 
-    /// How many tokens the model may think (0: none).
+    /// Thinking tokens per answer (0: none).
     #[arg(long, value_name = "TOKENS", help_heading = "Model")]
     pub(crate) max_thinking_tokens: Option<u32>,
 
-    /// How hard the model should try: low, medium, high, xhigh or max.
+    /// How hard the model tries: low, medium, high, xhigh or max.
     #[arg(long, value_parser = ["low", "medium", "high", "xhigh", "max"], value_name = "LEVEL", help_heading = "Model")]
     pub(crate) effort: Option<String>,
 
-    /// Tokens that one task may use, held by the API.
+    /// Tokens that the API lets one task use.
     #[arg(long, value_name = "TOKENS", help_heading = "Model")]
     pub(crate) task_budget: Option<u64>,
 
-    /// How the model may think: adaptive, or disabled.
+    /// Whether the model thinks before it answers.
     #[arg(long, value_enum, value_name = "MODE", help_heading = "Model")]
     pub(crate) thinking: Option<ThinkingWord>,
 
-    /// What of the thinking is shown: summarized, or omitted.
+    /// How thinking is shown.
     #[arg(long, value_enum, value_name = "WHAT", help_heading = "Model")]
     pub(crate) thinking_display: Option<ThinkingDisplayWord>,
 
-    /// Beta features to ask of the API, separated by commas.
+    /// Beta features to request from the API, separated by commas.
     #[arg(
         long,
         value_name = "A,B",
@@ -127,15 +127,15 @@ pub(crate) struct ModelArguments {
     )]
     pub(crate) betas: Vec<String>,
 
-    /// Model calls of one turn at most.
+    /// Maximum number of model calls per turn.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Model")]
     pub(crate) max_turns: Option<u32>,
 
-    /// Dollars of this run at most; what a resumed session spent before doesn't count.
+    /// Maximum cost of this run in dollars, without earlier spending of a resumed session.
     #[arg(long, value_name = "USD", value_parser = values::positive_dollars, help_heading = "Model")]
     pub(crate) max_budget_usd: Option<f64>,
 
-    /// Tokens of the session at most, input and output together.
+    /// Maximum number of tokens of the session, input and output together.
     #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Model")]
     pub(crate) max_session_tokens: Option<u64>,
 }
@@ -152,7 +152,7 @@ pub(crate) struct SystemPromptArguments {
     )]
     pub(crate) system_prompt: Option<String>,
 
-    /// Replace the system prompt by a file's content.
+    /// Replace the system prompt with a file's content.
     #[arg(
         long,
         value_name = "FILE",
@@ -161,7 +161,7 @@ pub(crate) struct SystemPromptArguments {
     )]
     pub(crate) system_prompt_file: Option<PathBuf>,
 
-    /// Add to the system prompt.
+    /// Append to the system prompt.
     #[arg(
         long,
         value_name = "TEXT",
@@ -170,7 +170,7 @@ pub(crate) struct SystemPromptArguments {
     )]
     pub(crate) append_system_prompt: Option<String>,
 
-    /// Add a file's content to the system prompt.
+    /// Append a file's content to the system prompt.
     #[arg(
         long,
         value_name = "FILE",
@@ -183,11 +183,11 @@ pub(crate) struct SystemPromptArguments {
 /// Flags about folders, tools and permissions.
 #[derive(Debug, Args)]
 pub(crate) struct PermissionArguments {
-    /// The folder to work in.
+    /// The working folder.
     #[arg(long, value_name = "FOLDER", help_heading = "Permissions")]
     pub(crate) cwd: Option<PathBuf>,
 
-    /// A further folder that may be worked in. Repeatable.
+    /// An additional working folder. Repeatable.
     #[arg(long, value_name = "FOLDER", num_args = 1.., help_heading = "Permissions")]
     pub(crate) add_dir: Vec<PathBuf>,
 
@@ -195,15 +195,15 @@ pub(crate) struct PermissionArguments {
     #[arg(long, value_name = "A,B", help_heading = "Permissions")]
     pub(crate) tools: Option<String>,
 
-    /// Rules for what may run without asking, e.g. "Edit Bash(git log:*)". Repeatable.
+    /// Rules for calls that are allowed without asking, e.g. "Edit Bash(git log:*)". Repeatable.
     #[arg(long = "allowedTools", alias = "allowed-tools", value_name = "RULES", num_args = 1.., help_heading = "Permissions")]
     pub(crate) allowed_tools: Vec<String>,
 
-    /// Rules for what may not run; a bare name takes the tool away. Repeatable.
+    /// Rules for calls that are denied; a bare name removes the tool. Repeatable.
     #[arg(long = "disallowedTools", alias = "disallowed-tools", value_name = "RULES", num_args = 1.., help_heading = "Permissions")]
     pub(crate) disallowed_tools: Vec<String>,
 
-    /// How questions are answered when no rule decides: default, acceptEdits, plan, dontAsk,
+    /// How calls are decided that no rule matches: default, acceptEdits, plan, dontAsk,
     /// bypassPermissions, auto.
     #[arg(long, value_name = "MODE", help_heading = "Permissions")]
     pub(crate) permission_mode: Option<PermissionMode>,
@@ -212,16 +212,16 @@ pub(crate) struct PermissionArguments {
     #[arg(long, conflicts_with = "permission_mode", help_heading = "Permissions")]
     pub(crate) dangerously_skip_permissions: bool,
 
-    /// Lets the host enter bypassPermissions later.
+    /// Allow the host to switch to bypassPermissions later.
     #[arg(long, help_heading = "Permissions")]
     pub(crate) allow_dangerously_skip_permissions: bool,
 
-    /// Who answers permission questions: a tool of an MCP server (mcp__server__tool), or "stdio", which is
-    /// the host on standard input and output.
+    /// What answers permission questions: a tool of an MCP server (mcp__server__tool), or "stdio" for the
+    /// host on standard input and output.
     #[arg(long, value_name = "NAME", help_heading = "Permissions")]
     pub(crate) permission_prompt_tool: Option<String>,
 
-    /// Whether what would be asked goes to the host, or is denied.
+    /// Whether permission questions go to the host or are denied.
     #[arg(long, value_enum, value_name = "WHO", help_heading = "Permissions")]
     pub(crate) permission_prompts: Option<PermissionPrompts>,
 }
@@ -233,7 +233,7 @@ pub(crate) struct ExtensionArguments {
     #[arg(long, value_name = "FILE-OR-JSON", num_args = 1.., help_heading = "Extensions")]
     pub(crate) mcp_config: Vec<String>,
 
-    /// Only the MCP servers of --mcp-config.
+    /// Use only the MCP servers of --mcp-config.
     #[arg(long, help_heading = "Extensions")]
     pub(crate) strict_mcp_config: bool,
 
@@ -245,7 +245,7 @@ pub(crate) struct ExtensionArguments {
     #[arg(long, value_name = "FOLDER", hide = true)]
     pub(crate) plugin_dir_no_mcp: Vec<PathBuf>,
 
-    /// The agent that leads the conversation.
+    /// The agent of the main conversation.
     #[arg(long, value_name = "NAME", help_heading = "Extensions")]
     pub(crate) agent: Option<String>,
 
@@ -253,11 +253,11 @@ pub(crate) struct ExtensionArguments {
     #[arg(long, value_name = "JSON", help_heading = "Extensions")]
     pub(crate) agents: Option<String>,
 
-    /// Wait for the host's first request before anything is loaded, as is always done.
+    /// Accepted for compatibility: loading always waits for the host's first request.
     #[arg(long, hide = true)]
     pub(crate) await_initialize: bool,
 
-    /// Policy of the parent comes with the host's first request, as is always possible.
+    /// Accepted for compatibility: the host's first request may always carry managed settings.
     #[arg(long, hide = true)]
     pub(crate) managed_settings_in_initialize: bool,
 }
@@ -265,7 +265,7 @@ pub(crate) struct ExtensionArguments {
 /// Flags about the session's start and its transcript.
 #[derive(Debug, Args)]
 pub(crate) struct ResumeArguments {
-    /// Go on with the newest session of this folder.
+    /// Resume the newest session of this folder.
     #[arg(
         short = 'c',
         long = "continue",
@@ -274,7 +274,7 @@ pub(crate) struct ResumeArguments {
     )]
     pub(crate) continue_session: bool,
 
-    /// Go on with a session: its id, the beginning of it, its title, or its file.
+    /// Resume a session by its id, the beginning of it, its title, or its file.
     #[arg(short = 'r', long, value_name = "SESSION", num_args = 0..=1, default_missing_value = "", help_heading = "Session")]
     pub(crate) resume: Option<String>,
 
@@ -282,7 +282,7 @@ pub(crate) struct ResumeArguments {
     #[arg(long, help_heading = "Session", conflicts_with = "maintenance")]
     pub(crate) init: bool,
 
-    /// Run the Setup hooks (trigger `init`) and the SessionStart hooks, and end.
+    /// Run the Setup hooks (trigger `init`) and the SessionStart hooks, and exit.
     #[arg(long, help_heading = "Session", conflicts_with_all = ["maintenance", "prompt"])]
     pub(crate) init_only: bool,
 
@@ -290,11 +290,11 @@ pub(crate) struct ResumeArguments {
     #[arg(long, help_heading = "Session")]
     pub(crate) maintenance: bool,
 
-    /// With --continue or --resume: copy the history into a new session and leave the old one alone.
+    /// With --continue or --resume: copy the history into a new session.
     #[arg(long, help_heading = "Session")]
     pub(crate) fork_session: bool,
 
-    /// The id of the new session.
+    /// Id of the new session.
     #[arg(long, value_name = "UUID", value_parser = values::uuid, help_heading = "Session")]
     pub(crate) session_id: Option<Uuid>,
 
@@ -307,7 +307,7 @@ pub(crate) struct ResumeArguments {
     )]
     pub(crate) resume_session_at: Option<Uuid>,
 
-    /// With --resume-session-at: refuse unless everything dropped belongs to this prompt's turn.
+    /// With --resume-session-at: fail unless all dropped records belong to this prompt's turn.
     #[arg(
         long,
         value_name = "UUID",
@@ -316,7 +316,7 @@ pub(crate) struct ResumeArguments {
     )]
     pub(crate) resume_drops_turn: Option<Uuid>,
 
-    /// With stream-json: also every record that is written to a transcript.
+    /// With stream-json: include every record of the transcript.
     #[arg(long, help_heading = "Session")]
     pub(crate) session_mirror: bool,
 
@@ -328,11 +328,11 @@ pub(crate) struct ResumeArguments {
 /// Flags about settings files.
 #[derive(Debug, Args)]
 pub(crate) struct SettingsArguments {
-    /// A settings file, or settings as JSON, above the user's and the project's. Repeatable.
+    /// A settings file, or settings as JSON, that overrides the user's and the project's. Repeatable.
     #[arg(long, value_name = "FILE-OR-JSON", help_heading = "Settings")]
     pub(crate) settings: Vec<String>,
 
-    /// Which settings files count: user, project, local, separated by commas; "" for none.
+    /// Settings files to load: user, project, local, separated by commas; "" for none.
     #[arg(long, value_name = "LIST", help_heading = "Settings")]
     pub(crate) setting_sources: Option<String>,
 
@@ -340,7 +340,7 @@ pub(crate) struct SettingsArguments {
     #[arg(long, value_name = "FILE-OR-JSON", hide = true)]
     pub(crate) managed_settings: Vec<String>,
 
-    /// The folder whose .lathe and .claude count as the project's.
+    /// The folder whose .lathe and .claude are the project's.
     #[arg(long, value_name = "FOLDER", help_heading = "Settings")]
     pub(crate) project_config_root: Option<PathBuf>,
 }
@@ -348,11 +348,11 @@ pub(crate) struct SettingsArguments {
 /// Flags of the debug log.
 #[derive(Debug, Args)]
 pub(crate) struct LogArguments {
-    /// Write a log of what happens to standard error, for the given targets ("lathe_model=debug").
+    /// Write a debug log to standard error, for the given targets ("lathe_model=debug").
     #[arg(short = 'd', long, value_name = "FILTER", num_args = 0..=1, default_missing_value = "", require_equals = true, help_heading = "Settings")]
     pub(crate) debug: Option<String>,
 
-    /// Write that log to a file.
+    /// Write the debug log to a file.
     #[arg(long, value_name = "FILE", help_heading = "Settings")]
     pub(crate) debug_file: Option<PathBuf>,
 

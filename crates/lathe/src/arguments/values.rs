@@ -39,28 +39,28 @@ pub(crate) fn agents_json(text: &str) -> Result<serde_json::Value, CliError> {
         .map_err(|error| CliError::usage(format!("--agents: not JSON: {error}")))
 }
 
-/// How an answer is printed.
+/// Format of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum OutputFormat {
-    /// The answer's words.
+    /// The text of the answer.
     #[default]
     Text,
-    /// One object with the answer, its cost and how it ended.
+    /// One object with the answer, its cost and the outcome.
     Json,
-    /// A line of JSON for everything that happens.
+    /// A line of JSON per event.
     StreamJson,
 }
 
-/// How a model may think.
+/// Whether the model thinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ThinkingWord {
-    /// As much as it likes.
+    /// As much as the model decides.
     Adaptive,
     /// Not at all.
     Disabled,
 }
 
-/// What of the thinking is shown.
+/// How thinking is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ThinkingDisplayWord {
     /// A summary.
@@ -69,19 +69,19 @@ pub(crate) enum ThinkingDisplayWord {
     Omitted,
 }
 
-/// Who answers permission questions.
+/// What happens to permission questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PermissionPrompts {
-    /// The host.
+    /// The host is asked.
     Host,
-    /// Nobody: they are denied.
+    /// They are denied.
     None,
 }
 
-/// How prompts come in.
+/// Format of standard input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum InputFormat {
-    /// Words.
+    /// Text.
     #[default]
     Text,
     /// Frames of the SDK protocol.

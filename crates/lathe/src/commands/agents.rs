@@ -19,7 +19,7 @@ pub(crate) struct AgentsArguments {
     /// As JSON.
     #[arg(long, global = true)]
     json: bool,
-    /// Agents as JSON, or a file that holds it, as a session is given them.
+    /// Agents as JSON, or a file that holds it, as for a session.
     #[arg(long, value_name = "JSON-OR-FILE", global = true)]
     agents: Option<String>,
     /// A folder with a plugin. Repeatable.
@@ -27,23 +27,22 @@ pub(crate) struct AgentsArguments {
     plugin_dir: Vec<PathBuf>,
 }
 
-/// What to do with agents.
 #[derive(Debug, Subcommand)]
 enum AgentsCommand {
-    /// List all agents with where they come from.
+    /// List all agents with their sources.
     List {
-        /// Also those that a stronger one of the same name hides.
+        /// Also those that are hidden by another of the same name.
         #[arg(long)]
         all: bool,
     },
-    /// Show one agent: what it may use, and its prompt.
+    /// Show one agent: its tools and its prompt.
     Show {
         /// Its name.
         name: String,
     },
-    /// Say what is wrong with the files of agents; fails if one doesn't count.
+    /// Check the files of agents; fails if one can't be loaded.
     Validate {
-        /// Only this file, or what lies in this folder, wherever it is.
+        /// Only this file or folder; it may be anywhere.
         path: Option<PathBuf>,
     },
 }

@@ -1,4 +1,4 @@
-//! `lathe context` and `lathe cost`: how full a session's window is, and what it cost.
+//! `lathe context` and `lathe cost`: the context usage and the cost of a session.
 
 use super::print;
 use crate::error::{CliError, Kinded as _, Outcome, notice};
@@ -13,13 +13,13 @@ use std::fmt::Write as _;
 /// Commands that report on a session or on the project.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionReport {
-    /// Show how full a session's window is, by part.
+    /// Show the context usage of a session, by part.
     Context(ReportArguments),
-    /// Show what a session used and cost, by model and by part.
+    /// Show the tokens and cost of a session, by model and by part.
     Cost(ReportArguments),
-    /// List, show and edit what is kept between sessions about this project.
+    /// List, show and edit the memory of this project.
     Memory(super::memory::MemoryArguments),
-    /// Write the words for a commit or a pull request. Nothing is committed.
+    /// Write a message for a commit or a pull request. Nothing is committed.
     Suggest(super::suggest::SuggestArguments),
 }
 
@@ -89,7 +89,7 @@ pub(crate) async fn context(mut environment: Environment, arguments: ReportArgum
     if usage.auto_compact {
         let _ = writeln!(
             text,
-            "Compacted by itself at {} tokens, with a warning at {}.",
+            "Compacted automatically at {} tokens, with a warning at {}.",
             usage.compact_at, usage.warn_at
         );
     } else {

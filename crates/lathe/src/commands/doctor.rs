@@ -15,13 +15,13 @@ pub(crate) struct DoctorArguments {
     /// As JSON.
     #[arg(long)]
     json: bool,
-    /// Don't start MCP servers to see whether they answer.
+    /// Do not start MCP servers.
     #[arg(long)]
     no_connect: bool,
     /// A settings file, or settings as JSON. Repeatable.
     #[arg(long, value_name = "FILE-OR-JSON")]
     settings: Vec<String>,
-    /// Which settings files count: user, project, local, separated by commas.
+    /// Settings files to load: user, project, local, separated by commas.
     #[arg(long, value_name = "LIST")]
     setting_sources: Option<String>,
     /// A folder with a plugin. Repeatable.

@@ -20,18 +20,18 @@ use tokio::sync::mpsc;
 /// `lathe mcp probe`.
 #[derive(Debug, Args)]
 pub(crate) struct ProbeArguments {
-    /// A server's name, its address, or file.mcp.json#name.
+    /// A server's name, its URL, or file.mcp.json#name.
     target: String,
-    /// JSON lines instead of words.
+    /// Print JSON lines.
     #[arg(long)]
     json: bool,
-    /// How an address is reached.
+    /// The transport of a URL.
     #[arg(long, value_enum)]
     transport: Option<Kind>,
-    /// Speak this version of the protocol and no other.
+    /// Use only this version of the protocol.
     #[arg(long, value_name = "VERSION")]
     protocol_version: Option<String>,
-    /// How long the start and each operation may take.
+    /// The time limit of the start and of each operation.
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     timeout: Duration,
     /// Connect and list, nothing else.
@@ -39,22 +39,22 @@ pub(crate) struct ProbeArguments {
     list_only: bool,
     #[command(flatten)]
     operations: Operations,
-    /// What the server's questions are answered with.
+    /// The answer to elicitation requests of the server.
     #[arg(long, value_enum, default_value = "decline")]
     elicit: Answer,
-    /// A client that is registered with the authorisation server.
+    /// The id of a client that is registered with the authorisation server.
     #[arg(long, value_name = "ID")]
     client_id: Option<String>,
-    /// Its secret is in MCP_CLIENT_SECRET.
+    /// Read the client's secret from MCP_CLIENT_SECRET.
     #[arg(long)]
     client_secret: bool,
-    /// How to be authorised without a person.
+    /// Authorise without a user.
     #[arg(long, value_enum)]
     grant: Option<Grant>,
     /// The client's private key (a PEM file) for signed client credentials.
     #[arg(long, value_name = "PEM")]
     client_key: Option<PathBuf>,
-    /// Authorisation servers may lie on private addresses.
+    /// Allow authorisation servers on private addresses.
     #[arg(long)]
     allow_private_hosts: bool,
 }
@@ -79,19 +79,15 @@ enum Grant {
     ClientCredentials,
 }
 
-/// The things to do, in the order in which they stand on the command line.
+/// The operations, in the order of the command line.
 #[derive(Debug, Default)]
 struct Operations(Vec<Operation>);
 
-/// The options that are things to do: name, value, meaning.
+/// The options that are operations: name, value, help.
 const OPERATIONS: &[(&str, Option<&str>, &str)] = &[
     ("call", Some("TOOL=JSON"), "Call a tool"),
-    (
-        "call-all",
-        None,
-        "Call every tool, with the least arguments that it takes",
-    ),
-    ("prompt", Some("NAME=JSON"), "Fill in a prompt"),
+    ("call-all", None, "Call every tool with minimal arguments"),
+    ("prompt", Some("NAME=JSON"), "Get a prompt"),
     ("read", Some("URI"), "Read a resource"),
     ("read-first", None, "Read the first resource"),
     ("pause", Some("SECONDS"), "Wait"),
@@ -108,7 +104,7 @@ impl Args for Operations {
             let argument = clap::Arg::new(*name).long(*name).help(*help);
             command = command.arg(match value {
                 Some(value) => argument.value_name(*value).action(ArgAction::Append),
-                // A flag whose place on the command line counts: it takes an empty value.
+                // A flag whose position matters: it takes an empty value.
                 None => argument
                     .action(ArgAction::Append)
                     .num_args(0)

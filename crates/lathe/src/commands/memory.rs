@@ -37,17 +37,17 @@ pub(crate) enum MemoryCommand {
         /// What to remember.
         note: Vec<String>,
     },
-    /// List what was found worth remembering and waits for your word.
+    /// List proposals that wait for a decision.
     Proposals {
         /// As JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Keep what was proposed.
+    /// Save proposals.
     Accept(Names),
-    /// Drop what was proposed.
+    /// Drop proposals.
     Reject(Names),
-    /// Print where it is.
+    /// Print the folder.
     Path,
 }
 

@@ -31,21 +31,20 @@ pub(crate) struct PluginArguments {
     json: bool,
 }
 
-/// What to do with plugins.
 #[derive(Debug, Subcommand)]
 enum PluginCommand {
-    /// List the plugins of this folder, with what they bring and what is wrong.
+    /// List the plugins of this folder with their contents and problems.
     List,
-    /// Show what plugins bring, and install them if you agree.
+    /// Show the contents of plugins, and install them after confirmation.
     #[command(visible_alias = "add")]
     Install {
         /// The plugins: `name@marketplace`, or a name that only one marketplace has.
         #[arg(required = true, value_name = "PLUGIN")]
         plugins: Vec<String>,
-        /// For whom.
+        /// The scope.
         #[arg(long, value_enum, default_value = "user")]
         scope: Scope,
-        /// Don't ask: I know what they bring.
+        /// Do not ask for confirmation.
         #[arg(short, long)]
         yes: bool,
     },
@@ -55,76 +54,75 @@ enum PluginCommand {
         /// The plugins.
         #[arg(required = true, value_name = "PLUGIN")]
         plugins: Vec<String>,
-        /// For whom; where it is installed if absent.
+        /// The scope; that of the installation if absent.
         #[arg(long, value_enum)]
         scope: Option<Scope>,
-        /// Keep what the plugins have stored.
+        /// Keep the data of the plugins.
         #[arg(long)]
         keep_data: bool,
     },
-    /// Switch plugins on.
+    /// Enable plugins.
     Enable {
         /// The plugins.
         #[arg(required = true, value_name = "PLUGIN")]
         plugins: Vec<String>,
-        /// The settings file; that of the install if absent.
+        /// The settings file; that of the installation if absent.
         #[arg(long, value_enum)]
         scope: Option<Scope>,
     },
-    /// Switch plugins off; they stay installed.
+    /// Disable plugins; they stay installed.
     Disable {
         /// The plugins.
         #[arg(required = true, value_name = "PLUGIN")]
         plugins: Vec<String>,
-        /// The settings file; that of the install if absent.
+        /// The settings file; that of the installation if absent.
         #[arg(long, value_enum)]
         scope: Option<Scope>,
     },
-    /// Fetch newer versions; asks when one would run something new.
+    /// Update plugins; asks if a new version would run something new.
     Update {
         /// The plugins; all if absent.
         #[arg(value_name = "PLUGIN")]
         plugins: Vec<String>,
-        /// For whom; where it is installed if absent.
+        /// The scope; that of the installation if absent.
         #[arg(long, value_enum)]
         scope: Option<Scope>,
-        /// Don't ask: I know what they bring.
+        /// Do not ask for confirmation.
         #[arg(short, long)]
         yes: bool,
     },
-    /// Check a plugin or a marketplace that you write.
+    /// Check a plugin or a marketplace that you develop.
     Validate {
         /// Its folder.
         #[arg(default_value = ".")]
         path: PathBuf,
     },
-    /// Add, list, remove and fetch marketplaces.
+    /// Add, list, remove and update marketplaces.
     Marketplace {
         #[command(subcommand)]
         command: Option<MarketplaceCommand>,
     },
 }
 
-/// What to do with marketplaces.
 #[derive(Debug, Subcommand)]
 enum MarketplaceCommand {
-    /// Add a marketplace: a folder, owner/repository on GitHub, a git address, or the address of a marketplace.json.
+    /// Add a marketplace: a folder, owner/repository on GitHub, a git URL, or the URL of a marketplace.json.
     Add {
-        /// Where it is; `#branch` at the end names a branch or tag.
+        /// The location; `#branch` at the end names a branch or tag.
         source: String,
     },
     /// List the marketplaces and their plugins.
     List,
-    /// Forget a marketplace, with the plugins that came from it.
+    /// Remove a marketplace and its plugins.
     #[command(visible_alias = "rm")]
     Remove {
         /// Its name.
         name: String,
-        /// Don't ask.
+        /// Do not ask for confirmation.
         #[arg(short, long)]
         yes: bool,
     },
-    /// Fetch marketplaces again.
+    /// Update marketplaces.
     Update {
         /// Their names; all if absent.
         names: Vec<String>,

@@ -23,12 +23,11 @@ pub(crate) struct SkillsArguments {
     plugin_dir: Vec<PathBuf>,
 }
 
-/// What to do with skills.
 #[derive(Debug, Subcommand)]
 enum SkillsCommand {
-    /// List all skills and custom commands with where they come from.
+    /// List all skills and custom commands with their sources.
     List {
-        /// Also those that a stronger one of the same name hides.
+        /// Also those that are hidden by another of the same name.
         #[arg(long)]
         all: bool,
     },
@@ -37,9 +36,9 @@ enum SkillsCommand {
         /// Its name.
         name: String,
     },
-    /// Say what is wrong with the files of skills and commands; fails if one doesn't count.
+    /// Check the files of skills and commands; fails if one can't be loaded.
     Validate {
-        /// Only this file, or what lies in this folder, wherever it is.
+        /// Only this file or folder; it may be anywhere.
         path: Option<PathBuf>,
     },
 }

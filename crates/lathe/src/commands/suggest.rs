@@ -16,11 +16,11 @@ pub(crate) struct SuggestArguments {
 /// The text to write.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SuggestCommand {
-    /// A message for a commit of what is staged, or of everything that changed where nothing is.
+    /// A commit message for the staged changes, or for all changes if none are staged.
     Commit,
-    /// A title and a description for a pull request of the present branch.
+    /// A title and a description for a pull request of the current branch.
     Pr {
-        /// The branch that it goes to; found from the remote if absent.
+        /// The base branch; determined from the remote if absent.
         #[arg(long, value_name = "BRANCH")]
         base: Option<String>,
     },

@@ -25,7 +25,6 @@ pub(crate) struct McpArguments {
     command: McpCommand,
 }
 
-/// What to do with MCP servers.
 #[derive(Debug, Subcommand)]
 enum McpCommand {
     /// Add a server: `lathe mcp add NAME https://…` or `lathe mcp add NAME -- COMMAND ARGUMENTS…`.
@@ -36,17 +35,17 @@ enum McpCommand {
         name: String,
         /// The entry, such as '{"command": "npx", "args": ["-y", "…"]}'.
         json: String,
-        /// Where it counts.
+        /// The scope.
         #[arg(short, long, value_enum, default_value_t)]
         scope: ScopeWord,
     },
-    /// List all servers, and try each.
+    /// List all servers, and connect to each.
     List {
         /// As JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Show one server, and try it.
+    /// Show one server, and connect to it.
     Get {
         /// Its name.
         name: String,
@@ -58,45 +57,45 @@ enum McpCommand {
     Remove {
         /// Its name.
         name: String,
-        /// Where it is; found if there is only one of that name.
+        /// The scope; not needed if only one server has that name.
         #[arg(short, long, value_enum)]
         scope: Option<ScopeWord>,
     },
-    /// Switch a server on in this folder; one that the project brings is approved by that.
+    /// Enable a server in this folder; this approves a server of the project.
     Enable {
         /// Its name.
         name: String,
     },
-    /// Switch a server off in this folder.
+    /// Disable a server in this folder.
     Disable {
         /// Its name.
         name: String,
     },
-    /// Sign in at a server that asks for it, in the browser.
+    /// Sign in to a server, in the browser.
     Login {
         /// Its name.
         name: String,
     },
-    /// Forget a server's sign-in, and revoke it where that is possible.
+    /// Sign out of a server, and revoke the token where that is possible.
     Logout {
         /// Its name.
         name: String,
     },
-    /// Forget which servers of this project were approved or refused.
+    /// Clear the decisions about which servers of this project are approved.
     ResetProjectChoices,
-    /// Take over servers from the configuration of another client.
+    /// Import servers from the configuration of another client.
     Import {
-        /// Its file; without it the usual places are looked at.
+        /// Its file; the usual locations are searched if absent.
         #[arg(long, value_name = "FILE")]
         from: Option<PathBuf>,
-        /// Where they count.
+        /// The scope.
         #[arg(short, long, value_enum, default_value_t = ScopeWord::User)]
         scope: ScopeWord,
-        /// Show what would be taken over, and change nothing.
+        /// Show what would be imported, and change nothing.
         #[arg(long)]
         preview: bool,
     },
-    /// Print what a server wrote to its log.
+    /// Print the log of a server.
     Logs {
         /// Its name.
         name: String,
@@ -111,11 +110,11 @@ enum McpCommand {
         #[arg(long, value_name = "URI", requires = "server")]
         read: Option<String>,
     },
-    /// List the prompts of a server, or of all; or fill one in.
+    /// List the prompts of a server, or of all; or get one.
     Prompts {
         #[command(flatten)]
         items: ItemArguments,
-        /// Fill in this prompt instead.
+        /// Get this prompt instead.
         #[arg(long, value_name = "NAME", requires = "server")]
         get: Option<String>,
         /// Its arguments, as a JSON object.
@@ -124,9 +123,9 @@ enum McpCommand {
     },
     /// Call a tool of a server.
     Call(CallArguments),
-    /// Look at one server closely: connect, list, call, and say what came of it.
+    /// Probe one server: connect, list, call, and report each step.
     Probe(Box<super::mcp_probe::ProbeArguments>),
-    /// Be an MCP server: offer the built-in tools, under this folder's permission rules.
+    /// Run as an MCP server: offer the built-in tools, under this folder's permission rules.
     Serve(ServeArguments),
 }
 
@@ -135,15 +134,15 @@ enum McpCommand {
 struct AddArguments {
     /// Its name: letters, digits, `_` and `-`.
     name: String,
-    /// The address of a remote server.
+    /// The URL of a remote server.
     target: Option<String>,
     /// The command of a local server, after `--`.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
-    /// Where it counts.
+    /// The scope.
     #[arg(short, long, value_enum, default_value_t)]
     scope: ScopeWord,
-    /// How it is reached; told from the address if absent.
+    /// The transport; determined from the URL if absent.
     #[arg(short, long, value_enum)]
     transport: Option<TransportWord>,
     /// A variable for a local server: NAME=VALUE. Repeatable.
@@ -152,18 +151,18 @@ struct AddArguments {
     /// A header for a remote server: "Name: value". Repeatable.
     #[arg(short = 'H', long, value_name = "NAME: VALUE")]
     header: Vec<String>,
-    /// The id of a client that was registered by hand (OAuth).
+    /// The id of a registered client (OAuth).
     #[arg(long, value_name = "ID")]
     client_id: Option<String>,
-    /// Keep that client's secret, from the variable `MCP_CLIENT_SECRET`.
+    /// Store that client's secret, from the variable `MCP_CLIENT_SECRET`.
     #[arg(long, requires = "client_id")]
     client_secret: bool,
-    /// The port of the sign-in's callback on 127.0.0.1.
+    /// The port of the sign-in callback on 127.0.0.1.
     #[arg(long, value_name = "PORT")]
     callback_port: Option<u16>,
 }
 
-/// Whose items.
+/// The server to list.
 #[derive(Debug, Args)]
 struct ItemArguments {
     /// The server; all of them if absent.
@@ -202,33 +201,33 @@ struct ConfigArguments {
 /// `lathe mcp serve`.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArguments {
-    /// Serve streamable HTTP at /mcp on this address of this machine, instead of standard input and output.
+    /// Serve streamable HTTP at /mcp on this local address, instead of standard input and output.
     #[arg(long, value_name = "ADDRESS:PORT")]
     http: Option<SocketAddr>,
     /// The built-in tools to offer: names separated by commas.
     #[arg(long, value_name = "A,B")]
     tools: Option<String>,
-    /// Rules for what may run: nobody is there to be asked. Repeatable.
+    /// Rules for calls that are allowed: there is no user to ask. Repeatable.
     #[arg(long = "allowedTools", alias = "allowed-tools", value_name = "RULES", num_args = 1..)]
     allowed_tools: Vec<String>,
-    /// Rules for what may not run. Repeatable.
+    /// Rules for calls that are denied. Repeatable.
     #[arg(long = "disallowedTools", alias = "disallowed-tools", value_name = "RULES", num_args = 1..)]
     disallowed_tools: Vec<String>,
-    /// How questions are answered when no rule decides.
+    /// How calls are decided that no rule matches.
     #[arg(long, value_name = "MODE")]
     permission_mode: Option<lathe_protocol::permission::PermissionMode>,
-    /// A further folder that may be worked in. Repeatable.
+    /// An additional working folder. Repeatable.
     #[arg(long, value_name = "FOLDER", num_args = 1..)]
     add_dir: Vec<PathBuf>,
 }
 
-/// Where a server counts.
+/// The scope of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 enum ScopeWord {
     /// For you, in this project.
     #[default]
     Local,
-    /// For everybody who works on this project (`.mcp.json`).
+    /// For everyone who works on this project (`.mcp.json`).
     Project,
     /// For you, everywhere.
     User,
@@ -244,14 +243,14 @@ impl From<ScopeWord> for Scope {
     }
 }
 
-/// How a server is reached.
+/// The transport of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum TransportWord {
     /// A local program.
     Stdio,
     /// Streamable HTTP.
     Http,
-    /// HTTP with server-sent events, as older servers have it.
+    /// HTTP with server-sent events, for older servers.
     Sse,
     /// WebSocket.
     Ws,
