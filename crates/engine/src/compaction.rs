@@ -9,9 +9,9 @@ use crate::context::meter;
 use crate::context::summary::{cut, gap_share, next_skip, slim, with_directive, without_scratch};
 use crate::core::Core;
 use crate::decide::OutputCap;
-use crate::notes;
 use crate::records::reminder;
 use futures::StreamExt as _;
+use lathe_memory::notes;
 use lathe_model::{Delivery, MessageAssembler, ModelError, ModelRequest, estimate};
 use lathe_protocol::content::{ContentBlock, joined_text};
 use lathe_protocol::event::Event;
@@ -233,7 +233,7 @@ impl Core {
         self.shared.extensions.forget_told();
         self.describe_agents();
         self.forget_plan_reminders();
-        self.shared.notes.start_again();
+        self.shared.notes.kept.start_again();
         self.refresh_instructions();
         if self.shared.permissions.snapshot().trusted {
             let folder = self.shared.tools.working_folder.read().clone();

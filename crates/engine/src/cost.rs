@@ -65,7 +65,8 @@ fn part_text(usage: &PartUsage) -> String {
 }
 
 /// `1 call`, `2 calls`.
-pub(crate) fn calls(count: u64) -> String {
+#[must_use]
+pub fn calls(count: u64) -> String {
     match count {
         1 => "1 call".to_owned(),
         count => format!("{count} calls"),

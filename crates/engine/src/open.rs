@@ -8,13 +8,11 @@ use crate::context::{ContextState, KeptPrompt};
 use crate::core::{Choices, Core, Fixed, Shared};
 use crate::decide::Limits;
 use crate::events::{self, EventStream};
-use crate::extraction::Extraction;
 use crate::guard::RepeatGuard;
 use crate::hook_points::HookPoints;
 use crate::language::Language;
 use crate::ledger::{Ledger, Totals};
 use crate::live;
-use crate::memory::AutoMemory;
 use crate::nested::{SessionClassifierModel, SessionHookModel};
 use crate::open_agents;
 use crate::open_model::{cache_markers, catalog, chosen_model, provider, thinking};
@@ -30,6 +28,8 @@ use crate::session::{self, SessionHandle};
 use crate::tool_search::{self, DeferredTools};
 use futures::future::BoxFuture;
 use lathe_hooks::HookRegistry;
+use lathe_memory::AutoMemory;
+use lathe_memory::extraction::Extraction;
 use lathe_model::{CacheMarkers, RecoveryPolicy};
 use lathe_permissions::classifier::Classifier;
 use lathe_permissions::settings::{SettingsStore, guide_of};
@@ -451,7 +451,7 @@ async fn prepare_now(
     hooks.registry.set_model(Arc::new(SessionHookModel {
         shared: Arc::downgrade(&shared),
     }));
-    shared.notes.enable(switched_on(
+    shared.notes.kept.enable(switched_on(
         &environment,
         "LATHE_SESSION_NOTES",
         settings.settings.session_notes,
@@ -478,7 +478,7 @@ async fn prepare_now(
         tools_encoded: None,
         context: ContextState::default(),
     };
-    core.context.magic_docs.enabled = switched_on(
+    core.context.magic_docs.kept.enabled = switched_on(
         &environment,
         "LATHE_MAGIC_DOCS",
         settings.settings.magic_docs,
@@ -496,7 +496,8 @@ async fn prepare_now(
     if options.keep_system_prompt {
         core.context.kept_prompt = KeptPrompt::Wanted;
     }
-    core.context.extractor.mode = extraction(&environment, &settings, &options, &mut remarks);
+    core.context.extracting.extractor.mode =
+        extraction(&environment, &settings, &options, &mut remarks);
     let source = match (&opened.history, options.fork) {
         (None, _) if options.after_clear => "clear",
         (Some(_), true) => "fork",

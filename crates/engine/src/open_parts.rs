@@ -127,7 +127,7 @@ pub(crate) fn permissions(
                 .unwrap_or_else(|_| places.config_home.clone()),
         ];
         for home in homes {
-            let memory = crate::memory::AutoMemory::of(&home, &places.project);
+            let memory = lathe_memory::AutoMemory::of(&home, &places.project);
             context.session_paths.push(memory.folder().to_owned());
         }
     }

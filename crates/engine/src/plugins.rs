@@ -85,7 +85,7 @@ impl Plugins {
 
     /// MCP servers of plugins, as their configuration takes them.
     pub(crate) fn servers_of(&self, loaded: &LoadedPlugins) -> Vec<PluginServers> {
-        let mut servers = servers_of(loaded);
+        let mut servers = PluginServers::of_plugins(loaded.mcp_servers());
         let named = self.named.read();
         servers.retain(|of_plugin| {
             let plugin = loaded
@@ -159,21 +159,6 @@ impl Plugins {
         }
         problems
     }
-}
-
-/// MCP servers of plugins, as their configuration takes them.
-#[must_use]
-pub fn servers_of(loaded: &LoadedPlugins) -> Vec<PluginServers> {
-    loaded
-        .mcp_servers()
-        .into_iter()
-        .map(|(plugin, servers)| PluginServers {
-            plugin,
-            servers: servers.into_iter().collect(),
-            // The plugin's own variables were filled in when it was read.
-            variables: std::collections::BTreeMap::new(),
-        })
-        .collect()
 }
 
 /// Loads the plugins again, with the settings as they are now.

@@ -1,12 +1,13 @@
 //! Prompts that are commands: what answers itself is answered without asking the model.
 //!
-//! Which commands there are and what they say is the engine's ([`SessionHandle::run_command`]); here it is
+//! Which commands there are and what they say is [`lathe_commands`]'; here it is
 //! printed. A command that becomes words for the model is a prompt like any other.
 
 use crate::exit::Exit;
 use crate::output::Lines;
 use crate::print::{Format, local_result};
-use lathe_engine::{CommandOutcome, EventStream, SessionHandle};
+use lathe_commands::CommandOutcome;
+use lathe_engine::{EventStream, SessionHandle};
 use lathe_protocol::content::{Content, ContentBlock};
 use lathe_protocol::event::{Event, NoticeLevel, SessionState, TerminalReason, TurnResult};
 use lathe_protocol::frame::{frames_of, result_frame};
@@ -28,7 +29,7 @@ pub fn text_of(prompt: &Prompt) -> Option<String> {
             _ => return None,
         },
     };
-    lathe_engine::is_command(&text).then_some(text)
+    lathe_commands::is_command(&text).then_some(text)
 }
 
 /// Carries a command out in print mode. `None`: the prompt is for the model.
@@ -41,7 +42,7 @@ pub(crate) async fn in_print_mode(
     errors: &mut impl Write,
 ) -> Option<Exit> {
     let text = text_of(prompt)?;
-    let outcome = match session.run_command(&text).await {
+    let outcome = match lathe_commands::run(session, &text).await {
         CommandOutcome::Prompt => return None,
         CommandOutcome::Answer(answer) => Ok(answer),
         CommandOutcome::Refused(why) => Err(why),

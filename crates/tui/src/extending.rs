@@ -6,7 +6,7 @@ use crate::dialog::{Dialog, Item, Page, Picker, Purpose};
 use crate::style::{Line, Style};
 use crate::text::{clean, counted};
 use futures::FutureExt as _;
-use lathe_engine::CommandOutcome;
+use lathe_commands::CommandOutcome;
 use lathe_protocol::command::BuiltinCommand;
 use std::path::Path;
 
@@ -28,7 +28,7 @@ impl App {
         };
         // The engine knows the answer at once; only git and files make it wait, and the commands that
         // need those are the terminal's own.
-        match session.run_builtin(command, arguments).now_or_never() {
+        match lathe_commands::run_builtin(session, command, arguments).now_or_never() {
             Some(CommandOutcome::Answer(answer)) if command == BuiltinCommand::ReleaseNotes => {
                 self.dialog = Some(Dialog::Page(Page::of_markdown(
                     Purpose::Reading,

@@ -68,7 +68,7 @@ pub(crate) enum Found {
         commit: Changes,
         session: Changes,
     },
-    Diagnosis(Box<lathe_engine::doctor::Diagnosis>),
+    Diagnosis(Box<lathe_doctor::Diagnosis>),
     /// No MCP server is being connected any more.
     ServersSettled,
     /// A task was stopped, or not.

@@ -105,7 +105,7 @@ pub(crate) struct ContextState {
     pub(crate) plan: crate::plan::PlanReminders,
     /// What happened before the session was taken up and the model doesn't know.
     pub(crate) since_interruption: Option<String>,
-    pub(crate) extractor: crate::extraction::Extractor,
+    pub(crate) extracting: crate::extraction::Extracting,
     /// Calls since the session's notes were brought up to date.
     pub(crate) calls_since_notes: u32,
     /// Which tools were loaded when the list of tools was written last.

@@ -36,18 +36,18 @@ impl ContextHandle<'_> {
 
     /// Switches session notes on or off.
     pub fn keep_notes(self, on: bool) {
-        self.shared.notes.enable(on);
+        self.shared.notes.kept.enable(on);
     }
 
     /// The session's notes, if there are any. They stay when a compaction has used them.
     #[must_use]
     pub fn notes(self) -> Option<String> {
-        self.shared.notes.text()
+        self.shared.notes.kept.text()
     }
 
     /// Waits until no update of the notes runs.
     pub async fn notes_settled(self) {
-        self.shared.notes.settled().await;
+        self.shared.notes.kept.settled().await;
     }
 
     /// Counts a file as read in the state it had at a time. Returns whether it is still that state.
@@ -67,5 +67,10 @@ impl ContextHandle<'_> {
     #[must_use]
     pub fn working_folder(self) -> PathBuf {
         self.shared.tools.working_folder.read().clone()
+    }
+
+    /// Changes the session's working folder.
+    pub fn set_working_folder(self, folder: PathBuf) {
+        *self.shared.tools.working_folder.write() = folder;
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::core::Shared;
 use lathe_extensions::{
-    AgentCatalog, CommandRegistry, OutputStyles, PluginContribution, Problem, SkillCatalog,
+    AgentCatalog, CommandRegistry, OutputStyles, PluginContribution, Problem, Skill, SkillCatalog,
 };
 use lathe_lsp::Status;
 use std::sync::Arc;
@@ -26,6 +26,12 @@ impl ExtensionsHandle<'_> {
     #[must_use]
     pub fn skills(self) -> Arc<SkillCatalog> {
         self.shared.extensions.skills()
+    }
+
+    /// The prompts of connected MCP servers, as skills for the model.
+    #[must_use]
+    pub fn prompt_skills(self) -> Vec<Skill> {
+        self.shared.prompt_skills()
     }
 
     /// The definitions of agents that the session has.

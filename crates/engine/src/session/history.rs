@@ -49,6 +49,22 @@ impl HistoryHandle<'_> {
             }));
     }
 
+    /// Gives the session a tag.
+    pub fn tag(self, tag: &str) {
+        self.shared.transcript.append(Record::Fact(Fact::Tag {
+            tag: tag.to_owned(),
+            session_id: self.shared.session_id,
+        }));
+    }
+
+    /// Waits until the transcript is on disk.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub async fn flush(self) -> Result<(), SessionError> {
+        self.shared.transcript.flush().await
+    }
+
     /// Brings files back to what they were before a prompt.
     ///
     /// # Errors

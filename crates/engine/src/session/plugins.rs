@@ -22,6 +22,12 @@ impl PluginsHandle<'_> {
         self.shared.plugins.loaded()
     }
 
+    /// The folders with plugins that the caller named.
+    #[must_use]
+    pub fn folders(self) -> Vec<PathBuf> {
+        self.shared.plugins.folders()
+    }
+
     /// Names another folder with a plugin, absolute; it counts when the plugins are loaded again. Its MCP
     /// servers may be the caller's business.
     pub fn add_folder(self, folder: &Path, with_servers: bool) {

@@ -2,6 +2,7 @@
 
 use crate::core::Shared;
 use lathe_hooks::helper::{HelperContext, HelperError, run_helper};
+use lathe_settings::{LoadOptions, Places};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,8 +36,14 @@ impl<'a> SettingsHandle<'a> {
 
     /// Where settings are.
     #[must_use]
-    pub fn places(self) -> &'a lathe_settings::Places {
+    pub fn places(self) -> &'a Places {
         &self.shared.loader.places
+    }
+
+    /// Where settings come from, and how this session loads them.
+    #[must_use]
+    pub fn origin(self) -> (Places, LoadOptions) {
+        self.shared.loader.parts()
     }
 
     /// Puts changes on top of the flag settings; `null` takes a key back.

@@ -1,6 +1,7 @@
 //! The agents, background commands and other work beside the turns of a session.
 
 use crate::core::Shared;
+use lathe_protocol::display::TodoItem;
 use lathe_shell::run::{BackgroundCommand, ShellSession};
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::sync::Arc;
@@ -18,6 +19,17 @@ impl TasksHandle<'_> {
     #[must_use]
     pub fn commands(self) -> Vec<BackgroundCommand> {
         self.shared.tools.shell.background().list()
+    }
+
+    /// The task list of the conversation, in whichever of the two forms the model keeps it.
+    #[must_use]
+    pub fn todos(self) -> Vec<TodoItem> {
+        let todos = self.shared.tools.todos.lock().clone();
+        if !todos.is_empty() {
+            return todos;
+        }
+        let list = self.shared.tools.tasks.read();
+        list.map(|list| list.shown()).unwrap_or_default()
     }
 
     /// The session's agents, oldest first, those of an earlier run of it too.

@@ -322,8 +322,8 @@ async fn faces_learn_that_an_agent_went_to_the_background_and_lists_show_it() {
     assert_eq!(seen[0].0, seen[1].0);
     assert_eq!((seen[0].1, seen[1].1), (false, true));
     talk.result().await;
-    let listed = talk.session.run_command("/tasks").await;
-    let lathe_engine::CommandOutcome::Answer(text) = listed else {
+    let listed = lathe_commands::run(&talk.session, "/tasks").await;
+    let lathe_commands::CommandOutcome::Answer(text) = listed else {
         panic!("{listed:?}");
     };
     assert!(

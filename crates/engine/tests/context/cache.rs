@@ -62,7 +62,7 @@ async fn five_hundred_turns_through_compactions_are_read_from_the_cache() {
     let place = Place::new(scenario, 40_000).await;
     std::fs::write(place.project().join("notes.txt"), "a note\n".repeat(20)).unwrap();
     std::fs::write(place.project().join("AGENTS.md"), "Mind the cuckoo.\n").unwrap();
-    lathe_engine::memory::AutoMemory::of(&place.config(), &place.project())
+    lathe_memory::AutoMemory::of(&place.config(), &place.project())
         .add_note("the person likes tabs")
         .unwrap();
     let mut talk = place.open().await;
@@ -154,7 +154,7 @@ async fn a_request_with_everything_on_is_small() {
     let place = Place::new(Scenario::new().reply(Reply::text("a")), 200_000).await;
     // A person in the terminal, who has instructions, a memory, and lines for commits.
     std::fs::write(place.project().join("AGENTS.md"), "Use tabs.\n".repeat(20)).unwrap();
-    lathe_engine::memory::AutoMemory::of(&place.config(), &place.project())
+    lathe_memory::AutoMemory::of(&place.config(), &place.project())
         .add_note("the person likes tabs")
         .unwrap();
     let mut options = place.options();

@@ -3,7 +3,7 @@
 use crate::support::{Place, Talk};
 use lathe_engine::SessionOptions;
 use lathe_engine::ledger::{Part, Totals};
-use lathe_engine::memory::AutoMemory;
+use lathe_memory::AutoMemory;
 use lathe_protocol::event::Event;
 use lathe_protocol::permission::PermissionMode;
 use lathe_scripted::{Position, RecordedRequest, Reply, Scenario, Wait};

@@ -154,7 +154,7 @@ async fn the_memory_index_is_in_the_system_prompt_unless_it_is_switched_off() {
         .reply(Reply::text("a"))
         .reply(Reply::text("b"));
     let mut place = Place::new(scenario, 200_000).await;
-    let memory = lathe_engine::memory::AutoMemory::of(&place.config(), &place.project());
+    let memory = lathe_memory::AutoMemory::of(&place.config(), &place.project());
     memory.add_note("the person likes tabs").unwrap();
     let mut talk = place.open().await;
     talk.say("one").await;

@@ -21,9 +21,8 @@ use crate::exit::Exit;
 use crate::output::lines_of;
 use crate::print::{Signal, failed_start, local_result};
 use indexmap::IndexMap;
-use lathe_engine::{
-    CommandOutcome, EndReason, EventStream, OpenError, SessionChoice, SessionHandle,
-};
+use lathe_commands::CommandOutcome;
+use lathe_engine::{EndReason, EventStream, OpenError, SessionChoice, SessionHandle};
 use lathe_hooks::SourceHandle;
 use lathe_protocol::event::{Event, NoticeLevel, SessionState, TaskNotice};
 use lathe_protocol::frame::{HostFrame, UserFrame, control_error, control_success, result_frame};
@@ -633,7 +632,7 @@ impl<E: Write> Face<E> {
 
     async fn carry_out(&mut self, prompt: Prompt, text: &str) -> Result<(), Exit> {
         let session = self.session().await?;
-        match session.run_command(text).await {
+        match lathe_commands::run(&session, text).await {
             CommandOutcome::Prompt => {
                 self.pass_on(prompt);
                 Ok(())

@@ -4,7 +4,7 @@ use super::extensions::{self, Listing, Named};
 use super::{places, print_line};
 use crate::error::{CliError, Outcome};
 use clap::{Args, Subcommand};
-use lathe_engine::doctor::advice;
+use lathe_doctor::advice;
 use lathe_extensions::{AgentCatalog, AgentDefinition, ExtensionSource, Problem, SkillCatalog};
 use lathe_settings::{Environment, Places};
 use serde_json::{Value, json};

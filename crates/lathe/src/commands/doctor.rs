@@ -3,7 +3,7 @@
 use super::{exit_if, print, setting_sources};
 use crate::error::Outcome;
 use clap::Args;
-use lathe_engine::doctor::{DoctorOptions, TerminalFacts, diagnose};
+use lathe_doctor::{DoctorOptions, TerminalFacts, diagnose};
 use lathe_settings::Environment;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;

@@ -3,7 +3,7 @@
 use super::{open_editor, places, print};
 use crate::error::{CliError, Kinded as _, Outcome, notice};
 use clap::{Args, Subcommand};
-use lathe_engine::memory::{AutoMemory, MemoryError};
+use lathe_memory::{AutoMemory, MemoryError};
 use lathe_settings::Environment;
 use std::fmt::Write as _;
 

@@ -65,6 +65,21 @@ pub struct PluginServers {
     pub variables: BTreeMap<String, String>,
 }
 
+impl PluginServers {
+    /// The servers of plugins, by plugin. The plugins' own variables were filled in when they were read.
+    #[must_use]
+    pub fn of_plugins(plugins: Vec<(String, BTreeMap<String, Value>)>) -> Vec<Self> {
+        plugins
+            .into_iter()
+            .map(|(plugin, servers)| Self {
+                plugin,
+                servers: servers.into_iter().collect(),
+                variables: BTreeMap::new(),
+            })
+            .collect()
+    }
+}
+
 /// The inputs for loading servers.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {

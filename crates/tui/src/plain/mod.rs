@@ -7,9 +7,8 @@ use crate::Ended;
 use crate::cell::{self, Call, CallState};
 use crate::text::clean;
 use asking::Asking;
-use lathe_engine::{
-    CommandOutcome, EventStream, OpenError, SessionChoice, SessionHandle, SessionOptions,
-};
+use lathe_commands::CommandOutcome;
+use lathe_engine::{EventStream, OpenError, SessionChoice, SessionHandle, SessionOptions};
 use lathe_protocol::content::ContentBlock;
 use lathe_protocol::display::Display;
 use lathe_protocol::event::{Event, TerminalReason};
@@ -178,7 +177,7 @@ impl Plain {
         match line.trim() {
             "" => self.ready(),
             "/exit" | "/quit" | "/q" => self.ended = true,
-            text if lathe_engine::is_command(text) => return self.command(text).await,
+            text if lathe_commands::is_command(text) => return self.command(text).await,
             text => self.prompt(text),
         }
         Next::GoOn
@@ -186,7 +185,7 @@ impl Plain {
 
     /// A command: answered by the engine, as for every face without views.
     async fn command(&mut self, text: &str) -> Next {
-        match self.session.run_command(text).await {
+        match lathe_commands::run(&self.session, text).await {
             CommandOutcome::Prompt => {
                 self.prompt(text);
                 return Next::GoOn;

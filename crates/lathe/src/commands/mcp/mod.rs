@@ -285,11 +285,9 @@ impl McpConfiguration {
         for (name, value) in settings.environment() {
             environment.variables.entry(name).or_insert(value);
         }
-        let plugins = lathe_engine::plugins::servers_of(&lathe_extensions::plugins::load(
-            &places,
-            &settings,
-            &[],
-        ));
+        let plugins = PluginServers::of_plugins(
+            lathe_extensions::plugins::load(&places, &settings, &[]).mcp_servers(),
+        );
         Self {
             places,
             settings,

@@ -1,6 +1,6 @@
 //! What is around: the program, keys, the terminal, git, the sandbox, sessions, the disk, variables.
 
-use super::{Notes, Patient};
+use crate::{Notes, Patient};
 use lathe_model::AnthropicConfig;
 use lathe_session::SessionStore;
 use lathe_session::store::Scope;

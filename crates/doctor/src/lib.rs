@@ -8,13 +8,13 @@
 //! `machine` looks at what is around: the program, the terminal, git, the disk. `configuration` looks
 //! at what was written by people: settings, rules, hooks, extensions, plugins, servers, instructions.
 //! No secret is ever part of a finding.
+#![forbid(unsafe_code)]
 
 pub mod advice;
 mod configuration;
 mod machine;
 mod rules;
 
-use crate::session::SessionHandle;
 use lathe_settings::trust_store::TrustStore;
 use lathe_settings::{Environment, LoadOptions, Places, Resolved, Source, Trust};
 use serde::Serialize;
@@ -258,22 +258,6 @@ pub async fn diagnose(environment: &Environment, options: &DoctorOptions) -> Dia
     look("disk", &machine::disk);
     look("environment", &machine::variables);
     Diagnosis { findings }
-}
-
-impl SessionHandle {
-    /// What is wrong here, with the settings, flags and plugins of this session. Its MCP servers are
-    /// connected already, so they are not started again to see whether they answer.
-    pub async fn diagnose(&self, terminal: TerminalFacts) -> Diagnosis {
-        let (places, options) = self.shared.loader.parts();
-        let options = DoctorOptions {
-            settings_flags: options.flags,
-            setting_sources: options.sources,
-            plugin_folders: self.shared.plugins.folders().to_vec(),
-            terminal,
-            ..DoctorOptions::default()
-        };
-        diagnose(&places.environment, &options).await
-    }
 }
 
 fn admit<'a>(environment: &Environment, options: &'a DoctorOptions) -> Patient<'a> {

@@ -1,12 +1,12 @@
 //! What people wrote: settings, hooks, agents, skills, commands, plugins, MCP servers, instructions.
 
-use super::{Notes, Patient};
-use crate::plugins::servers_of;
+use crate::{Notes, Patient};
 use lathe_extensions::plugins::{LoadedPlugins, PluginManager, PluginState};
 use lathe_extensions::{AgentCatalog, OutputStyles, Problem, SkillCatalog, Sources};
 use lathe_hooks::{HookRegistry, HookSource};
+use lathe_lsp::Servers;
 use lathe_mcp::auth::{CredentialStore, Keeping};
-use lathe_mcp::config::{self, Standing};
+use lathe_mcp::config::{self, PluginServers, Standing};
 use lathe_mcp::{Manager, Nobody, Options, State};
 use lathe_settings::instructions::{InstructionOptions, Instructions};
 use lathe_settings::schema::HookKind;
@@ -168,7 +168,7 @@ pub(crate) fn agents(patient: &Patient<'_>, notes: &mut Notes<'_>) {
     notes.fine(format!("{} agents", catalog.len()));
     problems(&catalog.problems, notes);
     let skills = SkillCatalog::load(&sources(patient));
-    problems(&super::advice::of_agents(&catalog, &skills), notes);
+    problems(&crate::advice::of_agents(&catalog, &skills), notes);
     if let Some(name) = &patient.settings.settings.agent
         && catalog.get(name).is_none()
     {
@@ -259,7 +259,10 @@ pub(crate) fn plugins(patient: &Patient<'_>, notes: &mut Notes<'_>) {
 
 /// Language servers: whether their programs are there, and which others could be used.
 pub(crate) fn language_servers(patient: &Patient<'_>, notes: &mut Notes<'_>) {
-    let configured = crate::language::configured(&patient.settings, &loaded(patient));
+    let configured = Servers::new(
+        &patient.settings.settings.lsp_servers,
+        &loaded(patient).lsp_servers(),
+    );
     notes.fine(match configured.list.len() {
         1 => "1 language server is configured".to_owned(),
         count => format!("{count} language servers are configured"),
@@ -306,7 +309,7 @@ pub(crate) fn language_servers(patient: &Patient<'_>, notes: &mut Notes<'_>) {
 }
 
 pub(crate) async fn servers(patient: &Patient<'_>, notes: &mut Notes<'_>) {
-    let plugins = servers_of(&loaded(patient));
+    let plugins = PluginServers::of_plugins(loaded(patient).mcp_servers());
     let declared = config::load(config::Request {
         places: &patient.places,
         settings: &patient.settings,

@@ -1,6 +1,6 @@
 //! Permission rules that don't parse, and rules that never count because another is in front.
 
-use super::{Notes, Patient};
+use crate::{Notes, Patient};
 use lathe_permissions::parse_rule;
 use lathe_permissions::settings::{context_of, rules_of};
 use lathe_protocol::permission::{Behavior, RuleValue};

@@ -1,0 +1,404 @@
+//! What each command that answers itself says or does.
+
+use crate::lists::{
+    agents_text, context_text, cost_text, help_text, hooks_text, memory_text, permissions_text,
+    servers_text, skills_text, stats_text, status_text, tasks_text, todos_text,
+};
+use crate::{CommandOutcome, diagnose_session};
+use lathe_doctor::TerminalFacts;
+use lathe_engine::SessionHandle;
+use lathe_protocol::command::BuiltinCommand;
+use lathe_protocol::permission::PermissionMode;
+use lathe_session::export::ExportFormat;
+use serde_json::{Map, Value};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+/// What came with this version.
+const CHANGES: &str = include_str!("../../../CHANGELOG.md");
+/// Lines of a difference that are shown.
+const MOST_LINES: usize = 400;
+
+/// Answers every built-in command: the one exhaustive match.
+pub(crate) async fn answer(
+    session: &SessionHandle,
+    command: BuiltinCommand,
+    arguments: &str,
+) -> Result<CommandOutcome, String> {
+    use BuiltinCommand as C;
+    let answer = match command {
+        C::Clear => return Ok(CommandOutcome::Clear),
+        C::Compact => {
+            let instructions = Some(arguments.to_owned()).filter(|words| !words.is_empty());
+            return Ok(CommandOutcome::Compact(instructions));
+        }
+        C::Help => help_text(session, arguments)?,
+        C::Context => context_text(session),
+        C::Cost => cost_text(session),
+        C::Stats => stats_text(session),
+        C::Config => config_text(session, arguments)?,
+        C::Model => model_text(session, arguments),
+        C::Fallback => fallback_text(session, arguments),
+        C::Effort => effort_text(session, arguments)?,
+        C::Permissions => permissions_text(session),
+        C::Mode => mode_text(session, arguments)?,
+        C::Plan => mode_text(session, "plan")?,
+        C::Sandbox => setting_text(session, "sandbox", "The sandbox follows its defaults."),
+        C::Hooks => hooks_text(session),
+        C::Mcp => servers_text(session),
+        C::Agents => agents_text(session),
+        C::Skills => skills_text(session),
+        C::Plugin => lathe_extensions::plugins::cli::list(&session.plugins().loaded()),
+        C::ReloadPlugins => reload_plugins_text(session),
+        C::Tools => session.context().tool_names().join(", "),
+        C::Memory => memory_text(session),
+        C::OutputStyle => style_text(session, arguments)?,
+        C::Rename => rename_text(session, arguments)?,
+        C::Tag => tag_text(session, arguments)?,
+        C::Diff => diff_text(session).await?,
+        C::Export => export_text(session, arguments).await?,
+        C::AddDir => add_folder_text(session, arguments)?,
+        C::Cd => change_folder_text(session, arguments)?,
+        C::Tasks => tasks_text(session),
+        C::Todos => todos_text(session),
+        C::Status => status_text(session),
+        C::Doctor => Box::pin(diagnose_session(session, TerminalFacts::default()))
+            .await
+            .to_text(),
+        C::Version => format!("lathe {}", env!("CARGO_PKG_VERSION")),
+        C::ReleaseNotes => release_notes(),
+        C::ReloadSkills => {
+            session.extensions().reload(None);
+            format!(
+                "Read again. {}",
+                counted(session.extensions().skills().len(), "skill")
+            )
+        }
+        C::Resume => {
+            return needs_terminal(command, "Start with --resume or --continue instead.");
+        }
+        C::Fork => {
+            return needs_terminal(command, "Start with --resume and --fork-session instead.");
+        }
+        C::Login | C::Logout => {
+            return needs_terminal(
+                command,
+                "The key comes from ANTHROPIC_API_KEY or apiKeyHelper in settings.json.",
+            );
+        }
+        C::Statusline => {
+            return needs_terminal(command, "Set statusLine in settings.json instead.");
+        }
+        C::Theme | C::Vim => {
+            return needs_terminal(command, "Set it with `lathe config set` instead.");
+        }
+        C::Rewind | C::Copy | C::Ide | C::Feedback | C::Exit => {
+            return needs_terminal(command, "");
+        }
+    };
+    Ok(CommandOutcome::Answer(answer))
+}
+
+fn reload_plugins_text(session: &SessionHandle) -> String {
+    let plugins = session.plugins().reload();
+    format!(
+        "Read again. {}\n{}",
+        counted(plugins.plugins.len(), "plugin"),
+        plugins.remarks().join("\n")
+    )
+}
+
+fn model_text(session: &SessionHandle, arguments: &str) -> String {
+    if arguments.is_empty() {
+        let known: Vec<String> = session
+            .model()
+            .known()
+            .into_iter()
+            .map(|(name, words)| format!("  {name}: {words}"))
+            .collect();
+        return format!(
+            "The model is {}.\n{}",
+            session.model().current(),
+            known.join("\n")
+        );
+    }
+    let name = Some(arguments).filter(|name| *name != "default");
+    format!("The model is now {}.", session.model().set(name))
+}
+
+fn fallback_text(session: &SessionHandle, arguments: &str) -> String {
+    let model = match arguments {
+        "" => session.model().fallback(),
+        "off" | "none" => session.model().set_fallback(None),
+        name => session.model().set_fallback(Some(name)),
+    };
+    match model {
+        Some(model) => format!("{model} takes over when the model is overloaded."),
+        None => "No model takes over when the first is overloaded. /fallback <model> names one for this session, fallbackModel in settings.json for all.".to_owned(),
+    }
+}
+
+fn effort_text(session: &SessionHandle, arguments: &str) -> Result<String, String> {
+    if !arguments.is_empty() && session.model().set_effort(Some(arguments)).is_ok() {
+        return Ok(format!("The effort is {arguments} from now on."));
+    }
+    let tokens = match arguments {
+        "" => {
+            return Ok(match session.model().effort() {
+                Some(effort) => format!("The effort is {effort}."),
+                None => "The effort is the model's own. /effort low, medium, high, xhigh or max says how hard it should try, /effort <tokens> bounds its thinking, /effort off switches that off.".to_owned(),
+            });
+        }
+        "off" => Some(0),
+        "default" => {
+            session.model().set_effort(None)?;
+            None
+        }
+        number => Some(number.replace(['_', ','], "").parse::<u32>().map_err(|_| {
+            format!("/effort: {number:?} is neither low, medium, high, xhigh or max nor a number of tokens; also: off, default")
+        })?),
+    };
+    session.model().set_max_thinking_tokens(tokens);
+    Ok(match tokens {
+        None => "Effort and thinking are as the session began.".to_owned(),
+        Some(0) => "Thinking is off.".to_owned(),
+        Some(tokens) => format!("Thinking may take {tokens} tokens."),
+    })
+}
+
+fn mode_text(session: &SessionHandle, arguments: &str) -> Result<String, String> {
+    if arguments.is_empty() {
+        let modes: Vec<&str> = PermissionMode::ALL.iter().map(|mode| mode.name()).collect();
+        return Ok(format!(
+            "The permission mode is {}. Modes: {}.",
+            session.permissions().mode().name(),
+            modes.join(", ")
+        ));
+    }
+    let mode: PermissionMode = arguments.parse().map_err(|error| format!("{error}"))?;
+    session
+        .permissions()
+        .set_mode(mode)
+        .map_err(|error| error.to_string())?;
+    Ok(format!("The permission mode is now {}.", mode.name()))
+}
+
+fn config_text(session: &SessionHandle, arguments: &str) -> Result<String, String> {
+    let settings = session.settings().json();
+    let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
+    if arguments.is_empty() {
+        return Ok(pretty(&settings));
+    }
+    if let Some((key, value)) = arguments.split_once('=') {
+        let (key, value) = (key.trim(), value.trim());
+        let mut steps = key.split('.').rev();
+        let mut value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
+        let first = loop {
+            match steps.next() {
+                Some(step) if steps.clone().next().is_some() => {
+                    value = serde_json::json!({step: value});
+                }
+                step => break step.unwrap_or_default(),
+            }
+        };
+        check_key(first)?;
+        let mut changes = Map::new();
+        changes.insert(first.to_owned(), value);
+        session.settings().change_flags(&changes)?;
+        return Ok(format!(
+            "{key} is set for this session. `lathe config set` keeps it."
+        ));
+    }
+    let pointer = format!("/{}", arguments.replace('.', "/"));
+    settings.pointer(&pointer).map(pretty).ok_or_else(|| {
+        match check_key(arguments.split('.').next().unwrap_or_default()) {
+            Ok(()) => format!("{arguments} is not set."),
+            Err(error) => error,
+        }
+    })
+}
+
+/// A setting, or what holds without it.
+fn setting_text(session: &SessionHandle, key: &str, otherwise: &str) -> String {
+    match session.settings().json().get(key) {
+        Some(value) => format!(
+            "{key}: {}",
+            serde_json::to_string_pretty(value).unwrap_or_default()
+        ),
+        None => otherwise.to_owned(),
+    }
+}
+
+fn style_text(session: &SessionHandle, arguments: &str) -> Result<String, String> {
+    if !arguments.is_empty() {
+        let name = session.extensions().set_output_style(arguments)?;
+        return Ok(format!(
+            "The output style is {name} from the next turn on. outputStyle in settings.json keeps it."
+        ));
+    }
+    let (styles, chosen) = session.extensions().output_styles();
+    let lines: Vec<String> = styles
+        .iter()
+        .map(|style| {
+            let mark = if style.name == chosen { "*" } else { " " };
+            format!("{mark} {}: {}", style.name, style.description)
+        })
+        .collect();
+    Ok(lines.join("\n"))
+}
+
+fn rename_text(session: &SessionHandle, arguments: &str) -> Result<String, String> {
+    if arguments.is_empty() {
+        return Err("/rename: which title?".to_owned());
+    }
+    session.history().rename(arguments);
+    Ok(format!("The session is called {arguments:?} now."))
+}
+
+fn tag_text(session: &SessionHandle, arguments: &str) -> Result<String, String> {
+    let is_tag = !arguments.is_empty() && !arguments.contains(char::is_whitespace);
+    if !is_tag {
+        return Err("/tag: which tag? One word.".to_owned());
+    }
+    session.history().tag(arguments);
+    Ok(format!("The session has the tag {arguments:?} now."))
+}
+
+async fn diff_text(session: &SessionHandle) -> Result<String, String> {
+    let folder = session.context().working_folder();
+    let status = git(&folder, &["status", "--short"]).await?;
+    if status.trim().is_empty() {
+        return Ok("Nothing has changed.".to_owned());
+    }
+    // A repository without a commit has nothing to compare with.
+    let difference = git(&folder, &["diff", "HEAD"]).await.unwrap_or_default();
+    let lines: Vec<&str> = difference.lines().collect();
+    let shown = lines[..lines.len().min(MOST_LINES)].join("\n");
+    let rest = match lines.len().saturating_sub(MOST_LINES) {
+        0 => String::new(),
+        more => format!("\n({more} more lines)"),
+    };
+    Ok(format!("{status}\n{shown}{rest}"))
+}
+
+async fn export_text(session: &SessionHandle, arguments: &str) -> Result<String, String> {
+    let transcript = session.transcript().to_owned();
+    let name = if arguments.is_empty() {
+        let id = session.session_id().to_string();
+        format!("conversation-{}.md", id.chars().take(8).collect::<String>())
+    } else {
+        arguments.to_owned()
+    };
+    let target = session.context().resolve_path(&name);
+    let format = match target.extension().and_then(|extension| extension.to_str()) {
+        Some("json") => ExportFormat::Json,
+        Some("txt") => ExportFormat::Text,
+        _ => ExportFormat::Markdown,
+    };
+    session
+        .history()
+        .flush()
+        .await
+        .map_err(|error| error.to_string())?;
+    let written = lathe_spawn::blocking(move || {
+        let info = lathe_session::store::info(&transcript)
+            .ok_or_else(|| "Nothing was said yet.".to_owned())?;
+        let loaded = lathe_session::load(&transcript).map_err(|error| error.to_string())?;
+        let text = lathe_session::export::export(&info, &loaded, format);
+        std::fs::write(&target, text)
+            .map_err(|error| format!("{} can't be written: {error}", target.display()))?;
+        Ok::<PathBuf, String>(target)
+    });
+    let target = written.await.map_err(|error| error.to_string())??;
+    Ok(format!("Written to {}.", target.display()))
+}
+
+fn add_folder_text(session: &SessionHandle, arguments: &str) -> Result<String, String> {
+    let folder = folder_of(session, "add-dir", arguments)?;
+    session.permissions().add_root(&folder, "slash_command");
+    Ok(format!("Work in {} is allowed now.", folder.display()))
+}
+
+fn change_folder_text(session: &SessionHandle, arguments: &str) -> Result<String, String> {
+    let folder = folder_of(session, "cd", arguments)?;
+    if !session
+        .permissions()
+        .roots()
+        .iter()
+        .any(|root| folder.starts_with(root))
+    {
+        return Err(format!(
+            "{} is outside the folders of this session; /add-dir allows it.",
+            folder.display()
+        ));
+    }
+    session.context().set_working_folder(folder.clone());
+    Ok(format!("The working folder is {} now.", folder.display()))
+}
+
+fn folder_of(session: &SessionHandle, command: &str, arguments: &str) -> Result<PathBuf, String> {
+    if arguments.is_empty() {
+        return Err(format!("/{command}: which folder?"));
+    }
+    let folder = session.context().resolve_path(arguments);
+    let folder =
+        std::fs::canonicalize(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    if folder.is_dir() {
+        Ok(folder)
+    } else {
+        Err(format!("{} is not a folder.", folder.display()))
+    }
+}
+
+/// Refuses a command that only a terminal can run, and names the alternative.
+fn needs_terminal(command: BuiltinCommand, instead: &str) -> Result<CommandOutcome, String> {
+    Err(format!("{command} needs a terminal. {instead}")
+        .trim_end()
+        .to_owned())
+}
+
+/// Whether settings have a key.
+fn check_key(key: &str) -> Result<(), String> {
+    let known = lathe_settings::schema::json_schema()["properties"].as_object();
+    let names = || known.into_iter().flatten().map(|(name, _)| name.as_str());
+    if names().any(|name| name == key) {
+        return Ok(());
+    }
+    let near = lathe_settings::nearest::nearest(key, names())
+        .map(|near| format!("; did you mean {near}?"))
+        .unwrap_or_default();
+    Err(format!("There is no setting {key}{near}"))
+}
+
+async fn git(folder: &Path, arguments: &[&str]) -> Result<String, String> {
+    let output = tokio::process::Command::new("git")
+        .args(["--no-pager", "-c", "core.quotepath=false"])
+        .args(arguments)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .map_err(|error| format!("git can't be run: {error}"))?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+    }
+}
+
+/// The newest part of the list of changes.
+fn release_notes() -> String {
+    let mut sections = CHANGES.split("\n## ").skip(1);
+    let newest = sections.next().unwrap_or_default().trim();
+    format!("# Lathe {}\n\n## {newest}", env!("CARGO_PKG_VERSION"))
+}
+
+/// `1 skill`, `2 skills`.
+fn counted(count: usize, what: &str) -> String {
+    if count == 1 {
+        format!("1 {what}.")
+    } else {
+        format!("{count} {what}s.")
+    }
+}

@@ -1,0 +1,92 @@
+//! What slash commands answer in text, the same in every face.
+//!
+//! [`run`] takes what a person typed: a command is carried out and answered here, from what the session
+//! knows; anything else is a prompt. [`run_builtin`] is the one exhaustive match over the built-in
+//! commands. A terminal shows some of them with views of its own instead; it finds all commands in
+//! [`SessionHandle::commands`].
+#![forbid(unsafe_code)]
+
+mod answers;
+mod lists;
+
+use lathe_doctor::{Diagnosis, DoctorOptions, TerminalFacts, diagnose};
+use lathe_engine::SessionHandle;
+use lathe_extensions::CommandAction;
+use lathe_extensions::commands::{Invocation, parse};
+use lathe_protocol::command::BuiltinCommand;
+
+/// What a text is to a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CommandOutcome {
+    /// A prompt for the model, as it is or after the engine filled it in: send it.
+    Prompt,
+    /// The command's answer.
+    Answer(String),
+    /// The command failed or can't be run here; the text says why.
+    Refused(String),
+    /// The face should begin a new conversation.
+    Clear,
+    /// The face should have the conversation compacted, with these instructions.
+    Compact(Option<String>),
+}
+
+/// Whether a text looks like `/name …`. A path (`/tmp/x is full`) doesn't.
+#[must_use]
+pub fn is_command(text: &str) -> bool {
+    parse(text).is_some()
+}
+
+/// Runs a text if it is a command that the session answers. Commands that need a terminal are refused.
+pub async fn run(session: &SessionHandle, text: &str) -> CommandOutcome {
+    let Some(Invocation { name, arguments }) = parse(text) else {
+        return CommandOutcome::Prompt;
+    };
+    let registry = session.extensions().commands();
+    let Some(command) = registry.find(name) else {
+        // A server that is still being connected may have it; the turn waits for that.
+        if name.starts_with("mcp__") {
+            return CommandOutcome::Prompt;
+        }
+        return CommandOutcome::Refused(registry.unknown(name));
+    };
+    match command.action {
+        CommandAction::Builtin(builtin) => run_builtin(session, builtin, arguments).await,
+        CommandAction::Prompt if command.hidden => CommandOutcome::Refused(format!(
+            "/{} is for the model to use, not for people (user-invocable: false). Ask for what it does in your own words.",
+            command.name
+        )),
+        CommandAction::Prompt => CommandOutcome::Prompt,
+    }
+}
+
+/// Runs a built-in command. Commands that need a terminal are refused.
+pub async fn run_builtin(
+    session: &SessionHandle,
+    command: BuiltinCommand,
+    arguments: &str,
+) -> CommandOutcome {
+    let declared = command.declaration();
+    if declared.headless() && !declared.takes_arguments() && !arguments.is_empty() {
+        return CommandOutcome::Refused(format!(
+            "{command} takes nothing after its name, so {arguments:?} was not understood."
+        ));
+    }
+    match answers::answer(session, command, arguments).await {
+        Ok(outcome) => outcome,
+        Err(error) => CommandOutcome::Refused(error),
+    }
+}
+
+/// Checks the installation with the settings, flags and plugins of a session. Its MCP servers are
+/// connected already, so they are not started again to see whether they answer.
+pub async fn diagnose_session(session: &SessionHandle, terminal: TerminalFacts) -> Diagnosis {
+    let (places, options) = session.settings().origin();
+    let options = DoctorOptions {
+        settings_flags: options.flags,
+        setting_sources: options.sources,
+        plugin_folders: session.plugins().folders(),
+        terminal,
+        ..DoctorOptions::default()
+    };
+    diagnose(&places.environment, &options).await
+}
