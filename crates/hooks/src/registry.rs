@@ -7,9 +7,9 @@
 use crate::host::{CallbackHost, HookModel, HookTools};
 use crate::matcher::Matcher;
 use crate::run::LateAnswer;
-use lathe_protocol::hook::HookEvent;
+use lathe_protocol::hook::{HookEvent, OnFailure};
 use lathe_settings::load::{HookSwitches, Resolved};
-use lathe_settings::schema::{HookDefinition, HookGroup, HookKind, OnFailure};
+use lathe_settings::schema::{HookDefinition, HookGroup, HookKind};
 use lathe_settings::source::Source;
 use parking_lot::{Mutex, RwLock};
 use serde::Serialize;

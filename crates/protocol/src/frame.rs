@@ -4,6 +4,7 @@
 //! an error. [`frames_of`] turns an engine event into the frames that go out.
 
 use crate::content::Content;
+use crate::control::{ControlRequest, ControlRequestError};
 use crate::event::{
     Event, HookNotice, NoticeLevel, SessionInit, TaskNotice, TaskStatus, TerminalReason, TurnResult,
 };
@@ -31,8 +32,8 @@ pub enum HostFrame {
     ControlRequest {
         /// Names the request.
         request_id: RequestId,
-        /// What is asked: an object with a `subtype`.
-        request: Value,
+        /// What is asked, or what is wrong with it.
+        request: Result<ControlRequest, ControlRequestError>,
     },
     /// The host answers one of our requests.
     ControlResponse {
@@ -130,7 +131,7 @@ impl HostFrame {
         match kind.as_str() {
             "control_request" => Ok(Self::ControlRequest {
                 request_id: id_in(&value).ok_or_else(|| shape("request_id is missing"))?,
-                request: value.get("request").cloned().unwrap_or(Value::Null),
+                request: ControlRequest::parse(value.get("request").unwrap_or(&Value::Null)),
             }),
             "control_response" => {
                 let response = value

@@ -220,6 +220,17 @@ pub struct HookPermissionDecision {
     pub interrupt: Option<bool>,
 }
 
+/// What the failure of a hook means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OnFailure {
+    /// It blocks.
+    Block,
+    /// It is reported and nothing else.
+    #[serde(alias = "allow", alias = "continue")]
+    Ignore,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

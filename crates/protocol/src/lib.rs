@@ -4,7 +4,7 @@
 //! ([`content`], [`message`], [`stream`], [`usage`]), what a transcript line is ([`record`]), what a
 //! face tells the engine ([`op`]) and hears from it ([`event`]), what is asked of a person
 //! ([`permission`], [`elicitation`]) and of a hook ([`hook`]), how a call is shown ([`display`]), what an SDK host
-//! reads and writes ([`frame`]), which slash commands there are ([`command`]) and how a problem is reported ([`diagnostic`]).
+//! reads and writes ([`frame`]) and asks ([`control`]), which slash commands there are ([`command`]) and how a problem is reported ([`diagnostic`]).
 //!
 //! This crate is plain data and pure functions over it. It does no I/O, has no async code and no
 //! policy. Fields that a newer peer sends and this version doesn't know survive a round trip.
@@ -14,6 +14,7 @@
 
 pub mod command;
 pub mod content;
+pub mod control;
 pub mod diagnostic;
 pub mod display;
 pub mod elicitation;

@@ -5,14 +5,17 @@ use super::policies::Policies;
 use super::{files, listing, window};
 use base64::Engine as _;
 use lathe_engine::SessionHandle;
-use lathe_model::ThinkingDisplay;
-use lathe_protocol::ids::RecordId;
+use lathe_protocol::control::{
+    ControlRequest, FileEncoding, ReloadPlugins, SettingsFile, ThinkingDisplay,
+};
+use lathe_protocol::ids::{RecordId, TaskId, ToolUseId};
 use lathe_protocol::permission::PermissionMode;
 use lathe_session::checkpoint::RewindMode;
 use lathe_settings::Source;
 use lathe_settings::key::KeyPath;
 use lathe_settings::patch::Edit;
 use serde_json::{Map, Value, json};
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -22,352 +25,322 @@ const READ_LIMIT: u64 = 512 * 1024;
 /// How much of a background command's output `get_task_output` gives.
 const OUTPUT_LIMIT: u64 = 8 * 1024;
 
-/// The requests that are answered in the order in which they came, before anything behind them.
-const QUICK: [&str; 22] = [
-    "interrupt",
-    "set_permission_mode",
-    "set_mcp_permission_mode_override",
-    "set_model",
-    "set_max_thinking_tokens",
-    "get_context_usage",
-    "get_settings",
-    "list_models",
-    "get_binary_version",
-    "rename_session",
-    "cancel_async_message",
-    "background_tasks",
-    "apply_flag_settings",
-    "update_settings",
-    "reload_skills",
-    "reload_plugins",
-    "reload_output_styles",
-    "list_permission_rules",
-    "get_hooks_listing",
-    "get_usage",
-    "get_task_output",
-    "register_repo_root",
-];
-
-/// The requests that may take a moment.
-const SLOW: [&str; 12] = [
-    "mcp_status",
-    "mcp_read_resource",
-    "rewind_files",
-    "stop_task",
-    "read_file",
-    "seed_read_state",
-    "mcp_reconnect",
-    "mcp_toggle",
-    "mcp_set_servers",
-    "mcp_call",
-    "get_session_cost",
-    "file_suggestions",
-];
-
-/// Whether we know a request.
-#[must_use]
-pub fn is_known(subtype: &str) -> bool {
-    QUICK.contains(&subtype) || SLOW.contains(&subtype)
-}
-
-/// Whether a request is answered before anything behind it.
-#[must_use]
-pub fn is_quick(subtype: &str) -> bool {
-    QUICK.contains(&subtype)
-}
-
-/// What requests are answered from.
+/// Answers the host's requests about a session.
 #[derive(Clone)]
-pub struct Desk {
+pub struct Requests {
     /// The session.
     pub session: Arc<SessionHandle>,
     /// Whether `rewind_files` may be used.
     pub checkpointing: bool,
-    /// What the host says about the tools of its servers.
+    /// Policies of the host for the tools of its servers.
     pub(super) policies: Policies,
 }
 
-/// A request, with its fields at hand.
-struct Request<'a> {
-    subtype: &'a str,
-    fields: &'a Value,
+/// A request that failed. The host gets the text.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// `rewind_files` without checkpoints.
+    #[error("File rewinding is not enabled.")]
+    NoCheckpoints,
+    /// `mcp_call` with a check that isn't made here.
+    #[error("The tool did not run: calls of a host are not checked here")]
+    UncheckedCall,
+    /// `seed_read_state` with a time that is none.
+    #[error("seed_read_state: `mtime` is no number of milliseconds since 1970")]
+    NoTime,
+    /// `reload_plugins` with a folder that isn't absolute.
+    #[error("reload_plugins: each of `add_plugins` needs an absolute `path`")]
+    RelativePlugin,
+    /// A file that the permission rules don't let the model read.
+    #[error("{} is not read without a person's word", path.display())]
+    NotAllowed {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file that can't be read.
+    #[error("{} can't be read: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A folder that can't be used.
+    #[error("{} can't be used: {source}", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A request that is about the connection and not about a session.
+    #[error("this can't be asked of a session")]
+    NotOfSession,
+    /// What the session reports, in its words.
+    #[error("{0}")]
+    Session(String),
 }
 
-impl Request<'_> {
-    fn text(&self, name: &str) -> Option<&str> {
-        self.fields.get(name).and_then(Value::as_str)
-    }
-
-    fn needed(&self, name: &str) -> Result<&str, String> {
-        self.text(name)
-            .ok_or_else(|| format!("{}: `{name}` is missing", self.subtype))
-    }
-
-    fn record(&self, name: &str) -> Result<RecordId, String> {
-        self.needed(name)?
-            .parse()
-            .map_err(|error| format!("{}: `{name}`: {error}", self.subtype))
-    }
-
-    fn flag(&self, name: &str) -> bool {
-        let value = self.fields.get(name).and_then(Value::as_bool);
-        value.unwrap_or(false)
-    }
-
-    fn object(&self, name: &str) -> Result<&Map<String, Value>, String> {
-        self.fields
-            .get(name)
-            .and_then(Value::as_object)
-            .ok_or_else(|| format!("{}: `{name}` must be an object", self.subtype))
-    }
+/// An error of the session, for the host.
+fn failed(error: impl Display) -> RequestError {
+    RequestError::Session(error.to_string())
 }
 
-impl Desk {
-    /// Answers a request.
+impl Requests {
+    /// Answers a request: one arm for each.
     ///
     /// # Errors
-    /// In words, when it can't be done.
-    pub async fn answer(&self, subtype: &str, fields: &Value) -> Result<Value, String> {
-        let request = Request { subtype, fields };
-        if is_quick(subtype) {
-            return self.quick(&request);
-        }
-        let session = &self.session;
-        match subtype {
-            "rewind_files" => {
-                if !self.checkpointing {
-                    return Err("File rewinding is not enabled.".to_owned());
-                }
-                let to = request.record("user_message_id")?;
-                rewind(session, to, request.flag("dry_run")).await
+    /// When it can't be done; the text says why.
+    pub async fn answer(&self, request: ControlRequest) -> Result<Value, RequestError> {
+        use ControlRequest as C;
+        let session = &*self.session;
+        Ok(match request {
+            C::Initialize(_) | C::Unknown => return Err(RequestError::NotOfSession),
+            // The face adds the prompts that it holds itself, and interrupts.
+            C::Interrupt { .. } => json!({"still_queued": session.history().queued()}),
+            C::SetPermissionMode { mode } => self.set_permission_mode(mode)?,
+            C::SetMcpPermissionModeOverride { server_name, mode } => {
+                self.policies.override_mode(session, &server_name, mode)
             }
-            "stop_task" => {
-                session.tasks().stop(request.needed("task_id")?).await?;
-                Ok(json!({}))
+            C::SetModel { model } => {
+                let model = model.filter(|model| model != "default");
+                json!({"model": session.model().set(model.as_deref())})
             }
-            "read_file" => {
-                let limit = fields.get("max_bytes").and_then(Value::as_u64);
-                read_file(
-                    session,
-                    request.needed("path")?,
-                    limit.unwrap_or(READ_LIMIT),
-                    request.text("encoding") == Some("base64"),
-                )
+            C::SetMaxThinkingTokens {
+                max_thinking_tokens,
+                thinking_display,
+            } => set_thinking(session, max_thinking_tokens, thinking_display),
+            C::GetContextUsage => window::usage(session),
+            C::GetSettings => settings(session),
+            C::ListModels => json!({"models": models(session)}),
+            C::GetBinaryVersion => json!({"version": env!("CARGO_PKG_VERSION"), "buildTime": null}),
+            C::RenameSession { title } => {
+                session.history().rename(&title);
+                json!({})
             }
-            "seed_read_state" => {
-                let modified = fields.get("mtime").and_then(Value::as_f64);
-                let since = since_epoch(modified.unwrap_or_default())
-                    .ok_or("seed_read_state: `mtime` is no number of milliseconds since 1970")?;
-                let modified = SystemTime::UNIX_EPOCH + since;
-                let known = session
-                    .context()
-                    .seed_read_state(request.needed("path")?, modified);
-                Ok(json!({"seeded": known}))
+            C::CancelAsyncMessage { message_uuid } => {
+                json!({"cancelled": session.history().cancel_queued(message_uuid)})
             }
-            "mcp_status" => {
-                let mcp = session.mcp();
-                mcp.settled().await;
-                Ok(json!({"mcpServers": mcp.frames()}))
+            C::BackgroundTasks { tool_use_id } => to_background(session, tool_use_id.as_ref()),
+            C::ApplyFlagSettings { settings } => {
+                session.settings().change_flags(&settings).map_err(failed)?;
+                json!({})
             }
-            "mcp_reconnect" => {
+            C::UpdateSettings { source, settings } => update_settings(session, source, &settings)?,
+            C::ReloadSkills => {
+                session.extensions().reload(None);
+                json!({"skills": skills(session)})
+            }
+            C::ReloadPlugins(plugins) => reload_plugins(session, plugins)?,
+            C::ReloadOutputStyles => {
+                session.extensions().reload(None);
+                json!({"available_output_styles": session.extensions().output_styles().0.names()})
+            }
+            C::ListPermissionRules => listing::permission_rules(session),
+            C::GetHooksListing => listing::hooks(session),
+            C::GetUsage => usage(session),
+            C::GetTaskOutput { task_id } => task_output(session, &task_id)?,
+            C::RegisterRepoRoot { directory } => add_root(session, &directory)?,
+            C::RewindFiles {
+                user_message_id,
+                dry_run,
+            } => self.rewind(user_message_id, dry_run).await?,
+            C::StopTask { task_id } => stop_task(session, &task_id).await?,
+            C::ReadFile {
+                path,
+                max_bytes,
+                encoding,
+            } => read_file(session, &path, max_bytes, encoding)?,
+            C::SeedReadState { path, mtime } => seed_read_state(session, &path, mtime)?,
+            C::GetSessionCost => session_cost(session),
+            C::FileSuggestions { query } => suggestions(session, &query).await?,
+            C::McpStatus => server_status(session).await,
+            C::McpReconnect { server_name } => {
                 session
                     .mcp()
-                    .reconnect(request.needed("serverName")?)
-                    .await?;
-                Ok(json!({}))
-            }
-            "mcp_toggle" => {
-                let name = request.needed("serverName")?;
-                // What fails then is shown by mcp_status; the switch itself was thrown.
-                session
-                    .mcp()
-                    .set_enabled(name, request.flag("enabled"))
-                    .await?;
-                Ok(json!({}))
-            }
-            "mcp_set_servers" => {
-                let wanted = request.object("servers")?;
-                // Before the tools can be called.
-                self.policies.set(session, wanted);
-                let (added, removed, errors) = session.mcp().set_servers(wanted).await;
-                Ok(json!({"added": added, "removed": removed, "errors": errors}))
-            }
-            "mcp_call" => {
-                let checks = fields.get("check_permissions");
-                if checks.is_some_and(|checks| *checks != Value::Bool(false)) {
-                    // Better no call than one that the host believes to be checked.
-                    return Err(
-                        "The tool did not run: calls of a host are not checked here".to_owned()
-                    );
-                }
-                let arguments = fields.get("arguments").cloned();
-                let arguments = arguments.unwrap_or_else(|| json!({}));
-                session.mcp().call(request.needed("tool")?, arguments).await
-            }
-            "mcp_read_resource" => {
-                let uri = request.needed("uri")?;
-                session
-                    .mcp()
-                    .read_resource(request.needed("serverName")?, uri)
+                    .reconnect(&server_name)
                     .await
+                    .map_err(failed)?;
+                json!({})
             }
-            "file_suggestions" => {
-                let found = files::suggestions(session, request.needed("query")?).await?;
-                Ok(json!({"suggestions": found}))
+            C::McpToggle {
+                server_name,
+                enabled,
+            } => toggle(session, &server_name, enabled).await?,
+            C::McpSetServers { servers } => self.set_servers(&servers).await,
+            C::McpCall {
+                check_permissions: true,
+                ..
+            } => return Err(RequestError::UncheckedCall),
+            C::McpCall {
+                tool, arguments, ..
+            } => call_tool(session, &tool, arguments).await?,
+            C::McpReadResource { server_name, uri } => {
+                let mcp = session.mcp();
+                mcp.read_resource(&server_name, &uri)
+                    .await
+                    .map_err(failed)?
             }
-            "get_session_cost" => {
-                let cost = session.history().totals().cost_usd();
-                Ok(json!({"text": format!("Total cost: ${cost:.4}")}))
-            }
-            _ => Err(format!("Unknown control request: {subtype}")),
-        }
-    }
-
-    fn quick(&self, request: &Request<'_>) -> Result<Value, String> {
-        let session = &self.session;
-        match request.subtype {
-            // The face adds what it holds itself and carries it out.
-            "interrupt" => Ok(json!({"still_queued": session.history().queued()})),
-            "set_permission_mode" => {
-                let mode: PermissionMode = request
-                    .needed("mode")?
-                    .parse()
-                    .map_err(|error| format!("{error}"))?;
-                session
-                    .permissions()
-                    .set_mode(mode)
-                    .map_err(|error| error.to_string())?;
-                self.policies.follow_mode(session);
-                Ok(json!({"mode": mode}))
-            }
-            "set_mcp_permission_mode_override" => {
-                let server = request.needed("serverName")?;
-                let mode = request.fields.get("mode").filter(|mode| !mode.is_null());
-                self.policies.override_mode(session, server, mode)
-            }
-            "set_model" => {
-                let model = request.text("model").filter(|model| *model != "default");
-                Ok(json!({"model": session.model().set(model)}))
-            }
-            "set_max_thinking_tokens" => set_thinking(session, request),
-            "get_context_usage" => Ok(window::usage(session)),
-            "get_settings" => Ok(json!({
-                "effective": session.settings().json(), "sources": session.settings().layers(),
-                "applied": {"model": session.model().current(), "effort": session.model().effort()},
-            })),
-            "list_models" => Ok(json!({"models": models(session)})),
-            "get_binary_version" => {
-                Ok(json!({"version": env!("CARGO_PKG_VERSION"), "buildTime": null}))
-            }
-            "rename_session" => {
-                session.history().rename(request.needed("title")?);
-                Ok(json!({}))
-            }
-            "cancel_async_message" => {
-                let uuid = request.record("message_uuid")?;
-                Ok(json!({"cancelled": session.history().cancel_queued(uuid)}))
-            }
-            "background_tasks" => {
-                let call = request.text("tool_use_id");
-                let call = call.map(lathe_protocol::ids::ToolUseId::from);
-                let found = session.tasks().send_to_background(call.as_ref());
-                Ok(json!({"backgrounded": found || call.is_none()}))
-            }
-            "apply_flag_settings" => {
-                session
-                    .settings()
-                    .change_flags(request.object("settings")?)?;
-                Ok(json!({}))
-            }
-            "update_settings" => update_settings(session, request),
-            "reload_skills" => {
-                session.extensions().reload(None);
-                Ok(json!({"skills": skills(session)}))
-            }
-            "reload_plugins" => reload_plugins(session, request),
-            "reload_output_styles" => {
-                session.extensions().reload(None);
-                let (styles, _) = session.extensions().output_styles();
-                Ok(json!({"available_output_styles": styles.names()}))
-            }
-            "list_permission_rules" => Ok(listing::permission_rules(session)),
-            "get_hooks_listing" => Ok(listing::hooks(session)),
-            "get_usage" => Ok(self.usage()),
-            "get_task_output" => {
-                let (output, total, truncated) = session
-                    .tasks()
-                    .output(request.needed("task_id")?, OUTPUT_LIMIT)?;
-                Ok(json!({"output": output, "total_bytes": total, "truncated": truncated}))
-            }
-            "register_repo_root" => {
-                let folder = session.context().resolve_path(request.needed("directory")?);
-                let real = std::fs::canonicalize(&folder)
-                    .map_err(|error| format!("{} can't be used: {error}", folder.display()))?;
-                session.permissions().add_root(&real, "register_repo_root");
-                Ok(json!({}))
-            }
-            other => Err(format!("Unknown control request: {other}")),
-        }
-    }
-
-    fn usage(&self) -> Value {
-        let totals = self.session.history().totals();
-        let cost = totals.cost_usd();
-        json!({
-            "session": {
-                "total_cost_usd": cost, "total_api_duration_ms": totals.api_duration_ms,
-                "total_duration_ms": totals.api_duration_ms + totals.tool_duration_ms,
-                "total_lines_added": totals.lines_added,
-                "total_lines_removed": totals.lines_removed, "model_usage": totals.models,
-            },
-            "subscription_type": null, "rate_limits_available": false, "rate_limits": null,
-            "behaviors": null,
         })
+    }
+
+    fn set_permission_mode(&self, mode: PermissionMode) -> Result<Value, RequestError> {
+        self.session.permissions().set_mode(mode).map_err(failed)?;
+        self.policies.follow_mode(&self.session);
+        Ok(json!({"mode": mode}))
+    }
+
+    async fn rewind(&self, to: RecordId, dry_run: bool) -> Result<Value, RequestError> {
+        if !self.checkpointing {
+            return Err(RequestError::NoCheckpoints);
+        }
+        // A host decides for its user: what changed since is overwritten, as hosts expect.
+        let mode = if dry_run {
+            RewindMode::Preview
+        } else {
+            RewindMode::Overwrite
+        };
+        let report = self
+            .session
+            .history()
+            .rewind_files(to, mode)
+            .await
+            .map_err(failed)?;
+        let files: Vec<String> = report
+            .files
+            .iter()
+            .map(|file| file.path.display().to_string())
+            .collect();
+        Ok(json!({
+            "canRewind": true, "filesChanged": files,
+            "insertions": report.insertions, "deletions": report.deletions,
+        }))
+    }
+
+    async fn set_servers(&self, servers: &Map<String, Value>) -> Value {
+        // Before the tools can be called.
+        self.policies.set(&self.session, servers);
+        let (added, removed, errors) = self.session.mcp().set_servers(servers).await;
+        json!({"added": added, "removed": removed, "errors": errors})
     }
 }
 
-/// Changes how much is thought, and what of it is shown. What isn't said stays.
-fn set_thinking(session: &SessionHandle, request: &Request<'_>) -> Result<Value, String> {
-    if let Some(tokens) = request.fields.get("max_thinking_tokens") {
-        let tokens = tokens.as_u64();
-        session.model().set_max_thinking_tokens(
-            tokens.map(|tokens| u32::try_from(tokens).unwrap_or(u32::MAX)),
-        );
-    }
-    let Some(display) = request.fields.get("thinking_display") else {
-        return Ok(json!({}));
-    };
-    let display = match display.as_str() {
-        Some("summarized") => Some(ThinkingDisplay::Summarized),
-        Some("omitted") => Some(ThinkingDisplay::Omitted),
-        None if display.is_null() => None,
-        _ => {
-            return Err(format!(
-                "set_max_thinking_tokens: `thinking_display` can't be {display}; summarized and omitted can be had"
-            ));
-        }
-    };
-    session.model().set_thinking_display(display);
+fn settings(session: &SessionHandle) -> Value {
+    json!({
+        "effective": session.settings().json(), "sources": session.settings().layers(),
+        "applied": {"model": session.model().current(), "effort": session.model().effort()},
+    })
+}
+
+fn usage(session: &SessionHandle) -> Value {
+    let totals = session.history().totals();
+    json!({
+        "session": {
+            "total_cost_usd": totals.cost_usd(), "total_api_duration_ms": totals.api_duration_ms,
+            "total_duration_ms": totals.api_duration_ms + totals.tool_duration_ms,
+            "total_lines_added": totals.lines_added,
+            "total_lines_removed": totals.lines_removed, "model_usage": totals.models,
+        },
+        "subscription_type": null, "rate_limits_available": false, "rate_limits": null,
+        "behaviors": null,
+    })
+}
+
+fn to_background(session: &SessionHandle, call: Option<&ToolUseId>) -> Value {
+    let found = session.tasks().send_to_background(call);
+    json!({"backgrounded": found || call.is_none()})
+}
+
+async fn stop_task(session: &SessionHandle, task: &TaskId) -> Result<Value, RequestError> {
+    session.tasks().stop(task.as_str()).await.map_err(failed)?;
     Ok(json!({}))
 }
 
-/// Loads the plugins again, and those that are named with the request. Where the host says so, it is left
-/// alone if that would change the tools of a conversation that has begun.
-fn reload_plugins(session: &SessionHandle, request: &Request<'_>) -> Result<Value, String> {
-    let mut more = Vec::new();
-    let entries = request.fields.get("add_plugins").and_then(Value::as_array);
-    for entry in entries.into_iter().flatten() {
-        let path = entry.get("path").and_then(Value::as_str).map(PathBuf::from);
-        let path = path
-            .filter(|path| path.is_absolute())
-            .ok_or("reload_plugins: each of `add_plugins` needs an absolute `path`")?;
-        let skips = entry.get("skipMcpDiscovery") == Some(&Value::Bool(true));
-        more.push((path, !skips));
+async fn suggestions(session: &SessionHandle, query: &str) -> Result<Value, RequestError> {
+    let found = files::suggestions(session, query).await.map_err(failed)?;
+    Ok(json!({"suggestions": found}))
+}
+
+async fn server_status(session: &SessionHandle) -> Value {
+    let mcp = session.mcp();
+    mcp.settled().await;
+    json!({"mcpServers": mcp.frames()})
+}
+
+async fn toggle(session: &SessionHandle, server: &str, on: bool) -> Result<Value, RequestError> {
+    // What fails then is shown by mcp_status; the switch itself was thrown.
+    session
+        .mcp()
+        .set_enabled(server, on)
+        .await
+        .map_err(failed)?;
+    Ok(json!({}))
+}
+
+async fn call_tool(
+    session: &SessionHandle,
+    tool: &str,
+    arguments: Option<Value>,
+) -> Result<Value, RequestError> {
+    let arguments = arguments.unwrap_or_else(|| json!({}));
+    session.mcp().call(tool, arguments).await.map_err(failed)
+}
+
+fn session_cost(session: &SessionHandle) -> Value {
+    json!({"text": format!("Total cost: ${:.4}", session.history().totals().cost_usd())})
+}
+
+fn task_output(session: &SessionHandle, task: &TaskId) -> Result<Value, RequestError> {
+    let (output, total, truncated) = session
+        .tasks()
+        .output(task.as_str(), OUTPUT_LIMIT)
+        .map_err(failed)?;
+    Ok(json!({"output": output, "total_bytes": total, "truncated": truncated}))
+}
+
+fn add_root(session: &SessionHandle, folder: &str) -> Result<Value, RequestError> {
+    let path = session.context().resolve_path(folder);
+    match std::fs::canonicalize(&path) {
+        Ok(real) => {
+            session.permissions().add_root(&real, "register_repo_root");
+            Ok(json!({}))
+        }
+        Err(source) => Err(RequestError::Folder { path, source }),
+    }
+}
+
+/// Changes how much the model thinks, and what of it is shown. An absent field changes nothing.
+fn set_thinking(
+    session: &SessionHandle,
+    tokens: Option<Option<u64>>,
+    display: Option<Option<ThinkingDisplay>>,
+) -> Value {
+    if let Some(tokens) = tokens {
+        let tokens = tokens.map(|tokens| u32::try_from(tokens).unwrap_or(u32::MAX));
+        session.model().set_max_thinking_tokens(tokens);
+    }
+    if let Some(display) = display {
+        session
+            .model()
+            .set_thinking_display(display.map(|display| match display {
+                ThinkingDisplay::Summarized => lathe_model::ThinkingDisplay::Summarized,
+                ThinkingDisplay::Omitted => lathe_model::ThinkingDisplay::Omitted,
+            }));
+    }
+    json!({})
+}
+
+/// Loads the plugins again, and those that are named with the request. Where the host says so, they are
+/// left alone if that would change the tools of a conversation that has begun.
+fn reload_plugins(session: &SessionHandle, request: ReloadPlugins) -> Result<Value, RequestError> {
+    let more = request.add_plugins.unwrap_or_default();
+    if !more.iter().all(|plugin| plugin.path.is_absolute()) {
+        return Err(RequestError::RelativePlugin);
     }
     let mut fields = Map::new();
-    if request.flag("hold_on_cache_impact") {
-        let with_servers = more.iter().filter(|(_, servers)| *servers);
-        let folders: Vec<PathBuf> = with_servers.map(|(path, _)| path.clone()).collect();
+    if request.hold_on_cache_impact {
+        let with_servers = more.iter().filter(|plugin| !plugin.skip_mcp_discovery);
+        let folders: Vec<PathBuf> = with_servers.map(|plugin| plugin.path.clone()).collect();
         let (added, removed) = session.plugins().servers_after_reload(&folders);
         let begun = !session.history().totals().models.is_empty();
         let held = begun && (!added.is_empty() || !removed.is_empty());
@@ -380,8 +353,10 @@ fn reload_plugins(session: &SessionHandle, request: &Request<'_>) -> Result<Valu
             return Ok(plugin_frames(session, fields));
         }
     }
-    for (path, with_servers) in &more {
-        session.plugins().add_folder(path, *with_servers);
+    for plugin in &more {
+        session
+            .plugins()
+            .add_folder(&plugin.path, !plugin.skip_mcp_discovery);
     }
     session.plugins().reload();
     Ok(plugin_frames(session, fields))
@@ -405,19 +380,22 @@ fn plugin_frames(session: &SessionHandle, mut fields: Map<String, Value>) -> Val
 }
 
 /// Changes the user's or the project's own settings file.
-fn update_settings(session: &SessionHandle, request: &Request<'_>) -> Result<Value, String> {
-    let source = match request.needed("source")? {
-        "localSettings" => Source::Local,
-        "userSettings" => Source::User,
-        other => return Err(format!("update_settings: {other} is not written by hosts")),
+fn update_settings(
+    session: &SessionHandle,
+    file: SettingsFile,
+    settings: &Map<String, Value>,
+) -> Result<Value, RequestError> {
+    let source = match file {
+        SettingsFile::LocalSettings => Source::Local,
+        SettingsFile::UserSettings => Source::User,
     };
     let mut edits = Vec::new();
-    for (key, value) in request.object("settings")? {
+    for (key, value) in settings {
         let path = KeyPath(vec![key.clone()]);
         edits.push(if value.is_null() {
             Edit::Unset { key: path }
         } else {
-            lathe_settings::write::check(&path, value).map_err(|error| error.to_string())?;
+            lathe_settings::write::check(&path, value).map_err(failed)?;
             Edit::Set {
                 key: path,
                 value: value.clone(),
@@ -425,31 +403,20 @@ fn update_settings(session: &SessionHandle, request: &Request<'_>) -> Result<Val
         });
     }
     lathe_settings::write::write(session.settings().places(), source, &edits, None)
-        .map_err(|error| error.to_string())?;
+        .map_err(failed)?;
     Ok(json!({}))
 }
 
-async fn rewind(session: &SessionHandle, to: RecordId, dry_run: bool) -> Result<Value, String> {
-    // A host decides for its user: what changed since is overwritten, as hosts expect.
-    let mode = if dry_run {
-        RewindMode::Preview
-    } else {
-        RewindMode::Overwrite
-    };
-    let report = session
-        .history()
-        .rewind_files(to, mode)
-        .await
-        .map_err(|error| error.to_string())?;
-    let files: Vec<String> = report
-        .files
-        .iter()
-        .map(|file| file.path.display().to_string())
-        .collect();
-    Ok(json!({
-        "canRewind": true, "filesChanged": files,
-        "insertions": report.insertions, "deletions": report.deletions,
-    }))
+fn seed_read_state(
+    session: &SessionHandle,
+    path: &str,
+    milliseconds: Option<f64>,
+) -> Result<Value, RequestError> {
+    let since = since_epoch(milliseconds.unwrap_or_default()).ok_or(RequestError::NoTime)?;
+    let known = session
+        .context()
+        .seed_read_state(path, SystemTime::UNIX_EPOCH + since);
+    Ok(json!({"seeded": known}))
 }
 
 /// A time in milliseconds, as hosts give it. By way of whole microseconds: seconds as a fraction would lose a
@@ -472,26 +439,26 @@ fn since_epoch(milliseconds: f64) -> Option<Duration> {
 fn read_file(
     session: &SessionHandle,
     path: &str,
-    limit: u64,
-    as_base64: bool,
-) -> Result<Value, String> {
+    limit: Option<u64>,
+    encoding: Option<FileEncoding>,
+) -> Result<Value, RequestError> {
     use std::io::Read as _;
+    let limit = limit.unwrap_or(READ_LIMIT);
     let path = session.context().resolve_path(path);
     if !session.permissions().may_read(&path) {
-        return Err(format!(
-            "{} is not read without a person's word",
-            path.display()
-        ));
+        return Err(RequestError::NotAllowed { path });
     }
-    let failed = |error: std::io::Error| format!("{} can't be read: {error}", path.display());
+    let failed = |source| RequestError::Read {
+        path: path.clone(),
+        source,
+    };
     let file = std::fs::File::open(&path).map_err(failed)?;
     let size = file.metadata().map_err(failed)?.len();
     let mut bytes = Vec::new();
     file.take(limit).read_to_end(&mut bytes).map_err(failed)?;
-    let contents = if as_base64 {
-        base64::engine::general_purpose::STANDARD.encode(&bytes)
-    } else {
-        String::from_utf8_lossy(&bytes).into_owned()
+    let contents = match encoding {
+        Some(FileEncoding::Base64) => base64::engine::general_purpose::STANDARD.encode(&bytes),
+        Some(FileEncoding::Text) | None => String::from_utf8_lossy(&bytes).into_owned(),
     };
     let mut answer = json!({
         "contents": contents, "absPath": path.display().to_string(),

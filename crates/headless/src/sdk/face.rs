@@ -8,10 +8,10 @@
 
 use super::SdkOptions;
 use super::asking::{ask, elicit};
-use super::control::{self, Desk};
+use super::control::{RequestError, Requests};
 use super::helpers::Helpers;
 use super::host::Host;
-use super::initialize::Initialize;
+use super::initialize::Setup;
 use super::input::{self, Line};
 use super::mirror;
 use super::policies::Policies;
@@ -24,6 +24,7 @@ use indexmap::IndexMap;
 use lathe_commands::CommandOutcome;
 use lathe_engine::{EndReason, EventStream, OpenError, SessionChoice, SessionHandle};
 use lathe_hooks::SourceHandle;
+use lathe_protocol::control::{ControlRequest, ControlRequestError, Initialize};
 use lathe_protocol::event::{Event, NoticeLevel, SessionState, TaskNotice};
 use lathe_protocol::frame::{HostFrame, UserFrame, control_error, control_success, result_frame};
 use lathe_protocol::ids::{RecordId, RequestId, SessionId};
@@ -46,7 +47,7 @@ pub(super) struct Face<E> {
     host: Host,
     errors: E,
     open: Option<Open>,
-    initialize: Option<Arc<Initialize>>,
+    setup: Option<Arc<Setup>>,
     servers: Servers,
     /// What the host says about the tools of its servers.
     policies: Policies,
@@ -105,7 +106,7 @@ impl<E: Write> Face<E> {
             host,
             errors,
             open: None,
-            initialize: None,
+            setup: None,
             servers,
             policies: Policies::default(),
             callbacks: Vec::new(),
@@ -313,8 +314,8 @@ impl<E: Write> Face<E> {
             return Ok(open.session.clone());
         }
         let mut options = self.options.session.clone();
-        if let Some(initialize) = &self.initialize {
-            initialize.apply(&mut options);
+        if let Some(setup) = &self.setup {
+            setup.apply(&mut options);
         }
         match lathe_engine::open(self.environment.clone(), options).await {
             Ok(opened) => {
@@ -323,11 +324,11 @@ impl<E: Write> Face<E> {
                 }
                 let session = Arc::new(opened.session);
                 self.policies.apply(&session);
-                if let Some(initialize) = self.initialize.clone() {
+                if let Some(setup) = self.setup.clone() {
                     let is_new = self.options.session.session == SessionChoice::New;
-                    initialize.give_title(&session, is_new);
+                    setup.give_title(&session, is_new);
                     self.callbacks.clear();
-                    self.register(&initialize, &session);
+                    self.register(&setup, &session);
                 }
                 if !self.options.frames.partial_messages {
                     opened.events.only_wholes();
@@ -343,8 +344,8 @@ impl<E: Write> Face<E> {
     }
 
     /// Registers the host's hook functions in place of those that it had.
-    fn register(&mut self, initialize: &Initialize, session: &SessionHandle) {
-        let Some((callbacks, problems)) = initialize.register(session, &self.host) else {
+    fn register(&mut self, setup: &Setup, session: &SessionHandle) {
+        let Some((callbacks, problems)) = setup.register(session, &self.host) else {
             return;
         };
         for before in std::mem::replace(&mut self.callbacks, callbacks) {
@@ -362,65 +363,67 @@ impl<E: Write> Face<E> {
         Exit::Failure
     }
 
-    async fn control(&mut self, id: RequestId, request: Value) -> Result<(), Exit> {
-        let subtype = request
-            .get("subtype")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned();
-        if subtype == "initialize" {
-            return self.initialize(&id, &request).await;
-        }
-        if !control::is_known(&subtype) {
-            self.host.send(control_error(
-                &id,
-                &format!("Unknown control request: {subtype}"),
-            ));
-            return Ok(());
-        }
-        if subtype == "reload_plugins"
-            && request.get("refuse_if_busy") == Some(&Value::Bool(true))
-            && self.is_busy()
-        {
-            let mut refusal = control_error(&id, "the session is busy; ask again when it is idle");
-            refusal["response"]["error_code"] = "reload_plugins_busy".into();
-            self.host.send(refusal);
-            return Ok(());
-        }
-        let session = self.session().await?;
-        if subtype == "interrupt" {
-            let cancel_queued = request.get("cancel_queued").and_then(Value::as_bool);
-            session.heard().await;
-            self.interrupt(&id, &session, cancel_queued.unwrap_or(false));
-            return Ok(());
-        }
-        if subtype == "cancel_async_message" {
-            if self.cancel_held(&id, &request) {
-                return Ok(());
+    /// Carries a request out. What concerns the connection is done here, the rest by [`Requests`].
+    async fn control(
+        &mut self,
+        id: RequestId,
+        request: Result<ControlRequest, ControlRequestError>,
+    ) -> Result<(), Exit> {
+        match request {
+            Err(error) => {
+                self.host.send(control_error(&id, &error.to_string()));
+                Ok(())
             }
-            session.heard().await;
+            Ok(ControlRequest::Initialize(setup)) => self.initialize(&id, *setup).await,
+            Ok(ControlRequest::ReloadPlugins(plugins))
+                if plugins.refuse_if_busy && self.is_busy() =>
+            {
+                let mut refusal =
+                    control_error(&id, "the session is busy; ask again when it is idle");
+                refusal["response"]["error_code"] = "reload_plugins_busy".into();
+                self.host.send(refusal);
+                Ok(())
+            }
+            Ok(ControlRequest::Interrupt { cancel_queued }) => {
+                let session = self.session().await?;
+                session.heard().await;
+                self.interrupt(&id, &session, cancel_queued);
+                Ok(())
+            }
+            Ok(ControlRequest::CancelAsyncMessage { message_uuid }) => {
+                let session = self.session().await?;
+                let cancelled = self.cancel_held(message_uuid) || {
+                    session.heard().await;
+                    session.history().cancel_queued(message_uuid)
+                };
+                if cancelled {
+                    self.passed_on.remove(&message_uuid);
+                }
+                let answer = json!({"cancelled": cancelled});
+                self.host.send(control_success(&id, answer));
+                Ok(())
+            }
+            Ok(request) => self.answer(id, request).await,
         }
-        let desk = Desk {
-            session,
+    }
+
+    /// Answers a request about the session.
+    async fn answer(&mut self, id: RequestId, request: ControlRequest) -> Result<(), Exit> {
+        let requests = Requests {
+            session: self.session().await?,
             checkpointing: self.options.checkpointing,
             policies: self.policies.clone(),
         };
         let host = self.host.clone();
-        if control::is_quick(&subtype) {
-            let answer = desk.answer(&subtype, &request).await;
-            if subtype == "cancel_async_message"
-                && matches!(&answer, Ok(answer) if answer["cancelled"] == true)
-                && let Some(uuid) = message_uuid(&request)
-            {
-                self.passed_on.remove(&uuid);
-            }
-            respond(&host, &id, answer);
-        } else {
+        if request.may_wait() {
             // What takes time must not hold up the frames behind it.
             lathe_spawn::task(async move {
-                let answer = desk.answer(&subtype, &request).await;
+                let answer = requests.answer(request).await;
                 respond(&host, &id, answer);
             });
+        } else {
+            let answer = requests.answer(request).await;
+            respond(&host, &id, answer);
         }
         Ok(())
     }
@@ -448,69 +451,57 @@ impl<E: Write> Face<E> {
             drop_queued: cancel_queued,
         });
         let keeps_tasks = self
-            .initialize
+            .setup
             .as_ref()
-            .is_some_and(|initialize| initialize.stops_tasks_itself());
+            .is_some_and(|setup| setup.stops_tasks_itself());
         if !keeps_tasks && !self.tasks.is_empty() {
             let session = session.clone();
             lathe_spawn::task(async move { session.tasks().stop_all().await });
         }
     }
 
-    /// Drops a prompt that waits here. Returns whether there was one; it is answered then.
-    fn cancel_held(&mut self, id: &RequestId, request: &Value) -> bool {
-        let Some(uuid) = message_uuid(request) else {
-            return false;
-        };
+    /// Drops a prompt that waits here. Returns whether there was one.
+    fn cancel_held(&mut self, uuid: RecordId) -> bool {
         let before = self.held.len() + self.later.len();
         self.held
             .retain(|held| !matches!(held, Held::Prompt(prompt) | Held::Command(prompt, _) if prompt.uuid == uuid));
         self.later.retain(|prompt| prompt.uuid != uuid);
-        if self.held.len() + self.later.len() == before {
-            return false;
-        }
-        self.host
-            .send(control_success(id, json!({"cancelled": true})));
-        true
+        self.held.len() + self.later.len() < before
     }
 
-    async fn initialize(&mut self, id: &RequestId, request: &Value) -> Result<(), Exit> {
-        match Initialize::parse(request) {
-            Ok(initialize) => {
-                let first = self.open.is_none();
-                self.policies.add(initialize.server_configs());
-                if let Some(session) = self.open.as_ref().map(|open| open.session.clone()) {
-                    self.policies.apply(&session);
-                    self.register(&initialize, &session);
-                }
-                let has_hooks = initialize.has_hooks();
-                let parked = initialize.park_manifests(&self.servers, !first);
-                if first {
-                    self.options.frames.forward_subagent_text = initialize.forwards_subagent_text();
-                    if initialize.wants_suggestions() {
-                        self.helpers.suggest(&self.environment);
-                    }
-                    if initialize.wants_agent_progress() {
-                        self.helpers.follow_agents(&self.environment);
-                    }
-                    let hosted = initialize.mcp_servers().map(str::to_owned);
-                    self.options.session.mcp.hosted.extend(hosted);
-                    self.initialize = Some(Arc::new(initialize));
-                }
-                let session = self.session().await?;
-                let initialize = self.initialize.clone().unwrap_or_default();
-                let mut response = initialize.response(&session);
-                if has_hooks {
-                    response["hooks_applied"] = true.into();
-                }
-                if let (Some(parked), Some(fields)) = (parked, response.as_object_mut()) {
-                    fields.insert("sdk_mcp_manifests_parked".to_owned(), parked);
-                }
-                self.host.send(control_success(id, response));
-                self.servers.host_listens();
-            }
-            Err(error) => self.host.send(control_error(id, &error)),
+    async fn initialize(&mut self, id: &RequestId, request: Initialize) -> Result<(), Exit> {
+        let setup = Setup::from(request);
+        let first = self.open.is_none();
+        self.policies.add(setup.server_configs());
+        if let Some(session) = self.open.as_ref().map(|open| open.session.clone()) {
+            self.policies.apply(&session);
+            self.register(&setup, &session);
         }
+        let has_hooks = setup.has_hooks();
+        let parked = setup.park_manifests(&self.servers, !first);
+        if first {
+            self.options.frames.forward_subagent_text = setup.forwards_subagent_text();
+            if setup.wants_suggestions() {
+                self.helpers.suggest(&self.environment);
+            }
+            if setup.wants_agent_progress() {
+                self.helpers.follow_agents(&self.environment);
+            }
+            let hosted = setup.mcp_servers().map(str::to_owned);
+            self.options.session.mcp.hosted.extend(hosted);
+            self.setup = Some(Arc::new(setup));
+        }
+        let session = self.session().await?;
+        let setup = self.setup.clone().unwrap_or_default();
+        let mut response = setup.response(&session);
+        if has_hooks {
+            response["hooks_applied"] = true.into();
+        }
+        if let (Some(parked), Some(fields)) = (parked, response.as_object_mut()) {
+            fields.insert("sdk_mcp_manifests_parked".to_owned(), parked);
+        }
+        self.host.send(control_success(id, response));
+        self.servers.host_listens();
         Ok(())
     }
 
@@ -737,14 +728,10 @@ impl<E: Write> Face<E> {
     }
 }
 
-fn message_uuid(request: &Value) -> Option<RecordId> {
-    request.get("message_uuid")?.as_str()?.parse().ok()
-}
-
-fn respond(host: &Host, id: &RequestId, answer: Result<Value, String>) {
+fn respond(host: &Host, id: &RequestId, answer: Result<Value, RequestError>) {
     host.send(match answer {
         Ok(response) => control_success(id, response),
-        Err(error) => control_error(id, &error),
+        Err(error) => control_error(id, &error.to_string()),
     });
 }
 

@@ -5,6 +5,7 @@
 //! replaces all that was said before.
 
 use lathe_engine::SessionHandle;
+use lathe_protocol::control::ServerMode;
 use lathe_protocol::permission::{
     Behavior, PermissionMode, PermissionUpdate, RuleSource, RuleValue,
 };
@@ -32,9 +33,9 @@ struct State {
     rules: Vec<Policy>,
     /// The servers, if the host set them after the start.
     servers: Option<Map<String, Value>>,
-    /// Servers that have a mode of their own, and whether it is the one that asks.
-    modes: BTreeMap<String, bool>,
-    /// Those that are asked about because of it now.
+    /// Servers that have a mode of their own.
+    modes: BTreeMap<String, ServerMode>,
+    /// The rules that ask because of those modes now.
     asked: Vec<RuleValue>,
 }
 
@@ -88,33 +89,21 @@ impl Policies {
         &self,
         session: &SessionHandle,
         server: &str,
-        mode: Option<&Value>,
-    ) -> Result<Value, String> {
-        let asks = match mode.map(Value::as_str) {
-            None => None,
-            Some(Some("default")) => Some(true),
-            Some(Some("auto")) => Some(false),
-            Some(_) => {
-                return Err(
-                    "set_mcp_permission_mode_override: `mode` is default, auto or null".to_owned(),
-                );
-            }
-        };
+        mode: Option<ServerMode>,
+    ) -> Value {
         {
             let modes = &mut self.state.lock().modes;
-            match asks {
-                Some(asks) => modes.insert(server.to_owned(), asks),
+            match mode {
+                Some(mode) => modes.insert(server.to_owned(), mode),
                 None => modes.remove(server),
             };
         }
         self.follow_mode(session);
         let known = session.mcp().frames();
         if known.iter().any(|frame| frame["name"] == server) {
-            return Ok(json!({}));
+            return json!({});
         }
-        Ok(
-            json!({"warning": format!("no MCP server is called {server}; it counts once there is one")}),
-        )
+        json!({"warning": format!("no MCP server is called {server}; it takes effect once there is one")})
     }
 
     /// Puts the modes of servers beside that of the session.
@@ -126,11 +115,12 @@ impl Policies {
             PermissionMode::Auto => Some(true),
             _ => None,
         };
-        let counts = |asks: bool| passes.is_some_and(|classified| asks || !classified);
+        let asks =
+            |mode| passes.is_some_and(|classified| mode == ServerMode::Default || !classified);
         let wanted: Vec<RuleValue> = state
             .modes
             .iter()
-            .filter(|(_, asks)| counts(**asks))
+            .filter(|(_, mode)| asks(**mode))
             .map(|(server, _)| all_of(server))
             .collect();
         if wanted == state.asked {

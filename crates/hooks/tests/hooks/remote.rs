@@ -5,9 +5,9 @@ use futures::future::BoxFuture;
 use lathe_hooks::{
     CallbackHost, HookDecision, HookModel, HookQuestion, HookTools, HookVerdict, RunOutcome,
 };
+use lathe_protocol::hook::OnFailure;
 use lathe_protocol::hook::{HookEvent, HookInput, HookOutput};
 use lathe_settings::Source;
-use lathe_settings::schema::OnFailure;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! The keys of a hook.
 
 use lathe_protocol::Extra;
+use lathe_protocol::hook::OnFailure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -116,15 +117,4 @@ pub enum HookKind {
     McpTool,
     /// A function of the SDK host.
     Callback,
-}
-
-/// What the failure of a hook means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum OnFailure {
-    /// It blocks.
-    Block,
-    /// It is reported and nothing else.
-    #[serde(alias = "allow", alias = "continue")]
-    Ignore,
 }

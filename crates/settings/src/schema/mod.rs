@@ -10,7 +10,7 @@ mod models;
 mod sandbox;
 mod tables;
 
-pub use hooks::{HookDefinition, HookGroup, HookKind, OnFailure};
+pub use hooks::{HookDefinition, HookGroup, HookKind};
 pub use language::{LanguageServerSettings, LanguageServerTransport, LspDiagnostics};
 pub use models::{
     Effort, ModelSettings, PriceSettings, ProviderKind, ProviderSettings, Thinking, ThinkingMode,
