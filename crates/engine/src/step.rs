@@ -12,16 +12,15 @@ use crate::executor::{Delivered, Executor};
 use crate::guard::Verdict;
 use crate::records::reminder;
 use futures::StreamExt as _;
-use lathe_model::{Amendment, Delivery, MessageAssembler, ModelError, ModelRequest, ProviderEvent};
+use lathe_model::{Amendment, Delivery, MessageAssembler, ModelError, ModelRequest};
 use lathe_protocol::content::{ContentBlock, joined_text};
 use lathe_protocol::display::Display;
 use lathe_protocol::event::Event;
 use lathe_protocol::ids::RecordId;
 use lathe_protocol::message::StopReason;
 use lathe_protocol::record::{Fact, MessageRecord, RecordMessage};
-use lathe_protocol::stream::StreamEvent;
+use lathe_protocol::stream::{StreamEvent, StreamPiece};
 use lathe_tools::structured_output;
-use serde_json::value::RawValue;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Instant;
@@ -38,18 +37,6 @@ pub(crate) struct StepReport {
     pub(crate) records: Vec<RecordId>,
     /// The answer in the caller's shape.
     pub(crate) structured: Option<serde_json::Value>,
-}
-
-/// An event as it came, on one line: faces write it as it is. Outside of its texts, where a line can't
-/// end, every kind of space is the same.
-fn on_one_line(raw: &[u8]) -> Option<Arc<RawValue>> {
-    let text = std::str::from_utf8(raw).ok()?;
-    if raw.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
-        let joined = text.replace(['\n', '\r'], " ");
-        return RawValue::from_string(joined).ok().map(Arc::from);
-    }
-    let checked: &RawValue = serde_json::from_str(text).ok()?;
-    Some(Arc::from(checked.to_owned()))
 }
 
 /// One try at an answer.
@@ -205,7 +192,7 @@ impl Core {
         match delivery {
             Delivery::Requesting { .. } => self.shared.events.send(Event::Requesting),
             Delivery::Event(event) => {
-                self.take_event(attempt, &event).await?;
+                self.take_event(attempt, event).await?;
                 // A face that reads slowly holds the stream back, but never a cancellation.
                 if self.shared.events.is_full() {
                     tokio::select! {
@@ -252,25 +239,27 @@ impl Core {
     async fn take_event(
         &mut self,
         attempt: &mut Attempt,
-        event: &ProviderEvent,
+        event: StreamPiece,
     ) -> Result<(), ModelError> {
         if matches!(event.event, StreamEvent::Ping) {
             return Ok(());
-        }
-        if self.shared.events.wants_pieces()
-            && let Some(raw) = on_one_line(&event.raw)
-        {
-            self.shared.events.send(Event::Stream {
-                event: raw,
-                parent_tool_use_id: self.parent_tool_use_id.clone(),
-            });
         }
         if matches!(event.event, StreamEvent::MessageStart { .. }) {
             // Now there is time to take over the person's shell start-up files; the first request was not
             // held up by it.
             self.shared.tools.shell.prepare();
         }
-        let Some(completed) = attempt.assembler.feed(&event.event)? else {
+        let completed = if self.shared.events.wants_pieces() {
+            let event = Arc::new(event);
+            self.shared.events.send(Event::Stream {
+                event: event.clone(),
+                parent_tool_use_id: self.parent_tool_use_id.clone(),
+            });
+            attempt.assembler.feed(&event.event)?
+        } else {
+            attempt.assembler.feed(&event.event)?
+        };
+        let Some(completed) = completed else {
             return Ok(());
         };
         if completed.block.is_blank() {
@@ -591,23 +580,4 @@ fn changed_lines(display: &Display) -> (u64, u64) {
         }
     }
     counts
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_event_is_passed_on_as_it_came_and_on_one_line() {
-        for (came, passed_on) in [
-            (r#"{"a": 1e2,"b":"\n"}"#, Some(r#"{"a": 1e2,"b":"\n"}"#)),
-            ("{\"a\":\r\n1,\n\"b\":2}", Some("{\"a\":  1, \"b\":2}")),
-            ("{\"a\":\"one\ntwo\"", None),
-            ("", None),
-        ] {
-            let raw = on_one_line(came.as_bytes());
-            assert_eq!(raw.as_deref().map(RawValue::get), passed_on);
-        }
-        assert!(on_one_line(b"\"\xff\"").is_none());
-    }
 }

@@ -109,7 +109,7 @@ pub fn lines_of(
     if let Some(frame) = stream_frame(event, session_id, options) {
         let mut line = frame.to_json();
         if line.len() > MAX_LINE {
-            line_of(&frame).into_iter().for_each(each);
+            line_of(&frame.to_value()).into_iter().for_each(each);
         } else {
             line.push(b'\n');
             each(line);
@@ -171,7 +171,9 @@ fn cut_texts(value: &mut serde_json::Value, limit: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lathe_protocol::stream::StreamPiece;
     use serde_json::json;
+    use std::sync::Arc;
 
     #[test]
     fn a_line_stays_below_what_readers_take() {
@@ -188,10 +190,12 @@ mod tests {
 
     #[test]
     fn a_piece_of_an_answer_is_the_providers_own_words_on_one_line() {
-        use serde_json::value::RawValue;
         let words = r#"{"type":"content_block_delta", "index":0,"delta":{"type":"text_delta","text":"a\nä\u0041"},"new":1e2}"#;
         let event = Event::Stream {
-            event: RawValue::from_string(words.to_owned()).unwrap().into(),
+            event: Arc::new(StreamPiece::new(
+                serde_json::from_str(words).unwrap(),
+                words.into(),
+            )),
             parent_tool_use_id: Some("toolu_1".into()),
         };
         let session_id = SessionId::random();

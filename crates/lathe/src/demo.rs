@@ -12,6 +12,7 @@ use lathe_protocol::event::Event;
 use lathe_protocol::op::{Op, Prompt};
 use lathe_protocol::permission::PermissionMode;
 use lathe_protocol::record::{MessageRecord, RecordKind};
+use lathe_protocol::stream::{Delta, StreamEvent};
 use lathe_scripted::{Reply, Scenario, ScriptedServer};
 use lathe_settings::Environment;
 use serde_json::json;
@@ -241,8 +242,10 @@ impl Screen {
     fn show(&mut self, event: &Event) {
         match event {
             Event::Stream { event, .. } => {
-                if let Ok(value) = serde_json::from_str::<serde_json::Value>(event.get())
-                    && let Some(text) = value.pointer("/delta/text").and_then(|text| text.as_str())
+                if let StreamEvent::ContentBlockDelta {
+                    delta: Delta::TextDelta { text },
+                    ..
+                } = &event.event
                 {
                     self.words(text);
                 }

@@ -66,7 +66,7 @@ pub use anthropic::{AnthropicConfig, AnthropicProvider, KeyHelper};
 pub use assemble::{CompletedBlock, MessageAssembler, ToolInput};
 pub use catalog::{Catalog, ModelInfo, ResolvedModel};
 pub use error::{ApiFailure, BlockPosition, ModelError, NetworkTrouble};
-pub use provider::{Provider, ProviderEvent, ResponseStream, Transfer};
+pub use provider::{Provider, ResponseStream, Transfer};
 pub use recovery::{
     Amendment, Deliveries, Delivery, FallbackModel, RecoveryPolicy, run, run_amendable,
 };

@@ -2,10 +2,9 @@
 
 use crate::error::ModelError;
 use crate::request::ModelRequest;
-use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, Stream};
-use lathe_protocol::stream::StreamEvent;
+use lathe_protocol::stream::StreamPiece;
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -20,33 +19,16 @@ pub enum Transfer {
     Whole,
 }
 
-/// One event of a response.
-#[derive(Debug, Clone)]
-pub struct ProviderEvent {
-    /// What it says.
-    pub event: StreamEvent,
-    /// The event as JSON, as the API sent it (hosts of the SDK get it verbatim).
-    pub raw: Bytes,
-}
-
-impl ProviderEvent {
-    /// Whether the model got any further by it. Keep-alives don't count.
-    #[must_use]
-    pub fn is_progress(&self) -> bool {
-        !matches!(self.event, StreamEvent::Ping)
-    }
-}
-
 /// An accepted request's response.
 pub struct ResponseStream {
     /// The provider's id of the request, for support.
     pub request_id: Option<String>,
     /// The events. An error is the last item; so is the message's end.
-    pub events: BoxStream<'static, Result<ProviderEvent, ModelError>>,
+    pub events: BoxStream<'static, Result<StreamPiece, ModelError>>,
 }
 
 impl Stream for ResponseStream {
-    type Item = Result<ProviderEvent, ModelError>;
+    type Item = Result<StreamPiece, ModelError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.events.as_mut().poll_next(context)

@@ -101,7 +101,7 @@ async fn a_whole_response_gives_the_same_message_as_a_streamed_one() {
         let mut assembler = lathe_model::MessageAssembler::default();
         while let Some(event) = response.next().await {
             let event = event.unwrap();
-            let reread: StreamEvent = serde_json::from_slice(&event.raw).unwrap();
+            let reread: StreamEvent = serde_json::from_slice(event.json()).unwrap();
             assert_eq!(reread, event.event);
             assembler.feed(&event.event).unwrap();
         }
@@ -127,7 +127,7 @@ async fn events_are_handed_on_as_they_were_sent() {
         .iter()
         .filter_map(|delivery| match delivery {
             Delivery::Event(event) => {
-                let value: serde_json::Value = serde_json::from_slice(&event.raw).unwrap();
+                let value: serde_json::Value = serde_json::from_slice(event.json()).unwrap();
                 Some(value["type"].as_str().unwrap().to_owned())
             }
             _ => None,

@@ -8,11 +8,11 @@ use crate::elicitation::{ElicitationReply, ElicitationRequest};
 use crate::ids::{RecordId, RequestId, SessionId, TaskId, ToolUseId};
 use crate::permission::{PermissionDenial, PermissionMode, PermissionReply, PermissionRequest};
 use crate::record::MessageRecord;
+use crate::stream::StreamPiece;
 use crate::usage::Usage;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,10 +30,10 @@ pub enum Event {
     },
     /// A request goes to the model.
     Requesting,
-    /// A raw event of the model's stream.
+    /// An event of the model's stream.
     Stream {
-        /// The event's JSON as it came.
-        event: Arc<RawValue>,
+        /// The event, parsed and as it came.
+        event: Arc<StreamPiece>,
         /// The call of the sub-agent that it belongs to.
         parent_tool_use_id: Option<ToolUseId>,
     },

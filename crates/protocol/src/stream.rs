@@ -5,6 +5,7 @@ use crate::Extra;
 use crate::content::ContentBlock;
 use crate::message::{AssistantMessage, StopReason};
 use crate::usage::Usage;
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -120,9 +121,69 @@ pub struct StreamError {
     pub extra: Extra,
 }
 
+/// An event together with the JSON that it was read from. Nobody needs to parse it again: what looks
+/// into the event takes it parsed, what passes it on takes the bytes.
+#[derive(Debug, Clone)]
+pub struct StreamPiece {
+    /// The event.
+    pub event: StreamEvent,
+    json: Bytes,
+}
+
+impl StreamPiece {
+    /// An event and the JSON that it was read from. The JSON is kept as it came, but on one line: outside
+    /// of strings, where a line can't end, every kind of space is the same.
+    #[must_use]
+    pub fn new(event: StreamEvent, json: Bytes) -> Self {
+        let is_text = std::str::from_utf8(&json).is_ok();
+        let json = if !is_text {
+            // Fields that were skipped may hold anything; what was read is text.
+            serde_json::to_vec(&event).unwrap_or_default().into()
+        } else if json.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
+            let spaced = json.iter().map(|byte| match byte {
+                b'\n' | b'\r' => b' ',
+                other => *other,
+            });
+            spaced.collect()
+        } else {
+            json
+        };
+        Self { event, json }
+    }
+
+    /// The event as JSON: UTF-8, on one line.
+    #[must_use]
+    pub fn json(&self) -> &Bytes {
+        &self.json
+    }
+
+    /// Whether the model got any further by it. Keep-alives are no progress.
+    #[must_use]
+    pub fn is_progress(&self) -> bool {
+        !matches!(self.event, StreamEvent::Ping)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_bytes_of_an_event_stay_as_they_came_on_one_line() {
+        let json = |came: &'static [u8]| {
+            let piece = StreamPiece::new(StreamEvent::Ping, Bytes::from_static(came));
+            String::from_utf8(piece.json().to_vec()).unwrap()
+        };
+        assert_eq!(
+            json(br#"{"type": "ping","b":"\n","c":1e2}"#),
+            r#"{"type": "ping","b":"\n","c":1e2}"#
+        );
+        assert_eq!(json(b"{\"type\":\r\n\"ping\"}"), "{\"type\":  \"ping\"}");
+        assert_eq!(
+            json(b"{\"type\":\"ping\",\"x\":\"\xff\"}"),
+            r#"{"type":"ping"}"#
+        );
+    }
 
     #[test]
     fn events_parse_as_the_api_sends_them() {

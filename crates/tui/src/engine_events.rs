@@ -32,7 +32,7 @@ impl App {
                 parent_tool_use_id: None,
             } => {
                 self.retry = None;
-                self.with_look(|conversation, look| conversation.stream(event.get(), look));
+                self.with_look(|conversation, look| conversation.stream(&event.event, look));
             }
             Event::Record {
                 record,

@@ -258,8 +258,8 @@ fn the_turn() {
         app.wishes.reduced_motion = true;
         app.turn_began = Some(Instant::now());
         app.with_look(|conversation, look| {
-            conversation.stream(r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#, look);
-            conversation.stream(r##"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"The reason is simple: the *tokenizer* forgets the last character of every line that ends in a backslash"}}"##, look);
+            conversation.stream(&serde_json::from_str(r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#).unwrap(), look);
+            conversation.stream(&serde_json::from_str(r##"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"The reason is simple: the *tokenizer* forgets the last character of every line that ends in a backslash"}}"##).unwrap(), look);
         });
     });
     frame("turn-command", 24, |app| {

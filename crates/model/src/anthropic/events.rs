@@ -2,12 +2,11 @@
 
 use crate::classify;
 use crate::error::ModelError;
-use crate::provider::ProviderEvent;
 use crate::sse::SseEvent;
 use bytes::Bytes;
 use lathe_protocol::content::{ContentBlock, TextBlock, ThinkingBlock};
 use lathe_protocol::message::AssistantMessage;
-use lathe_protocol::stream::{Delta, MessageDelta, StreamEvent};
+use lathe_protocol::stream::{Delta, MessageDelta, StreamEvent, StreamPiece};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -35,16 +34,13 @@ pub(crate) enum Unusable {
 pub(crate) fn read(
     event: SseEvent,
     request_id: Option<&str>,
-) -> Result<Option<ProviderEvent>, Unusable> {
+) -> Result<Option<StreamPiece>, Unusable> {
     // What gateways of another family end their streams with.
     if event.data.as_ref() == b"[DONE]" {
         return Ok(None);
     }
     if let Some(parsed) = growth(&event.data) {
-        return Ok(Some(ProviderEvent {
-            event: parsed,
-            raw: event.data,
-        }));
+        return Ok(Some(StreamPiece::new(parsed, event.data)));
     }
     let parsed = match serde_json::from_slice::<StreamEvent>(&event.data) {
         Ok(parsed) => parsed,
@@ -69,10 +65,7 @@ pub(crate) fn read(
             id,
         )));
     }
-    Ok(Some(ProviderEvent {
-        event: parsed,
-        raw: event.data,
-    }))
+    Ok(Some(StreamPiece::new(parsed, event.data)))
 }
 
 /// A block grows by words, as the API writes it. Nearly all events are that, and knowing it beforehand
@@ -179,7 +172,7 @@ fn default(fields: &mut Map<String, Value>, name: &str, value: Value) {
 /// The events that a stream would have sent for a whole message.
 pub(crate) fn from_message(
     message: AssistantMessage,
-) -> Result<Vec<ProviderEvent>, serde_json::Error> {
+) -> Result<Vec<StreamPiece>, serde_json::Error> {
     let mut events = Vec::with_capacity(message.content.len() * 3 + 3);
     let mut start = message;
     let content = std::mem::take(&mut start.content);
@@ -213,7 +206,7 @@ pub(crate) fn from_message(
         .into_iter()
         .map(|event| {
             let raw = Bytes::from(serde_json::to_vec(&event)?);
-            Ok(ProviderEvent { event, raw })
+            Ok(StreamPiece::new(event, raw))
         })
         .collect()
 }
@@ -260,7 +253,7 @@ mod tests {
     use super::*;
     use crate::assemble::MessageAssembler;
 
-    fn event(data: &str) -> Result<Option<ProviderEvent>, Unusable> {
+    fn event(data: &str) -> Result<Option<StreamPiece>, Unusable> {
         read(
             SseEvent {
                 name: Bytes::new(),
@@ -312,7 +305,7 @@ mod tests {
         .unwrap();
         let mut assembler = MessageAssembler::default();
         for event in from_message(message.clone()).unwrap() {
-            let reread: StreamEvent = serde_json::from_slice(&event.raw).unwrap();
+            let reread: StreamEvent = serde_json::from_slice(event.json()).unwrap();
             assert_eq!(reread, event.event);
             assembler.feed(&event.event).unwrap();
         }

@@ -18,7 +18,7 @@ pub use credentials::KeyHelper;
 use crate::body::{Purpose, RequestBody};
 use crate::classify::{self, Refusal};
 use crate::error::{ApiFailure, ModelError};
-use crate::provider::{Provider, ProviderEvent, ResponseStream, Transfer};
+use crate::provider::{Provider, ResponseStream, Transfer};
 use crate::request::{ModelRequest, StaleThinking};
 use crate::sse::SseDecoder;
 use bytes::Bytes;
@@ -28,6 +28,7 @@ use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, USER_AGENT};
 use http::{HeaderName, HeaderValue};
+use lathe_protocol::stream::StreamPiece;
 use reqwest::{Client, Response};
 use serde_json::Value;
 use std::collections::VecDeque;
@@ -316,7 +317,7 @@ fn decoded(
     response: Response,
     url: Url,
     request_id: Option<String>,
-) -> BoxStream<'static, Result<ProviderEvent, ModelError>> {
+) -> BoxStream<'static, Result<StreamPiece, ModelError>> {
     let decoding = Decoding {
         chunks: gather::Gathering::new(response.bytes_stream().boxed()),
         decoder: SseDecoder::default(),
@@ -332,7 +333,7 @@ fn decoded(
 }
 
 impl Decoding {
-    async fn next(&mut self) -> Option<Result<ProviderEvent, ModelError>> {
+    async fn next(&mut self) -> Option<Result<StreamPiece, ModelError>> {
         while !self.finished {
             let event = match self.decoder.next_event() {
                 Ok(Some(event)) => Some(event),
@@ -371,14 +372,14 @@ impl Decoding {
         }
     }
 
-    fn end(&mut self, error: ModelError) -> Option<Result<ProviderEvent, ModelError>> {
+    fn end(&mut self, error: ModelError) -> Option<Result<StreamPiece, ModelError>> {
         self.finished = true;
         Some(Err(error))
     }
 }
 
 /// A whole response as the events that a stream would have sent.
-fn whole(response: Response, url: Url) -> BoxStream<'static, Result<ProviderEvent, ModelError>> {
+fn whole(response: Response, url: Url) -> BoxStream<'static, Result<StreamPiece, ModelError>> {
     let events = async move {
         let outcome = async {
             let bytes = read_all(response, &url, MAX_RESPONSE_BYTES).await?;
@@ -389,7 +390,7 @@ fn whole(response: Response, url: Url) -> BoxStream<'static, Result<ProviderEven
             let message = events::message(&bytes).map_err(unreadable)?;
             events::from_message(message).map_err(unreadable)
         };
-        let items: VecDeque<Result<ProviderEvent, ModelError>> = match outcome.await {
+        let items: VecDeque<Result<StreamPiece, ModelError>> = match outcome.await {
             Ok(events) => events.into_iter().map(Ok).collect(),
             Err(error) => VecDeque::from([Err(error)]),
         };

@@ -22,13 +22,13 @@ mod policy;
 pub use policy::{FallbackModel, RecoveryPolicy, Rewrite};
 
 use crate::error::ModelError;
-use crate::provider::{Provider, ProviderEvent, ResponseStream, Transfer};
+use crate::provider::{Provider, ResponseStream, Transfer};
 use crate::request::{ModelRequest, Thinking};
 use attempts::{Attempts, Reaction};
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt};
 use lathe_protocol::encoded::EncodedMessages;
-use lathe_protocol::stream::StreamEvent;
+use lathe_protocol::stream::{StreamEvent, StreamPiece};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -48,7 +48,7 @@ pub enum Delivery {
         attempt: u32,
     },
     /// An event of the response. Keep-alives are left out.
-    Event(ProviderEvent),
+    Event(StreamPiece),
     /// Every event since the last `Requesting` is withdrawn.
     Retracted {
         /// Why.

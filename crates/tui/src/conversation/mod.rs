@@ -164,11 +164,8 @@ impl Conversation {
         );
     }
 
-    /// A raw event of the model's stream.
-    pub(crate) fn stream(&mut self, event: &str, look: Look<'_>) {
-        let Ok(event) = serde_json::from_str::<StreamEvent>(event) else {
-            return;
-        };
+    /// An event of the model's stream.
+    pub(crate) fn stream(&mut self, event: &StreamEvent, look: Look<'_>) {
         match event {
             StreamEvent::ContentBlockStart { content_block, .. } => match content_block {
                 ContentBlock::Text(block) => {
@@ -182,19 +179,23 @@ impl Conversation {
                 }
                 ContentBlock::Thinking(block) => {
                     self.writing = Writing::Thinking {
-                        text: block.thinking,
+                        text: block.thinking.clone(),
                         since: Instant::now(),
                     };
                 }
-                ContentBlock::ToolUse(block) => self.writing = Writing::Call { tool: block.name },
+                ContentBlock::ToolUse(block) => {
+                    self.writing = Writing::Call {
+                        tool: block.name.clone(),
+                    }
+                }
                 _ => {}
             },
             StreamEvent::ContentBlockDelta { delta, .. } => match delta {
-                Delta::TextDelta { text } => self.more_text(&text, look),
+                Delta::TextDelta { text } => self.more_text(text, look),
                 Delta::ThinkingDelta { thinking } => {
                     self.pending_bytes += thinking.len() as u64;
                     if let Writing::Thinking { text, .. } = &mut self.writing {
-                        text.push_str(&thinking);
+                        text.push_str(thinking);
                     }
                 }
                 Delta::InputJsonDelta { partial_json } => {
