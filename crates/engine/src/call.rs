@@ -6,11 +6,12 @@
 
 use crate::decide::CallEnding;
 use crate::events::EventSink;
-use crate::hook_points::{HookPoints, HookVerdict};
+use crate::hook_points::HookPoints;
 use crate::questions::{Answer, Questions};
 use crate::results;
 use crate::undo::Undo;
 use futures::FutureExt as _;
+use lathe_hooks::{HookDecision, HookPermission};
 use lathe_model::ToolInput;
 use lathe_permissions::{CallFacts, Permissions};
 use lathe_protocol::content::{Content, ToolUseBlock};
@@ -222,7 +223,7 @@ impl CallEnvironment {
             .hooks
             .pre_tool_use(&name, prepared.input(), &id, &cancel)
             .await;
-        let mut added_context = before.context;
+        let mut added_context = before.additional_context;
         if let Some(reason) = before.stop {
             let mut result = CallResult::failure(format!("A hook stopped the turn: {reason}"));
             result.ending = Some(CallEnding::HookStopped { reason });
@@ -242,7 +243,8 @@ impl CallEnvironment {
             }
             traits = prepared.traits();
         }
-        if matches!(before.verdict, Some(HookVerdict::Defer)) {
+        let defers = |said: &HookPermission| said.decision == HookDecision::Defer;
+        if before.permission.as_ref().is_some_and(defers) {
             let call = json!({"id": id, "name": name, "input": prepared.input()});
             let mut result = CallResult::failure("The call was put off; the host will run it.");
             result.is_error = false;
@@ -251,7 +253,7 @@ impl CallEnvironment {
         }
 
         let prepared = match self
-            .permit(&id, &tool, prepared, traits, before.verdict, &cancel)
+            .permit(&id, &tool, prepared, traits, before.permission, &cancel)
             .await
         {
             Ok(prepared) => prepared,
@@ -383,7 +385,7 @@ impl CallEnvironment {
                         .await
                 };
                 let mut content = output.content;
-                if let Some(replaced) = after.updated_output {
+                if let Some(replaced) = after.updated_tool_output {
                     content = match replaced {
                         Value::String(text) => Content::Text(text),
                         other => serde_json::from_value(other.clone())
@@ -398,7 +400,7 @@ impl CallEnvironment {
                     is_error: output.is_error,
                     denial: None,
                     ending: after.stop.map(|reason| CallEnding::HookStopped { reason }),
-                    added_context: after.context,
+                    added_context: after.additional_context,
                     elapsed,
                     had_effects: true,
                     cancels_siblings: false,
@@ -416,7 +418,7 @@ impl CallEnvironment {
                 result.elapsed = elapsed;
                 result.content =
                     results::fit(result.content, limit, &self.tools.results_folder, id);
-                result.added_context = after.context;
+                result.added_context = after.additional_context;
                 result.ending = after.stop.map(|reason| CallEnding::HookStopped { reason });
                 result
             }
@@ -430,7 +432,7 @@ impl CallEnvironment {
         tool: &Arc<dyn DynTool>,
         mut prepared: Box<dyn PreparedCall>,
         traits: CallTraits,
-        verdict: Option<HookVerdict>,
+        said: Option<HookPermission>,
         cancel: &CancellationToken,
     ) -> Result<Box<dyn PreparedCall>, Box<CallResult>> {
         let aliases = tool.aliases();
@@ -456,7 +458,7 @@ impl CallEnvironment {
             (decision, hint)
         };
         let (decision, hint) = decide(prepared.as_ref());
-        let (decision, hint) = with_hook(decision, hint, verdict, &self.permissions);
+        let (decision, hint) = with_hook(decision, hint, said, &self.permissions);
         let cwd = self.tools.working_folder.read().clone();
         let decision = self
             .questions
@@ -602,11 +604,19 @@ impl CallEnvironment {
 fn with_hook(
     decision: Decision,
     hint: String,
-    verdict: Option<HookVerdict>,
+    said: Option<HookPermission>,
     permissions: &Permissions,
 ) -> (Decision, String) {
-    match (verdict, decision) {
-        (Some(HookVerdict::Deny { name, reason }), _) => {
+    let Some(HookPermission {
+        decision: said,
+        reason,
+        hook: name,
+    }) = said
+    else {
+        return (decision, hint);
+    };
+    match (said, decision) {
+        (HookDecision::Deny, _) => {
             let hint = reason
                 .clone()
                 .unwrap_or_else(|| format!("The hook {name} refuses this call."));
@@ -617,7 +627,7 @@ fn with_hook(
                 hint,
             )
         }
-        (Some(HookVerdict::Ask { name, reason }), Decision::Allow { .. }) => {
+        (HookDecision::Ask, Decision::Allow { .. }) => {
             let hint = format!(
                 "A hook wants a person's word for this call ({}), and nobody is there to give it.",
                 reason.as_deref().unwrap_or(&name)
@@ -635,34 +645,18 @@ fn with_hook(
             (ask, hint)
         }
         (
-            Some(HookVerdict::Allow { name, reason: why }),
+            HookDecision::Allow,
             Decision::Ask {
-                reason,
-                suggestions,
-                blocked_path,
-                hard,
+                reason: asked_by,
+                hard: false,
+                ..
             },
-        ) => {
-            let from_rule = matches!(reason, DecisionReason::Rule { .. });
-            if hard || from_rule {
-                (
-                    Decision::Ask {
-                        reason,
-                        suggestions,
-                        blocked_path,
-                        hard,
-                    },
-                    hint,
-                )
-            } else {
-                (
-                    Decision::Allow {
-                        reason: DecisionReason::Hook { name, reason: why },
-                    },
-                    hint,
-                )
-            }
-        }
+        ) if !matches!(asked_by, DecisionReason::Rule { .. }) => (
+            Decision::Allow {
+                reason: DecisionReason::Hook { name, reason },
+            },
+            hint,
+        ),
         (_, decision) => (decision, hint),
     }
 }

@@ -240,10 +240,10 @@ impl Core {
             self.context.reminders.ask_git(folder);
         }
         let verdict = self.shared.hooks.session_start("compact").await;
-        if !verdict.context.is_empty() {
+        if !verdict.additional_context.is_empty() {
             let record = self
                 .records
-                .meta(self.tip, reminder(&verdict.context.join("\n\n")));
+                .meta(self.tip, reminder(&verdict.additional_context.join("\n\n")));
             self.append(record);
         }
         self.measure_context();

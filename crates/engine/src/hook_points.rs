@@ -2,7 +2,9 @@
 //! costs a look at a list.
 
 use crate::events::EventSink;
-use lathe_hooks::{HookDecision, HookOutcome, HookRegistry, LateAnswer, RunContext};
+use lathe_hooks::{
+    HookDecision, HookOutcome, HookPermission, HookRegistry, LateAnswer, RunContext,
+};
 use lathe_permissions::Permissions;
 use lathe_protocol::Extra;
 use lathe_protocol::event::{Event, NoticeLevel, TerminalReason};
@@ -35,67 +37,6 @@ pub(crate) struct HookPoints {
     pub(crate) agent: Option<(AgentId, String)>,
     /// Files that hooks want to hear of.
     pub(crate) watched: crate::watched_files::WatchedFiles,
-}
-
-/// A hook's word on a call.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum HookVerdict {
-    Allow {
-        name: String,
-        reason: Option<String>,
-    },
-    Ask {
-        name: String,
-        reason: Option<String>,
-    },
-    Deny {
-        name: String,
-        reason: Option<String>,
-    },
-    Defer,
-}
-
-/// What hooks say before a call.
-#[derive(Debug, Default)]
-pub(crate) struct BeforeCall {
-    pub(crate) verdict: Option<HookVerdict>,
-    pub(crate) updated_input: Option<Value>,
-    pub(crate) context: Vec<String>,
-    pub(crate) stop: Option<String>,
-}
-
-/// What hooks say after a call.
-#[derive(Debug, Default)]
-pub(crate) struct AfterCall {
-    pub(crate) context: Vec<String>,
-    pub(crate) updated_output: Option<Value>,
-    pub(crate) stop: Option<String>,
-}
-
-/// What hooks say of a prompt.
-#[derive(Debug, Default)]
-pub(crate) struct PromptVerdict {
-    pub(crate) block: Option<String>,
-    pub(crate) stop: Option<String>,
-    pub(crate) context: Vec<String>,
-    pub(crate) session_title: Option<String>,
-}
-
-/// What hooks say when the model wants to stop.
-#[derive(Debug, Default)]
-pub(crate) struct StopVerdict {
-    pub(crate) block: Option<String>,
-    pub(crate) stop: Option<String>,
-}
-
-/// What hooks say when a session starts.
-#[derive(Debug, Default)]
-pub(crate) struct StartVerdict {
-    pub(crate) context: Vec<String>,
-    pub(crate) initial_user_message: Option<String>,
-    pub(crate) session_title: Option<String>,
-    /// Whether hooks put skills or commands in place that are to be found at once.
-    pub(crate) reload_skills: bool,
 }
 
 impl HookPoints {
@@ -159,37 +100,21 @@ impl HookPoints {
         input: &Value,
         id: &ToolUseId,
         cancel: &CancellationToken,
-    ) -> BeforeCall {
+    ) -> HookOutcome {
         let fields = || json!({"tool_name": name, "tool_input": input, "tool_use_id": id});
-        let Some(outcome) = self
-            .fire(HookEvent::PreToolUse, Some(name), fields, cancel)
-            .await
-        else {
-            return BeforeCall::default();
-        };
-        let mut verdict = outcome.permission.map(|voice| {
-            let (name, reason) = (voice.hook, voice.reason);
-            match voice.decision {
-                HookDecision::Allow => HookVerdict::Allow { name, reason },
-                HookDecision::Ask => HookVerdict::Ask { name, reason },
-                HookDecision::Deny => HookVerdict::Deny { name, reason },
-                HookDecision::Defer => HookVerdict::Defer,
-            }
-        });
-        if let Some(reason) = outcome.block {
-            verdict = Some(HookVerdict::Deny {
-                name: "PreToolUse".to_owned(),
+        let fired = self.fire(HookEvent::PreToolUse, Some(name), fields, cancel);
+        let mut outcome = fired.await.unwrap_or_default();
+        if let Some(reason) = outcome.block.take() {
+            outcome.permission = Some(HookPermission {
+                decision: HookDecision::Deny,
                 reason: Some(reason),
+                hook: "PreToolUse".to_owned(),
             });
         }
-        BeforeCall {
-            verdict,
-            updated_input: outcome.updated_input,
-            context: outcome.additional_context,
-            stop: outcome.stop,
-        }
+        outcome
     }
 
+    /// What the model gets after a call: `additional_context` includes the objections.
     pub(crate) async fn post_tool_use(
         &self,
         name: &str,
@@ -197,7 +122,7 @@ impl HookPoints {
         id: &ToolUseId,
         response: &Value,
         elapsed: Duration,
-    ) -> AfterCall {
+    ) -> HookOutcome {
         let fields = || {
             json!({
                 "tool_name": name, "tool_input": input, "tool_use_id": id,
@@ -223,7 +148,7 @@ impl HookPoints {
         error: &str,
         is_interrupt: bool,
         elapsed: Duration,
-    ) -> AfterCall {
+    ) -> HookOutcome {
         let fields = || {
             json!({
                 "tool_name": name, "tool_input": input, "tool_use_id": id, "error": error,
@@ -286,20 +211,10 @@ impl HookPoints {
         &self,
         prompt: &str,
         cancel: &CancellationToken,
-    ) -> PromptVerdict {
+    ) -> HookOutcome {
         let fields = || json!({"prompt": prompt});
-        let Some(outcome) = self
-            .fire(HookEvent::UserPromptSubmit, None, fields, cancel)
-            .await
-        else {
-            return PromptVerdict::default();
-        };
-        PromptVerdict {
-            block: outcome.block,
-            stop: outcome.stop,
-            context: outcome.additional_context,
-            session_title: outcome.session_title,
-        }
+        let fired = self.fire(HookEvent::UserPromptSubmit, None, fields, cancel);
+        fired.await.unwrap_or_default()
     }
 
     /// A person's command became words. Hooks may add to them, or refuse them.
@@ -309,33 +224,24 @@ impl HookPoints {
         arguments: &str,
         expanded: &str,
         cancel: &CancellationToken,
-    ) -> PromptVerdict {
+    ) -> HookOutcome {
         let fields = || {
             json!({
                 "prompt": format!("/{command} {arguments}").trim_end(), "command_name": command,
                 "command_args": arguments, "expanded_prompt": expanded,
             })
         };
-        let Some(outcome) = self
-            .fire(HookEvent::UserPromptExpansion, None, fields, cancel)
-            .await
-        else {
-            return PromptVerdict::default();
-        };
-        PromptVerdict {
-            block: outcome.block,
-            stop: outcome.stop,
-            context: outcome.additional_context,
-            session_title: None,
-        }
+        let fired = self.fire(HookEvent::UserPromptExpansion, None, fields, cancel);
+        fired.await.unwrap_or_default()
     }
 
+    /// The model wants to stop. `block` says why it must go on, if it must.
     pub(crate) async fn stop(
         &self,
         last_text: &str,
         active: bool,
         cancel: &CancellationToken,
-    ) -> StopVerdict {
+    ) -> HookOutcome {
         let outcome = if let Some((id, kind)) = &self.agent {
             let transcript = lathe_session::SessionPaths::of_transcript(&self.transcript);
             let fields = || {
@@ -364,17 +270,11 @@ impl HookPoints {
             };
             self.fire(HookEvent::Stop, None, fields, cancel).await
         };
-        let Some(outcome) = outcome else {
-            return StopVerdict::default();
-        };
-        let mut block = outcome.block;
-        if block.is_none() && !outcome.additional_context.is_empty() {
-            block = Some(outcome.additional_context.join("\n\n"));
+        let mut outcome = outcome.unwrap_or_default();
+        if outcome.block.is_none() && !outcome.additional_context.is_empty() {
+            outcome.block = Some(outcome.additional_context.join("\n\n"));
         }
-        StopVerdict {
-            block,
-            stop: outcome.stop,
-        }
+        outcome
     }
 
     pub(crate) async fn stop_failure(&self, reason: TerminalReason, text: &str, errors: &[String]) {
@@ -475,7 +375,7 @@ impl HookPoints {
             .await;
     }
 
-    pub(crate) async fn session_start(&self, source: &str) -> StartVerdict {
+    pub(crate) async fn session_start(&self, source: &str) -> HookOutcome {
         let fields = || json!({"source": source});
         let outcome = self
             .fire(
@@ -486,16 +386,11 @@ impl HookPoints {
             )
             .await;
         let Some(outcome) = outcome else {
-            return StartVerdict::default();
+            return HookOutcome::default();
         };
         self.take_exports().await;
         self.take_watch_list(&outcome.extra);
-        StartVerdict {
-            reload_skills: outcome.extra.get("reloadSkills") == Some(&Value::Bool(true)),
-            context: outcome.additional_context,
-            initial_user_message: outcome.initial_user_message,
-            session_title: outcome.session_title,
-        }
+        outcome
     }
 
     /// A sub-agent starts. Gives what hooks add to its context.
@@ -629,26 +524,20 @@ impl HookPoints {
     }
 }
 
-fn after_call(outcome: Option<HookOutcome>, name: &str) -> AfterCall {
-    let Some(outcome) = outcome else {
-        return AfterCall::default();
-    };
-    let mut context = outcome.additional_context;
-    if let Some(reason) = outcome.block {
-        context.push(format!("A hook objects to this result of {name}: {reason}"));
+/// Folds an objection into the context for the model, and what replaces an MCP tool's output into what
+/// replaces any tool's.
+fn after_call(outcome: Option<HookOutcome>, name: &str) -> HookOutcome {
+    let mut outcome = outcome.unwrap_or_default();
+    if let Some(reason) = outcome.block.take() {
+        let objection = format!("A hook objects to this result of {name}: {reason}");
+        outcome.additional_context.push(objection);
     }
-    let updated_output = if name.starts_with("mcp__") {
-        outcome
-            .updated_mcp_tool_output
-            .or(outcome.updated_tool_output)
-    } else {
-        outcome.updated_tool_output
-    };
-    AfterCall {
-        context,
-        updated_output,
-        stop: outcome.stop,
+    if let Some(of_server) = outcome.updated_mcp_tool_output.take()
+        && name.starts_with("mcp__")
+    {
+        outcome.updated_tool_output = Some(of_server);
     }
+    outcome
 }
 
 fn millis(duration: Duration) -> u64 {

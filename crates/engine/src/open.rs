@@ -747,12 +747,12 @@ async fn start_hooks(core: &mut Core, hooks: &HookPoints, source: &str, setup: O
         None => Vec::new(),
     };
     let verdict = hooks.session_start(source).await;
-    context.extend(verdict.context);
+    context.extend(verdict.additional_context.clone());
     if !context.is_empty() {
         let record = core.records.meta(core.tip, reminder(&context.join("\n\n")));
         core.append(record);
     }
-    if verdict.reload_skills {
+    if verdict.reloads_skills() {
         let shared = core.shared.clone();
         let reading = lathe_spawn::blocking(move || shared.extensions_changed());
         // What is wrong with the files is told; a reader that fails leaves what was known.

@@ -9,9 +9,9 @@ use crate::decide::{
     Continue, Done, LoopState, MAX_STOP_HOOK_OBJECTIONS, StepOutcome, Transition, decide, gate,
     token_gate,
 };
-use crate::hook_points::PromptVerdict;
 use crate::records::reminder;
 use crate::step::StepReport;
+use lathe_hooks::HookOutcome;
 use lathe_model::ModelError;
 use lathe_protocol::content::Content;
 use lathe_protocol::event::{Event, NoticeLevel, TerminalReason, TurnResult};
@@ -169,7 +169,7 @@ impl Core {
         let attaches = !prompt.is_meta && !prompt.verbatim;
         let is_agent = self.shared.place.is_some();
         let verdict = if prompt.is_meta || is_agent {
-            PromptVerdict::default()
+            HookOutcome::default()
         } else {
             self.shared
                 .hooks
@@ -254,10 +254,10 @@ impl Core {
                 });
             }
         }
-        if !verdict.context.is_empty() {
+        if !verdict.additional_context.is_empty() {
             let record = self
                 .records
-                .meta(self.tip, reminder(&verdict.context.join("\n\n")));
+                .meta(self.tip, reminder(&verdict.additional_context.join("\n\n")));
             self.append(record);
         }
         if let Some(title) = verdict.session_title {
@@ -473,7 +473,7 @@ impl Core {
             let text = prompt.content.text();
             let attaches = !prompt.is_meta && !prompt.verbatim;
             let verdict = if prompt.is_meta || self.shared.place.is_some() {
-                PromptVerdict::default()
+                HookOutcome::default()
             } else {
                 self.shared
                     .hooks
@@ -522,10 +522,10 @@ impl Core {
                     NoticeLevel::Warning,
                     format!("A hook refused the prompt: {reason}"),
                 );
-            } else if !verdict.context.is_empty() {
+            } else if !verdict.additional_context.is_empty() {
                 let record = self
                     .records
-                    .meta(self.tip, reminder(&verdict.context.join("\n\n")));
+                    .meta(self.tip, reminder(&verdict.additional_context.join("\n\n")));
                 self.append(record);
             }
         }

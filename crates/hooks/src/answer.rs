@@ -41,7 +41,7 @@ impl HookDecision {
 
 /// A decision, why, and whose it is.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct PermissionVoice {
+pub struct HookPermission {
     /// The decision.
     pub decision: HookDecision,
     /// Why.
@@ -143,7 +143,7 @@ pub struct HookRun {
 pub struct HookOutcome {
     /// `PreToolUse`: the strongest decision. An `allow` is not a permission: deny and ask rules and
     /// hard safety checks come after it.
-    pub permission: Option<PermissionVoice>,
+    pub permission: Option<HookPermission>,
     /// `PreToolUse`: the input to run with. To be checked again by schema and permissions.
     pub updated_input: Option<Value>,
     /// Text for the model, in the hooks' order.
@@ -175,6 +175,12 @@ pub struct HookOutcome {
 }
 
 impl HookOutcome {
+    /// `SessionStart`: whether hooks put skills or commands in place that are to be found at once.
+    #[must_use]
+    pub fn reloads_skills(&self) -> bool {
+        self.extra.get("reloadSkills") == Some(&Value::Bool(true))
+    }
+
     /// Whether no hook had anything to say.
     #[must_use]
     pub fn is_silent(&self) -> bool {
@@ -483,7 +489,7 @@ pub fn merge(answers: Vec<HookAnswer>) -> HookOutcome {
     };
     for answer in answers {
         if let Some((decision, reason)) = answer.permission {
-            let voice = PermissionVoice {
+            let voice = HookPermission {
                 decision,
                 reason,
                 hook: answer.hook.clone(),
@@ -530,11 +536,11 @@ pub fn merge(answers: Vec<HookAnswer>) -> HookOutcome {
     outcome
 }
 
-fn stronger(known: PermissionVoice, new: PermissionVoice) -> PermissionVoice {
+fn stronger(known: HookPermission, new: HookPermission) -> HookPermission {
     match known.decision.cmp(&new.decision) {
         std::cmp::Ordering::Greater => known,
         std::cmp::Ordering::Less => new,
-        std::cmp::Ordering::Equal => PermissionVoice {
+        std::cmp::Ordering::Equal => HookPermission {
             reason: joined(known.reason, new.reason),
             ..known
         },

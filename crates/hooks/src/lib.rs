@@ -25,7 +25,7 @@ pub mod registry;
 mod remote;
 pub mod run;
 
-pub use answer::{HookAnswer, HookDecision, HookOutcome, HookRun, PermissionVoice, RunOutcome};
+pub use answer::{HookAnswer, HookDecision, HookOutcome, HookPermission, HookRun, RunOutcome};
 pub use helper::{HelperError, run_helper};
 pub use host::{CallbackHost, HookModel, HookQuestion, HookTools, HookVerdict};
 pub use matcher::Matcher;

@@ -338,8 +338,8 @@ impl Core {
                     .extra
                     .insert(USE.into(), json!({"name": name, "arguments": arguments}));
                 self.append(record);
-                if !verdict.context.is_empty() {
-                    let text = reminder(&verdict.context.join("\n\n"));
+                if !verdict.additional_context.is_empty() {
+                    let text = reminder(&verdict.additional_context.join("\n\n"));
                     let record = self.records.meta(self.tip, text);
                     self.append(record);
                 }
