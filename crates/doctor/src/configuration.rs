@@ -91,7 +91,10 @@ pub(crate) fn hooks(patient: &Patient<'_>, notes: &mut Notes<'_>) {
         off => format!("{} hooks, {off} of them switched off", listed.len()),
     });
     for problem in problems {
-        notes.error(problem, "correct it; `lathe hooks list` shows what counts");
+        notes.error(
+            problem.to_string(),
+            "correct it; `lathe hooks list` shows what is in effect",
+        );
     }
     for hook in &listed {
         if hook.kind == HookKind::Command

@@ -231,8 +231,9 @@ async fn prepare_now(
     let tools = Arc::new(tools);
     let (hook_registry, late) = HookRegistry::new();
     hook_registry.set_settings(&settings);
-    remarks.extend(hook_registry.problems());
-    remarks.extend(plugins.register_hooks(&hook_registry));
+    remarks.extend(hook_registry.problems().iter().map(ToString::to_string));
+    let of_plugins = plugins.register_hooks(&hook_registry);
+    remarks.extend(of_plugins.iter().map(ToString::to_string));
     if let Some(main) = &main {
         open_agents::main_hooks(&hook_registry, main, &mut remarks);
         open_agents::narrow_main(&permissions, main);

@@ -110,7 +110,7 @@ pub(crate) fn main_hooks(
     if !definition.hooks.is_empty() {
         let root = definition.path.as_ref().and_then(|path| path.parent());
         let (_, problems) = registry.add(&HookSource::Session, root, &definition.hooks);
-        remarks.extend(problems);
+        remarks.extend(problems.iter().map(ToString::to_string));
     }
 }
 

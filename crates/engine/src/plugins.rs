@@ -11,6 +11,7 @@ use lathe_extensions::plugins::{LoadedPlugins, load};
 use lathe_extensions::{AgentCatalog, OutputStyles};
 use lathe_hooks::{HookRegistry, HookSource, SourceHandle};
 use lathe_mcp::config::PluginServers;
+use lathe_protocol::diagnostic::Diagnostic;
 use lathe_settings::{Places, Resolved};
 use parking_lot::{Mutex, RwLock};
 use std::path::{Path, PathBuf};
@@ -140,7 +141,7 @@ impl Plugins {
     }
 
     /// Puts the plugins' hooks in place of those that they had. Gives what is wrong with them.
-    pub(crate) fn register_hooks(&self, registry: &HookRegistry) -> Vec<String> {
+    pub(crate) fn register_hooks(&self, registry: &HookRegistry) -> Vec<Diagnostic> {
         let mut handles = self.hooks.lock();
         for handle in handles.drain(..) {
             registry.remove(handle);

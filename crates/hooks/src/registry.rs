@@ -7,6 +7,7 @@
 use crate::host::{CallbackHost, HookModel, HookTools};
 use crate::matcher::Matcher;
 use crate::run::LateAnswer;
+use lathe_protocol::diagnostic::Diagnostic;
 use lathe_protocol::hook::{HookEvent, OnFailure};
 use lathe_settings::load::{HookSwitches, Resolved};
 use lathe_settings::schema::{HookDefinition, HookGroup, HookKind};
@@ -103,7 +104,7 @@ struct State {
     allowed_urls: Option<Arc<[String]>>,
     environment: BTreeMap<String, String>,
     next_handle: u64,
-    problems: Vec<String>,
+    problems: Vec<Diagnostic>,
 }
 
 #[derive(Default, Clone)]
@@ -181,7 +182,7 @@ impl HookRegistry {
         source: &HookSource,
         root: Option<&Path>,
         groups: &BTreeMap<String, Vec<HookGroup>>,
-    ) -> (SourceHandle, Vec<String>) {
+    ) -> (SourceHandle, Vec<Diagnostic>) {
         let mut hooks = Vec::new();
         let mut problems = Vec::new();
         build(source, None, root, groups, &mut hooks, &mut problems);
@@ -200,7 +201,7 @@ impl HookRegistry {
         callback_ids: &[String],
         timeout: Option<f64>,
         on_failure: Option<OnFailure>,
-    ) -> (SourceHandle, Vec<String>) {
+    ) -> (SourceHandle, Vec<Diagnostic>) {
         let hooks = callback_ids
             .iter()
             .map(|id| HookDefinition {
@@ -244,7 +245,7 @@ impl HookRegistry {
 
     /// What is wrong with the hooks of settings.
     #[must_use]
-    pub fn problems(&self) -> Vec<String> {
+    pub fn problems(&self) -> Vec<Diagnostic> {
         self.state.read().problems.clone()
     }
 
@@ -378,7 +379,7 @@ fn build(
     root: Option<&Path>,
     events: &BTreeMap<String, Vec<HookGroup>>,
     hooks: &mut Vec<Arc<Hook>>,
-    problems: &mut Vec<String>,
+    problems: &mut Vec<Diagnostic>,
 ) {
     let place = file.map_or_else(|| source.to_string(), |file| file.display().to_string());
     for (event_name, groups) in events {
@@ -388,15 +389,16 @@ fn build(
         };
         for group in groups {
             let matcher = Matcher::parse(group.matcher.as_deref()).unwrap_or_else(|error| {
-                problems.push(format!("{place}: hooks.{event}: {error}"));
+                problems.push(Diagnostic::error(format!("hooks.{event}: {error}")).about(&place));
                 Matcher::Nothing
             });
             for definition in &group.hooks {
                 if let Some(missing) = missing_part(definition) {
-                    problems.push(format!(
-                        "{place}: hooks.{event}: a {} hook needs \"{missing}\"; it never runs",
+                    let text = format!(
+                        "hooks.{event}: a {} hook needs \"{missing}\"; it never runs",
                         kind_name(definition.kind)
-                    ));
+                    );
+                    problems.push(Diagnostic::error(text).about(&place));
                     continue;
                 }
                 hooks.push(Arc::new(Hook {

@@ -496,7 +496,9 @@ fn add_hooks(shared: &Shared, definition: &AgentDefinition) -> Option<SourceHand
     let root = definition.path.as_ref().and_then(|path| path.parent());
     let (handle, problems) = shared.hooks.registry.add(&source, root, &groups);
     for problem in problems {
-        shared.events.notice(NoticeLevel::Warning, problem);
+        shared
+            .events
+            .notice(NoticeLevel::Warning, problem.to_string());
     }
     Some(handle)
 }

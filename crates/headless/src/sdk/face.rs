@@ -352,7 +352,7 @@ impl<E: Write> Face<E> {
             session.hooks().remove(before);
         }
         for problem in problems {
-            self.complain(&problem);
+            self.complain(&problem.to_string());
         }
     }
 

@@ -5,6 +5,7 @@ use super::servers::{Manifest, Servers};
 use lathe_engine::{HOSTED_PROTOCOL, SessionHandle, SessionOptions};
 use lathe_hooks::SourceHandle;
 use lathe_protocol::control::{Initialize, PluginFolder, SystemPrompt};
+use lathe_protocol::diagnostic::Diagnostic;
 use lathe_protocol::frame::{CAPABILITIES, COMPATIBILITY_VERSION};
 use lathe_protocol::hook::HookEvent;
 use serde_json::{Map, Value, json};
@@ -162,15 +163,14 @@ impl Setup {
         &self,
         session: &SessionHandle,
         host: &Host,
-    ) -> Option<(Vec<SourceHandle>, Vec<String>)> {
+    ) -> Option<(Vec<SourceHandle>, Vec<Diagnostic>)> {
         let hooks = self.0.hooks.as_ref()?;
         session.hooks().set_callbacks(Arc::new(host.clone()));
         let (mut callbacks, mut problems) = (Vec::new(), Vec::new());
         for (event, matchers) in hooks {
             let Ok(event) = event.parse::<HookEvent>() else {
-                problems.push(format!(
-                    "hooks: there is no event {event}; its hooks never run"
-                ));
+                let text = format!("there is no event {event}; its hooks never run");
+                problems.push(Diagnostic::error(text).about("hooks"));
                 continue;
             };
             for matcher in matchers {

@@ -77,7 +77,7 @@ async fn try_example(title: &str, blocks: &[Block<'_>]) -> usize {
     let bench = Bench::new(&settings);
     let resolved = bench.resolve(&settings, Source::User);
     assert_eq!(resolved.problems, [], "{title}");
-    assert_eq!(bench.registry.problems(), Vec::<String>::new(), "{title}");
+    assert_eq!(bench.registry.problems(), [], "{title}");
     let project = bench.path();
     let made = std::process::Command::new("git")
         .args(["init", "-q", "-b", "main"])

@@ -25,7 +25,7 @@ async fn sources_add_up_and_can_be_taken_away() {
     let (handle, problems) = bench
         .registry
         .add(&source, Some("/plugins/guard".as_ref()), &plugin);
-    assert_eq!(problems, Vec::<String>::new());
+    assert_eq!(problems, []);
     let outcome = bench.run("PreToolUse", bash("ls")).await;
     assert_eq!(outcome.runs.len(), 2);
     assert_eq!(
@@ -181,6 +181,7 @@ async fn what_is_wrong_with_hooks_is_said_with_its_place() {
         {"hooks": [{"type": "http"}, {"type": "prompt", "prompt": " "}, {"type": "mcp_tool", "server": "s"}]}
     ]}}));
     let problems = bench.registry.problems();
+    let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
     assert_eq!(problems.len(), 4, "{problems:?}");
     assert!(
         problems[0].starts_with("settings.json: hooks.PreToolUse: the matcher \"Bash(\""),
