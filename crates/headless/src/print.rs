@@ -12,6 +12,7 @@ use lathe_protocol::event::{Event, ModelUsage, NoticeLevel, TerminalReason, Turn
 use lathe_protocol::frame::{FrameOptions, result_frame};
 use lathe_protocol::ids::SessionId;
 use lathe_protocol::op::{Op, Prompt};
+use std::fmt::Display;
 use std::io::Write;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -53,35 +54,32 @@ pub struct PrintOptions {
     pub signals: watch::Receiver<Signal>,
 }
 
-/// Runs one turn and prints it, with the turns that background agents owe: the session is asked to end
-/// after the first result and waits for them. The last result counts. The session is finished when this
-/// returns.
+/// Runs one turn and prints it, and the turns that background agents cause: the session is asked to end
+/// after the first result and waits for them. The last result decides the exit code. The session is
+/// finished when this returns.
 pub async fn run(
     session: SessionHandle,
     mut events: EventStream,
     options: PrintOptions,
     output: impl Write,
-    mut errors: impl Write,
+    errors: impl Write,
 ) -> Exit {
-    let PrintOptions {
-        prompt,
-        format,
-        verbose,
-        permission_tool,
-        mut signals,
-    } = options;
-    let mut lines = Lines::new(output);
-    if !matches!(format, Format::StreamJson(options) if options.partial_messages) {
+    let mut printer = Printer {
+        format: options.format,
+        verbose: options.verbose,
+        session_id: session.session_id(),
+        lines: Lines::new(output),
+        errors,
+    };
+    if !matches!(options.format, Format::StreamJson(frames) if frames.partial_messages) {
         events.only_wholes();
     }
-    let session_id = session.session_id();
-    let mcp = session.mcp();
-    if let Some(tool) = &permission_tool
-        && let Err(error) = permission_tool::find(&mcp, tool).await
+    if let Some(tool) = &options.permission_tool
+        && let Err(error) = permission_tool::find(&session.mcp(), tool).await
     {
-        let _ = writeln!(errors, "lathe: {error}");
-        if let Format::StreamJson(_) = format {
-            lines.json(&failed_start(&error));
+        printer.complain(&error);
+        if let Format::StreamJson(_) = options.format {
+            printer.lines.json(&failed_start(&error));
         }
         session.finish().await;
         return Exit::Usage;
@@ -89,15 +87,34 @@ pub async fn run(
     let answered = command::in_print_mode(
         &session,
         &mut events,
-        &prompt,
-        format,
-        &mut lines,
-        &mut errors,
+        &options.prompt,
+        options.format,
+        &mut printer.lines,
+        &mut printer.errors,
     );
     if let Some(exit) = answered.await {
         session.finish().await;
         return exit;
     }
+    let (result, signal) = turn(&session, &mut events, options, &mut printer).await;
+    session.finish().await;
+    printer.conclude(result.as_deref(), signal)
+}
+
+/// Sends the prompt and follows the session to its end. Gives the last result and the signal that came.
+async fn turn(
+    session: &SessionHandle,
+    events: &mut EventStream,
+    options: PrintOptions,
+    printer: &mut Printer<impl Write, impl Write>,
+) -> (Option<Arc<TurnResult>>, Signal) {
+    let PrintOptions {
+        prompt,
+        permission_tool,
+        mut signals,
+        ..
+    } = options;
+    let mcp = session.mcp();
     session.send(Op::Prompt(prompt));
     let mut result: Option<Arc<TurnResult>> = None;
     let mut signal = Signal::None;
@@ -111,8 +128,7 @@ pub async fn run(
             }
             changed = signals.changed(), if signal == Signal::None => {
                 signal = if changed.is_ok() { *signals.borrow() } else { Signal::Terminate };
-                session.tasks().kill_agents();
-                session.send(Op::Interrupt { drop_queued: true });
+                interrupt(session);
                 continue;
             }
         };
@@ -136,76 +152,108 @@ pub async fn run(
             }
             // The tool answers questions about permissions and no others.
             Event::ElicitationRequested(request) => {
-                let _ = writeln!(
-                    errors,
-                    "lathe: The MCP server {} asked: {:?}. Nobody is here to answer, so it was declined; an Elicitation hook can answer such questions.",
-                    request.mcp_server_name, request.message
-                );
                 session.send(Op::ElicitationReply {
                     request_id: request.request_id.clone(),
                     reply: ElicitationReply::Decline,
                 });
             }
+            _ => {}
+        }
+        printer.show(&event);
+        if printer.lines.is_closed() {
+            interrupt(session);
+        }
+    }
+    (result, signal)
+}
+
+fn interrupt(session: &SessionHandle) {
+    session.tasks().kill_agents();
+    session.send(Op::Interrupt { drop_queued: true });
+}
+
+/// Prints what happens in a turn.
+struct Printer<W, E> {
+    format: Format,
+    verbose: bool,
+    session_id: SessionId,
+    lines: Lines<W>,
+    errors: E,
+}
+
+impl<W: Write, E: Write> Printer<W, E> {
+    fn complain(&mut self, text: impl Display) {
+        let _ = writeln!(self.errors, "lathe: {text}");
+    }
+
+    /// Prints an event: as frames on standard output, for a person on standard error.
+    fn show(&mut self, event: &Event) {
+        self.report(event);
+        if let Format::StreamJson(options) = self.format {
+            let lines = &mut self.lines;
+            lines_of(event, self.session_id, options, |line| lines.ready(&line));
+        }
+    }
+
+    fn report(&mut self, event: &Event) {
+        let as_text = self.format == Format::Text;
+        match event {
+            Event::ElicitationRequested(request) => self.complain(format_args!(
+                "The MCP server {} asked: {:?}. Nobody is here to answer, so it was declined; an Elicitation hook can answer such questions.",
+                request.mcp_server_name, request.message
+            )),
             Event::Notice {
                 level: NoticeLevel::Error | NoticeLevel::Warning,
                 text,
-            } => {
-                let _ = writeln!(errors, "lathe: {text}");
-            }
+            } => self.complain(text),
             Event::Retrying {
                 attempt,
                 max_retries,
                 delay,
                 error,
                 ..
-            } if verbose || format == Format::Text => {
-                let _ = writeln!(
-                    errors,
-                    "lathe: {error}; asking again in {:.1} s ({attempt}/{max_retries})",
-                    delay.as_secs_f64()
-                );
-            }
+            } if self.verbose || as_text => self.complain(format_args!(
+                "{error}; retrying in {:.1} s ({attempt}/{max_retries})",
+                delay.as_secs_f64()
+            )),
             Event::ModelFellBack { from, to, reason } => {
-                let _ = writeln!(errors, "lathe: {to} takes over from {from}: {reason}");
+                self.complain(format_args!("{to} takes over from {from}: {reason}"));
             }
-            Event::CallStarted { activity, .. } if verbose && format == Format::Text => {
-                let _ = writeln!(errors, "· {activity}");
+            Event::CallStarted { activity, .. } if self.verbose && as_text => {
+                let _ = writeln!(self.errors, "· {activity}");
             }
-            Event::PermissionDenied { denial, reason, .. } if verbose && format == Format::Text => {
-                let _ = writeln!(errors, "· {} refused: {reason}", denial.tool_name);
+            Event::PermissionDenied { denial, reason, .. } if self.verbose && as_text => {
+                let _ = writeln!(self.errors, "· {} refused: {reason}", denial.tool_name);
             }
             _ => {}
         }
-        if let Format::StreamJson(options) = format {
-            lines_of(&event, session_id, options, |line| lines.ready(&line));
+    }
+
+    /// Prints the result, and says how the process exits.
+    fn conclude(&mut self, result: Option<&TurnResult>, signal: Signal) -> Exit {
+        let Some(result) = result else {
+            self.complain("the session ended without a result");
+            return Exit::Failure;
+        };
+        match self.format {
+            Format::Text => print_text(result, &mut self.lines, &mut self.errors),
+            Format::Json => self.lines.json(&result_frame(result)),
+            Format::StreamJson(_) => {}
         }
-        if lines.is_closed() {
-            session.tasks().kill_agents();
-            session.send(Op::Interrupt { drop_queued: true });
+        if let Some(error) = self.lines.failure() {
+            let text = format!(
+                "standard output can't be written: {error}; `lathe sessions show {}` shows what was said",
+                self.session_id
+            );
+            self.complain(text);
+            return Exit::Failure;
         }
-    }
-    session.finish().await;
-    let Some(result) = result else {
-        let _ = writeln!(errors, "lathe: the session ended without a result");
-        return Exit::Failure;
-    };
-    match format {
-        Format::Text => print_text(&result, &mut lines, &mut errors),
-        Format::Json => lines.json(&result_frame(&result)),
-        Format::StreamJson(_) => {}
-    }
-    if let Some(error) = lines.failure() {
-        let _ = writeln!(
-            errors,
-            "lathe: standard output can't be written: {error}; `lathe sessions show {session_id}` shows what was said"
-        );
-        return Exit::Failure;
-    }
-    match signal {
-        Signal::Interrupt => Exit::Interrupted,
-        Signal::Terminate => Exit::Terminated,
-        Signal::None if result.is_error => Exit::Failure,
-        Signal::None => Exit::Success,
+        match signal {
+            Signal::Interrupt => Exit::Interrupted,
+            Signal::Terminate => Exit::Terminated,
+            Signal::None if result.is_error => Exit::Failure,
+            Signal::None => Exit::Success,
+        }
     }
 }
 

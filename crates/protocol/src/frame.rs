@@ -6,7 +6,8 @@
 use crate::content::Content;
 use crate::control::{ControlRequest, ControlRequestError};
 use crate::event::{
-    Event, HookNotice, NoticeLevel, SessionInit, TaskNotice, TaskStatus, TerminalReason, TurnResult,
+    Event, HookNotice, NoticeLevel, SessionInit, SessionState, TaskNotice, TaskStatus,
+    TerminalReason, TurnResult,
 };
 use crate::ids::{RecordId, RequestId, SessionId, ToolUseId};
 use crate::record::{MessageRecord, RecordKind};
@@ -272,53 +273,27 @@ pub fn frames_of(event: &Event, session_id: SessionId, options: FrameOptions) ->
         frame
     };
     match event {
-        Event::StateChanged(state) => match options.session_state {
-            SessionStateFrames::Off => Vec::new(),
-            SessionStateFrames::HostOnly => vec![system(
-                "session_state_changed",
-                json!({"state": state, "sdk_host_only": true}),
-            )],
-            SessionStateFrames::Caller => {
-                vec![system("session_state_changed", json!({"state": state}))]
-            }
-        },
+        Event::StateChanged(state) => state_frames(*state, options.session_state, &system),
         Event::TurnStarted(init) => vec![init_frame(init, session_id)],
-        Event::PromptAccepted { record } => {
-            if options.replay_user_messages {
-                let mut frame = record_frame(record, None, session_id);
-                merge(&mut frame, json!({"isReplay": true}));
-                vec![frame]
-            } else {
-                Vec::new()
-            }
+        Event::PromptAccepted { record } if options.replay_user_messages => {
+            let mut frame = record_frame(record, None, session_id);
+            merge(&mut frame, json!({"isReplay": true}));
+            vec![frame]
         }
-        Event::Requesting => vec![system("status", json!({"status": "requesting"}))],
         Event::Stream { .. } => stream_frame(event, session_id, options)
             .map(|frame| frame.to_value())
             .into_iter()
             .collect(),
         Event::Record {
             record,
-            parent_tool_use_id,
+            parent_tool_use_id: parent,
         } => {
-            if record.is_virtual || !is_shown(record) {
+            let hidden = parent.is_some() && !options.forward_subagent_text && only_words(record);
+            if record.is_virtual || !is_shown(record) || hidden {
                 return Vec::new();
             }
-            if parent_tool_use_id.is_some() && !options.forward_subagent_text && only_words(record)
-            {
-                return Vec::new();
-            }
-            vec![record_frame(
-                record,
-                parent_tool_use_id.as_ref().map(|id| id.0.as_str()),
-                session_id,
-            )]
-        }
-        Event::Retracted { records, reason } => {
-            vec![system(
-                "retracted",
-                json!({"retracted_uuids": records, "reason": reason}),
-            )]
+            let parent = parent.as_ref().map(ToolUseId::as_str);
+            vec![record_frame(record, parent, session_id)]
         }
         Event::CallProgress {
             tool_use_id,
@@ -330,68 +305,20 @@ pub fn frames_of(event: &Event, session_id: SessionId, options: FrameOptions) ->
             "parent_tool_use_id": null, "elapsed_time_seconds": elapsed.as_secs_f64(),
             "uuid": RecordId::random(), "session_id": session_id,
         })],
-        Event::PermissionDenied {
-            denial,
-            message,
-            reason,
-        } => vec![system(
-            "permission_denied",
-            json!({
-                "tool_name": denial.tool_name, "tool_use_id": denial.tool_use_id,
-                "message": message, "decision_reason": reason,
-            }),
-        )],
-        Event::ModeChanged(mode) => {
-            vec![system(
-                "status",
-                json!({"status": null, "permissionMode": mode}),
-            )]
-        }
-        Event::Retrying {
-            attempt,
-            max_retries,
-            delay,
-            status,
-            error,
-        } => vec![system(
-            "api_retry",
-            json!({
-                "attempt": attempt, "max_retries": max_retries,
-                "retry_delay_ms": u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
-                "error_status": status, "error": error,
-            }),
-        )],
-        Event::ModelFellBack { from, to, reason } => vec![system(
-            "model_fallback",
-            json!({"from_model": from, "to_model": to, "reason": reason}),
-        )],
-        Event::Compacting => vec![system("status", json!({"status": "compacting"}))],
-        Event::Compacted {
-            trigger,
-            pre_tokens,
-            post_tokens,
-        } => vec![
-            system("status", json!({"status": null})),
-            system(
-                "compact_boundary",
-                json!({"compact_metadata": {
-                    "trigger": trigger, "pre_tokens": pre_tokens, "post_tokens": post_tokens,
-                }}),
-            ),
-        ],
         Event::Hook(notice) => hook_frames(notice, options, &system),
         Event::Task(notice) => task_frames(notice, &system),
-        Event::Notice { level, text } => match level {
-            NoticeLevel::Info => Vec::new(),
-            NoticeLevel::Warning | NoticeLevel::Error => {
-                vec![system(
-                    "informational",
-                    json!({"level": level, "content": text}),
-                )]
-            }
-        },
         Event::TurnFinished(result) => vec![result_frame(result)],
-        Event::CallStarted { .. }
+        Event::Requesting
+        | Event::Retracted { .. }
+        | Event::PermissionDenied { .. }
+        | Event::ModeChanged(_)
+        | Event::Retrying { .. }
+        | Event::ModelFellBack { .. }
+        | Event::Compacting
+        | Event::Compacted { .. }
+        | Event::Notice { .. } => status_frames(event, &system),
+        Event::PromptAccepted { .. }
+        | Event::CallStarted { .. }
         | Event::CallFinished { .. }
         | Event::PermissionRequested(_)
         | Event::PermissionResolved { .. }
@@ -399,6 +326,80 @@ pub fn frames_of(event: &Event, session_id: SessionId, options: FrameOptions) ->
         | Event::ElicitationResolved { .. }
         | Event::SessionEnded => Vec::new(),
     }
+}
+
+fn state_frames(
+    state: SessionState,
+    wanted: SessionStateFrames,
+    system: &impl Fn(&str, Value) -> Value,
+) -> Vec<Value> {
+    let fields = match wanted {
+        SessionStateFrames::Off => return Vec::new(),
+        SessionStateFrames::HostOnly => json!({"state": state, "sdk_host_only": true}),
+        SessionStateFrames::Caller => json!({"state": state}),
+    };
+    vec![system("session_state_changed", fields)]
+}
+
+/// The frames of what happens to a turn as a whole.
+fn status_frames(event: &Event, system: &impl Fn(&str, Value) -> Value) -> Vec<Value> {
+    let (subtype, fields) = match event {
+        Event::Requesting => ("status", json!({"status": "requesting"})),
+        Event::Retracted { records, reason } => (
+            "retracted",
+            json!({"retracted_uuids": records, "reason": reason}),
+        ),
+        Event::PermissionDenied {
+            denial,
+            message,
+            reason,
+        } => (
+            "permission_denied",
+            json!({
+                "tool_name": denial.tool_name, "tool_use_id": denial.tool_use_id,
+                "message": message, "decision_reason": reason,
+            }),
+        ),
+        Event::ModeChanged(mode) => ("status", json!({"status": null, "permissionMode": mode})),
+        Event::Retrying {
+            attempt,
+            max_retries,
+            delay,
+            status,
+            error,
+        } => (
+            "api_retry",
+            json!({
+                "attempt": attempt, "max_retries": max_retries,
+                "retry_delay_ms": u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
+                "error_status": status, "error": error,
+            }),
+        ),
+        Event::ModelFellBack { from, to, reason } => (
+            "model_fallback",
+            json!({"from_model": from, "to_model": to, "reason": reason}),
+        ),
+        Event::Compacting => ("status", json!({"status": "compacting"})),
+        Event::Compacted {
+            trigger,
+            pre_tokens,
+            post_tokens,
+        } => {
+            let metadata = json!({
+                "trigger": trigger, "pre_tokens": pre_tokens, "post_tokens": post_tokens,
+            });
+            return vec![
+                system("status", json!({"status": null})),
+                system("compact_boundary", json!({"compact_metadata": metadata})),
+            ];
+        }
+        Event::Notice {
+            level: level @ (NoticeLevel::Warning | NoticeLevel::Error),
+            text,
+        } => ("informational", json!({"level": level, "content": text})),
+        _ => return Vec::new(),
+    };
+    vec![system(subtype, fields)]
 }
 
 /// Whether a host sees the record: the conversation, not the harness's own additions.
