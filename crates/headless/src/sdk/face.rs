@@ -15,6 +15,7 @@ use super::initialize::Setup;
 use super::input::{self, Line};
 use super::mirror;
 use super::policies::Policies;
+use super::prompts::{Held, Prompts};
 use super::servers::Servers;
 use crate::command;
 use crate::exit::Exit;
@@ -31,7 +32,7 @@ use lathe_protocol::ids::{RecordId, RequestId, SessionId};
 use lathe_protocol::op::{Op, Prompt};
 use lathe_settings::Environment;
 use serde_json::{Value, json};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::HashMap;
 use std::io::Write;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -47,21 +48,10 @@ pub(super) struct Face<E> {
     host: Host,
     errors: E,
     open: Option<Open>,
-    setup: Option<Arc<Setup>>,
-    servers: Servers,
-    /// What the host says about the tools of its servers.
-    policies: Policies,
-    /// The host's hook functions.
-    callbacks: Vec<SourceHandle>,
+    connection: Connection,
     /// Questions that are with the host: for permission, and of MCP servers.
     questions: HashMap<RequestId, AbortHandle>,
-    /// What waits for something before it, oldest first.
-    held: VecDeque<Held>,
-    /// Prompts that wait until there is nothing else to do.
-    later: VecDeque<Prompt>,
-    /// Prompts that the session has and did not begin with yet.
-    passed_on: HashSet<RecordId>,
-    running: bool,
+    prompts: Prompts,
     /// A compaction that a prompt asked for runs; what it could not do.
     compacting: Option<Option<String>>,
     /// Background tasks that run.
@@ -78,11 +68,15 @@ struct Open {
     events: EventStream,
 }
 
-/// Something that waits.
-enum Held {
-    Prompt(Box<Prompt>),
-    /// A prompt that looks like a command, and its words.
-    Command(Box<Prompt>, String),
+/// What the host set up.
+struct Connection {
+    setup: Option<Arc<Setup>>,
+    /// The MCP servers inside the host.
+    servers: Servers,
+    /// Policies of the host for the tools of its servers.
+    policies: Policies,
+    /// The host's hook functions.
+    callbacks: Vec<SourceHandle>,
 }
 
 impl<E: Write> Face<E> {
@@ -106,15 +100,14 @@ impl<E: Write> Face<E> {
             host,
             errors,
             open: None,
-            setup: None,
-            servers,
-            policies: Policies::default(),
-            callbacks: Vec::new(),
+            connection: Connection {
+                setup: None,
+                servers,
+                policies: Policies::default(),
+                callbacks: Vec::new(),
+            },
             questions: HashMap::new(),
-            held: VecDeque::new(),
-            later: VecDeque::new(),
-            passed_on: HashSet::new(),
-            running: false,
+            prompts: Prompts::default(),
             compacting: None,
             tasks: IndexMap::new(),
             last_failed: false,
@@ -159,8 +152,7 @@ impl<E: Write> Face<E> {
                 changed = signals.changed(), if signal == Signal::None => {
                     signal = if changed.is_ok() { *signals.borrow() } else { Signal::Terminate };
                     self.input_open = false;
-                    self.held.clear();
-                    self.later.clear();
+                    self.prompts.clear();
                     self.host.close();
                     if let Some(open) = &self.open {
                         open.session.tasks().kill_agents();
@@ -196,56 +188,37 @@ impl<E: Write> Face<E> {
 
     /// The host has said everything: what was accepted is finished, then the session ends.
     fn end(&mut self) {
-        let waits = !self.held.is_empty() || !self.later.is_empty();
         if let Some(open) = &self.open
             && !self.stopping
-            && !waits
+            && !self.prompts.wait()
         {
             self.stopping = true;
             open.session.send(Op::Shutdown);
         }
     }
 
-    fn is_idle(&self) -> bool {
-        !self.running && self.passed_on.is_empty()
-    }
-
     /// Whether something runs or waits. A command in the background alone is none.
     fn is_busy(&self) -> bool {
         let mut tasks = self.tasks.values();
-        !self.is_idle()
-            || !self.held.is_empty()
-            || !self.later.is_empty()
+        !self.prompts.is_idle()
+            || self.prompts.wait()
             || tasks.any(|task| task["task_type"] != "local_bash")
     }
 
     /// Passes on what has nothing to wait for any more.
     async fn release(&mut self) -> Result<(), Exit> {
-        loop {
-            match self.held.front() {
-                Some(Held::Prompt(_)) => {}
-                Some(Held::Command(..)) if self.is_idle() => {}
-                Some(Held::Command(..)) => return Ok(()),
-                None => break,
+        while let Some(next) = self.prompts.next() {
+            match next {
+                Held::Prompt(prompt) => self.pass_on(*prompt),
+                Held::Command(prompt, text) => self.carry_out(*prompt, &text).await?,
             }
-            match self.held.pop_front() {
-                Some(Held::Prompt(prompt)) => self.pass_on(*prompt),
-                Some(Held::Command(prompt, text)) => self.carry_out(*prompt, &text).await?,
-                None => {}
-            }
-        }
-        if self.held.is_empty()
-            && self.is_idle()
-            && let Some(prompt) = self.later.pop_front()
-        {
-            self.pass_on(prompt);
         }
         Ok(())
     }
 
     fn pass_on(&mut self, prompt: Prompt) {
         if let Some(open) = &self.open {
-            self.passed_on.insert(prompt.uuid);
+            self.prompts.passed_on.insert(prompt.uuid);
             open.session.send(Op::Prompt(prompt));
         }
     }
@@ -297,13 +270,16 @@ impl<E: Write> Face<E> {
     async fn prompt(&mut self, prompt: Prompt, later: bool) -> Result<(), Exit> {
         self.session().await?;
         // A host that begins with a prompt gets no first answer.
-        self.servers.host_listens();
+        self.connection.servers.host_listens();
         if later {
-            self.later.push_back(prompt);
-        } else if let Some(text) = command::text_of(&prompt) {
-            self.held.push_back(Held::Command(Box::new(prompt), text));
+            self.prompts.later.push_back(prompt);
         } else {
-            self.held.push_back(Held::Prompt(Box::new(prompt)));
+            self.prompts
+                .held
+                .push_back(match command::text_of(&prompt) {
+                    Some(text) => Held::Command(Box::new(prompt), text),
+                    None => Held::Prompt(Box::new(prompt)),
+                });
         }
         Ok(())
     }
@@ -314,7 +290,7 @@ impl<E: Write> Face<E> {
             return Ok(open.session.clone());
         }
         let mut options = self.options.session.clone();
-        if let Some(setup) = &self.setup {
+        if let Some(setup) = &self.connection.setup {
             setup.apply(&mut options);
         }
         match lathe_engine::open(self.environment.clone(), options).await {
@@ -323,11 +299,11 @@ impl<E: Write> Face<E> {
                     self.complain(remark);
                 }
                 let session = Arc::new(opened.session);
-                self.policies.apply(&session);
-                if let Some(setup) = self.setup.clone() {
+                self.connection.policies.apply(&session);
+                if let Some(setup) = self.connection.setup.clone() {
                     let is_new = self.options.session.session == SessionChoice::New;
                     setup.give_title(&session, is_new);
-                    self.callbacks.clear();
+                    self.connection.callbacks.clear();
                     self.register(&setup, &session);
                 }
                 if !self.options.frames.partial_messages {
@@ -348,7 +324,7 @@ impl<E: Write> Face<E> {
         let Some((callbacks, problems)) = setup.register(session, &self.host) else {
             return;
         };
-        for before in std::mem::replace(&mut self.callbacks, callbacks) {
+        for before in std::mem::replace(&mut self.connection.callbacks, callbacks) {
             session.hooks().remove(before);
         }
         for problem in problems {
@@ -392,12 +368,12 @@ impl<E: Write> Face<E> {
             }
             Ok(ControlRequest::CancelAsyncMessage { message_uuid }) => {
                 let session = self.session().await?;
-                let cancelled = self.cancel_held(message_uuid) || {
+                let cancelled = self.prompts.cancel(message_uuid) || {
                     session.heard().await;
                     session.history().cancel_queued(message_uuid)
                 };
                 if cancelled {
-                    self.passed_on.remove(&message_uuid);
+                    self.prompts.passed_on.remove(&message_uuid);
                 }
                 let answer = json!({"cancelled": cancelled});
                 self.host.send(control_success(&id, answer));
@@ -412,7 +388,7 @@ impl<E: Write> Face<E> {
         let requests = Requests {
             session: self.session().await?,
             checkpointing: self.options.checkpointing,
-            policies: self.policies.clone(),
+            policies: self.connection.policies.clone(),
         };
         let host = self.host.clone();
         if request.may_wait() {
@@ -430,17 +406,12 @@ impl<E: Write> Face<E> {
 
     /// Answers first, then stops what runs: the host reads the receipt before the result.
     fn interrupt(&mut self, id: &RequestId, session: &Arc<SessionHandle>, cancel_queued: bool) {
-        let held = self.held.iter().map(|held| match held {
-            Held::Prompt(prompt) | Held::Command(prompt, _) => prompt.uuid,
-        });
         let mut queued = session.history().queued();
-        queued.extend(held);
-        queued.extend(self.later.iter().map(|prompt| prompt.uuid));
+        queued.extend(self.prompts.waiting());
         let receipt = if cancel_queued {
-            self.held.clear();
-            self.later.clear();
+            self.prompts.clear();
             for uuid in &queued {
-                self.passed_on.remove(uuid);
+                self.prompts.passed_on.remove(uuid);
             }
             json!({"still_queued": [], "cancelled": queued})
         } else {
@@ -451,6 +422,7 @@ impl<E: Write> Face<E> {
             drop_queued: cancel_queued,
         });
         let keeps_tasks = self
+            .connection
             .setup
             .as_ref()
             .is_some_and(|setup| setup.stops_tasks_itself());
@@ -460,25 +432,16 @@ impl<E: Write> Face<E> {
         }
     }
 
-    /// Drops a prompt that waits here. Returns whether there was one.
-    fn cancel_held(&mut self, uuid: RecordId) -> bool {
-        let before = self.held.len() + self.later.len();
-        self.held
-            .retain(|held| !matches!(held, Held::Prompt(prompt) | Held::Command(prompt, _) if prompt.uuid == uuid));
-        self.later.retain(|prompt| prompt.uuid != uuid);
-        self.held.len() + self.later.len() < before
-    }
-
     async fn initialize(&mut self, id: &RequestId, request: Initialize) -> Result<(), Exit> {
         let setup = Setup::from(request);
         let first = self.open.is_none();
-        self.policies.add(setup.server_configs());
+        self.connection.policies.add(setup.server_configs());
         if let Some(session) = self.open.as_ref().map(|open| open.session.clone()) {
-            self.policies.apply(&session);
+            self.connection.policies.apply(&session);
             self.register(&setup, &session);
         }
         let has_hooks = setup.has_hooks();
-        let parked = setup.park_manifests(&self.servers, !first);
+        let parked = setup.park_manifests(&self.connection.servers, !first);
         if first {
             self.options.frames.forward_subagent_text = setup.forwards_subagent_text();
             if setup.wants_suggestions() {
@@ -489,10 +452,10 @@ impl<E: Write> Face<E> {
             }
             let hosted = setup.mcp_servers().map(str::to_owned);
             self.options.session.mcp.hosted.extend(hosted);
-            self.setup = Some(Arc::new(setup));
+            self.connection.setup = Some(Arc::new(setup));
         }
         let session = self.session().await?;
-        let setup = self.setup.clone().unwrap_or_default();
+        let setup = self.connection.setup.clone().unwrap_or_default();
         let mut response = setup.response(&session);
         if has_hooks {
             response["hooks_applied"] = true.into();
@@ -501,7 +464,7 @@ impl<E: Write> Face<E> {
             fields.insert("sdk_mcp_manifests_parked".to_owned(), parked);
         }
         self.host.send(control_success(id, response));
-        self.servers.host_listens();
+        self.connection.servers.host_listens();
         Ok(())
     }
 
@@ -553,12 +516,12 @@ impl<E: Write> Face<E> {
                 }
             }
             Event::TurnFinished(result) => self.last_failed = result.is_error,
-            Event::ModeChanged(_) => self.policies.follow_mode(&open.session),
+            Event::ModeChanged(_) => self.connection.policies.follow_mode(&open.session),
             Event::PromptAccepted { record } => {
-                self.passed_on.remove(&record.uuid);
+                self.prompts.passed_on.remove(&record.uuid);
             }
             Event::StateChanged(state) => {
-                self.running = *state != SessionState::Idle;
+                self.prompts.running = *state != SessionState::Idle;
                 if *state == SessionState::Idle
                     && let Some(problem) = self.compacting.take()
                 {
@@ -634,7 +597,7 @@ impl<E: Write> Face<E> {
                 self.clear().await
             }
             CommandOutcome::Compact(instructions) => {
-                self.running = true;
+                self.prompts.running = true;
                 self.compacting = Some(None);
                 session.send(Op::Compact { instructions });
                 Ok(())
@@ -688,7 +651,7 @@ impl<E: Write> Face<E> {
         {
             self.complain(&error.to_string());
         }
-        if let Some(servers) = self.policies.servers() {
+        if let Some(servers) = self.connection.policies.servers() {
             let session = session.clone();
             // Beside this: those inside the host are reached by frames that are read here.
             tokio::spawn(async move { session.mcp().set_servers(&servers).await });

@@ -19,6 +19,7 @@ mod listing;
 mod mirror;
 mod policies;
 mod progress;
+mod prompts;
 pub mod servers;
 mod window;
 
