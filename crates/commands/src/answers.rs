@@ -4,7 +4,7 @@ use crate::lists::{
     agents_text, context_text, cost_text, help_text, hooks_text, memory_text, permissions_text,
     servers_text, skills_text, stats_text, status_text, tasks_text, todos_text,
 };
-use crate::{CommandOutcome, diagnose_session};
+use crate::{CommandError, CommandOutcome, diagnose_session};
 use lathe_doctor::TerminalFacts;
 use lathe_engine::SessionHandle;
 use lathe_protocol::command::BuiltinCommand;
@@ -24,7 +24,7 @@ pub(crate) async fn answer(
     session: &SessionHandle,
     command: BuiltinCommand,
     arguments: &str,
-) -> Result<CommandOutcome, String> {
+) -> Result<CommandOutcome, CommandError> {
     use BuiltinCommand as C;
     let answer = match command {
         C::Clear => return Ok(CommandOutcome::Clear),
@@ -138,7 +138,7 @@ fn fallback_text(session: &SessionHandle, arguments: &str) -> String {
     }
 }
 
-fn effort_text(session: &SessionHandle, arguments: &str) -> Result<String, String> {
+fn effort_text(session: &SessionHandle, arguments: &str) -> Result<String, CommandError> {
     if !arguments.is_empty() && session.model().set_effort(Some(arguments)).is_ok() {
         return Ok(format!("The effort is {arguments} from now on."));
     }
@@ -151,12 +151,18 @@ fn effort_text(session: &SessionHandle, arguments: &str) -> Result<String, Strin
         }
         "off" => Some(0),
         "default" => {
-            session.model().set_effort(None)?;
+            session
+                .model()
+                .set_effort(None)
+                .map_err(CommandError::session)?;
             None
         }
-        number => Some(number.replace(['_', ','], "").parse::<u32>().map_err(|_| {
-            format!("/effort: {number:?} is neither low, medium, high, xhigh or max nor a number of tokens; also: off, default")
-        })?),
+        word => {
+            let number = word.replace(['_', ','], "").parse::<u32>();
+            Some(number.map_err(|_| CommandError::UnknownEffort {
+                word: word.to_owned(),
+            })?)
+        }
     };
     session.model().set_max_thinking_tokens(tokens);
     Ok(match tokens {
@@ -166,7 +172,7 @@ fn effort_text(session: &SessionHandle, arguments: &str) -> Result<String, Strin
     })
 }
 
-fn mode_text(session: &SessionHandle, arguments: &str) -> Result<String, String> {
+fn mode_text(session: &SessionHandle, arguments: &str) -> Result<String, CommandError> {
     if arguments.is_empty() {
         let modes: Vec<&str> = PermissionMode::ALL.iter().map(|mode| mode.name()).collect();
         return Ok(format!(
@@ -175,15 +181,15 @@ fn mode_text(session: &SessionHandle, arguments: &str) -> Result<String, String>
             modes.join(", ")
         ));
     }
-    let mode: PermissionMode = arguments.parse().map_err(|error| format!("{error}"))?;
+    let mode: PermissionMode = arguments.parse().map_err(CommandError::session)?;
     session
         .permissions()
         .set_mode(mode)
-        .map_err(|error| error.to_string())?;
+        .map_err(CommandError::session)?;
     Ok(format!("The permission mode is now {}.", mode.name()))
 }
 
-fn config_text(session: &SessionHandle, arguments: &str) -> Result<String, String> {
+fn config_text(session: &SessionHandle, arguments: &str) -> Result<String, CommandError> {
     let settings = session.settings().json();
     let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
     if arguments.is_empty() {
@@ -204,7 +210,10 @@ fn config_text(session: &SessionHandle, arguments: &str) -> Result<String, Strin
         check_key(first)?;
         let mut changes = Map::new();
         changes.insert(first.to_owned(), value);
-        session.settings().change_flags(&changes)?;
+        session
+            .settings()
+            .change_flags(&changes)
+            .map_err(CommandError::session)?;
         return Ok(format!(
             "{key} is set for this session. `lathe config set` keeps it."
         ));
@@ -212,7 +221,9 @@ fn config_text(session: &SessionHandle, arguments: &str) -> Result<String, Strin
     let pointer = format!("/{}", arguments.replace('.', "/"));
     settings.pointer(&pointer).map(pretty).ok_or_else(|| {
         match check_key(arguments.split('.').next().unwrap_or_default()) {
-            Ok(()) => format!("{arguments} is not set."),
+            Ok(()) => CommandError::NotSet {
+                key: arguments.to_owned(),
+            },
             Err(error) => error,
         }
     })
@@ -229,9 +240,12 @@ fn setting_text(session: &SessionHandle, key: &str, otherwise: &str) -> String {
     }
 }
 
-fn style_text(session: &SessionHandle, arguments: &str) -> Result<String, String> {
+fn style_text(session: &SessionHandle, arguments: &str) -> Result<String, CommandError> {
     if !arguments.is_empty() {
-        let name = session.extensions().set_output_style(arguments)?;
+        let name = session
+            .extensions()
+            .set_output_style(arguments)
+            .map_err(CommandError::session)?;
         return Ok(format!(
             "The output style is {name} from the next turn on. outputStyle in settings.json keeps it."
         ));
@@ -247,24 +261,27 @@ fn style_text(session: &SessionHandle, arguments: &str) -> Result<String, String
     Ok(lines.join("\n"))
 }
 
-fn rename_text(session: &SessionHandle, arguments: &str) -> Result<String, String> {
+fn rename_text(session: &SessionHandle, arguments: &str) -> Result<String, CommandError> {
     if arguments.is_empty() {
-        return Err("/rename: which title?".to_owned());
+        return Err(CommandError::MissingArgument {
+            command: BuiltinCommand::Rename,
+            what: "title",
+        });
     }
     session.history().rename(arguments);
     Ok(format!("The session is called {arguments:?} now."))
 }
 
-fn tag_text(session: &SessionHandle, arguments: &str) -> Result<String, String> {
+fn tag_text(session: &SessionHandle, arguments: &str) -> Result<String, CommandError> {
     let is_tag = !arguments.is_empty() && !arguments.contains(char::is_whitespace);
     if !is_tag {
-        return Err("/tag: which tag? One word.".to_owned());
+        return Err(CommandError::NoTag);
     }
     session.history().tag(arguments);
     Ok(format!("The session has the tag {arguments:?} now."))
 }
 
-async fn diff_text(session: &SessionHandle) -> Result<String, String> {
+async fn diff_text(session: &SessionHandle) -> Result<String, CommandError> {
     let folder = session.context().working_folder();
     let status = git(&folder, &["status", "--short"]).await?;
     if status.trim().is_empty() {
@@ -281,7 +298,7 @@ async fn diff_text(session: &SessionHandle) -> Result<String, String> {
     Ok(format!("{status}\n{shown}{rest}"))
 }
 
-async fn export_text(session: &SessionHandle, arguments: &str) -> Result<String, String> {
+async fn export_text(session: &SessionHandle, arguments: &str) -> Result<String, CommandError> {
     let transcript = session.transcript().to_owned();
     let name = if arguments.is_empty() {
         let id = session.session_id().to_string();
@@ -295,82 +312,84 @@ async fn export_text(session: &SessionHandle, arguments: &str) -> Result<String,
         Some("txt") => ExportFormat::Text,
         _ => ExportFormat::Markdown,
     };
-    session
-        .history()
-        .flush()
-        .await
-        .map_err(|error| error.to_string())?;
+    session.history().flush().await?;
     let written = lathe_spawn::blocking(move || {
-        let info = lathe_session::store::info(&transcript)
-            .ok_or_else(|| "Nothing was said yet.".to_owned())?;
-        let loaded = lathe_session::load(&transcript).map_err(|error| error.to_string())?;
+        let info = lathe_session::store::info(&transcript).ok_or(CommandError::NothingToExport)?;
+        let loaded = lathe_session::load(&transcript)?;
         let text = lathe_session::export::export(&info, &loaded, format);
-        std::fs::write(&target, text)
-            .map_err(|error| format!("{} can't be written: {error}", target.display()))?;
-        Ok::<PathBuf, String>(target)
+        match std::fs::write(&target, text) {
+            Ok(()) => Ok(target),
+            Err(source) => Err(CommandError::Write {
+                path: target,
+                source,
+            }),
+        }
     });
-    let target = written.await.map_err(|error| error.to_string())??;
+    let target = written.await.map_err(CommandError::session)??;
     Ok(format!("Written to {}.", target.display()))
 }
 
-fn add_folder_text(session: &SessionHandle, arguments: &str) -> Result<String, String> {
-    let folder = folder_of(session, "add-dir", arguments)?;
+fn add_folder_text(session: &SessionHandle, arguments: &str) -> Result<String, CommandError> {
+    let folder = folder_of(session, BuiltinCommand::AddDir, arguments)?;
     session.permissions().add_root(&folder, "slash_command");
     Ok(format!("Work in {} is allowed now.", folder.display()))
 }
 
-fn change_folder_text(session: &SessionHandle, arguments: &str) -> Result<String, String> {
-    let folder = folder_of(session, "cd", arguments)?;
+fn change_folder_text(session: &SessionHandle, arguments: &str) -> Result<String, CommandError> {
+    let folder = folder_of(session, BuiltinCommand::Cd, arguments)?;
     if !session
         .permissions()
         .roots()
         .iter()
         .any(|root| folder.starts_with(root))
     {
-        return Err(format!(
-            "{} is outside the folders of this session; /add-dir allows it.",
-            folder.display()
-        ));
+        return Err(CommandError::OutsideRoots { path: folder });
     }
     session.context().set_working_folder(folder.clone());
     Ok(format!("The working folder is {} now.", folder.display()))
 }
 
-fn folder_of(session: &SessionHandle, command: &str, arguments: &str) -> Result<PathBuf, String> {
+fn folder_of(
+    session: &SessionHandle,
+    command: BuiltinCommand,
+    arguments: &str,
+) -> Result<PathBuf, CommandError> {
     if arguments.is_empty() {
-        return Err(format!("/{command}: which folder?"));
+        return Err(CommandError::MissingArgument {
+            command,
+            what: "folder",
+        });
     }
-    let folder = session.context().resolve_path(arguments);
-    let folder =
-        std::fs::canonicalize(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    if folder.is_dir() {
-        Ok(folder)
-    } else {
-        Err(format!("{} is not a folder.", folder.display()))
+    let path = session.context().resolve_path(arguments);
+    match std::fs::canonicalize(&path) {
+        Ok(folder) if folder.is_dir() => Ok(folder),
+        Ok(path) => Err(CommandError::NotAFolder { path }),
+        Err(source) => Err(CommandError::Folder { path, source }),
     }
 }
 
 /// Refuses a command that only a terminal can run, and names the alternative.
-fn needs_terminal(command: BuiltinCommand, instead: &str) -> Result<CommandOutcome, String> {
-    Err(format!("{command} needs a terminal. {instead}")
-        .trim_end()
-        .to_owned())
+fn needs_terminal(
+    command: BuiltinCommand,
+    instead: &'static str,
+) -> Result<CommandOutcome, CommandError> {
+    Err(CommandError::NeedsTerminal { command, instead })
 }
 
 /// Whether settings have a key.
-fn check_key(key: &str) -> Result<(), String> {
+fn check_key(key: &str) -> Result<(), CommandError> {
     let known = lathe_settings::schema::json_schema()["properties"].as_object();
     let names = || known.into_iter().flatten().map(|(name, _)| name.as_str());
     if names().any(|name| name == key) {
         return Ok(());
     }
-    let near = lathe_settings::nearest::nearest(key, names())
-        .map(|near| format!("; did you mean {near}?"))
-        .unwrap_or_default();
-    Err(format!("There is no setting {key}{near}"))
+    Err(CommandError::UnknownSetting {
+        key: key.to_owned(),
+        near: lathe_settings::nearest::nearest(key, names()).map(str::to_owned),
+    })
 }
 
-async fn git(folder: &Path, arguments: &[&str]) -> Result<String, String> {
+async fn git(folder: &Path, arguments: &[&str]) -> Result<String, CommandError> {
     let output = tokio::process::Command::new("git")
         .args(["--no-pager", "-c", "core.quotepath=false"])
         .args(arguments)
@@ -379,11 +398,12 @@ async fn git(folder: &Path, arguments: &[&str]) -> Result<String, String> {
         .kill_on_drop(true)
         .output()
         .await
-        .map_err(|error| format!("git can't be run: {error}"))?;
+        .map_err(CommandError::NoGit)?;
     if output.status.success() {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     } else {
-        Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+        let text = String::from_utf8_lossy(&output.stderr);
+        Err(CommandError::Git(text.trim().to_owned()))
     }
 }
 

@@ -7,8 +7,10 @@
 #![forbid(unsafe_code)]
 
 mod answers;
+mod error;
 mod lists;
 
+use error::CommandError;
 use lathe_doctor::{Diagnosis, DoctorOptions, TerminalFacts, diagnose};
 use lathe_engine::SessionHandle;
 use lathe_extensions::CommandAction;
@@ -67,13 +69,15 @@ pub async fn run_builtin(
 ) -> CommandOutcome {
     let declared = command.declaration();
     if declared.headless() && !declared.takes_arguments() && !arguments.is_empty() {
-        return CommandOutcome::Refused(format!(
-            "{command} takes nothing after its name, so {arguments:?} was not understood."
-        ));
+        let error = CommandError::UnexpectedArguments {
+            command,
+            arguments: arguments.to_owned(),
+        };
+        return CommandOutcome::Refused(error.to_string());
     }
     match answers::answer(session, command, arguments).await {
         Ok(outcome) => outcome,
-        Err(error) => CommandOutcome::Refused(error),
+        Err(error) => CommandOutcome::Refused(error.to_string()),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Answers that list something.
 
+use crate::CommandError;
 use lathe_engine::SessionHandle;
 use lathe_extensions::{CommandAction, SkillForm};
 use lathe_protocol::display::TodoStatus;
@@ -7,13 +8,13 @@ use serde_json::Value;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-pub(crate) fn help_text(session: &SessionHandle, arguments: &str) -> Result<String, String> {
+pub(crate) fn help_text(session: &SessionHandle, arguments: &str) -> Result<String, CommandError> {
     let registry = session.extensions().commands();
     let wanted = arguments.trim_start_matches('/');
     if !wanted.is_empty() {
         let command = registry
             .find(wanted)
-            .ok_or_else(|| registry.unknown(wanted))?;
+            .ok_or_else(|| CommandError::UnknownCommand(registry.unknown(wanted)))?;
         let mut text = format!(
             "/{} {}\n{}",
             command.name,

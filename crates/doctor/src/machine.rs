@@ -352,9 +352,12 @@ pub(crate) fn disk(patient: &Patient<'_>, notes: &mut Notes<'_>) {
             );
             continue;
         };
-        #[allow(
-            clippy::useless_conversion,
-            reason = "the type differs between systems"
+        #[cfg_attr(
+            target_os = "linux",
+            expect(
+                clippy::useless_conversion,
+                reason = "the type differs between systems"
+            )
         )]
         let free = u64::from(stat.blocks_available())
             .saturating_mul(u64::from(stat.fragment_size()))

@@ -120,7 +120,7 @@ pub struct MessageRecord {
 /// The message inside a record: the model's, or one to it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-#[allow(
+#[expect(
     clippy::large_enum_variant,
     reason = "a record holds one message and lives on the heap; a box would be one more allocation"
 )]
@@ -290,10 +290,6 @@ fn external() -> String {
     "external".to_owned()
 }
 
-#[allow(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "the signature that serde asks for"
-)]
 fn is_false(value: &bool) -> bool {
     !*value
 }

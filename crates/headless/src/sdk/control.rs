@@ -427,11 +427,7 @@ fn since_epoch(milliseconds: f64) -> Option<Duration> {
     if !(0.0..=LAST).contains(&milliseconds) {
         return None;
     }
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "between 0 and 1e18"
-    )]
+    // Between 0 and 1e18.
     let microseconds = (milliseconds * 1000.0).round() as u64;
     Some(Duration::from_micros(microseconds))
 }
@@ -478,7 +474,7 @@ mod tests {
     #[test]
     fn a_time_in_milliseconds_loses_none() {
         for milliseconds in (1_763_264_523_000_u64..).take(1_000) {
-            #[allow(clippy::cast_precision_loss, reason = "far below 2^52")]
+            // Far below 2^52.
             let since = since_epoch(milliseconds as f64).unwrap();
             assert_eq!(since.as_millis(), u128::from(milliseconds));
         }

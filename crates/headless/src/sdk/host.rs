@@ -141,7 +141,7 @@ impl Host {
     }
 
     /// Sends a frame.
-    #[allow(
+    #[expect(
         clippy::needless_pass_by_value,
         reason = "frames are made to be given away"
     )]

@@ -91,10 +91,7 @@ impl Part {
     }
 }
 
-#[allow(
-    clippy::cast_precision_loss,
-    reason = "token counts are far below 2^52"
-)]
+// Token counts are far below 2^52.
 fn share(tokens: u64, window: u64) -> f64 {
     if window == 0 {
         return 0.0;
@@ -104,12 +101,7 @@ fn share(tokens: u64, window: u64) -> f64 {
 
 /// The window as squares: what is used first, one square at least for each part, then what is free, and
 /// what is kept in reserve at the end.
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_precision_loss,
-    reason = "a number of squares, between 0 and 100"
-)]
+// A number of squares, between 0 and 100.
 fn grid(parts: &[Part], window: u64) -> Vec<Vec<Value>> {
     let all = SIDE * SIDE;
     let mut squares: Vec<Value> = Vec::with_capacity(all);
