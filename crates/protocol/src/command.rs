@@ -25,7 +25,7 @@ pub struct CommandDeclaration {
     pub aliases: &'static [&'static str],
     /// The arguments it takes, such as `[model|off]`; empty if it takes none.
     pub argument_hint: &'static str,
-    /// What it does, in a few words.
+    /// A short description.
     pub description: &'static str,
     /// How it is carried out.
     pub kind: BuiltinKind,

@@ -21,7 +21,7 @@ pub enum ContentBlock {
     RedactedThinking(RedactedThinkingBlock),
     /// The model asks for a tool call.
     ToolUse(ToolUseBlock),
-    /// What a tool call gave.
+    /// The result of a tool call.
     ToolResult(ToolResultBlock),
     /// A picture.
     Image(SourceBlock),
@@ -83,7 +83,7 @@ pub struct ToolUseBlock {
 pub struct ToolResultBlock {
     /// The call that this answers.
     pub tool_use_id: ToolUseId,
-    /// What the model is told.
+    /// The text that the model gets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<Content>,
     /// Whether the call failed.

@@ -50,7 +50,7 @@ pub enum ControlRequest {
         /// The budget: `null` resets it, 0 switches thinking off.
         #[serde(default, deserialize_with = "present")]
         max_thinking_tokens: Option<Option<u64>>,
-        /// What is shown: `null` resets it.
+        /// Whether thinking is shown: `null` resets it.
         #[serde(default, deserialize_with = "present")]
         thinking_display: Option<Option<ThinkingDisplay>>,
     },
@@ -100,7 +100,7 @@ pub enum ControlRequest {
     ListPermissionRules,
     /// The hooks.
     GetHooksListing,
-    /// What the session used.
+    /// Usage and cost of the session.
     GetUsage,
     /// The output of a background task.
     GetTaskOutput {
@@ -186,11 +186,11 @@ pub enum ControlRequest {
         #[serde(default)]
         mtime: Option<f64>,
     },
-    /// What the session cost, in words.
+    /// The cost of the session, as text.
     GetSessionCost,
     /// Files whose names fit.
     FileSuggestions {
-        /// What was typed.
+        /// The text that was typed.
         query: String,
     },
     /// Any other subtype; [`ControlRequest::parse`] reports it as an error.
@@ -295,7 +295,7 @@ pub enum ServerMode {
     Auto,
 }
 
-/// What of the model's thinking is shown.
+/// How the model's thinking is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ThinkingDisplay {
@@ -373,7 +373,7 @@ pub struct Initialize {
     /// refuse. What isn't of that shape is ignored.
     #[serde(default)]
     pub sdk_mcp_server_configs: Option<Value>,
-    /// What those servers answered to the host's own handshake, by name. What isn't of that shape is
+    /// The answers of those servers to the host's own handshake, by name. What isn't of that shape is
     /// reported in the answer.
     #[serde(default)]
     pub sdk_mcp_server_manifests: Option<Value>,
@@ -451,7 +451,7 @@ pub struct HookMatcher {
     /// Seconds that they may take.
     #[serde(default)]
     pub timeout: Option<f64>,
-    /// What their failure means.
+    /// How a failure is treated.
     #[serde(default)]
     pub on_failure: Option<OnFailure>,
 }

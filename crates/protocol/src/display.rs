@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// What a face shows for a call or its result.
+/// How a face displays a call or its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Display {
@@ -20,7 +20,7 @@ pub enum Display {
         /// The source.
         text: String,
     },
-    /// What a command printed.
+    /// The output of a command.
     Terminal {
         /// The output, possibly with escape sequences.
         output: String,
@@ -93,7 +93,7 @@ pub struct Hunk {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TodoItem {
-    /// What is to be done.
+    /// The task.
     pub content: String,
     /// How far it is.
     pub status: TodoStatus,

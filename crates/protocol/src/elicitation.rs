@@ -12,14 +12,14 @@ pub struct ElicitationRequest {
     pub request_id: RequestId,
     /// The server that asks.
     pub mcp_server_name: String,
-    /// What it says.
+    /// The message to the person.
     pub message: String,
-    /// What it wants.
+    /// What is asked for.
     #[serde(flatten)]
     pub kind: ElicitationKind,
 }
 
-/// What an MCP server wants of the person.
+/// The kind of answer that an MCP server asks for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "mode", rename_all = "lowercase")]
 pub enum ElicitationKind {
@@ -32,7 +32,7 @@ pub enum ElicitationKind {
     Url {
         /// The page.
         url: String,
-        /// What the server calls this question.
+        /// The server's id of this question.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         elicitation_id: Option<String>,
     },

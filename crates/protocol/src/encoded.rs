@@ -22,7 +22,7 @@ pub struct EncodedMessage {
     pub markable: bool,
 }
 
-/// What stands between the bytes of a message and its end when its last block is marked.
+/// The bytes between a message and its end when its last block has a cache marker.
 pub const CACHE_MARKER: &str = r#","cache_control":{"type":"ephemeral"}"#;
 /// As [`CACHE_MARKER`], with the one-hour lifetime.
 pub const CACHE_MARKER_ONE_HOUR: &str = r#","cache_control":{"type":"ephemeral","ttl":"1h"}"#;

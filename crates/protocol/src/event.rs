@@ -19,7 +19,7 @@ use std::time::Duration;
 /// The engine's word to the faces.
 #[derive(Debug, Clone)]
 pub enum Event {
-    /// What the session is doing as a whole.
+    /// The state of the session changed.
     StateChanged(SessionState),
     /// A turn begins.
     TurnStarted(Arc<SessionInit>),
@@ -44,9 +44,9 @@ pub enum Event {
         /// The call of the sub-agent that it belongs to.
         parent_tool_use_id: Option<ToolUseId>,
     },
-    /// What was shown is withdrawn: the model's answer is asked for again.
+    /// Output that was shown is withdrawn: the request to the model is repeated.
     Retracted {
-        /// The records that no longer count. Deltas since the last request are withdrawn too.
+        /// The records that are withdrawn. Deltas since the last request are withdrawn too.
         records: Vec<RecordId>,
         /// Why.
         reason: String,
@@ -57,7 +57,7 @@ pub enum Event {
         tool_use_id: ToolUseId,
         /// The tool.
         tool_name: String,
-        /// What is being done, in a line.
+        /// The activity, in one line.
         activity: String,
     },
     /// A call goes on.
@@ -66,7 +66,7 @@ pub enum Event {
         tool_use_id: ToolUseId,
         /// The tool.
         tool_name: String,
-        /// What to show meanwhile.
+        /// Progress to display.
         display: Display,
         /// How long it has run.
         elapsed: Duration,
@@ -77,7 +77,7 @@ pub enum Event {
         tool_use_id: ToolUseId,
         /// The tool.
         tool_name: String,
-        /// What to show.
+        /// The result to display.
         display: Display,
         /// Whether it failed.
         is_error: bool,
@@ -97,7 +97,7 @@ pub enum Event {
     PermissionDenied {
         /// The call.
         denial: PermissionDenial,
-        /// What the model is told.
+        /// The message for the model.
         message: String,
         /// Why, in words.
         reason: String,
@@ -163,7 +163,7 @@ pub enum Event {
     SessionEnded,
 }
 
-/// What a session is doing as a whole.
+/// The state of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionState {
@@ -187,7 +187,7 @@ pub enum NoticeLevel {
     Error,
 }
 
-/// What a face is told at the start of every turn.
+/// The facts about a session that a face gets at the start of every turn.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct SessionInit {
     /// The working folder.
@@ -243,9 +243,9 @@ pub enum HookNotice {
         hook_name: String,
         /// The event.
         hook_event: String,
-        /// What it printed.
+        /// Its standard output.
         stdout: String,
-        /// What it printed as errors.
+        /// Its standard error.
         stderr: String,
         /// Its exit code.
         exit_code: Option<i32>,
@@ -261,7 +261,7 @@ pub enum TaskNotice {
     Started {
         /// The task.
         task_id: TaskId,
-        /// What it does.
+        /// A short description.
         description: String,
         /// The call that began it.
         tool_use_id: Option<ToolUseId>,
@@ -276,11 +276,11 @@ pub enum TaskNotice {
     Progress {
         /// The task.
         task_id: TaskId,
-        /// What it does.
+        /// A short description.
         description: String,
         /// The call that began it.
         tool_use_id: Option<ToolUseId>,
-        /// What it used so far.
+        /// Usage so far.
         usage: TaskUsage,
         /// The tool it used last.
         last_tool_name: Option<String>,
@@ -295,9 +295,9 @@ pub enum TaskNotice {
         status: TaskStatus,
         /// Where its output is.
         output_file: String,
-        /// What became of it, in a line.
+        /// The outcome, in one line.
         summary: String,
-        /// What it used.
+        /// Its usage.
         usage: Option<TaskUsage>,
     },
 }
@@ -314,7 +314,7 @@ pub enum TaskStatus {
     Stopped,
 }
 
-/// What a background task used.
+/// Usage of a background task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TaskUsage {
     /// Tokens.
@@ -368,7 +368,7 @@ pub struct TurnResult {
     pub session_id: SessionId,
     /// Why it ended.
     pub terminal_reason: TerminalReason,
-    /// Whether it counts as failed.
+    /// Whether the turn failed.
     pub is_error: bool,
     /// The last text of the model, or the API error in words.
     pub text: String,

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 /// The protocol's compatibility level that hosts check; not our own version.
 pub const COMPATIBILITY_VERSION: &str = "2.1.280";
 
-/// What of the protocol a host can count on, beyond what every version has.
+/// Optional parts of the protocol that this version supports.
 pub const CAPABILITIES: [&str; 4] = [
     "interrupt_receipt_v1",
     "interrupt_cancel_queued_v1",
@@ -87,7 +87,7 @@ pub struct UserFrame {
 /// The message in a [`UserFrame`].
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct UserFrameMessage {
-    /// What is said.
+    /// The content.
     pub content: Content,
 }
 

@@ -1,4 +1,4 @@
-//! Hooks: what a user's check is told and what it may answer.
+//! Hooks: the input of a user-defined check and the output that it may give.
 
 use crate::Extra;
 use crate::permission::PermissionUpdate;
@@ -96,7 +96,7 @@ impl FromStr for HookEvent {
     }
 }
 
-/// What every hook is told, with the event's own fields beside it.
+/// The input of a hook: the common fields and those of its event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HookInput {
     /// The session.
@@ -121,7 +121,7 @@ pub struct HookInput {
     pub fields: Extra,
 }
 
-/// What a hook prints, in the shape that the ecosystem's hooks print it. Unknown fields are kept.
+/// The JSON that a hook prints. Unknown fields are kept.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HookOutput {
@@ -212,7 +212,7 @@ pub struct HookPermissionDecision {
     /// Rules to change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_permissions: Option<Vec<PermissionUpdate>>,
-    /// What the model is told.
+    /// The message for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// Whether the turn ends with it.
@@ -220,13 +220,13 @@ pub struct HookPermissionDecision {
     pub interrupt: Option<bool>,
 }
 
-/// What the failure of a hook means.
+/// How a failure of the hook is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum OnFailure {
-    /// It blocks.
+    /// A failure blocks.
     Block,
-    /// It is reported and nothing else.
+    /// A failure is reported and has no other effect.
     #[serde(alias = "allow", alias = "continue")]
     Ignore,
 }

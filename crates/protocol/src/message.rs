@@ -20,7 +20,7 @@ pub enum Role {
 pub struct Message {
     /// Who speaks.
     pub role: Role,
-    /// What is said.
+    /// The content.
     pub content: Content,
     /// Unknown fields.
     #[serde(flatten)]
@@ -83,7 +83,7 @@ pub struct AssistantMessage {
     pub role: Role,
     /// The model that wrote it.
     pub model: String,
-    /// What it wrote.
+    /// The content blocks.
     #[serde(default)]
     pub content: Vec<ContentBlock>,
     /// Why it stopped; absent while it is still writing.

@@ -1,4 +1,4 @@
-//! Ops: what a face tells the engine.
+//! Ops: the messages of a face to the engine.
 
 use crate::Extra;
 use crate::content::Content;
@@ -6,10 +6,10 @@ use crate::elicitation::ElicitationReply;
 use crate::ids::{RecordId, RequestId, ToolUseId};
 use crate::permission::PermissionReply;
 
-/// A face's word to the session.
+/// A message of a face to the session.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Op {
-    /// Words for the model. During a turn they are queued and delivered with the next tool results.
+    /// A prompt. During a turn it is queued and delivered with the next tool results.
     Prompt(Prompt),
     /// Stop the turn. Also drops queued prompts when asked to.
     Interrupt {
@@ -37,26 +37,26 @@ pub enum Op {
     },
     /// Replace older conversation by a summary.
     Compact {
-        /// What the summary should pay attention to.
+        /// Instructions for the summary.
         instructions: Option<String>,
     },
     /// Replace what came up to and including a record by a summary; what came after it stays.
     CompactUpTo {
         /// The record.
         record: RecordId,
-        /// What the summary should pay attention to.
+        /// Instructions for the summary.
         instructions: Option<String>,
     },
     /// Flush everything and end. A running turn is finished first unless it was interrupted.
     Shutdown,
 }
 
-/// Words for the model, with what the face knows about them.
+/// A prompt, with what the face knows about it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prompt {
     /// The id of the record it becomes.
     pub uuid: RecordId,
-    /// The words, images and documents.
+    /// Text, images and documents.
     pub content: Content,
     /// Deliver as it is: no slash commands, no `@file` expansion.
     pub verbatim: bool,
@@ -71,7 +71,7 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// A person's words.
+    /// A prompt typed by a person.
     pub fn new(content: impl Into<Content>) -> Self {
         Self {
             uuid: RecordId::random(),

@@ -77,7 +77,7 @@ impl FromStr for PermissionMode {
     }
 }
 
-/// What a rule does. Ordered by strength: a deny beats an ask beats an allow.
+/// The effect of a rule. Ordered by strength: deny beats ask, ask beats allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Behavior {
@@ -95,7 +95,7 @@ pub enum Behavior {
 pub struct RuleValue {
     /// The tool.
     pub tool_name: String,
-    /// What of the tool; `None` is all of it.
+    /// Which calls of the tool; `None` is all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule_content: Option<String>,
 }
@@ -130,7 +130,7 @@ pub enum PermissionUpdate {
     AddRules {
         /// The rules.
         rules: Vec<RuleValue>,
-        /// What they do.
+        /// Their effect.
         behavior: Behavior,
         /// Where they are kept.
         destination: RuleSource,
@@ -139,7 +139,7 @@ pub enum PermissionUpdate {
     ReplaceRules {
         /// The rules.
         rules: Vec<RuleValue>,
-        /// What they do.
+        /// Their effect.
         behavior: Behavior,
         /// Where they are kept.
         destination: RuleSource,
@@ -148,7 +148,7 @@ pub enum PermissionUpdate {
     RemoveRules {
         /// The rules.
         rules: Vec<RuleValue>,
-        /// What they did.
+        /// Their effect so far.
         behavior: Behavior,
         /// Where they were kept.
         destination: RuleSource,
@@ -176,7 +176,7 @@ pub enum PermissionUpdate {
     },
 }
 
-/// What a call would touch, as its tool tells it. The permission decision judges this, together
+/// What a call would touch, as its tool reports it. The permission decision judges this, together
 /// with rules and mode; a tool that says nothing is judged as [`Subject::Unknown`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Subject {
@@ -236,7 +236,7 @@ pub enum DecisionReason {
     Rule {
         /// The rule as written.
         rule: String,
-        /// What it does.
+        /// Its effect.
         behavior: Behavior,
         /// Where it stands.
         source: RuleSource,
@@ -257,12 +257,12 @@ pub enum DecisionReason {
     Hook {
         /// The hook.
         name: String,
-        /// What it said.
+        /// Its reason.
         reason: Option<String>,
     },
     /// The classifier of auto mode decided.
     Classifier {
-        /// What it said.
+        /// Its reason.
         reason: String,
     },
     /// A path lies inside or outside the roots.
@@ -277,17 +277,17 @@ pub enum DecisionReason {
     },
     /// The call asks to leave the sandbox.
     SandboxOverride {
-        /// What it asks.
+        /// The question.
         reason: String,
     },
     /// A background agent has nobody to ask.
     AsyncAgent {
-        /// What would have been asked.
+        /// The question that was not asked.
         reason: String,
     },
     /// It is more than the agent that calls may do, whatever its session allows.
     AgentLimit {
-        /// What it may do.
+        /// What the tool may do.
         reason: String,
     },
     /// A person answered.
@@ -366,7 +366,7 @@ fn source_words(source: RuleSource) -> &'static str {
     }
 }
 
-/// What the permission decision says of a call.
+/// The permission decision on a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
     /// It may run.
@@ -378,7 +378,7 @@ pub enum Decision {
     Ask {
         /// Why.
         reason: DecisionReason,
-        /// What 'always allow' would save.
+        /// The rules that 'always allow' would save.
         suggestions: Vec<PermissionUpdate>,
         /// The path that made it ask.
         blocked_path: Option<PathBuf>,
@@ -392,7 +392,7 @@ pub enum Decision {
     },
 }
 
-/// A question to whoever may answer it.
+/// A permission question to a person or another answerer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PermissionRequest {
     /// Names the question.
@@ -403,7 +403,7 @@ pub struct PermissionRequest {
     pub input: Value,
     /// The call.
     pub tool_use_id: ToolUseId,
-    /// What 'always allow' would save.
+    /// The rules that 'always allow' would save.
     #[serde(default)]
     pub permission_suggestions: Vec<PermissionUpdate>,
     /// The path that made it ask.
@@ -421,7 +421,7 @@ pub struct PermissionRequest {
     /// The action in a line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What the model says that the action is for.
+    /// The purpose of the action, as the model states it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The sub-agent that asks.
@@ -455,7 +455,7 @@ pub enum PermissionReply {
     },
     /// Don't.
     Deny {
-        /// What the model is told.
+        /// The message for the model.
         #[serde(default)]
         message: String,
         /// Whether the turn ends with it.

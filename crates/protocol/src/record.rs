@@ -20,13 +20,13 @@ pub enum Record {
     Other(Value),
 }
 
-/// What a [`MessageRecord`] is.
+/// The kind of a [`MessageRecord`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RecordKind {
     /// The person's words, tool results, or text that the harness adds.
     User,
-    /// What the model wrote; one record a content block.
+    /// Written by the model; one record per content block.
     Assistant,
     /// An event of the session (subtype says which).
     System,
@@ -40,7 +40,7 @@ pub enum RecordKind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MessageRecord {
-    /// What it is.
+    /// The kind of record.
     #[serde(rename = "type")]
     pub kind: RecordKind,
     /// The record before this one; `None` for the first.
@@ -243,7 +243,7 @@ pub enum Fact {
     Replacement {
         /// The call whose result it is.
         tool_use_id: crate::ids::ToolUseId,
-        /// What the model is sent instead.
+        /// The text that the model is sent instead.
         replacement: String,
         /// The session.
         session_id: SessionId,

@@ -29,7 +29,7 @@ pub enum StreamEvent {
     ContentBlockDelta {
         /// The block's place.
         index: usize,
-        /// What is added.
+        /// The addition.
         delta: Delta,
     },
     /// A block is complete.
@@ -39,7 +39,7 @@ pub enum StreamEvent {
     },
     /// The message as a whole changes: stop reason and running totals.
     MessageDelta {
-        /// What changes.
+        /// The changes.
         delta: MessageDelta,
         /// Totals so far.
         #[serde(default)]
@@ -59,13 +59,13 @@ pub enum StreamEvent {
     },
 }
 
-/// What a block grows by.
+/// An addition to a block.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Delta {
-    /// More words.
+    /// More text.
     TextDelta {
-        /// The words.
+        /// The text.
         text: String,
     },
     /// More of a call's arguments, as JSON text.

@@ -1,4 +1,4 @@
-//! What a model call used: tokens by kind, as the API reports them.
+//! Token usage of a model call by kind, as the API reports it.
 
 use crate::Extra;
 use serde::{Deserialize, Deserializer, Serialize};
