@@ -1,9 +1,9 @@
-//! What a hook said, and what all of them said together. Pure functions over text and data.
+//! The answer of one hook, and the outcome of all hooks of an event. Pure functions over text and data.
 //!
 //! [`parse`] reads one hook's exit code and output; [`of_output`] reads a structured answer; [`merge`]
 //! folds many answers into a [`HookOutcome`]. The rule that holds them together: what can't be
 //! understood never grants anything. A decision in an unknown word asks; output that is only half
-//! JSON is reported and says nothing.
+//! JSON is reported and has no other effect.
 
 use lathe_protocol::Extra;
 use lathe_protocol::hook::{HookEvent, HookOutput, HookPermissionDecision, HookSpecificOutput};
@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
 
-/// What a `PreToolUse` hook decides. Ordered by strength: when several speak, the strongest counts.
+/// The decision of a `PreToolUse` hook. Ordered by strength: of several decisions the strongest wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HookDecision {
-    /// No question is needed. Deny and ask rules and hard safety checks still count.
+    /// No question is needed. Deny and ask rules and hard safety checks still apply.
     Allow,
     /// A person must be asked.
     Ask,
@@ -50,7 +50,7 @@ pub struct HookPermission {
     pub hook: String,
 }
 
-/// What one hook said.
+/// The answer of one hook.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct HookAnswer {
     /// The hook, as a person would recognise it.
@@ -61,7 +61,7 @@ pub struct HookAnswer {
     pub updated_input: Option<Value>,
     /// Text for the model.
     pub additional_context: Option<String>,
-    /// It objects, and why. What that means depends on the event.
+    /// An objection and its reason. The effect depends on the event.
     pub block: Option<String>,
     /// The whole turn ends, and why.
     pub stop: Option<String>,
@@ -81,7 +81,7 @@ pub struct HookAnswer {
     pub suppress_output: bool,
     /// It goes on in the background, for at most so many milliseconds.
     pub background: Option<u64>,
-    /// What went wrong; shown to the person, and the run goes on.
+    /// A problem with the hook; it is shown to the person, and the turn continues.
     pub warning: Option<String>,
     /// Fields of the event's own answer that this version doesn't know (`watchPaths`, …).
     pub extra: Extra,
@@ -128,9 +128,9 @@ pub struct HookRun {
     pub source: String,
     /// Its exit code, when it was a process that ended by itself.
     pub exit_code: Option<i32>,
-    /// What it printed, bounded.
+    /// Its standard output, bounded.
     pub stdout: String,
-    /// What it printed as errors, bounded.
+    /// Its standard error, bounded.
     pub stderr: String,
     /// How long it took.
     pub duration: Duration,
@@ -138,7 +138,7 @@ pub struct HookRun {
     pub outcome: RunOutcome,
 }
 
-/// What all hooks of an event said together.
+/// The answers of all hooks of an event, merged.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct HookOutcome {
     /// `PreToolUse`: the strongest decision. An `allow` is not a permission: deny and ask rules and
@@ -148,13 +148,13 @@ pub struct HookOutcome {
     pub updated_input: Option<Value>,
     /// Text for the model, in the hooks' order.
     pub additional_context: Vec<String>,
-    /// Someone objects, and why.
+    /// An objection and its reason.
     pub block: Option<String>,
     /// The whole turn ends, and why (may be empty).
     pub stop: Option<String>,
     /// Messages for the person.
     pub system_messages: Vec<String>,
-    /// What went wrong with hooks, for the person.
+    /// Problems with hooks, for the person.
     pub warnings: Vec<String>,
     /// `PermissionRequest`: the answer; a denial beats an approval.
     pub permission_reply: Option<PermissionReply>,
@@ -181,7 +181,7 @@ impl HookOutcome {
         self.extra.get("reloadSkills") == Some(&Value::Bool(true))
     }
 
-    /// Whether no hook had anything to say.
+    /// Whether the hooks have no effect.
     #[must_use]
     pub fn is_silent(&self) -> bool {
         Self {
@@ -300,7 +300,7 @@ pub fn of_text(event: HookEvent, stdout: &str) -> HookAnswer {
     answer
 }
 
-/// Reads a JSON answer. Fields that don't fit are left out and reported; the rest counts.
+/// Reads a JSON answer. Fields of the wrong type are reported and ignored; the rest takes effect.
 #[must_use]
 pub fn of_value(event: HookEvent, value: Value) -> HookAnswer {
     let Value::Object(mut map) = value else {
@@ -394,7 +394,7 @@ pub fn of_output(event: HookEvent, output: HookOutput) -> HookAnswer {
     answer
 }
 
-/// How long a background hook may go on when it doesn't say.
+/// The default time limit of a background hook, in milliseconds.
 pub const DEFAULT_ASYNC_TIMEOUT_MS: u64 = 600_000;
 
 fn read_specific(event: HookEvent, specific: HookSpecificOutput, answer: &mut HookAnswer) {
@@ -480,7 +480,7 @@ fn first_line(stderr: &str) -> String {
 }
 
 /// Folds what several hooks said, in their order, into one. The strictest decision wins; texts add
-/// up; of replacements the last counts.
+/// up; of replacements the last one wins.
 #[must_use]
 pub fn merge(answers: Vec<HookAnswer>) -> HookOutcome {
     let mut outcome = HookOutcome {
@@ -524,7 +524,7 @@ pub fn merge(answers: Vec<HookAnswer>) -> HookOutcome {
             joined(outcome.initial_user_message, answer.initial_user_message);
         outcome.suppress_output &= answer.suppress_output;
         for (name, value) in answer.extra {
-            // Lists of several hooks (`watchPaths`) count together.
+            // Lists of several hooks (`watchPaths`) are joined.
             match (outcome.extra.get_mut(&name), value) {
                 (Some(Value::Array(known)), Value::Array(new)) => known.extend(new),
                 (_, value) => {

@@ -1,4 +1,4 @@
-//! What `lathe hooks` does. Everything here returns text; the binary prints it.
+//! `lathe hooks`. Everything here returns text; the binary prints it.
 
 use crate::answer::HookOutcome;
 use crate::registry::{HookRegistry, kind_name};
@@ -18,7 +18,7 @@ pub enum CliError {
     Event {
         /// The word.
         word: String,
-        /// What was probably meant.
+        /// A suggestion.
         hint: String,
     },
     /// The input is not usable.
@@ -102,7 +102,7 @@ pub fn event(word: &str) -> Result<HookEvent, CliError> {
     })
 }
 
-/// The input for a trial: the given fields, and what every hook is told where they don't say it.
+/// The input for a trial: the given fields, with defaults for the common ones.
 ///
 /// # Errors
 /// When the text is not a JSON object with fitting fields.
@@ -125,7 +125,7 @@ pub fn trial_input(event: HookEvent, text: &str, cwd: &Path) -> Result<HookInput
     serde_json::from_value(value).map_err(|error| CliError::Input(format!("doesn't fit: {error}")))
 }
 
-/// `hooks test <event>`: runs the hooks once and says what they would do.
+/// `hooks test <event>`: runs the hooks once and prints their effects.
 pub async fn test(
     registry: &HookRegistry,
     input: &HookInput,
@@ -167,7 +167,7 @@ pub async fn test(
     text
 }
 
-/// What an outcome means, a line each.
+/// The effects of an outcome, one per line.
 #[must_use]
 pub fn effects(outcome: &HookOutcome) -> String {
     let mut lines = Vec::new();

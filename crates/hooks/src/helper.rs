@@ -24,9 +24,9 @@ pub enum HelperError {
     Failed {
         /// The command.
         command: String,
-        /// How it ended, in words.
+        /// How it ended, as text.
         how: String,
-        /// What it printed as errors.
+        /// Its standard error.
         stderr: String,
     },
     /// It took too long.

@@ -1,4 +1,4 @@
-//! What hooks need from whoever runs them: the SDK host's functions, a model, MCP tools.
+//! The services that hooks need: functions of the SDK host, a model, MCP tools.
 
 use futures::future::BoxFuture;
 use lathe_protocol::hook::{HookEvent, HookInput, HookOutput};
@@ -16,7 +16,7 @@ pub trait CallbackHost: Send + Sync {
     ) -> BoxFuture<'a, Result<HookOutput, String>>;
 }
 
-/// What a prompt or agent hook asks.
+/// The question of a prompt or agent hook.
 #[derive(Debug, Clone)]
 pub struct HookQuestion {
     /// The question, with the input filled in.
@@ -29,7 +29,7 @@ pub struct HookQuestion {
     pub cancel: CancellationToken,
 }
 
-/// What a prompt or agent hook answers.
+/// The answer to a prompt or agent hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HookVerdict {
     /// Whether it has no objection.

@@ -1,9 +1,9 @@
 //! User-defined checks at lifecycle events.
 //!
-//! A hook is a command, an address, a question to a model or a function of the SDK host that is told
-//! what is about to happen and may object, add context or change it. The [`registry`] knows which
+//! A hook is a command, an address, a question to a model or a function of the SDK host. It receives
+//! what is about to happen as JSON and may object, add context or change it. The [`registry`] knows which
 //! hooks there are and which match ([`matcher`]); [`run`] runs all that match at once and folds what
-//! they say into one [`HookOutcome`]; [`answer`] holds the two pure halves of that: reading one
+//! they answer into one [`HookOutcome`]; [`answer`] holds the two pure halves of that: reading one
 //! hook's output and merging many.
 //!
 //! A hook can narrow what is allowed and never widen it: an `allow` here is only one voice, and

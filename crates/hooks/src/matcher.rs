@@ -10,14 +10,14 @@ const TOOL_NAMES: &[(&str, &str)] = &[
     ("TaskStop", "KillShell"),
 ];
 
-/// What a matcher matches.
+/// A parsed matcher.
 #[derive(Debug, Clone)]
 pub enum Matcher {
     /// Everything.
     All,
     /// One of these words exactly.
     Words(Vec<String>),
-    /// What a regular expression finds.
+    /// Values that a regular expression finds.
     Pattern(Regex),
     /// Nothing: the matcher is broken, and guessing could run a hook where it must not.
     Nothing,

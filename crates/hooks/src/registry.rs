@@ -64,7 +64,7 @@ pub struct HookListing {
     pub event: HookEvent,
     /// Which events of that kind.
     pub matcher: Option<String>,
-    /// What kind of hook it is.
+    /// The kind of hook.
     pub kind: HookKind,
     /// The hook, as a person would recognise it.
     pub hook: String,
@@ -228,22 +228,22 @@ impl HookRegistry {
             .retain(|(known, _)| *known != handle);
     }
 
-    /// Sets whoever calls the SDK host's functions.
+    /// Sets the service that calls functions of the SDK host.
     pub fn set_callbacks(&self, host: Arc<dyn CallbackHost>) {
         self.hosts.write().callbacks = Some(host);
     }
 
-    /// Sets whoever answers prompt and agent hooks.
+    /// Sets the model that answers prompt and agent hooks.
     pub fn set_model(&self, model: Arc<dyn HookModel>) {
         self.hosts.write().model = Some(model);
     }
 
-    /// Sets whoever calls MCP tools for hooks.
+    /// Sets the service that calls MCP tools for hooks.
     pub fn set_tools(&self, tools: Arc<dyn HookTools>) {
         self.hosts.write().tools = Some(tools);
     }
 
-    /// What is wrong with the hooks of settings.
+    /// Problems of the hooks in settings.
     #[must_use]
     pub fn problems(&self) -> Vec<Diagnostic> {
         self.state.read().problems.clone()
@@ -440,7 +440,7 @@ pub(crate) fn kind_name(kind: HookKind) -> &'static str {
     }
 }
 
-/// What a hook does, without how long it may take and what is shown meanwhile.
+/// Identifies what a hook does, regardless of its time limit and status message.
 fn identity(definition: &HookDefinition, root: Option<&Path>) -> String {
     let HookDefinition {
         kind,

@@ -1,4 +1,4 @@
-//! Runs the hooks of an event, all at once, and folds what they say into one outcome.
+//! Runs the hooks of an event in parallel and merges their answers into one outcome.
 
 use crate::answer::{self, HookAnswer, HookOutcome, HookRun, RunOutcome};
 use crate::registry::{Hook, HookRegistry};
@@ -17,23 +17,23 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-/// How long a hook may take when it doesn't say.
+/// The default time limit of a hook.
 pub const DEFAULT_LIMIT: Duration = Duration::from_secs(60);
 /// The longest limit that a hook may ask for.
 const LONGEST_LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A hook began or ended, for whoever shows it.
+/// Progress of one hook, for display.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HookProgress {
-    /// What happened, in the words of the frames.
+    /// The event, in the vocabulary of the SDK frames.
     pub notice: HookNotice,
-    /// What to show meanwhile: the hook's own message, else its command.
+    /// The text to display while it runs: the hook's own message, else its command.
     pub display: String,
     /// Where it comes from.
     pub source: String,
 }
 
-/// Hears of hooks that begin and end.
+/// Receives the progress of hooks.
 pub type Observer = Arc<dyn Fn(HookProgress) + Send + Sync>;
 /// Says whether a call matches a permission rule (`Bash(git *)`).
 pub type Condition = Arc<dyn Fn(&str) -> bool + Send + Sync>;
@@ -51,7 +51,7 @@ pub struct RunContext {
     pub environment: BTreeMap<String, String>,
     /// The file for variables that hooks of SessionStart, Setup, CwdChanged and FileChanged export.
     pub environment_file: Option<PathBuf>,
-    /// Hears of command hooks that begin and end.
+    /// Receives the progress of command hooks.
     pub observer: Option<Observer>,
     /// Judges `if` conditions; without it a simple comparison does.
     pub condition: Option<Condition>,
@@ -73,12 +73,12 @@ impl RunContext {
     }
 }
 
-/// What a background hook said in the end.
+/// The answer of a background hook, when it has finished.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LateAnswer {
     /// The event that it was for.
     pub event: HookEvent,
-    /// What it said.
+    /// Its answer.
     pub answer: HookAnswer,
     /// Whether an objection should wake the model instead of waiting for the next turn.
     pub rewake: bool,
@@ -253,7 +253,7 @@ impl HookRegistry {
         }
     }
 
-    /// Lets a hook go on; what it says in the end goes to whoever holds the receiver.
+    /// Moves a hook to the background; its answer goes to the receiver of [`HookRegistry::new`].
     fn move_to_background(
         &self,
         hook: &Arc<Hook>,
@@ -275,7 +275,7 @@ impl HookRegistry {
             let limit = deadline.borrow().duration_since(started);
             let ended = read_finished(&hook, limit, finished);
             let (answer, run) = finish(&hook, id, started, ended);
-            // Nobody listens any more when the session is over.
+            // The receiver is gone when the session is over.
             let _ = late.send(LateAnswer {
                 event: hook.event,
                 answer,
@@ -429,7 +429,7 @@ fn command(hook: &Hook, context: &RunContext) -> Command {
     let Some(arguments) = &definition.args else {
         return Command::shell(command, definition.shell.as_deref());
     };
-    // Without a shell nobody else would fill the places in.
+    // Without a shell, the variables are expanded here.
     let fill = |text: &str| {
         let project = context.project.to_string_lossy();
         let mut text = text

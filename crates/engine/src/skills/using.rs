@@ -127,7 +127,8 @@ impl Shared {
                 .add(&source, skill.folder.as_deref(), &skill.run.hooks);
         state.hooks.push((skill.name.clone(), handle));
         for problem in problems {
-            self.events.notice(NoticeLevel::Warning, problem);
+            self.events
+                .notice(NoticeLevel::Warning, problem.to_string());
         }
     }
 
