@@ -6,10 +6,9 @@
 //! they answer into one [`HookOutcome`]; [`answer`] holds the two pure halves of that: reading one
 //! hook's output and merging many.
 //!
-//! A hook can narrow what is allowed and never widen it: an `allow` here is only one voice, and
-//! whoever asks must let deny rules and the hard safety checks speak after it. What a hook does to
-//! itself — hanging, flooding, dying, leaving a daemon behind — is [`lathe_process`]'s business and never
-//! reaches the turn.
+//! A hook can narrow what is allowed and never widen it: after an `allow`, the caller must still apply
+//! deny rules and the hard safety checks. A hook that hangs, floods its output, dies or leaves a daemon
+//! behind is handled by [`lathe_process`] and never affects the turn.
 //!
 //! Start with [`HookRegistry::run`].
 #![forbid(unsafe_code)]

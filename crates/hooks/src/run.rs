@@ -123,8 +123,8 @@ impl Hook {
 }
 
 impl HookRegistry {
-    /// Runs all hooks that match, at once, and says what they say together. With none it returns at
-    /// once.
+    /// Runs all hooks that match, in parallel, and merges their answers. Without hooks it returns
+    /// immediately.
     pub async fn run(&self, input: &HookInput, context: &RunContext) -> HookOutcome {
         let event = input.hook_event_name;
         let value = matched_value(input);
@@ -455,8 +455,8 @@ fn working_folder(context: &RunContext) -> PathBuf {
         .unwrap_or_else(std::env::temp_dir)
 }
 
-/// Whether a call matches a rule, by tool name and a comparison with wildcards. Whoever runs hooks
-/// in earnest gives a real judge ([`RunContext::condition`]).
+/// Whether a call matches a rule, by tool name and a comparison with wildcards. A session sets a real
+/// check instead ([`RunContext::condition`]).
 fn simple_condition(rule: &str, input: &HookInput) -> bool {
     let Some(tool) = input.fields.get("tool_name").and_then(Value::as_str) else {
         return false;
