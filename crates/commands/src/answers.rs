@@ -1,4 +1,4 @@
-//! What each command that answers itself says or does.
+//! Runs each built-in command and makes its answer.
 
 use crate::lists::{
     agents_text, context_text, cost_text, help_text, hooks_text, memory_text, permissions_text,
@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-/// What came with this version.
+/// The changelog.
 const CHANGES: &str = include_str!("../../../CHANGELOG.md");
 /// Lines of a difference that are shown.
 const MOST_LINES: usize = 400;
@@ -229,7 +229,7 @@ fn config_text(session: &SessionHandle, arguments: &str) -> Result<String, Comma
     })
 }
 
-/// A setting, or what holds without it.
+/// A setting, or the text for its absence.
 fn setting_text(session: &SessionHandle, key: &str, otherwise: &str) -> String {
     match session.settings().json().get(key) {
         Some(value) => format!(

@@ -45,7 +45,7 @@ pub(crate) enum CommandError {
     OutsideRoots { path: PathBuf },
     #[error("git can't be run: {0}")]
     NoGit(std::io::Error),
-    /// What git printed as an error.
+    /// The standard error of git.
     #[error("{0}")]
     Git(String),
     #[error("There is nothing to export yet.")]
@@ -57,7 +57,7 @@ pub(crate) enum CommandError {
     },
     #[error(transparent)]
     Transcript(#[from] lathe_session::SessionError),
-    /// What the session reports, in its words.
+    /// An error that the session reports, as text.
     #[error("{0}")]
     Session(String),
 }

@@ -1,4 +1,4 @@
-//! What slash commands answer in text, the same in every face.
+//! Slash commands that are answered in text, the same in every face.
 //!
 //! [`run`] takes what a person typed: a command is carried out and answered here, from what the session
 //! knows; anything else is a prompt. [`run_builtin`] is the one exhaustive match over the built-in
@@ -17,7 +17,7 @@ use lathe_extensions::CommandAction;
 use lathe_extensions::commands::{Invocation, parse};
 use lathe_protocol::command::BuiltinCommand;
 
-/// What a text is to a session.
+/// The outcome of a text that may be a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandOutcome {
     /// A prompt for the model, as it is or after the engine filled it in: send it.

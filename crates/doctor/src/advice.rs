@@ -1,5 +1,5 @@
-//! What definitions of agents name and nothing has: a tool that is written wrong leaves its agent without
-//! that tool, and nobody would be told.
+//! Names in agent definitions that nothing has: a misspelled tool would silently leave its agent without
+//! that tool.
 
 use lathe_extensions::{AgentCatalog, AgentDefinition, ExtensionSource, Problem, SkillCatalog};
 use lathe_permissions::parse_rule;

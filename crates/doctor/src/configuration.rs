@@ -1,6 +1,6 @@
-//! What people wrote: settings, hooks, agents, skills, commands, plugins, MCP servers, instructions.
+//! Checks of the configuration: settings, hooks, agents, skills, commands, plugins, MCP servers, instructions.
 
-use crate::{Notes, Patient};
+use crate::{Installation, Report};
 use lathe_extensions::plugins::{LoadedPlugins, PluginManager, PluginState};
 use lathe_extensions::{AgentCatalog, OutputStyles, Problem, SkillCatalog, Sources};
 use lathe_hooks::{HookRegistry, HookSource};
@@ -20,15 +20,15 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// More than this of instruction files costs a noticeable part of every request.
 const MANY_INSTRUCTIONS: u64 = 40 * 1024;
 
-pub(crate) fn settings(patient: &Patient<'_>, notes: &mut Notes<'_>) {
-    let files = patient
+pub(crate) fn settings(installation: &Installation<'_>, report: &mut Report<'_>) {
+    let files = installation
         .settings
         .layers
         .iter()
         .filter(|layer| layer.path.is_some())
         .count();
-    notes.fine(format!("{files} settings files are read"));
-    for problem in &patient.settings.problems {
+    report.fine(format!("{files} settings files are read"));
+    for problem in &installation.settings.problems {
         let what = lathe_settings::Problem {
             fix: None,
             ..problem.clone()
@@ -38,17 +38,17 @@ pub(crate) fn settings(patient: &Patient<'_>, notes: &mut Notes<'_>) {
             .clone()
             .unwrap_or_else(|| "correct that file; `lathe config schema` describes it".to_owned());
         match problem.severity {
-            SettingsSeverity::Error => notes.error(what.to_string(), fix),
-            SettingsSeverity::Warning => notes.warning(what.to_string(), fix),
-            SettingsSeverity::Note => notes.note(what.to_string(), fix),
+            SettingsSeverity::Error => report.error(what.to_string(), fix),
+            SettingsSeverity::Warning => report.warning(what.to_string(), fix),
+            SettingsSeverity::Note => report.note(what.to_string(), fix),
         }
     }
-    let withheld = patient.settings.withheld();
+    let withheld = installation.settings.withheld();
     if !withheld.is_empty() {
         let what: Vec<String> = withheld.iter().map(ToString::to_string).collect();
-        notes.note(
+        report.note(
             format!(
-                "this folder is not trusted, so these don't count: {}",
+                "this folder is not trusted, so these have no effect: {}",
                 what.join(", ")
             ),
             "`lathe trust add`, once you have looked at them",
@@ -57,28 +57,28 @@ pub(crate) fn settings(patient: &Patient<'_>, notes: &mut Notes<'_>) {
 }
 
 /// The plugins, without switching anything on.
-fn loaded(patient: &Patient<'_>) -> LoadedPlugins {
+fn loaded(installation: &Installation<'_>) -> LoadedPlugins {
     lathe_extensions::plugins::load(
-        &patient.places,
-        &patient.settings,
-        &patient.options.plugin_folders,
+        &installation.places,
+        &installation.settings,
+        &installation.options.plugin_folders,
     )
 }
 
-fn sources(patient: &Patient<'_>) -> Sources {
+fn sources(installation: &Installation<'_>) -> Sources {
     Sources::new(
-        &patient.places,
-        &patient.trust,
-        patient.options.setting_sources.as_deref(),
+        &installation.places,
+        &installation.trust,
+        installation.options.setting_sources.as_deref(),
     )
-    .with_plugins(loaded(patient).contributions())
+    .with_plugins(loaded(installation).contributions())
 }
 
-pub(crate) fn hooks(patient: &Patient<'_>, notes: &mut Notes<'_>) {
+pub(crate) fn hooks(installation: &Installation<'_>, report: &mut Report<'_>) {
     let (registry, _late) = HookRegistry::new();
-    registry.set_settings(&patient.settings);
+    registry.set_settings(&installation.settings);
     let mut problems = registry.problems();
-    for plugin in loaded(patient).plugins {
+    for plugin in loaded(installation).plugins {
         let contribution = &plugin.contribution;
         let source = HookSource::Plugin(contribution.name.clone());
         let (_, more) = registry.add(&source, Some(&contribution.root), &contribution.hooks);
@@ -86,21 +86,21 @@ pub(crate) fn hooks(patient: &Patient<'_>, notes: &mut Notes<'_>) {
     }
     let listed = registry.list();
     let off = listed.iter().filter(|hook| hook.off.is_some()).count();
-    notes.fine(match off {
+    report.fine(match off {
         0 => format!("{} hooks", listed.len()),
         off => format!("{} hooks, {off} of them switched off", listed.len()),
     });
     for problem in problems {
-        notes.error(
+        report.error(
             problem.to_string(),
             "correct it; `lathe hooks list` shows what is in effect",
         );
     }
     for hook in &listed {
         if hook.kind == HookKind::Command
-            && let Some(program) = missing_program(&hook.hook, &patient.places)
+            && let Some(program) = missing_program(&hook.hook, &installation.places)
         {
-            notes.warning(
+            report.warning(
                 format!(
                     "the {} hook of {} runs {program}, which isn't there",
                     hook.event, hook.source
@@ -147,7 +147,7 @@ fn is_on_path(program: &str, environment: &lathe_settings::Environment) -> bool 
     std::env::split_paths(path).any(|folder| folder.join(program).is_file())
 }
 
-fn problems(all: &[Problem], notes: &mut Notes<'_>) {
+fn problems(all: &[Problem], report: &mut Report<'_>) {
     for problem in all {
         let what = Problem {
             fix: None,
@@ -159,94 +159,94 @@ fn problems(all: &[Problem], notes: &mut Notes<'_>) {
             .clone()
             .unwrap_or_else(|| "correct that file".to_owned());
         if problem.fatal {
-            notes.error(what, fix);
+            report.error(what, fix);
         } else {
-            notes.warning(what, fix);
+            report.warning(what, fix);
         }
     }
 }
 
-pub(crate) fn agents(patient: &Patient<'_>, notes: &mut Notes<'_>) {
-    let catalog = AgentCatalog::load(&sources(patient), &[]);
-    notes.fine(format!("{} agents", catalog.len()));
-    problems(&catalog.problems, notes);
-    let skills = SkillCatalog::load(&sources(patient));
-    problems(&crate::advice::of_agents(&catalog, &skills), notes);
-    if let Some(name) = &patient.settings.settings.agent
+pub(crate) fn agents(installation: &Installation<'_>, report: &mut Report<'_>) {
+    let catalog = AgentCatalog::load(&sources(installation), &[]);
+    report.fine(format!("{} agents", catalog.len()));
+    problems(&catalog.problems, report);
+    let skills = SkillCatalog::load(&sources(installation));
+    problems(&crate::advice::of_agents(&catalog, &skills), report);
+    if let Some(name) = &installation.settings.settings.agent
         && catalog.get(name).is_none()
     {
-        notes.error(
+        report.error(
             format!("settings name the agent {name}, and there is none"),
             "correct `agent` in settings; `lathe agents list` shows them",
         );
     }
 }
 
-pub(crate) fn skills(patient: &Patient<'_>, notes: &mut Notes<'_>) {
-    let catalog = SkillCatalog::load(&sources(patient));
-    notes.fine(format!("{} skills and custom commands", catalog.len()));
-    problems(&catalog.problems, notes);
+pub(crate) fn skills(installation: &Installation<'_>, report: &mut Report<'_>) {
+    let catalog = SkillCatalog::load(&sources(installation));
+    report.fine(format!("{} skills and custom commands", catalog.len()));
+    problems(&catalog.problems, report);
 }
 
-pub(crate) fn output_styles(patient: &Patient<'_>, notes: &mut Notes<'_>) {
-    let styles = OutputStyles::load(&sources(patient));
-    notes.fine(format!("{} output styles", styles.names().len()));
-    problems(&styles.problems, notes);
+pub(crate) fn output_styles(installation: &Installation<'_>, report: &mut Report<'_>) {
+    let styles = OutputStyles::load(&sources(installation));
+    report.fine(format!("{} output styles", styles.names().len()));
+    problems(&styles.problems, report);
     if let Some(style) = styles.forced() {
-        notes.fine(format!(
-            "the output style {} counts while its plugin is on, whatever settings say",
+        report.fine(format!(
+            "the output style {} is in effect while its plugin is on, whatever settings say",
             style.name
         ));
     }
-    if let Some(name) = &patient.settings.settings.output_style
+    if let Some(name) = &installation.settings.settings.output_style
         && styles.get(name).is_none()
     {
-        notes.warning(
+        report.warning(
             format!("settings name the output style {name}, and there is none"),
             format!("choose one of {}", styles.names().join(", ")),
         );
     }
 }
 
-pub(crate) fn plugins(patient: &Patient<'_>, notes: &mut Notes<'_>) {
-    let loaded = loaded(patient);
-    notes.fine(format!("{} plugins are on", loaded.plugins.len()));
-    problems(&loaded.problems, notes);
+pub(crate) fn plugins(installation: &Installation<'_>, report: &mut Report<'_>) {
+    let loaded = loaded(installation);
+    report.fine(format!("{} plugins are on", loaded.plugins.len()));
+    problems(&loaded.problems, report);
     for listing in &loaded.listings {
         let reason = listing.reason.clone().unwrap_or_default();
         let what = format!("{}: {reason}", listing.id);
         match listing.state {
-            PluginState::On => problems(&listing.problems, notes),
+            PluginState::On => problems(&listing.problems, report),
             PluginState::Off => {}
-            PluginState::Failed => notes.error(
+            PluginState::Failed => report.error(
                 what,
                 format!(
                     "repair it, or switch it off: `lathe plugin disable {}`",
                     listing.id
                 ),
             ),
-            PluginState::NotInstalled => notes.warning(
+            PluginState::NotInstalled => report.warning(
                 format!("{} is asked for and not installed", listing.id),
                 format!(
                     "`lathe plugin install {0}`, or `lathe plugin disable {0}`",
                     listing.id
                 ),
             ),
-            PluginState::NotTrusted => notes.note(
+            PluginState::NotTrusted => report.note(
                 format!("{} waits for this folder to be trusted", listing.id),
                 "`lathe trust add`, once you have looked at it",
             ),
             PluginState::Blocked => {
-                notes.note(what, format!("`lathe plugin uninstall {}`", listing.id));
+                report.note(what, format!("`lathe plugin uninstall {}`", listing.id));
             }
         }
     }
-    let manager = PluginManager::new(&patient.places, &patient.settings);
+    let manager = PluginManager::new(&installation.places, &installation.settings);
     match manager.marketplaces() {
         Ok(all) => {
             for marketplace in all {
                 if let Some(why) = marketplace.refused {
-                    notes.warning(
+                    report.warning(
                         why,
                         format!(
                             "`lathe plugin marketplace update {0}`, or `lathe plugin marketplace remove {0}`",
@@ -256,36 +256,36 @@ pub(crate) fn plugins(patient: &Patient<'_>, notes: &mut Notes<'_>) {
                 }
             }
         }
-        Err(error) => notes.error(error.to_string(), "repair or remove that file"),
+        Err(error) => report.error(error.to_string(), "repair or remove that file"),
     }
 }
 
 /// Language servers: whether their programs are there, and which others could be used.
-pub(crate) fn language_servers(patient: &Patient<'_>, notes: &mut Notes<'_>) {
+pub(crate) fn language_servers(installation: &Installation<'_>, report: &mut Report<'_>) {
     let configured = Servers::new(
-        &patient.settings.settings.lsp_servers,
-        &loaded(patient).lsp_servers(),
+        &installation.settings.settings.lsp_servers,
+        &loaded(installation).lsp_servers(),
     );
-    notes.fine(match configured.list.len() {
+    report.fine(match configured.list.len() {
         1 => "1 language server is configured".to_owned(),
         count => format!("{count} language servers are configured"),
     });
     for problem in &configured.problems {
-        notes.error(problem.clone(), "correct its entry");
+        report.error(problem.clone(), "correct its entry");
     }
     for server in &configured.list {
         let (name, command) = (&server.name, &server.command);
-        match lathe_lsp::find_program(command, &server.env, &patient.environment) {
-            Some(program) => notes.fine(format!(
+        match lathe_lsp::find_program(command, &server.env, &installation.environment) {
+            Some(program) => report.fine(format!(
                 "{name} is {}, for {}",
                 program.display(),
                 server.endings()
             )),
-            None if name.starts_with("plugin:") => notes.warning(
+            None if name.starts_with("plugin:") => report.warning(
                 format!("the language server {name} can't start: there is no program {command}"),
                 "install it, or switch the plugin off with `lathe plugin disable`",
             ),
-            None => notes.warning(
+            None => report.warning(
                 format!("the language server {name} can't start: there is no program {command}"),
                 format!(
                     "install it, correct lspServers.{name}.command, or take lspServers.{name} out"
@@ -300,10 +300,10 @@ pub(crate) fn language_servers(patient: &Patient<'_>, notes: &mut Notes<'_>) {
             .iter()
             .any(|server| server.language_of(Path::new(&file)).is_some());
         let own = std::collections::BTreeMap::new();
-        let there = lathe_lsp::find_program(command, &own, &patient.environment).is_some();
+        let there = lathe_lsp::find_program(command, &own, &installation.environment).is_some();
         if there && !covered {
             let call = format!("{command} {argument}");
-            notes.fine(format!(
+            report.fine(format!(
                 "`{}` is on the PATH and could answer for {ending} files; lspServers in settings switches it on",
                 call.trim()
             ));
@@ -311,20 +311,20 @@ pub(crate) fn language_servers(patient: &Patient<'_>, notes: &mut Notes<'_>) {
     }
 }
 
-pub(crate) async fn servers(patient: &Patient<'_>, notes: &mut Notes<'_>) {
-    let plugins = PluginServers::of_plugins(loaded(patient).mcp_servers());
+pub(crate) async fn servers(installation: &Installation<'_>, report: &mut Report<'_>) {
+    let plugins = PluginServers::of_plugins(loaded(installation).mcp_servers());
     let declared = config::load(config::Request {
-        places: &patient.places,
-        settings: &patient.settings,
-        options: &patient.load_options,
-        environment: &patient.environment,
-        flags: &patient.options.mcp_configs,
+        places: &installation.places,
+        settings: &installation.settings,
+        options: &installation.load_options,
+        environment: &installation.environment,
+        flags: &installation.options.mcp_configs,
         strict: false,
         plugins: &plugins,
     });
-    notes.fine(format!("{} MCP servers are declared", declared.list.len()));
+    report.fine(format!("{} MCP servers are declared", declared.list.len()));
     for problem in &declared.problems {
-        notes.error(problem.clone(), "correct that file");
+        report.error(problem.clone(), "correct that file");
     }
     for server in &declared.list {
         let why = server.why_not().unwrap_or_default();
@@ -332,42 +332,42 @@ pub(crate) async fn servers(patient: &Patient<'_>, notes: &mut Notes<'_>) {
         let name = &server.name;
         match &server.standing {
             Standing::Ready(_) | Standing::Disabled(_) | Standing::Refused => {}
-            Standing::NeedsApproval => notes.warning(
+            Standing::NeedsApproval => report.warning(
                 format!("{name} comes with the project and waits for approval"),
                 format!("look at it with `lathe mcp get {name}`, approve it with `lathe mcp enable {name}`"),
             ),
-            Standing::Untrusted => notes.note(
+            Standing::Untrusted => report.note(
                 format!("{name} waits for this folder to be trusted"),
                 "`lathe trust add`, once you have looked at it",
             ),
-            Standing::Denied(_) => notes.note(what, format!("`lathe mcp remove {name}`")),
-            Standing::Broken(_) => notes.error(what, "correct its entry"),
+            Standing::Denied(_) => report.note(what, format!("`lathe mcp remove {name}`")),
+            Standing::Broken(_) => report.error(what, "correct its entry"),
         }
     }
-    sign_ins(patient, notes).await;
-    if patient.options.connect_servers {
-        connect(patient, declared.configs(), notes).await;
+    sign_ins(installation, report).await;
+    if installation.options.connect_servers {
+        connect(installation, declared.configs(), report).await;
     }
 }
 
 /// Where the tokens of servers are kept.
-async fn sign_ins(patient: &Patient<'_>, notes: &mut Notes<'_>) {
-    let store = CredentialStore::new(&patient.places.config_home, &patient.environment);
+async fn sign_ins(installation: &Installation<'_>, report: &mut Report<'_>) {
+    let store = CredentialStore::new(&installation.places.config_home, &installation.environment);
     // A keyring may take its time.
     let Ok(keeping) = lathe_spawn::blocking(move || store.keeping()).await else {
         return;
     };
     match keeping {
         Keeping::Keyring { program } => {
-            notes.fine(format!(
+            report.fine(format!(
                 "sign-ins are kept in the system's keyring ({program})"
             ));
         }
-        Keeping::File { file, why } => notes.fine(format!(
+        Keeping::File { file, why } => report.fine(format!(
             "sign-ins are kept in {}, which only you can read ({why})",
             file.display()
         )),
-        Keeping::Nowhere { why } => notes.warning(
+        Keeping::Nowhere { why } => report.warning(
             format!("sign-ins are not kept: LATHE_MCP_CREDENTIALS wants the keyring, and {why}"),
             "unlock it, or set LATHE_MCP_CREDENTIALS to `auto`",
         ),
@@ -375,15 +375,15 @@ async fn sign_ins(patient: &Patient<'_>, notes: &mut Notes<'_>) {
 }
 
 async fn connect(
-    patient: &Patient<'_>,
+    installation: &Installation<'_>,
     configs: indexmap::IndexMap<String, lathe_mcp::ServerConfig>,
-    notes: &mut Notes<'_>,
+    report: &mut Report<'_>,
 ) {
     if configs.values().all(|config| config.disabled) {
         return;
     }
-    let mut options = Options::new(patient.environment.clone(), env!("CARGO_PKG_VERSION"));
-    options.home.clone_from(&patient.places.config_home);
+    let mut options = Options::new(installation.environment.clone(), env!("CARGO_PKG_VERSION"));
+    options.home.clone_from(&installation.places.config_home);
     let manager = Manager::new(options, Arc::new(Nobody));
     manager.set_servers(configs);
     manager.settled(PATIENCE).await;
@@ -391,18 +391,18 @@ async fn connect(
         let name = &status.name;
         match &status.state {
             State::Connected => {
-                notes.fine(format!("{name} answers, with {} tools", status.tools.len()));
+                report.fine(format!("{name} answers, with {} tools", status.tools.len()));
             }
-            State::Disabled => notes.fine(format!("{name} is switched off")),
-            State::NeedsAuth => notes.warning(
+            State::Disabled => report.fine(format!("{name} is switched off")),
+            State::NeedsAuth => report.warning(
                 format!("{name} wants you to sign in"),
                 format!("`lathe mcp login {name}`"),
             ),
-            State::Pending => notes.warning(
+            State::Pending => report.warning(
                 format!("{name} has not answered within {} s", PATIENCE.as_secs()),
                 format!("`lathe mcp probe {name}` shows what happens"),
             ),
-            State::Failed { reason } => notes.error(
+            State::Failed { reason } => report.error(
                 format!("{name} can't be connected: {reason}"),
                 format!("`lathe mcp probe {name}` shows what happens"),
             ),
@@ -411,13 +411,13 @@ async fn connect(
     manager.shutdown().await;
 }
 
-pub(crate) fn instructions(patient: &Patient<'_>, notes: &mut Notes<'_>) {
+pub(crate) fn instructions(installation: &Installation<'_>, report: &mut Report<'_>) {
     let found = Instructions::discover(
-        &patient.places,
+        &installation.places,
         InstructionOptions {
-            roots: vec![patient.places.environment.cwd.clone()],
+            roots: vec![installation.places.environment.cwd.clone()],
             outside_imports: false,
-            excludes: patient
+            excludes: installation
                 .settings
                 .settings
                 .instruction_excludes
@@ -428,9 +428,9 @@ pub(crate) fn instructions(patient: &Patient<'_>, notes: &mut Notes<'_>) {
     );
     let total: u64 = found.files().iter().map(|file| file.bytes).sum();
     for file in found.files() {
-        notes.fine(format!("{} ({} bytes)", file.path.display(), file.bytes));
+        report.fine(format!("{} ({} bytes)", file.path.display(), file.bytes));
         if file.cut > 0 {
-            notes.warning(
+            report.warning(
                 format!(
                     "{} is too long: {} bytes of it are left out",
                     file.path.display(),
@@ -441,10 +441,10 @@ pub(crate) fn instructions(patient: &Patient<'_>, notes: &mut Notes<'_>) {
         }
     }
     if found.files().is_empty() {
-        notes.fine("there are no instruction files; `/init` writes an AGENTS.md");
+        report.fine("there are no instruction files; `/init` writes an AGENTS.md");
     }
     if total > MANY_INSTRUCTIONS {
-        notes.warning(
+        report.warning(
             format!(
                 "instruction files are {} KB together, and go with every request",
                 total / 1024
@@ -458,7 +458,7 @@ pub(crate) fn instructions(patient: &Patient<'_>, notes: &mut Notes<'_>) {
         } else {
             "correct the import"
         };
-        notes.note(
+        report.note(
             format!("{} is left out: {}", skipped.path.display(), skipped.why),
             fix,
         );

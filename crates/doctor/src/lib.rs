@@ -1,9 +1,9 @@
-//! What is wrong with an installation, and what to do about it.
+//! `lathe doctor` and `/doctor`: problems of an installation, with fixes.
 //!
 //! The doctor looks at everything that a session would be opened with, opens none, and changes
-//! nothing. What it finds is data ([`Diagnosis`]), so that a command, a terminal and a host can each
-//! show it their own way. Every area says at least one thing: that nothing is said about an area must
-//! never mean that nobody looked.
+//! nothing. Its findings are data ([`Diagnosis`]), so that a command, a terminal and a host can each
+//! show them their own way. Every area reports at least one finding, so that silence never means that an
+//! area was not checked.
 //!
 //! `machine` looks at what is around: the program, the terminal, git, the disk. `configuration` looks
 //! at what was written by people: settings, rules, hooks, extensions, plugins, servers, instructions.
@@ -32,7 +32,7 @@ pub enum Severity {
     Note,
     /// Probably not what was meant.
     Warning,
-    /// Something doesn't work or doesn't count.
+    /// Something doesn't work or has no effect.
     Error,
 }
 
@@ -49,21 +49,21 @@ impl Severity {
     }
 }
 
-/// One thing that was found.
+/// One finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What it is about, such as `settings`.
+    /// The area, such as `settings`.
     pub area: &'static str,
     /// How bad it is.
     pub severity: Severity,
-    /// What was found.
+    /// The finding.
     pub what: String,
-    /// What to do about it; there is one for everything that isn't fine.
+    /// The fix; there is one for everything that isn't fine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
 }
 
-/// Everything that was found.
+/// All findings.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Diagnosis {
     /// The findings, in the order of the areas.
@@ -139,7 +139,7 @@ fn counted(count: usize, word: &str) -> String {
     }
 }
 
-/// What is known about the terminal by whoever asks.
+/// Facts about the terminal that only the caller knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TerminalFacts {
     /// Whether standard output is one.
@@ -148,7 +148,7 @@ pub struct TerminalFacts {
     pub size: Option<(u16, u16)>,
 }
 
-/// What a caller chooses.
+/// Options of the caller.
 #[derive(Debug, Clone, Default)]
 pub struct DoctorOptions {
     /// The values of `--settings`.
@@ -161,12 +161,12 @@ pub struct DoctorOptions {
     pub mcp_configs: Vec<String>,
     /// Whether MCP servers are connected to see whether they answer.
     pub connect_servers: bool,
-    /// What is known about the terminal.
+    /// Facts about the terminal.
     pub terminal: TerminalFacts,
 }
 
-/// What the checks look at.
-pub(crate) struct Patient<'a> {
+/// The installation that is checked.
+pub(crate) struct Installation<'a> {
     pub(crate) places: Places,
     /// The environment, with what settings add.
     pub(crate) environment: Environment,
@@ -176,13 +176,13 @@ pub(crate) struct Patient<'a> {
     pub(crate) options: &'a DoctorOptions,
 }
 
-/// Collects what is found in one area.
-pub(crate) struct Notes<'a> {
+/// Collects the findings of one area.
+pub(crate) struct Report<'a> {
     area: &'static str,
     findings: &'a mut Vec<Finding>,
 }
 
-impl Notes<'_> {
+impl Report<'_> {
     fn add(&mut self, severity: Severity, what: impl Into<String>, fix: Option<String>) {
         self.findings.push(Finding {
             area: self.area,
@@ -209,14 +209,14 @@ impl Notes<'_> {
     }
 }
 
-/// Looks at everything.
+/// Runs all checks.
 pub async fn diagnose(environment: &Environment, options: &DoctorOptions) -> Diagnosis {
-    let patient = admit(environment, options);
+    let installation = load(environment, options);
     let mut findings = Vec::new();
-    let mut look = |area, check: &dyn Fn(&Patient<'_>, &mut Notes<'_>)| {
+    let mut look = |area, check: &dyn Fn(&Installation<'_>, &mut Report<'_>)| {
         check(
-            &patient,
-            &mut Notes {
+            &installation,
+            &mut Report {
                 area,
                 findings: &mut findings,
             },
@@ -232,17 +232,17 @@ pub async fn diagnose(environment: &Environment, options: &DoctorOptions) -> Dia
     look("output styles", &configuration::output_styles);
     look("plugins", &configuration::plugins);
     configuration::servers(
-        &patient,
-        &mut Notes {
+        &installation,
+        &mut Report {
             area: "mcp servers",
             findings: &mut findings,
         },
     )
     .await;
-    let mut look = |area, check: &dyn Fn(&Patient<'_>, &mut Notes<'_>)| {
+    let mut look = |area, check: &dyn Fn(&Installation<'_>, &mut Report<'_>)| {
         check(
-            &patient,
-            &mut Notes {
+            &installation,
+            &mut Report {
                 area,
                 findings: &mut findings,
             },
@@ -260,7 +260,7 @@ pub async fn diagnose(environment: &Environment, options: &DoctorOptions) -> Dia
     Diagnosis { findings }
 }
 
-fn admit<'a>(environment: &Environment, options: &'a DoctorOptions) -> Patient<'a> {
+fn load<'a>(environment: &Environment, options: &'a DoctorOptions) -> Installation<'a> {
     let mut environment = environment.clone();
     if let Ok(real) = std::fs::canonicalize(&environment.cwd) {
         environment.cwd = real;
@@ -279,7 +279,7 @@ fn admit<'a>(environment: &Environment, options: &'a DoctorOptions) -> Patient<'
     for (name, value) in settings.environment() {
         environment.variables.entry(name).or_insert(value);
     }
-    Patient {
+    Installation {
         places,
         environment,
         trust,

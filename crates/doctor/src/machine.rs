@@ -1,6 +1,6 @@
-//! What is around: the program, keys, the terminal, git, the sandbox, sessions, the disk, variables.
+//! Checks of the machine: the program, keys, the terminal, git, the sandbox, sessions, the disk, variables.
 
-use crate::{Notes, Patient};
+use crate::{Installation, Report};
 use lathe_model::AnthropicConfig;
 use lathe_session::SessionStore;
 use lathe_session::store::Scope;
@@ -9,48 +9,48 @@ use lathe_settings::environment::{VARIABLES, find};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Below this many megabytes the disk counts as full.
+/// Below this many free megabytes the disk is reported as full.
 const LITTLE_ROOM: u64 = 100;
 /// Below this many it is said.
 const SOME_ROOM: u64 = 1024;
 
-pub(crate) fn installation(patient: &Patient<'_>, notes: &mut Notes<'_>) {
+pub(crate) fn installation(installation: &Installation<'_>, report: &mut Report<'_>) {
     let version = env!("CARGO_PKG_VERSION");
     match std::env::current_exe() {
         Ok(program) => {
-            notes.fine(format!("lathe {version} at {}", program.display()));
-            on_path(patient, &program, notes);
+            report.fine(format!("lathe {version} at {}", program.display()));
+            on_path(installation, &program, report);
         }
-        Err(error) => notes.warning(
+        Err(error) => report.warning(
             format!("lathe {version}; where it lies can't be found out: {error}"),
             "install it again",
         ),
     }
-    let home = &patient.places.config_home;
+    let home = &installation.places.config_home;
     let exists = home.is_dir();
     let tried = home.ancestors().find(|folder| folder.is_dir());
     match tried.map(|folder| (folder, can_write(folder))) {
         Some((_, Ok(()))) if exists => {
-            notes.fine(format!("the config home {} can be written", home.display()));
+            report.fine(format!("the config home {} can be written", home.display()));
         }
-        Some((_, Ok(()))) => notes.fine(format!(
+        Some((_, Ok(()))) => report.fine(format!(
             "the config home {} is not there yet and can be made",
             home.display()
         )),
-        Some((folder, Err(error))) => notes.error(
+        Some((folder, Err(error))) => report.error(
             format!("{} can't be written: {error}", folder.display()),
             format!(
                 "make it yours (chown, chmod u+w), or set LATHE_CONFIG_DIR to a folder that is; {} is where settings and sessions are kept",
                 home.display()
             ),
         ),
-        None => notes.error(
+        None => report.error(
             format!("the config home {} can't be made", home.display()),
             "set LATHE_CONFIG_DIR to a folder that you can write",
         ),
     }
     if exists && others_can_write(home) {
-        notes.warning(
+        report.warning(
             format!(
                 "others can write to {}, and so decide what runs",
                 home.display()
@@ -60,21 +60,21 @@ pub(crate) fn installation(patient: &Patient<'_>, notes: &mut Notes<'_>) {
     }
 }
 
-fn on_path(patient: &Patient<'_>, program: &Path, notes: &mut Notes<'_>) {
-    let found = program_of("lathe", &patient.environment);
+fn on_path(installation: &Installation<'_>, program: &Path, report: &mut Report<'_>) {
+    let found = program_of("lathe", &installation.environment);
     let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
     match found {
         Some(found) if real(&found) == real(program) => {
-            notes.fine(format!(
+            report.fine(format!(
                 "`lathe` on the PATH is this one ({})",
                 found.display()
             ));
         }
-        Some(found) => notes.warning(
+        Some(found) => report.warning(
             format!("`lathe` on the PATH is another one: {}", found.display()),
             format!("put {} before it, or remove it", parent(program)),
         ),
-        None => notes.note(
+        None => report.note(
             "`lathe` is not on the PATH",
             format!("add {} to it", parent(program)),
         ),
@@ -108,10 +108,10 @@ fn others_can_write(folder: &Path) -> bool {
     std::fs::metadata(folder).is_ok_and(|metadata| metadata.permissions().mode() & 0o022 != 0)
 }
 
-pub(crate) fn keys(patient: &Patient<'_>, notes: &mut Notes<'_>) {
-    let environment = &patient.environment;
+pub(crate) fn keys(installation: &Installation<'_>, report: &mut Report<'_>) {
+    let environment = &installation.environment;
     let place = |name: &str| {
-        if patient.places.environment.variable(name).is_some() {
+        if installation.places.environment.variable(name).is_some() {
             "the environment"
         } else {
             "settings (env)"
@@ -121,35 +121,35 @@ pub(crate) fn keys(patient: &Patient<'_>, notes: &mut Notes<'_>) {
     let config = match config {
         Ok(config) => config,
         Err(error) => {
-            notes.error(error.to_string(), "correct that variable");
+            report.error(error.to_string(), "correct that variable");
             return;
         }
     };
-    let helper = patient.settings.settings.api_key_helper.is_some();
+    let helper = installation.settings.settings.api_key_helper.is_some();
     match config.key_source() {
-        "none" if helper => notes.fine("apiKeyHelper in settings gives the key"),
-        "none" => notes.error(
+        "none" if helper => report.fine("apiKeyHelper in settings gives the key"),
+        "none" => report.error(
             "there is no key for the model API",
             "export ANTHROPIC_API_KEY=…, or set apiKeyHelper in settings.json; `lathe demo` needs none",
         ),
-        source => notes.fine(format!("{source} is set, by {}", place(source))),
+        source => report.fine(format!("{source} is set, by {}", place(source))),
     }
     if config.api_key.is_some() && config.auth_token.is_some() {
-        notes.warning(
+        report.warning(
             "ANTHROPIC_API_KEY and ANTHROPIC_AUTH_TOKEN are both set; both are sent",
             "unset the one that you don't mean",
         );
     }
     if let Some(base) = environment.variable("ANTHROPIC_BASE_URL") {
-        notes.fine(format!("requests go to {}", without_user(base)));
+        report.fine(format!("requests go to {}", without_user(base)));
     }
     if environment.variable("OPENAI_API_KEY").is_some() {
-        notes.fine(format!(
+        report.fine(format!(
             "OPENAI_API_KEY is set, by {}",
             place("OPENAI_API_KEY")
         ));
     }
-    for layer in &patient.settings.layers {
+    for layer in &installation.settings.layers {
         let shared = layer.source == lathe_settings::Source::Project;
         let Some(env) = layer.value.get("env").and_then(|env| env.as_object()) else {
             continue;
@@ -160,7 +160,7 @@ pub(crate) fn keys(patient: &Patient<'_>, notes: &mut Notes<'_>) {
                     .path
                     .as_ref()
                     .map_or_else(String::new, |path| path.display().to_string());
-                notes.warning(
+                report.warning(
                     format!("{name} stands in {file}, which others get with the project"),
                     "take it out, and put it into your own environment or settings",
                 );
@@ -181,8 +181,11 @@ fn without_user(address: &str) -> String {
     }
 }
 
-pub(crate) fn sandbox(patient: &Patient<'_>, notes: &mut Notes<'_>) {
-    let path = patient.environment.variable("PATH").unwrap_or_default();
+pub(crate) fn sandbox(installation: &Installation<'_>, report: &mut Report<'_>) {
+    let path = installation
+        .environment
+        .variable("PATH")
+        .unwrap_or_default();
     let bubblewrap = std::env::split_paths(path)
         .map(|folder| folder.join("bwrap"))
         .find(|candidate| candidate.is_file());
@@ -195,32 +198,32 @@ pub(crate) fn sandbox(patient: &Patient<'_>, notes: &mut Notes<'_>) {
         || "is not there".to_owned(),
         |path| format!("is there ({})", path.display()),
     );
-    notes.fine(format!("bubblewrap {bubblewrap}, Landlock {landlock}"));
-    let configured = patient.settings.settings.sandbox.as_ref();
+    report.fine(format!("bubblewrap {bubblewrap}, Landlock {landlock}"));
+    let configured = installation.settings.settings.sandbox.as_ref();
     let wanted = configured.and_then(|sandbox| sandbox.enabled) == Some(true);
     let needed = configured.and_then(|sandbox| sandbox.fail_if_unavailable) == Some(true);
     let what = "this version runs commands without a sandbox; permissions are what protects you";
     let fix = "don't rely on `sandbox` in settings; run Lathe in a container where you need one";
     match (wanted, needed) {
-        (true, true) => notes.error(format!("settings ask for a sandbox, but {what}"), fix),
-        (true, false) => notes.warning(format!("settings ask for a sandbox, but {what}"), fix),
-        (false, _) => notes.note(what, fix),
+        (true, true) => report.error(format!("settings ask for a sandbox, but {what}"), fix),
+        (true, false) => report.warning(format!("settings ask for a sandbox, but {what}"), fix),
+        (false, _) => report.note(what, fix),
     }
 }
 
-pub(crate) fn terminal(patient: &Patient<'_>, notes: &mut Notes<'_>) {
-    let environment = &patient.environment;
-    let facts = patient.options.terminal;
+pub(crate) fn terminal(installation: &Installation<'_>, report: &mut Report<'_>) {
+    let environment = &installation.environment;
+    let facts = installation.options.terminal;
     if !facts.is_terminal {
-        notes.fine("standard output is no terminal; `lathe -p` works there");
+        report.fine("standard output is no terminal; `lathe -p` works there");
     }
     match environment.variable("TERM") {
-        Some("dumb") => notes.warning(
+        Some("dumb") => report.warning(
             "TERM is dumb: nothing can be drawn",
             "use another terminal, or LATHE_SCREEN_READER=1 for plain lines",
         ),
-        Some(name) => notes.fine(format!("TERM is {name}")),
-        None if facts.is_terminal => notes.warning(
+        Some(name) => report.fine(format!("TERM is {name}")),
+        None if facts.is_terminal => report.warning(
             "TERM is not set",
             "export TERM=xterm-256color, or what your terminal is",
         ),
@@ -239,22 +242,22 @@ pub(crate) fn terminal(patient: &Patient<'_>, notes: &mut Notes<'_>) {
     } else {
         "16 colours"
     };
-    notes.fine(colours);
+    report.fine(colours);
     match facts.size {
-        Some((columns, rows)) if columns < 40 || rows < 10 => notes.warning(
+        Some((columns, rows)) if columns < 40 || rows < 10 => report.warning(
             format!("the terminal is small: {columns} columns, {rows} rows"),
             "make it at least 40 by 10; 80 by 24 is comfortable",
         ),
-        Some((columns, rows)) => notes.fine(format!("{columns} columns, {rows} rows")),
+        Some((columns, rows)) => report.fine(format!("{columns} columns, {rows} rows")),
         None => {}
     }
     if environment.variable("TMUX").is_some() {
-        notes.note(
+        report.note(
             "inside tmux, Shift+Enter and colours depend on its configuration",
             "in ~/.tmux.conf: set -s extended-keys on; set -as terminal-features ',*:RGB:extkeys'",
         );
     } else if facts.is_terminal {
-        notes.fine(
+        report.fine(
             "the kitty keyboard protocol is asked for at each start, and used where the terminal has it",
         );
     }
@@ -266,7 +269,7 @@ pub(crate) fn terminal(patient: &Patient<'_>, notes: &mut Notes<'_>) {
         .replace('-', "")
         .contains("utf8");
     if facts.is_terminal && !utf8 {
-        notes.warning(
+        report.warning(
             format!(
                 "the locale ({}) is not UTF-8",
                 if locale.is_empty() { "none" } else { locale }
@@ -276,68 +279,68 @@ pub(crate) fn terminal(patient: &Patient<'_>, notes: &mut Notes<'_>) {
     }
 }
 
-pub(crate) fn search(_: &Patient<'_>, notes: &mut Notes<'_>) {
-    notes.fine("search is built in; ripgrep is not needed");
+pub(crate) fn search(_: &Installation<'_>, report: &mut Report<'_>) {
+    report.fine("search is built in; ripgrep is not needed");
 }
 
-pub(crate) fn git(patient: &Patient<'_>, notes: &mut Notes<'_>) {
+pub(crate) fn git(installation: &Installation<'_>, report: &mut Report<'_>) {
     let mut command = Command::new("git");
     command
         .arg("--version")
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .env_clear()
-        .envs(&patient.environment.variables);
+        .envs(&installation.environment.variables);
     match command.output() {
         Ok(output) if output.status.success() => {
-            notes.fine(String::from_utf8_lossy(&output.stdout).trim().to_owned());
+            report.fine(String::from_utf8_lossy(&output.stdout).trim().to_owned());
         }
-        Ok(output) => notes.warning(
+        Ok(output) => report.warning(
             format!("`git --version` fails ({})", output.status),
             "repair or reinstall git",
         ),
-        Err(error) => notes.warning(
+        Err(error) => report.warning(
             format!("git can't be started: {error}"),
             "install git: branches, diffs, worktrees and marketplaces need it",
         ),
     }
-    let cwd = &patient.places.environment.cwd;
+    let cwd = &installation.places.environment.cwd;
     match cwd.ancestors().find(|folder| folder.join(".git").exists()) {
-        Some(root) => notes.fine(format!("{} is a repository", root.display())),
-        None => notes.fine("this folder is in no git repository"),
+        Some(root) => report.fine(format!("{} is a repository", root.display())),
+        None => report.fine("this folder is in no git repository"),
     }
 }
 
-pub(crate) fn sessions(patient: &Patient<'_>, notes: &mut Notes<'_>) {
-    let store = SessionStore::new(&patient.places.config_home);
+pub(crate) fn sessions(installation: &Installation<'_>, report: &mut Report<'_>) {
+    let store = SessionStore::new(&installation.places.config_home);
     let sessions = store.list(Scope::Everywhere, None);
     let bytes: u64 = sessions.iter().map(|session| session.size).sum();
-    notes.fine(format!(
+    report.fine(format!(
         "{} sessions, {} MB",
         sessions.len(),
         bytes / 1024 / 1024
     ));
-    let folder = patient.places.config_home.join("projects");
+    let folder = installation.places.config_home.join("projects");
     if folder.is_dir()
         && let Err(error) = can_write(&folder)
     {
-        notes.error(
+        report.error(
             format!("{} can't be written: {error}", folder.display()),
             "make it yours (chown, chmod u+w); sessions are kept there",
         );
     }
-    if patient.settings.settings.cleanup_period_days == Some(0) {
-        notes.note(
+    if installation.settings.settings.cleanup_period_days == Some(0) {
+        report.note(
             "cleanupPeriodDays is 0: no session is kept",
             "set it to the number of days that you want",
         );
     }
 }
 
-pub(crate) fn disk(patient: &Patient<'_>, notes: &mut Notes<'_>) {
-    let home = &patient.places.config_home;
+pub(crate) fn disk(installation: &Installation<'_>, report: &mut Report<'_>) {
+    let home = &installation.places.config_home;
     let mut seen: Vec<PathBuf> = Vec::new();
-    for folder in [home, &patient.places.environment.cwd] {
+    for folder in [home, &installation.places.environment.cwd] {
         let Some(folder) = folder.ancestors().find(|folder| folder.is_dir()) else {
             continue;
         };
@@ -346,7 +349,7 @@ pub(crate) fn disk(patient: &Patient<'_>, notes: &mut Notes<'_>) {
         }
         seen.push(folder.to_path_buf());
         let Ok(stat) = nix::sys::statvfs::statvfs(folder) else {
-            notes.note(
+            report.note(
                 format!("how much room {} has can't be found out", folder.display()),
                 "look with `df -h`",
             );
@@ -365,29 +368,29 @@ pub(crate) fn disk(patient: &Patient<'_>, notes: &mut Notes<'_>) {
             / 1024;
         let what = format!("{free} MB are free for {}", folder.display());
         if free < LITTLE_ROOM {
-            notes.error(
+            report.error(
                 what,
                 "free some room: what is said in a session could not be kept",
             );
         } else if free < SOME_ROOM {
-            notes.warning(
+            report.warning(
                 what,
                 "free some room; `lathe sessions delete` removes old sessions",
             );
         } else {
-            notes.fine(what);
+            report.fine(what);
         }
     }
 }
 
-pub(crate) fn variables(patient: &Patient<'_>, notes: &mut Notes<'_>) {
+pub(crate) fn variables(installation: &Installation<'_>, report: &mut Report<'_>) {
     let names = || {
         VARIABLES.iter().flat_map(|variable| {
             std::iter::once(variable.name).chain(variable.aliases.iter().copied())
         })
     };
     let mut unknown = 0;
-    for name in patient.places.environment.variables.keys() {
+    for name in installation.places.environment.variables.keys() {
         // Tests mark their processes.
         let known = find(name).is_some() || name.starts_with("LATHE_TEST_");
         if !name.starts_with("LATHE_") || known {
@@ -396,12 +399,12 @@ pub(crate) fn variables(patient: &Patient<'_>, notes: &mut Notes<'_>) {
         unknown += 1;
         let fix = match lathe_settings::nearest::nearest(name, names()) {
             Some(near) => format!("did you mean {near}?"),
-            None => "unset it; `lathe config env` lists those that count".to_owned(),
+            None => "unset it; `lathe config env` lists the known ones".to_owned(),
         };
-        notes.warning(format!("{name} is set and means nothing"), fix);
+        report.warning(format!("{name} is set and means nothing"), fix);
     }
     if unknown == 0 {
-        notes.fine("every LATHE_ variable that is set is known");
+        report.fine("every LATHE_ variable that is set is known");
     }
 }
 

@@ -1,29 +1,29 @@
-//! Permission rules that don't parse, and rules that never count because another is in front.
+//! Permission rules that don't parse, and rules without effect because another one comes first.
 
-use crate::{Notes, Patient};
+use crate::{Installation, Report};
 use lathe_permissions::parse_rule;
 use lathe_permissions::settings::{context_of, rules_of};
 use lathe_protocol::permission::{Behavior, RuleValue};
 use lathe_settings::SourcedRule;
 
-pub(crate) fn permissions(patient: &Patient<'_>, notes: &mut Notes<'_>) {
+pub(crate) fn permissions(installation: &Installation<'_>, report: &mut Report<'_>) {
     let (context, _) = context_of(
-        &patient.places,
-        &patient.settings,
-        patient.trust.covers_folder(),
+        &installation.places,
+        &installation.settings,
+        installation.trust.covers_folder(),
     );
-    let (rules, problems) = rules_of(&patient.settings, &context);
-    notes.fine(format!("{} rules count", rules.len()));
+    let (rules, problems) = rules_of(&installation.settings, &context);
+    report.fine(format!("{} permission rules", rules.len()));
     for problem in &problems {
-        notes.error(
+        report.error(
             problem.to_string(),
             "correct it or take it out; `lathe permissions list` shows all rules",
         );
     }
-    for (hidden, by) in shadowed(&patient.settings.rules()) {
-        notes.warning(
+    for (hidden, by) in shadowed(&installation.settings.rules()) {
+        report.warning(
             format!(
-                "{} {} ({}) never counts: {} {} ({}) is in front of it",
+                "{} {} ({}) has no effect: {} {} ({}) comes first",
                 word(hidden.behavior),
                 hidden.rule,
                 place(hidden),

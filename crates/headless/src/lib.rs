@@ -1,6 +1,6 @@
 //! The faces without a terminal: print mode ([`mod@print`]) and the SDK protocol ([`sdk`]).
 //!
-//! A face sends ops to a session and renders the events it hears. It decides nothing: what may run,
+//! A face sends ops to a session and renders its events. It decides nothing: what may run,
 //! what is kept and when a turn ends is the engine's. On standard output there is nothing but what
 //! was promised; everything else goes to standard error, and a clean run leaves that empty.
 //!

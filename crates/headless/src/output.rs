@@ -1,6 +1,6 @@
 //! Writing lines to standard output: in order, flushed each, and without ever failing loudly. A reader
-//! that went away (`lathe … | head -1`) ends the run quietly; what else stands in the way (a full disk) is
-//! kept for whoever has to tell of it.
+//! that closed the pipe (`lathe … | head -1`) ends the run quietly; any other write error (a full disk) is
+//! kept for the caller to report.
 
 use lathe_protocol::event::Event;
 use lathe_protocol::frame::{FrameOptions, frames_of, stream_frame};
@@ -121,16 +121,17 @@ pub fn lines_of(
     }
 }
 
-/// Tells whether a short line can be written at once: a pipe, a socket or a file that has room for it.
-pub struct Outlet {
+/// Checks whether a short line can be written without blocking: a pipe, a socket or a file that has room
+/// for it.
+pub struct OutputRoom {
     file: File,
 }
 
-impl Outlet {
-    /// So much can be written at once: as much as a pipe takes whole.
+impl OutputRoom {
+    /// The most bytes that can be written at once: as many as a pipe takes as a whole.
     pub const MOST: usize = 4096;
 
-    /// An outlet on a descriptor; `None` where waiting can't be told beforehand (a terminal).
+    /// For a descriptor; `None` where it can't be known beforehand whether a write blocks (a terminal).
     #[must_use]
     pub fn new(descriptor: OwnedFd) -> Option<Self> {
         let file = File::from(descriptor);
@@ -138,8 +139,8 @@ impl Outlet {
         (kind.is_fifo() || kind.is_socket() || kind.is_file()).then_some(Self { file })
     }
 
-    /// Whether there is room for a line of at most [`Self::MOST`] bytes now. A reader that went away
-    /// counts: writing tells.
+    /// Whether there is room for a line of at most [`Self::MOST`] bytes now. True if the reader closed the
+    /// pipe; the next write reports it.
     #[must_use]
     pub fn has_room(&self) -> bool {
         let mut asked = [PollFd::new(self.file.as_fd(), PollFlags::POLLOUT)];
@@ -228,18 +229,18 @@ mod tests {
     #[test]
     fn a_full_pipe_has_no_room_until_it_is_read() {
         let (mut reader, mut writer) = io::pipe().unwrap();
-        let outlet = Outlet::new(writer.as_fd().try_clone_to_owned().unwrap()).unwrap();
+        let room = OutputRoom::new(writer.as_fd().try_clone_to_owned().unwrap()).unwrap();
         let mut written = 0;
-        while outlet.has_room() {
-            writer.write_all(&[b'x'; Outlet::MOST]).unwrap();
-            written += Outlet::MOST;
+        while room.has_room() {
+            writer.write_all(&[b'x'; OutputRoom::MOST]).unwrap();
+            written += OutputRoom::MOST;
         }
-        assert!(written >= Outlet::MOST);
+        assert!(written >= OutputRoom::MOST);
         let mut some = vec![0; written];
         io::Read::read_exact(&mut reader, &mut some).unwrap();
-        assert!(outlet.has_room());
+        assert!(room.has_room());
         drop(reader);
-        assert!(outlet.has_room() && writer.write_all(b"x").is_err());
+        assert!(room.has_room() && writer.write_all(b"x").is_err());
     }
 
     #[test]

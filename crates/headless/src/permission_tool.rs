@@ -59,7 +59,7 @@ async fn answer(
     serde_json::from_str(&text).map_err(|error| format!("{tool} gave no JSON: {error}"))
 }
 
-/// What an answer means for the session.
+/// The reply to the session that an answer stands for.
 pub(crate) fn reply_of(answer: Result<Value, String>) -> PermissionReply {
     match answer {
         Ok(answer) => serde_json::from_value(answer).unwrap_or_else(|error| {

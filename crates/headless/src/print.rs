@@ -20,15 +20,15 @@ use tokio::sync::watch;
 /// How the answer is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// The answer's words.
+    /// The text of the answer.
     Text,
-    /// One object.
+    /// One JSON object.
     Json,
-    /// A line for everything that happens.
+    /// One JSON line per event.
     StreamJson(FrameOptions),
 }
 
-/// What was asked of this process from outside.
+/// The signal that this process received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Signal {
     /// Nothing.
@@ -44,13 +44,13 @@ pub enum Signal {
 pub struct PrintOptions {
     /// The prompt.
     pub prompt: Prompt,
-    /// The form.
+    /// The output format.
     pub format: Format,
-    /// Every call on standard error.
+    /// Whether every call is printed on standard error.
     pub verbose: bool,
-    /// The MCP tool that answers permission questions; without one nobody does.
+    /// The MCP tool that answers permission questions; without one they are refused.
     pub permission_tool: Option<String>,
-    /// Told when a signal comes.
+    /// Changes when a signal arrives.
     pub signals: watch::Receiver<Signal>,
 }
 

@@ -488,7 +488,7 @@ fn the_doctor_names_what_is_wrong_with_a_fix() {
     for word in [
         "there is no key",
         "Bash(git push:*)",
-        "never counts",
+        "has no effect",
         "/nowhere/check.sh, which isn't there",
         "greeter@market",
         "gone@market is asked for and not installed",

@@ -1,8 +1,8 @@
 //! Finding what is worth remembering: after a turn, when enough was said since the last look, the model
 //! is asked (with the same prefix) whether later sessions should know something of it.
 //!
-//! What it answers are proposals. They lie beside the memory until a person accepts them, unless the
-//! person chose to have them kept at once. A conversation is written by many hands (files, pages,
+//! Its answers are proposals. They are stored beside the memory until a person accepts them, unless the
+//! person chose to keep them at once. A conversation is written by many hands (files, pages,
 //! servers), and what is remembered speaks in every later session: that is why a person decides.
 //!
 //! Background work like session notes: one at a time, bounded in time, inside the session's budgets,
@@ -23,15 +23,15 @@ const MOST_CHARACTERS: usize = 2_000;
 const MOST_WAITING: usize = 20;
 /// Tokens that the answer may have.
 pub const MOST_TOKENS: u32 = 2_000;
-/// What becomes of what is found.
+/// What is done with memories that are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Extraction {
-    /// Nothing is looked for.
+    /// Extraction is off.
     #[default]
     Off,
-    /// A person decides.
+    /// They are proposed to the person.
     Propose,
-    /// It is kept at once.
+    /// They are kept at once.
     Keep,
 }
 
@@ -51,7 +51,7 @@ impl Extraction {
 /// When a session looks for something worth remembering.
 #[derive(Debug, Default)]
 pub struct Extractor {
-    /// What becomes of what is found.
+    /// What is done with memories that are found.
     pub mode: Extraction,
     /// Tokens of the conversation at the last look.
     seen: u64,
@@ -91,7 +91,7 @@ impl Extractor {
 
 /// Something worth remembering.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Entry {
+pub struct MemoryEntry {
     /// The topic's name.
     pub name: String,
     /// `user`, `feedback`, `project` or `reference`.
@@ -104,7 +104,7 @@ pub struct Entry {
     pub text: String,
 }
 
-/// What the model is asked. `None` while too many proposals wait.
+/// The directive for the model. `None` while too many proposals wait.
 #[must_use]
 pub fn directive(memory: &AutoMemory) -> Option<String> {
     if memory.proposals().len() >= MOST_WAITING {
@@ -147,7 +147,7 @@ pub fn apply(memory: &AutoMemory, mode: Extraction, answer: &str) -> Option<Stri
     })
 }
 
-/// What the memory holds, in words.
+/// The content of the memory, as text.
 fn known(memory: &AutoMemory) -> String {
     let mut text = String::new();
     if let Some(index) = memory.index() {
@@ -167,7 +167,7 @@ fn known(memory: &AutoMemory) -> String {
 }
 
 /// The entries of an answer; whatever isn't one, is too long or looks like a secret is left out.
-fn entries(answer: &str) -> Vec<Entry> {
+fn entries(answer: &str) -> Vec<MemoryEntry> {
     let array = answer
         .find('[')
         .zip(answer.rfind(']'))
@@ -177,13 +177,13 @@ fn entries(answer: &str) -> Vec<Entry> {
         .unwrap_or_default();
     values
         .into_iter()
-        .filter_map(|value| Entry::deserialize(value).ok())
+        .filter_map(|value| MemoryEntry::deserialize(value).ok())
         .filter_map(|entry| tidy(&entry))
         .take(MOST_ENTRIES)
         .collect()
 }
 
-fn tidy(entry: &Entry) -> Option<Entry> {
+fn tidy(entry: &MemoryEntry) -> Option<MemoryEntry> {
     let name: String = entry
         .name
         .trim()
@@ -216,7 +216,7 @@ fn tidy(entry: &Entry) -> Option<Entry> {
     let secret = [&name, &text, &description]
         .into_iter()
         .any(|part| looks_secret(part));
-    (fits && !secret).then(|| Entry {
+    (fits && !secret).then(|| MemoryEntry {
         name,
         kind: kind.to_owned(),
         description,
@@ -287,7 +287,7 @@ mod tests {
         let found = entries(answer);
         assert_eq!(
             found,
-            [Entry {
+            [MemoryEntry {
                 name: "code-style".into(),
                 kind: "feedback".into(),
                 description: "tabs".into(),

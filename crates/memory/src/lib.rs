@@ -1,5 +1,4 @@
-//! What is kept between sessions and beside turns: memories of a project, session notes, documents that
-//! are kept current.
+//! Memory of a project between sessions, session notes, and documents that are kept current.
 //!
 //! [`AutoMemory`] is the folder of memories and its index. [`extraction`], [`notes`] and [`magic_docs`]
 //! decide when the model should be asked for something to keep, say what it is asked, and read and write

@@ -2,7 +2,7 @@
 //!
 //! A file whose first line is `# MAGIC DOC: title` (a line in italics after it may say what to mind) and
 //! that was read in a session is compared with what the session brought, after turns in which
-//! something was done. The model is asked with the same prefix and can only answer with the new text of that
+//! something was done. The request to the model has the same prefix, and its answer can only be the new text of that
 //! one file. It is written under the same rules as an edit: where an edit would not be allowed without
 //! a question, nothing happens; it can be undone; and a file that changed meanwhile is left alone.
 //!
@@ -24,7 +24,7 @@ const HEADER: &str = "# MAGIC DOC:";
 const MOST_DOCUMENTS: usize = 3;
 /// Bytes that such a document may have.
 const MOST_BYTES: usize = 64 * 1024;
-/// What the model says when there is nothing to do.
+/// The answer of the model when nothing changes.
 const UNCHANGED: &str = "UNCHANGED";
 
 /// The documents that a session keeps current.
@@ -60,7 +60,7 @@ impl MagicDocs {
         !self.known.is_empty() && self.calls > 0
     }
 
-    /// Begins to bring the documents up to date: those that may be written, with what the model is asked.
+    /// Begins an update: the documents that may be written, each with the directive for the model.
     pub fn begin(&mut self, permissions: &PermissionContext) -> Vec<Update> {
         self.calls = 0;
         let known = self.known.iter();
@@ -76,7 +76,7 @@ impl MagicDocs {
 pub struct Update {
     /// The file.
     pub path: PathBuf,
-    /// What the model is asked.
+    /// The directive for the model.
     pub directive: String,
     loaded: Loaded,
 }

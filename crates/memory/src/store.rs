@@ -1,11 +1,11 @@
-//! What is kept between sessions: a folder of notes per project, with an index.
+//! Memory between sessions: a folder of notes per project, with an index.
 //!
 //! `<config home>/projects/<project>/memory/MEMORY.md` is the index, a line or two a topic; a topic is
 //! a file beside it with front matter (name, description, type). The model reads the index in its
 //! system prompt and keeps both with its ordinary file tools; a person adds a line with `#text` or
 //! edits the files. Both limits of the index are small on purpose: it is sent with every request.
 
-use crate::extraction::Entry;
+use crate::extraction::MemoryEntry;
 use lathe_session::SessionError;
 use lathe_session::paths::{
     create_private_folder, project_key, projects_folder, write_private_file,
@@ -45,7 +45,7 @@ pub enum AgentScope {
 pub struct MemoryIndex {
     /// Its words, cut to the limits.
     pub text: String,
-    /// What the person and the model should know when it was cut.
+    /// A warning for the person and the model if it was cut.
     pub warning: Option<String>,
 }
 
@@ -56,9 +56,9 @@ pub struct Topic {
     pub path: PathBuf,
     /// Its name: of the front matter, or the file's.
     pub name: String,
-    /// What it is about.
+    /// A short description.
     pub description: String,
-    /// `user`, `feedback`, `project` or `reference`; empty where nobody said.
+    /// `user`, `feedback`, `project` or `reference`; empty if unknown.
     #[serde(rename = "type")]
     pub kind: String,
     /// Its size.
@@ -139,7 +139,7 @@ impl AutoMemory {
         Some(MemoryIndex { text, warning })
     }
 
-    /// What the system prompt says about it.
+    /// The part of the system prompt about it.
     #[must_use]
     pub fn prompt(&self) -> String {
         let mut text = format!(
@@ -220,13 +220,13 @@ impl AutoMemory {
     }
 }
 
-/// What may become part of the memory.
+/// Proposals, which may become part of the memory.
 impl AutoMemory {
     fn waiting(&self) -> PathBuf {
         self.folder.join(PROPOSED)
     }
 
-    /// What was found worth remembering and waits for a person's word, by name.
+    /// The proposals that wait for a decision of the person, by name.
     #[must_use]
     pub fn proposals(&self) -> Vec<Topic> {
         let waiting = Self {
@@ -239,7 +239,7 @@ impl AutoMemory {
     ///
     /// # Errors
     /// When the memory says so already, or the file can't be written.
-    pub fn propose(&self, entry: &Entry) -> Result<PathBuf, MemoryError> {
+    pub fn propose(&self, entry: &MemoryEntry) -> Result<PathBuf, MemoryError> {
         if self.says(entry) {
             return Err(MemoryError::Known);
         }
@@ -255,7 +255,7 @@ impl AutoMemory {
     ///
     /// # Errors
     /// When the memory says so already, the index is full, or a file can't be written.
-    pub fn keep(&self, entry: &Entry) -> Result<PathBuf, MemoryError> {
+    pub fn keep(&self, entry: &MemoryEntry) -> Result<PathBuf, MemoryError> {
         if self.says(entry) {
             return Err(MemoryError::Known);
         }
@@ -296,7 +296,7 @@ impl AutoMemory {
             .strip_prefix("---\n")
             .and_then(|rest| rest.split_once("\n---\n"))
             .map_or(text.as_str(), |(_, body)| body);
-        let entry = Entry {
+        let entry = MemoryEntry {
             name: topic.name,
             kind: topic.kind,
             description: topic.description,
@@ -331,7 +331,7 @@ impl AutoMemory {
     }
 
     /// Whether the memory holds these words already.
-    fn says(&self, entry: &Entry) -> bool {
+    fn says(&self, entry: &MemoryEntry) -> bool {
         self.find(Some(&entry.name))
             .and_then(|path| read(&path).ok())
             .is_some_and(|text| text.contains(&entry.text))
@@ -345,7 +345,7 @@ fn read(path: &Path) -> Result<String, MemoryError> {
     })
 }
 
-fn topic_text(entry: &Entry) -> String {
+fn topic_text(entry: &MemoryEntry) -> String {
     format!(
         "---\nname: {}\ndescription: {}\ntype: {}\n---\n{}\n",
         entry.name, entry.description, entry.kind, entry.text
@@ -494,7 +494,7 @@ mod tests {
     #[test]
     fn what_is_proposed_is_kept_or_dropped_by_a_persons_word() {
         let (_folder, memory) = memory();
-        let entry = |name: &str, text: &str| Entry {
+        let entry = |name: &str, text: &str| MemoryEntry {
             name: name.into(),
             kind: "feedback".into(),
             description: "how they like it".into(),

@@ -1,4 +1,4 @@
-//! Questions of the session that somebody else answers: the host, or a tool that it names.
+//! Questions of the session that the host answers, or a tool that it names.
 
 use super::host::Host;
 use crate::permission_tool;
@@ -9,7 +9,7 @@ use lathe_protocol::permission::PermissionRequest;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Takes a permission question to whoever answers, and the answer to the session.
+/// Passes a permission question to the host or the tool, and the answer to the session.
 pub(super) async fn ask(
     host: Host,
     tool: Option<String>,
@@ -31,7 +31,7 @@ async fn ask_host(
     session: &SessionHandle,
     request: &PermissionRequest,
 ) -> Result<Value, String> {
-    /// Whose question is the very thing that the person answers.
+    /// Tools whose permission question is the question that the person answers.
     const INTERACTIVE: [&str; 2] = ["AskUserQuestion", "ExitPlanMode"];
     let mut question = serde_json::to_value(request).unwrap_or_default();
     if let Some(fields) = question.as_object_mut() {

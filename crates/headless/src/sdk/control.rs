@@ -76,7 +76,7 @@ pub enum RequestError {
     /// A request that is about the connection and not about a session.
     #[error("this can't be asked of a session")]
     NotOfSession,
-    /// What the session reports, in its words.
+    /// An error that the session reports, as text.
     #[error("{0}")]
     Session(String),
 }
@@ -268,7 +268,7 @@ async fn server_status(session: &SessionHandle) -> Value {
 }
 
 async fn toggle(session: &SessionHandle, server: &str, on: bool) -> Result<Value, RequestError> {
-    // What fails then is shown by mcp_status; the switch itself was thrown.
+    // A connection that fails afterwards is shown by mcp_status; the server is switched on all the same.
     session
         .mcp()
         .set_enabled(server, on)
@@ -362,7 +362,7 @@ fn reload_plugins(session: &SessionHandle, request: ReloadPlugins) -> Result<Val
     Ok(plugin_frames(session, fields))
 }
 
-/// What there is with the plugins as they are.
+/// The answer to `reload_plugins`: what the session has with the plugins as they are.
 fn plugin_frames(session: &SessionHandle, mut fields: Map<String, Value>) -> Value {
     let plugins = session.plugins().loaded();
     let errors = plugins.error_frames();

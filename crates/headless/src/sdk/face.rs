@@ -38,7 +38,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
-/// So many events are shown before anybody else is heard again.
+/// The most events that are shown before input and signals are looked at again.
 const EVENTS_AT_ONCE: usize = 32;
 
 /// The state behind the loop.
@@ -68,7 +68,7 @@ struct Open {
     events: EventStream,
 }
 
-/// What the host set up.
+/// The parts of a session that the host set up.
 struct Connection {
     setup: Option<Arc<Setup>>,
     /// The MCP servers inside the host.
@@ -138,7 +138,7 @@ impl<E: Write> Face<E> {
             let next_event = async {
                 match &mut self.open {
                     Some(open) => {
-                        // After a signal nobody waits for a host that doesn't read.
+                        // After a signal, a host that doesn't read is not waited for.
                         if signal == Signal::None {
                             host.room().await;
                         }
@@ -339,7 +339,7 @@ impl<E: Write> Face<E> {
         Exit::Failure
     }
 
-    /// Carries a request out. What concerns the connection is done here, the rest by [`Requests`].
+    /// Carries a request out: here if it concerns the connection, otherwise by [`Requests`].
     async fn control(
         &mut self,
         id: RequestId,
@@ -392,7 +392,7 @@ impl<E: Write> Face<E> {
         };
         let host = self.host.clone();
         if request.may_wait() {
-            // What takes time must not hold up the frames behind it.
+            // A slow request must not hold up the frames behind it.
             lathe_spawn::task(async move {
                 let answer = requests.answer(request).await;
                 respond(&host, &id, answer);
@@ -469,7 +469,7 @@ impl<E: Write> Face<E> {
     }
 
     /// Takes an event and those that are there already; their frames are written together. Returns
-    /// whether the session goes on.
+    /// whether the session continues.
     fn events(&mut self, first: Event) -> bool {
         let _together = self.host.together();
         let mut next = Some(first);

@@ -38,7 +38,7 @@ struct Done {
 }
 
 impl Helpers {
-    /// What the environment asks for. Suggestions are the host's to ask for.
+    /// The helpers that the environment enables. Suggestions are enabled by the host.
     pub(super) fn new(environment: &Environment) -> Self {
         let names = [
             "LATHE_TOOL_USE_SUMMARIES",

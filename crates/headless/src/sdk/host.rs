@@ -6,7 +6,7 @@
 //! together. A question to the host is a future; dropping it withdraws the question, and when
 //! the host is gone every open question fails.
 
-use crate::output::{Lines, Outlet, line_of};
+use crate::output::{Lines, OutputRoom, line_of};
 use futures::future::BoxFuture;
 use lathe_hooks::CallbackHost;
 use lathe_protocol::frame::control_request;
@@ -23,8 +23,8 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use tokio::sync::{Notify, oneshot};
 
-/// What the host said to a question.
-type Answer = Result<Value, String>;
+/// The host's answer to a question.
+type HostAnswer = Result<Value, String>;
 
 /// The host. Cheap to clone.
 #[derive(Clone)]
@@ -40,7 +40,7 @@ struct Inner {
     held: Mutex<Held>,
     lines: Arc<Mutex<Output>>,
     /// How to tell whether a line can be written at once.
-    outlet: Option<Outlet>,
+    room: Option<OutputRoom>,
     finished: AtomicBool,
     open: Mutex<Questions>,
     backlog: Arc<Backlog>,
@@ -76,7 +76,7 @@ const JOINED: usize = 64 * 1024;
 
 #[derive(Default)]
 struct Questions {
-    waiting: HashMap<RequestId, oneshot::Sender<Answer>>,
+    waiting: HashMap<RequestId, oneshot::Sender<HostAnswer>>,
     closed: bool,
 }
 
@@ -125,7 +125,7 @@ impl Host {
             waiting,
             held: Mutex::default(),
             lines,
-            outlet: descriptor.and_then(Outlet::new),
+            room: descriptor.and_then(OutputRoom::new),
             finished: AtomicBool::new(false),
             open: Mutex::default(),
             backlog,
@@ -157,7 +157,7 @@ impl Host {
             return;
         }
         let mut held = self.inner.held.lock();
-        if held.lines.count > 0 && held.lines.bytes.len() + line.len() > Outlet::MOST {
+        if held.lines.count > 0 && held.lines.bytes.len() + line.len() > OutputRoom::MOST {
             self.inner.pass_on(std::mem::take(&mut held.lines));
         }
         if held.lines.count == 0 {
@@ -208,7 +208,7 @@ impl Host {
     }
 
     /// Asks the host under an id of our own choice.
-    pub async fn ask(&self, id: RequestId, request: Value) -> Answer {
+    pub async fn ask(&self, id: RequestId, request: Value) -> HostAnswer {
         let (sender, receiver) = oneshot::channel();
         {
             let mut open = self.inner.open.lock();
@@ -229,15 +229,15 @@ impl Host {
         answer
     }
 
-    /// The host's answer. One to a question that nobody waits for is ignored.
-    pub fn answered(&self, id: &RequestId, answer: Answer) {
+    /// Takes an answer of the host. An answer to a question that is no longer open is ignored.
+    pub fn answered(&self, id: &RequestId, answer: HostAnswer) {
         let sender = self.inner.open.lock().waiting.remove(id);
         if let Some(sender) = sender {
             let _ = sender.send(answer);
         }
     }
 
-    /// Withdraws a question that nobody wants answered any more. One that was answered is left alone.
+    /// Withdraws a question. One that was answered already is left alone.
     pub fn withdraw(&self, id: &RequestId) {
         let unanswered = self.inner.open.lock().waiting.remove(id).is_some();
         if unanswered {
@@ -259,23 +259,23 @@ impl Inner {
         if lines.count == 0 || self.write_at_once(&lines.bytes) {
             return;
         }
-        // A writer that is gone has nobody left to write to.
+        // If the writer is gone, there is no reader left.
         self.backlog.count.fetch_add(lines.count, Ordering::AcqRel);
         let _ = self.waiting.send(Some(lines));
     }
 
-    /// Writes lines if nothing waits before them and nobody has to wait for the host.
+    /// Writes lines if nothing waits before them and the write doesn't block.
     fn write_at_once(&self, joined: &[u8]) -> bool {
-        let Some(outlet) = &self.outlet else {
+        let Some(room) = &self.room else {
             return false;
         };
-        if joined.len() > Outlet::MOST || self.backlog.count.load(Ordering::Acquire) > 0 {
+        if joined.len() > OutputRoom::MOST || self.backlog.count.load(Ordering::Acquire) > 0 {
             return false;
         }
         let Some(mut lines) = self.lines.try_lock() else {
             return false;
         };
-        let writes = outlet.has_room();
+        let writes = room.has_room();
         if writes {
             lines.ready(joined);
         }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A limit on calls below this is taken for a mistake and doesn't count.
+/// A time limit for calls below this is taken for a mistake and ignored.
 const SHORTEST_CALL_MS: u64 = 1_000;
 
 /// How the host sets the session up.
@@ -85,14 +85,14 @@ impl Setup {
         Some(Value::Object(report))
     }
 
-    /// What the host says about its MCP servers, by name.
+    /// The configuration of the host's MCP servers, by name.
     pub fn server_configs(&self) -> impl Iterator<Item = (&str, &Value)> {
         let configs = self.0.sdk_mcp_server_configs.as_ref();
         self.mcp_servers()
             .filter_map(move |name| Some((name, configs?.get(name)?)))
     }
 
-    /// What it changes about how the session is opened.
+    /// Applies the request to the options that the session is opened with.
     pub fn apply(&self, options: &mut SessionOptions) {
         if let Some(prompt) = &self.0.system_prompt {
             options.system_prompt = match prompt {
@@ -188,7 +188,7 @@ impl Setup {
         Some((callbacks, problems))
     }
 
-    /// What we answer.
+    /// The answer to the request.
     #[must_use]
     pub fn response(&self, session: &SessionHandle) -> Value {
         let (styles, style) = session.extensions().output_styles();
@@ -218,7 +218,7 @@ impl Setup {
     }
 }
 
-/// The commands, as hosts are told of them.
+/// The commands, in the shape of the protocol.
 #[must_use]
 pub fn commands(session: &SessionHandle) -> Value {
     session
@@ -241,7 +241,7 @@ pub fn commands(session: &SessionHandle) -> Value {
         .collect()
 }
 
-/// The skills, as hosts are told of them.
+/// The skills, in the shape of the protocol.
 #[must_use]
 pub fn skills(session: &SessionHandle) -> Vec<Value> {
     let names = session.init().skills;
@@ -256,7 +256,7 @@ pub fn skills(session: &SessionHandle) -> Vec<Value> {
         .collect()
 }
 
-/// The agents, as hosts are told of them.
+/// The agents, in the shape of the protocol.
 #[must_use]
 pub fn agents(session: &SessionHandle) -> Value {
     session
@@ -273,7 +273,7 @@ pub fn agents(session: &SessionHandle) -> Value {
         .collect()
 }
 
-/// The models, as hosts are told of them.
+/// The models, in the shape of the protocol.
 #[must_use]
 pub fn models(session: &SessionHandle) -> Value {
     session

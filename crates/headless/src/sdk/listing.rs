@@ -1,4 +1,4 @@
-//! What a host is told of the rules and hooks that count, and of the policy above them.
+//! The permission rules and hooks in effect, and the policy above them, in the shape of the protocol.
 
 use lathe_engine::SessionHandle;
 use lathe_hooks::HookSource;

@@ -35,7 +35,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How long the last frames may take after a signal.
+/// The time limit for writing the last frames after a signal.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// How the host runs us.
@@ -52,11 +52,11 @@ pub struct SdkOptions {
     pub mirror: bool,
     /// The MCP tool that answers permission questions, instead of the host itself.
     pub permission_tool: Option<String>,
-    /// Told when a signal comes.
+    /// Changes when a signal arrives.
     pub signals: watch::Receiver<Signal>,
 }
 
-/// Runs until the host has nothing more to say and everything is done.
+/// Runs until the host has closed its end and everything is done.
 pub async fn run(
     environment: Environment,
     options: SdkOptions,
@@ -76,7 +76,7 @@ pub async fn run(
     // Off the runtime's threads: the host may read slowly.
     let writing = lathe_spawn::blocking(move || writer.finish());
     if matches!(exit, Exit::Interrupted | Exit::Terminated) {
-        // Whoever sent the signal waits for us, and perhaps doesn't read any more.
+        // The sender of the signal waits for us and may no longer read.
         let _ = tokio::time::timeout(LAST_WORDS, writing).await;
     } else {
         let _ = writing.await;

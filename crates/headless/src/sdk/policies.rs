@@ -1,4 +1,4 @@
-//! What a host says about the tools of its MCP servers: which are always asked about, which are refused.
+//! Policies of a host for the tools of its MCP servers: which are always asked about, which are refused.
 //!
 //! A policy is a rule of the session that stands above what else allows the tool. It comes with the first
 //! request, for servers inside the host, or with each setting of the servers (`mcp_set_servers`), which
@@ -83,8 +83,8 @@ impl Policies {
         self.follow_mode(session);
     }
 
-    /// Gives a server a mode of its own, or takes it back. It only narrows: it counts where the session's
-    /// mode lets calls pass.
+    /// Gives a server a mode of its own, or takes it back. It only narrows: it takes effect where the
+    /// session's mode lets calls pass.
     pub(super) fn override_mode(
         &self,
         session: &SessionHandle,
@@ -163,7 +163,7 @@ fn give(session: &SessionHandle, rules: &[Policy]) {
 /// A rule that names a tool of a server is always one.
 fn report(outcome: Result<(), impl std::fmt::Display>) {
     if let Err(error) = outcome {
-        tracing::warn!(%error, "a policy of the host doesn't count");
+        tracing::warn!(%error, "a policy of the host has no effect");
     }
 }
 
@@ -179,7 +179,7 @@ fn is_hosted(config: &Value) -> bool {
     config.get("type").and_then(Value::as_str) == Some("sdk")
 }
 
-/// The rules of one server. What isn't of the right shape is passed over; a word that isn't known asks.
+/// The rules of one server. Malformed entries are ignored; an unknown policy asks.
 fn policies(server: &str, config: &Value, hosted: bool) -> Vec<Policy> {
     let entries = config.get("tools").and_then(Value::as_array);
     let policy = |entry: &Value| {

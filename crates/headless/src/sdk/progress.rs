@@ -1,5 +1,5 @@
-//! What agents are doing, for hosts that show it: every half minute in which something happened, the small
-//! model says it in a few words, and the host gets a `task_progress` frame with that `summary`.
+//! Progress summaries of agents, for hosts that show them: every half minute in which something happened,
+//! the small model writes one, and the host gets a `task_progress` frame with that `summary`.
 
 use super::host::Host;
 use lathe_engine::SessionHandle;
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 /// How often an agent is looked at.
 const EVERY: Duration = Duration::from_secs(30);
-/// What of an agent's work is shown to the small model: the newest lines.
+/// The number of newest lines of an agent's work that the small model sees.
 const MOST_LINES: usize = 40;
 
 /// The agents that are at work.
@@ -37,7 +37,7 @@ struct Agent {
     stop: CancellationToken,
 }
 
-/// What an agent did.
+/// The work of an agent so far.
 #[derive(Default)]
 struct Work {
     lines: VecDeque<String>,
@@ -58,7 +58,7 @@ impl Work {
 }
 
 impl Progress {
-    /// The host wants it, unless the environment says no.
+    /// Switches summaries on, unless the environment forbids them.
     pub(super) fn tell(&mut self, environment: &Environment) {
         let off = environment
             .variable("CLAUDE_CODE_DISABLE_AGENT_PROGRESS_SUMMARIES")
@@ -141,7 +141,7 @@ impl Drop for Progress {
     }
 }
 
-/// What an agent said.
+/// The text of an agent's answer.
 fn words_of(record: &MessageRecord) -> Option<String> {
     if record.kind != RecordKind::Assistant {
         return None;

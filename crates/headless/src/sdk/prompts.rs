@@ -7,7 +7,7 @@ use std::collections::{HashSet, VecDeque};
 /// The prompts that wait, and whether a turn runs.
 #[derive(Default)]
 pub(super) struct Prompts {
-    /// What waits for something before it, oldest first.
+    /// Prompts that wait for something before them, oldest first.
     pub(super) held: VecDeque<Held>,
     /// Prompts that wait until there is nothing else to do.
     pub(super) later: VecDeque<Prompt>,

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
-/// How many messages may wait on the way.
+/// The capacity of a message channel.
 const ROOM: usize = 64;
 
 /// Reaches servers in the host's process. Cheap to clone.
@@ -25,8 +25,7 @@ pub struct Servers {
     parked: Arc<Mutex<HashMap<String, Manifest>>>,
 }
 
-/// What a server answered when the host itself shook hands with it: the connection that is made next needs
-/// no messages for that.
+/// A server's answers to the host's own handshake: the next connection needs no messages for it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Manifest {
     initialize: Value,
@@ -61,7 +60,7 @@ impl Manifest {
         version.and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// What a message of ours is answered with, without asking: `Some(None)` needs no answer.
+    /// The answer to one of our messages that is known without asking; `Some(None)` needs no answer.
     fn answer(&mut self, message: &Value) -> Option<Option<Value>> {
         let result = match message.get("method").and_then(Value::as_str)? {
             "initialize" => self.initialize.clone(),

@@ -1,4 +1,4 @@
-//! How full the model's window is, as hosts are told: by part, and drawn as a grid of squares.
+//! `get_context_usage`: how full the model's window is, by part and as a grid of squares.
 
 use super::initialize::skills;
 use lathe_engine::SessionHandle;
