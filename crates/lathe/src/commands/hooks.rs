@@ -23,7 +23,7 @@ pub(crate) fn run(environment: Environment, arguments: HooksArguments) -> Outcom
     let (registry, _late) = HookRegistry::new();
     registry.set_settings(&settings);
     for problem in registry.problems() {
-        notice(&problem);
+        notice(&problem.to_string());
     }
     for problem in &settings.problems {
         if problem.key.is_empty() || problem.key.starts_with("hooks") {
@@ -47,7 +47,7 @@ pub(crate) fn run(environment: Environment, arguments: HooksArguments) -> Outcom
         let source = HookSource::Plugin(contribution.name.clone());
         let (_, problems) = registry.add(&source, Some(&contribution.root), &contribution.hooks);
         for problem in problems {
-            notice(&problem);
+            notice(&problem.to_string());
         }
     }
     match arguments.command {
