@@ -1,8 +1,11 @@
-//! Unpacking a package of an npm registry: tar in gzip.
+//! Unpacks a package of an npm registry: a tar archive in gzip.
 //!
-//! Only plain files and folders are taken. A package that holds a link, a device, a path that leads
-//! out, or more than it may hold is refused as a whole, while it is being unpacked: the few
-//! kilobytes that would become terabytes never do.
+//! The `tar` crate reads the headers, one at a time ([`Entries::raw`]), so that every header, name and
+//! size passes our limits before anything is done with it. Only plain files and folders are written. A
+//! package that contains a link, a device, a path that leads out of it, or more than the limits allow is
+//! refused as a whole while it is being unpacked: a few kilobytes that decompress to terabytes never do.
+//!
+//! [`Entries::raw`]: tar::Entries::raw
 
 use super::copy::{Limits, Meter, write_file};
 use super::source::inside;
@@ -10,77 +13,69 @@ use super::{PluginError, plain};
 use flate2::read::GzDecoder;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use tar::{Archive, Entry, EntryType, PaxExtensions};
 
-const BLOCK: usize = 512;
-/// How many headers there may be for each entry: its own, and those before it that say more of it.
+/// How many headers there may be for each entry: its own, and the extended ones before it.
 const HEADERS_PER_ENTRY: usize = 4;
-/// The longest name that an extended header may give.
-const LONGEST_NAME: u64 = 64 * 1024;
+/// The largest extended header, in bytes.
+const LARGEST_EXTENDED_HEADER: u64 = 64 * 1024;
 
 /// Unpacks a package into a folder. The first folder of every path (`package/`) is dropped.
 ///
 /// # Errors
-/// When the package is broken or refused. What was unpacked is then worth nothing.
+/// When the package is broken or refused. The folder may then hold a part of it.
 pub fn unpack(package: impl Read, to: &Path, limits: Limits) -> Result<(), PluginError> {
     unpack_tar(GzDecoder::new(package), to, limits)
         .map_err(|why| PluginError::refused("the package", why))
 }
 
-fn unpack_tar(mut tar: impl Read, to: &Path, limits: Limits) -> Result<(), String> {
+fn unpack_tar(tar: impl Read, to: &Path, limits: Limits) -> Result<(), String> {
     let mut meter = Meter::new(limits);
-    // Headers that say nothing of a file are no entries, and must end all the same.
+    // Extended headers are no entries, but their number must be limited as well.
     let mut headers = limits.entries.saturating_mul(HEADERS_PER_ENTRY);
     let mut long_name: Option<String> = None;
     std::fs::create_dir_all(to).map_err(|error| error.to_string())?;
-    loop {
-        let mut header = [0_u8; BLOCK];
-        match read_block(&mut tar, &mut header)? {
-            Block::End => return Ok(()),
-            Block::Whole if header.iter().all(|byte| *byte == 0) => return Ok(()),
-            Block::Whole => {}
-        }
+    let mut archive = Archive::new(tar);
+    for entry in archive.entries().map_err(broken)?.raw(true) {
+        let mut entry = entry.map_err(broken)?;
         headers = headers
             .checked_sub(1)
             .ok_or_else(|| "it has too many headers".to_owned())?;
-        check_sum(&header)?;
-        let size = number(&header[124..136])?;
-        let kind = header[156];
         let name = match long_name.take() {
             Some(name) => name,
-            None => header_name(&header)?,
+            None => utf8(entry.header().path_bytes().into_owned())?,
         };
-        match kind {
-            b'0' | 0 => {
+        match entry.header().entry_type() {
+            EntryType::Regular => {
                 let relative = package_path(&name)?;
                 meter.entry(&relative)?;
-                meter.weigh(&relative, size)?;
-                let bytes = read_content(&mut tar, size)?;
-                let runs = number(&header[100..108])? & 0o111 != 0;
+                meter.weigh(&relative, entry.size())?;
+                let runs = entry.header().mode().map_err(broken)? & 0o111 != 0;
+                let bytes = content(&mut entry)?;
                 write(to, &relative, &bytes, runs)?;
             }
-            b'5' => {
-                // The folder of everything itself has no place of its own.
+            EntryType::Directory => {
+                // The top folder itself is not created.
                 if inside(&name)?.components().count() > 1 {
                     let relative = package_path(&name)?;
                     meter.entry(&relative)?;
                     make_folder(&to.join(relative))?;
                 }
             }
-            // An extended header: of the next entry (x), of all (g); or a long name (L).
-            b'x' | b'g' | b'L' => {
-                if size > LONGEST_NAME {
+            kind @ (EntryType::XHeader | EntryType::XGlobalHeader | EntryType::GNULongName) => {
+                if entry.size() > LARGEST_EXTENDED_HEADER {
                     return Err("a header in it is too large".to_owned());
                 }
-                let bytes = read_content(&mut tar, size)?;
-                let text =
-                    String::from_utf8(bytes).map_err(|_| "a name in it is not UTF-8".to_owned())?;
+                let bytes = content(&mut entry)?;
                 match kind {
-                    b'x' => long_name = extended_path(&text)?,
-                    b'L' => long_name = Some(text.trim_end_matches('\0').to_owned()),
+                    EntryType::XHeader => long_name = extended_path(&bytes)?,
+                    EntryType::GNULongName => {
+                        long_name = Some(utf8(bytes)?.trim_end_matches('\0').to_owned());
+                    }
                     _ => {}
                 }
             }
-            b'1' | b'2' => {
+            EntryType::Link | EntryType::Symlink => {
                 return Err(format!("{} is a link", plain(&name, 120)));
             }
             _ => {
@@ -91,120 +86,45 @@ fn unpack_tar(mut tar: impl Read, to: &Path, limits: Limits) -> Result<(), Strin
             }
         }
     }
+    Ok(())
 }
 
-enum Block {
-    Whole,
-    End,
+fn broken(error: impl std::fmt::Display) -> String {
+    format!("it is no tar archive, or a broken one ({error})")
 }
 
-fn read_block(tar: &mut impl Read, block: &mut [u8; BLOCK]) -> Result<Block, String> {
-    let mut filled = 0;
-    while filled < BLOCK {
-        match tar.read(&mut block[filled..]) {
-            Ok(0) if filled == 0 => return Ok(Block::End),
-            Ok(0) => return Err("it ends in the middle".to_owned()),
-            Ok(count) => filled += count,
-            Err(error) => return Err(format!("it can't be unpacked: {error}")),
-        }
-    }
-    Ok(Block::Whole)
+fn utf8(name: Vec<u8>) -> Result<String, String> {
+    String::from_utf8(name).map_err(|_| "a name in it is not UTF-8".to_owned())
 }
 
-fn read_content(tar: &mut impl Read, size: u64) -> Result<Vec<u8>, String> {
-    let padded = size.div_ceil(BLOCK as u64) * BLOCK as u64;
+/// The bytes of an entry whose size was checked.
+fn content(entry: &mut Entry<'_, impl Read>) -> Result<Vec<u8>, String> {
+    let size = entry.size();
     let mut bytes = Vec::new();
-    tar.take(padded)
-        .read_to_end(&mut bytes)
-        .map_err(|error| format!("it can't be unpacked: {error}"))?;
-    if (bytes.len() as u64) < padded {
-        return Err("it ends in the middle".to_owned());
-    }
-    bytes.truncate(usize::try_from(size).map_err(|_| "it is too large".to_owned())?);
-    Ok(bytes)
-}
-
-fn check_sum(header: &[u8; BLOCK]) -> Result<(), String> {
-    let wanted = number(&header[148..156])?;
-    let sum: u64 = header
-        .iter()
-        .enumerate()
-        .map(|(index, byte)| {
-            if (148..156).contains(&index) {
-                u64::from(b' ')
-            } else {
-                u64::from(*byte)
-            }
-        })
-        .sum();
-    if sum == wanted {
-        Ok(())
+    entry.read_to_end(&mut bytes).map_err(broken)?;
+    if bytes.len() as u64 == size {
+        Ok(bytes)
     } else {
-        Err("it is no tar archive, or a broken one".to_owned())
+        Err("it ends in the middle".to_owned())
     }
 }
 
-/// An octal number. The binary form for sizes above 8 GB is refused: nothing here is that large.
-fn number(field: &[u8]) -> Result<u64, String> {
-    let text: String = field
-        .iter()
-        .take_while(|byte| **byte != 0)
-        .map(|byte| char::from(*byte))
-        .collect();
-    let text = text.trim();
-    if text.is_empty() {
-        return Ok(0);
-    }
-    u64::from_str_radix(text, 8).map_err(|_| "a number in it is broken".to_owned())
-}
-
-fn header_name(header: &[u8; BLOCK]) -> Result<String, String> {
-    let text = |field: &[u8]| {
-        let end = field
-            .iter()
-            .position(|byte| *byte == 0)
-            .unwrap_or(field.len());
-        String::from_utf8(field[..end].to_vec()).map_err(|_| "a name in it is not UTF-8".to_owned())
-    };
-    let name = text(&header[..100])?;
-    let prefix = if &header[257..262] == b"ustar" {
-        text(&header[345..500])?
-    } else {
-        String::new()
-    };
-    Ok(if prefix.is_empty() {
-        name
-    } else {
-        format!("{prefix}/{name}")
-    })
-}
-
-/// The path of a pax header: records of `length key=value`.
-fn extended_path(text: &str) -> Result<Option<String>, String> {
-    let broken = || "a header in it is broken".to_owned();
-    let mut rest = text;
+/// The path in a pax header.
+fn extended_path(records: &[u8]) -> Result<Option<String>, String> {
     let mut path = None;
-    while !rest.is_empty() {
-        let (length, _) = rest.split_once(' ').ok_or_else(broken)?;
-        let length: usize = length.parse().map_err(|_| broken())?;
-        let record = rest.get(..length).ok_or_else(broken)?;
-        let (_, record) = record.split_once(' ').ok_or_else(broken)?;
-        let (key, value) = record
-            .strip_suffix('\n')
-            .and_then(|record| record.split_once('='))
-            .ok_or_else(broken)?;
-        match key {
-            "path" => path = Some(value.to_owned()),
-            // Would make the size of the entry another one than its header says.
-            "size" => return Err("a file in it is too large".to_owned()),
+    for record in PaxExtensions::new(records) {
+        let record = record.map_err(broken)?;
+        match record.key_bytes() {
+            b"path" => path = Some(utf8(record.value_bytes().to_vec())?),
+            // Would override the size in the entry's own header.
+            b"size" => return Err("a file in it is too large".to_owned()),
             _ => {}
         }
-        rest = rest.get(length..).ok_or_else(broken)?;
     }
     Ok(path)
 }
 
-/// A path without its first folder, held to the package.
+/// A path without its first folder; it can't lead out of the package.
 fn package_path(name: &str) -> Result<PathBuf, String> {
     let clean = inside(name)?;
     let mut parts = clean.components();
@@ -232,6 +152,8 @@ fn write(to: &Path, relative: &Path, bytes: &[u8], runs: bool) -> Result<(), Str
 mod tests {
     use super::*;
     use std::io::Write as _;
+
+    const BLOCK: usize = 512;
 
     fn entry(name: &str, kind: u8, content: &[u8]) -> Vec<u8> {
         let mut header = [0_u8; BLOCK];

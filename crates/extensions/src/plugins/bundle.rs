@@ -41,7 +41,7 @@ impl Bundle<'_> {
             }
             None => {
                 let bytes = self.bytes()?;
-                let archive = Archive::read(&bytes, Limits::default())?;
+                let mut archive = Archive::read(&bytes, Limits::default())?;
                 (archive.file(MANIFEST)?, None)
             }
         };
@@ -104,7 +104,7 @@ impl Bundle<'_> {
             .tempdir_in(&all)
             .map_err(told)?;
         let bytes = self.bytes()?;
-        let archive = Archive::read(&bytes, Limits::default())?;
+        let mut archive = Archive::read(&bytes, Limits::default())?;
         archive.unpack(place.path())?;
         std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o755))
             .map_err(told)?;

@@ -52,7 +52,7 @@ pub mod source;
 mod source_error;
 pub mod store;
 pub mod validate;
-mod zip;
+pub(crate) mod zip;
 
 pub use contents::Plugin;
 pub use install::{Done, Prepared};

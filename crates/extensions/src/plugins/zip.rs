@@ -1,41 +1,34 @@
-//! Reading a zip archive of a stranger.
+//! Reads a zip archive from an untrusted source.
 //!
-//! Only what bundles of servers hold is understood: plain files and folders, stored or deflated. An
-//! archive that holds a link, a path that leads out, a secret, or more than it may hold is refused as a
-//! whole; what a file says about its size is held to while it is unpacked, so that a few kilobytes
-//! never become terabytes.
+//! The `zip` crate reads the format; this module decides what is taken: plain files and folders, stored
+//! or deflated. An archive that contains a link, an encrypted file, a path that leads out, or more than the
+//! limits allow is refused as a whole. The list of files is read one at a time ([`ZipIterable`]), so that an
+//! archive is refused at its first bad entry, and the size in the list limits what is decompressed.
 
 use super::copy::{Limits, Meter, write_file};
 use super::plain;
 use super::source::inside;
-use flate2::Crc;
-use flate2::read::DeflateDecoder;
-use std::io::Read as _;
+use ::zip::read::{Config, ZipFileEntry};
+use ::zip::result::ZipResult;
+use ::zip::unstable::read::ZipIterable;
+use ::zip::{CompressionMethod, System, ZipReadOptions};
+use std::collections::HashSet;
+use std::io::{Cursor, Read as _};
 use std::path::{Path, PathBuf};
-
-const END: [u8; 4] = *b"PK\x05\x06";
-const CENTRAL: [u8; 4] = *b"PK\x01\x02";
-const LOCAL: [u8; 4] = *b"PK\x03\x04";
-/// What the end of an archive has without a comment.
-const END_BYTES: usize = 22;
-/// How far from the end of the file it may be: a comment, or a signature.
-const END_REACH: usize = 128 * 1024;
 
 /// An archive whose list of files was read and found harmless.
 pub(crate) struct Archive<'a> {
-    bytes: &'a [u8],
-    entries: Vec<Entry>,
+    zip: ZipIterable<Cursor<&'a [u8]>>,
+    /// The entries that passed, in the order of the list.
+    files: Vec<ArchiveFile>,
 }
 
-struct Entry {
+/// A file or a folder of an archive.
+struct ArchiveFile {
     path: PathBuf,
-    is_folder: bool,
-    runs: bool,
-    is_deflated: bool,
-    packed: usize,
     size: u64,
-    sum: u32,
-    header: usize,
+    is_folder: bool,
+    is_executable: bool,
 }
 
 impl<'a> Archive<'a> {
@@ -44,135 +37,114 @@ impl<'a> Archive<'a> {
     /// # Errors
     /// In words, when the archive is broken or refused.
     pub(crate) fn read(bytes: &'a [u8], limits: Limits) -> Result<Self, String> {
-        let no_zip = || "it is no zip archive, or a broken one".to_owned();
-        let first = bytes.len().saturating_sub(END_REACH);
-        let end = bytes[first..]
-            .windows(END_BYTES)
-            .rposition(|window| window.starts_with(&END))
-            .ok_or_else(no_zip)?
-            + first;
-        let count = number16(bytes, end + 10)?;
-        let mut at = usize_of(number32(bytes, end + 16)?)?;
-        if count == u16::MAX || at == usize_of(u32::MAX)? {
-            return Err("it is too large".to_owned());
-        }
+        let mut zip =
+            ZipIterable::try_new(Cursor::new(bytes), Config::default()).map_err(broken)?;
         let mut meter = Meter::new(limits);
-        let mut entries: Vec<Entry> = Vec::new();
-        for _ in 0..count {
-            if bytes.get(at..at + 4) != Some(&CENTRAL) {
-                return Err(no_zip());
+        let mut paths = HashSet::new();
+        let mut files = Vec::new();
+        for entry in zip.files().map_err(broken)? {
+            let file = checked(&entry.map_err(broken)?)?;
+            meter.entry(&file.path)?;
+            meter.weigh(&file.path, file.size)?;
+            if !paths.insert(file.path.clone()) {
+                return Err(format!("{} is in it twice", shown(&file.path)));
             }
-            let lengths = [28, 30, 32].map(|field| number16(bytes, at + field));
-            let [name, extra, comment] = lengths.map(|length| length.map(usize::from));
-            let (name, extra, comment) = (name?, extra?, comment?);
-            let text = bytes.get(at + 46..at + 46 + name).ok_or_else(no_zip)?;
-            let text = std::str::from_utf8(text).map_err(|_| "a name in it is not UTF-8")?;
-            let entry = entry(bytes, at, text)?;
-            meter.entry(&entry.path)?;
-            meter.weigh(&entry.path, entry.size)?;
-            if entries.iter().any(|known| known.path == entry.path) {
-                return Err(format!("{} is in it twice", plain(text, 120)));
-            }
-            // The folder of everything itself has no place of its own.
-            if !entry.path.as_os_str().is_empty() {
-                entries.push(entry);
-            }
-            at += 46 + name + extra + comment;
+            files.push(file);
         }
-        Ok(Self { bytes, entries })
+        Ok(Self { zip, files })
     }
 
     /// A file's content.
     ///
     /// # Errors
     /// In words, when it isn't there or is broken.
-    pub(crate) fn file(&self, path: &str) -> Result<Vec<u8>, String> {
-        let found = self
-            .entries
-            .iter()
-            .find(|entry| entry.path == Path::new(path));
-        self.content(found.ok_or_else(|| format!("it has no {path}"))?)
+    pub(crate) fn file(&mut self, path: &str) -> Result<Vec<u8>, String> {
+        let entries = self.zip.files().map_err(broken)?;
+        for file in &self.files {
+            let entry = entries.next();
+            if file.path == Path::new(path) {
+                return content(file, entry, entries.reader_mut());
+            }
+        }
+        Err(format!("it has no {path}"))
     }
 
     /// Writes everything into a folder.
     ///
     /// # Errors
-    /// In words, when a file is broken or can't be written. What was written is then worth nothing.
-    pub(crate) fn unpack(&self, to: &Path) -> Result<(), String> {
-        let told = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
-        for entry in &self.entries {
-            let target = to.join(&entry.path);
+    /// In words, when a file is broken or can't be written. The folder may then hold a part of it.
+    pub(crate) fn unpack(&mut self, to: &Path) -> Result<(), String> {
+        let failed = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
+        let entries = self.zip.files().map_err(broken)?;
+        for file in &self.files {
+            let entry = entries.next();
+            let target = to.join(&file.path);
             let folder = match target.parent() {
-                Some(parent) if !entry.is_folder => parent,
+                Some(parent) if !file.is_folder => parent,
                 _ => &target,
             };
-            std::fs::create_dir_all(folder).map_err(|error| told(folder, error))?;
-            if !entry.is_folder {
-                let content = self.content(entry)?;
-                write_file(&target, &content, entry.runs).map_err(|error| told(&target, error))?;
+            std::fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
+            if !file.is_folder {
+                let content = content(file, entry, entries.reader_mut())?;
+                write_file(&target, &content, file.is_executable)
+                    .map_err(|error| failed(&target, error))?;
             }
         }
         Ok(())
     }
+}
 
-    fn content(&self, entry: &Entry) -> Result<Vec<u8>, String> {
-        let broken = || {
-            format!(
-                "{} in it is broken",
-                plain(&entry.path.display().to_string(), 120)
-            )
-        };
-        let bytes = self.bytes;
-        if bytes.get(entry.header..).and_then(|rest| rest.get(..4)) != Some(&LOCAL) {
-            return Err(broken());
-        }
-        let name = usize::from(number16(bytes, entry.header + 26)?);
-        let extra = usize::from(number16(bytes, entry.header + 28)?);
-        let start = entry.header + 30 + name + extra;
-        let packed = bytes
-            .get(start..)
-            .and_then(|rest| rest.get(..entry.packed))
-            .ok_or_else(broken)?;
-        let mut content = Vec::new();
-        if entry.is_deflated {
-            // One more than it says would be a lie, and is enough to see it.
-            let mut unpacked = DeflateDecoder::new(packed).take(entry.size + 1);
-            unpacked.read_to_end(&mut content).map_err(|_| broken())?;
-        } else {
-            content.extend_from_slice(packed);
-        }
-        let mut sum = Crc::new();
-        sum.update(&content);
-        if content.len() as u64 == entry.size && sum.sum() == entry.sum {
-            Ok(content)
-        } else {
-            Err(broken())
-        }
+/// The decompressed bytes of a file. The reader fails where they are more than the list says, and at the
+/// end if the checksum doesn't match.
+fn content(
+    file: &ArchiveFile,
+    entry: Option<ZipResult<ZipFileEntry<'_>>>,
+    archive: &mut Cursor<&[u8]>,
+) -> Result<Vec<u8>, String> {
+    let broken = || format!("{} in it is broken", shown(&file.path));
+    let mut content = Vec::new();
+    entry
+        .and_then(Result::ok)
+        .and_then(|entry| entry.with_reader(archive, ZipReadOptions::new()).ok())
+        .ok_or_else(broken)?
+        .take(file.size + 1)
+        .read_to_end(&mut content)
+        .map_err(|_| broken())?;
+    if content.len() as u64 == file.size {
+        Ok(content)
+    } else {
+        Err(broken())
     }
 }
 
-/// One line of the list.
-fn entry(bytes: &[u8], at: usize, name: &str) -> Result<Entry, String> {
-    const SECRET: u16 = 1;
-    const UNIX: u8 = 3;
+fn broken(error: impl std::fmt::Display) -> String {
+    format!("it is no zip archive, or a broken one ({error})")
+}
+
+fn shown(path: &Path) -> String {
+    plain(&path.display().to_string(), 120)
+}
+
+/// An entry of the list, if it is a plain file or folder with a harmless path.
+fn checked(entry: &ZipFileEntry<'_>) -> Result<ArchiveFile, String> {
+    let name = std::str::from_utf8(entry.name_raw()).map_err(|_| "a name in it is not UTF-8")?;
     let shown = || plain(name, 120);
-    if number16(bytes, at + 8)? & SECRET != 0 {
+    if entry.encrypted() {
         return Err(format!("{} is encrypted", shown()));
     }
-    let is_deflated = match number16(bytes, at + 10)? {
-        0 => false,
-        8 => true,
-        _ => return Err(format!("{} is packed in an unusual way", shown())),
-    };
-    let (packed, size) = (number32(bytes, at + 20)?, number32(bytes, at + 24)?);
-    if packed == u32::MAX || size == u32::MAX {
-        return Err(format!("{} is too large", shown()));
+    if !matches!(
+        entry.compression(),
+        CompressionMethod::Stored | CompressionMethod::Deflated
+    ) {
+        return Err(format!(
+            "{} is compressed in a way that is not supported",
+            shown()
+        ));
     }
-    let made_by = bytes.get(at + 5).copied().unwrap_or_default();
-    let mode = if made_by == UNIX {
-        number32(bytes, at + 38)? >> 16
-    } else {
-        0
+    // Other systems have no file modes; the crate would make some up.
+    let mode = match entry.system() {
+        System::Unix => entry.external_attributes() >> 16,
+        _ => 0,
     };
     let is_folder = name.ends_with('/');
     match mode & 0o170_000 {
@@ -182,40 +154,23 @@ fn entry(bytes: &[u8], at: usize, name: &str) -> Result<Entry, String> {
         0o120_000 => return Err(format!("{} is a link", shown())),
         _ => return Err(format!("{} is neither a file nor a folder", shown())),
     }
-    Ok(Entry {
+    Ok(ArchiveFile {
         path: inside(name)?,
+        size: entry.size(),
         is_folder,
-        runs: mode & 0o111 != 0,
-        is_deflated,
-        packed: usize_of(packed)?,
-        size: u64::from(size),
-        sum: number32(bytes, at + 16)?,
-        header: usize_of(number32(bytes, at + 42)?)?,
+        is_executable: mode & 0o111 != 0,
     })
-}
-
-fn number16(bytes: &[u8], at: usize) -> Result<u16, String> {
-    let field = bytes.get(at..).and_then(|rest| rest.first_chunk());
-    field
-        .map(|field| u16::from_le_bytes(*field))
-        .ok_or_else(|| "it ends in the middle".to_owned())
-}
-
-fn number32(bytes: &[u8], at: usize) -> Result<u32, String> {
-    let field = bytes.get(at..).and_then(|rest| rest.first_chunk());
-    field
-        .map(|field| u32::from_le_bytes(*field))
-        .ok_or_else(|| "it ends in the middle".to_owned())
-}
-
-fn usize_of(number: u32) -> Result<usize, String> {
-    usize::try_from(number).map_err(|_| "it is too large".to_owned())
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use flate2::Crc;
     use std::io::Write as _;
+
+    const END: [u8; 4] = *b"PK\x05\x06";
+    const CENTRAL: [u8; 4] = *b"PK\x01\x02";
+    const LOCAL: [u8; 4] = *b"PK\x03\x04";
 
     /// A file of an archive: name, mode, content, and the size that it claims to have.
     pub(crate) struct File<'a>(pub &'a str, pub u32, pub &'a [u8], pub Option<u32>);
@@ -265,7 +220,7 @@ pub(crate) mod tests {
 
     fn unpacked(bytes: &[u8]) -> Result<tempfile::TempDir, String> {
         let folder = tempfile::tempdir().unwrap();
-        let archive = Archive::read(bytes, Limits::SMALL)?;
+        let mut archive = Archive::read(bytes, Limits::SMALL)?;
         archive.unpack(&folder.path().join("to"))?;
         Ok(folder)
     }
