@@ -140,8 +140,8 @@ impl Endpoint<'_> {
                 let (pem, algorithm) = self
                     .key
                     .ok_or_else(|| Denied::Client("the client's key is missing".to_owned()))?;
-                let signed =
-                    key::assertion(pem, algorithm, id, self.issuer).map_err(Denied::Client)?;
+                let signed = key::assertion(pem, algorithm, id, self.issuer)
+                    .map_err(|error| Denied::Client(error.to_string()))?;
                 form.push(("client_assertion", signed));
                 form.push((
                     "client_assertion_type",
