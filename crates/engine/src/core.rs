@@ -28,6 +28,7 @@ use lathe_protocol::usage::Usage;
 use lathe_session::{Conversation, TranscriptWriter};
 use lathe_settings::instructions::Instructions;
 use lathe_tools::{ToolContext, ToolRegistry};
+use memchr::memmem;
 use parking_lot::{Mutex, RwLock};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -507,7 +508,7 @@ impl Core {
 
 /// The digests of a message's images and documents.
 fn media_of(message: &EncodedMessage) -> Vec<String> {
-    if message.role != Role::User || !memmem(&message.bytes, b"\"source\"") {
+    if message.role != Role::User || memmem::find(&message.bytes, b"\"source\"").is_none() {
         return Vec::new();
     }
     let Ok(decoded) = serde_json::from_slice::<Message>(&message.bytes) else {
@@ -522,7 +523,8 @@ fn media_of(message: &EncodedMessage) -> Vec<String> {
 
 /// Takes reasoning out of a message: another model can't read its signature.
 fn strip_thinking(message: &mut EncodedMessage) {
-    let has_thinking = message.role == Role::Assistant && memmem(&message.bytes, b"thinking\"");
+    let has_thinking =
+        message.role == Role::Assistant && memmem::find(&message.bytes, b"thinking\"").is_some();
     if !has_thinking {
         return;
     }
@@ -537,12 +539,6 @@ fn strip_thinking(message: &mut EncodedMessage) {
     if let Ok(stripped) = EncodedMessage::new(message.role, &blocks) {
         *message = stripped;
     }
-}
-
-pub(crate) fn memmem(haystack: &[u8], needle: &[u8]) -> bool {
-    haystack
-        .windows(needle.len())
-        .any(|window| window == needle)
 }
 
 /// Says in what a request has beside the conversation how hard to try; `None` is the model's own way.

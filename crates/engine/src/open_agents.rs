@@ -287,7 +287,7 @@ pub(crate) async fn connect(
         let tag = format!("<task-id>{id}</task-id>");
         messages
             .iter()
-            .any(|message| crate::core::memmem(&message.bytes, tag.as_bytes()))
+            .any(|message| memchr::memmem::find(&message.bytes, tag.as_bytes()).is_some())
     };
     let (told, interrupted) = shared
         .agents

@@ -6,7 +6,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let limit = (typed.chars().count() / 3).clamp(1, 4);
     candidates
         .into_iter()
-        .map(|candidate| (distance(&typed, &folded(candidate)), candidate))
+        .map(|candidate| (strsim::osa_distance(&typed, &folded(candidate)), candidate))
         .filter(|(distance, _)| *distance <= limit)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
@@ -18,29 +18,6 @@ fn folded(word: &str) -> String {
         .filter(|character| !matches!(character, '_' | '-' | ' '))
         .flat_map(char::to_lowercase)
         .collect()
-}
-
-/// How many insertions, deletions, replacements and swaps of neighbours lie between two words.
-fn distance(from: &str, to: &str) -> usize {
-    let from: Vec<char> = from.chars().collect();
-    let to: Vec<char> = to.chars().collect();
-    let mut before: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=to.len()).collect();
-    for (row, left) in from.iter().enumerate() {
-        let mut current = vec![row + 1];
-        for (column, right) in to.iter().enumerate() {
-            let replaced = last[column] + usize::from(left != right);
-            let mut best = replaced.min(last[column + 1] + 1).min(current[column] + 1);
-            let swapped =
-                row > 0 && column > 0 && *left == to[column - 1] && from[row - 1] == *right;
-            if swapped {
-                best = best.min(before[column - 1] + 1);
-            }
-            current.push(best);
-        }
-        before = std::mem::replace(&mut last, current);
-    }
-    last[to.len()]
 }
 
 #[cfg(test)]

@@ -61,9 +61,9 @@ impl Core {
             .as_ref()
             .is_some_and(|place| place.is_fork);
         is_fork
-            && messages
-                .last()
-                .is_some_and(|last| crate::core::memmem(&last.bytes, PLACEHOLDER.as_bytes()))
+            && messages.last().is_some_and(|last| {
+                memchr::memmem::find(&last.bytes, PLACEHOLDER.as_bytes()).is_some()
+            })
     }
 
     /// Takes over where a fork starts: the history, and a result for each open call.

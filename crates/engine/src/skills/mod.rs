@@ -26,11 +26,11 @@ use lathe_extensions::{
 use lathe_hooks::SourceHandle;
 use lathe_settings::schema::Effort;
 use lathe_settings::{Places, Source, Trust};
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What a session is opened with, as far as it concerns extensions.
 #[derive(Debug, Clone, Default)]
@@ -83,37 +83,20 @@ struct Common {
     options: RwLock<ExtensionOptions>,
     agents: RwLock<Arc<AgentCatalog>>,
     skills: RwLock<Arc<SkillCatalog>>,
-    /// Raised once the skills were read for the first time.
-    skills_read: Flag,
+    /// Set once the skills were read for the first time.
+    skills_read: OnceLock<()>,
     styles: RwLock<Arc<OutputStyles>>,
     /// The output style that counts, and whether the prompt doesn't say so yet.
     style: Mutex<(String, bool)>,
 }
 
-/// Something that happens once, and that others wait for.
-#[derive(Default)]
-struct Flag {
-    is_up: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Flag {
-    fn wait(&self) {
-        let mut is_up = self.is_up.lock();
-        while !*is_up {
-            self.changed.wait(&mut is_up);
-        }
-    }
-}
-
-/// Whoever reads the skills; raises the flag when it goes.
+/// Held by the thread that reads the skills; marks them as read when it is dropped.
 struct Reading(Arc<Common>);
 
 impl Drop for Reading {
     fn drop(&mut self) {
-        let flag = &self.0.skills_read;
-        *flag.is_up.lock() = true;
-        flag.changed.notify_all();
+        // Set once, here.
+        let _ = self.0.skills_read.set(());
     }
 }
 
@@ -163,7 +146,7 @@ impl Extensions {
             options: RwLock::new(options),
             agents: RwLock::default(),
             skills: RwLock::default(),
-            skills_read: Flag::default(),
+            skills_read: OnceLock::new(),
             styles: RwLock::default(),
             style: Mutex::new((output_style::DEFAULT.to_owned(), false)),
         });
