@@ -152,8 +152,24 @@ fn character(bytes: &[u8], flush: bool) -> Step {
         .ok()
         .and_then(|text| text.chars().next())
     {
+        // A control character in two bytes is no key.
+        Some(c) if c.is_control() => Step::Skip(length),
         Some(c) => key(length, Code::Char(c)),
         None => Step::Skip(1),
+    }
+}
+
+/// The key with Alt held. A capital is the small letter with Shift, as terminals with the Kitty protocol send it
+/// and as it is written in settings.
+fn with_alt(key: Key) -> Key {
+    match key.code {
+        Code::Char(c) if c.is_ascii_uppercase() => Key {
+            code: Code::Char(c.to_ascii_lowercase()),
+            alt: true,
+            shift: true,
+            ..key
+        },
+        _ => Key { alt: true, ..key },
     }
 }
 
@@ -164,13 +180,7 @@ fn escape(bytes: &[u8], flush: bool) -> Step {
     match second {
         b'[' => csi(bytes, flush),
         b'O' => match bytes.get(2) {
-            None if flush => Step::Got(
-                2,
-                Input::Key(Key {
-                    alt: true,
-                    ..Key::char('O')
-                }),
-            ),
+            None if flush => Step::Got(2, Input::Key(with_alt(Key::char('O')))),
             None => Step::Wait,
             Some(last) => match letter(*last) {
                 Some(code) => key(3, code),
@@ -187,7 +197,7 @@ fn escape(bytes: &[u8], flush: bool) -> Step {
         0x1b => key(1, Code::Esc),
         _ => match step(&bytes[1..], flush) {
             Step::Got(length, Input::Key(inner)) => {
-                Step::Got(length + 1, Input::Key(Key { alt: true, ..inner }))
+                Step::Got(length + 1, Input::Key(with_alt(inner)))
             }
             Step::Wait => Step::Wait,
             Step::Skip(length) | Step::Paste(length) | Step::Got(length, _) => {
@@ -256,14 +266,21 @@ fn letter(last: u8) -> Option<Code> {
     })
 }
 
+/// The longest sequence that is read. What is longer is no sequence, however it arrives.
+const LONGEST_SEQUENCE: usize = 64;
+
 fn csi(bytes: &[u8], flush: bool) -> Step {
     let Some(end) = bytes
         .iter()
+        .take(LONGEST_SEQUENCE)
         .skip(2)
         .position(|byte| (0x40..=0x7e).contains(byte))
         .map(|at| at + 2)
     else {
-        if flush || bytes.len() > 64 {
+        if bytes.len() >= LONGEST_SEQUENCE {
+            return Step::Skip(LONGEST_SEQUENCE);
+        }
+        if flush {
             return if bytes.len() == 2 {
                 Step::Got(
                     2,
@@ -386,19 +403,23 @@ fn unicode(code: u32, modifiers: Option<u32>) -> Option<Key> {
     if (57344..=63743).contains(&code) {
         return None;
     }
-    let c = char::from_u32(code)?;
+    let c = char::from_u32(code).filter(|c| !c.is_control())?;
+    if alt || ctrl {
+        let shift = shift || c.is_ascii_uppercase();
+        return Some(Key {
+            code: Code::Char(c.to_ascii_lowercase()),
+            ctrl,
+            alt,
+            shift,
+        });
+    }
     // A shifted letter types the capital; the modifier is then part of the character.
-    let c = if shift && !ctrl && !alt {
+    let c = if shift {
         c.to_uppercase().next().unwrap_or(c)
     } else {
         c
     };
-    Some(Key {
-        code: Code::Char(c),
-        ctrl,
-        alt,
-        shift: shift && (ctrl || alt),
-    })
+    Some(Key::char(c))
 }
 
 #[cfg(test)]
@@ -464,6 +485,12 @@ mod tests {
             (b"\x1b]11;rgb:0000/0000/0000\x07", "Background(0)"),
             (b"\x1b[24;80R", ""),
             (b"\xff\xfea", "a"),
+            // A capital with Alt is the same from every terminal.
+            (b"\x1bE", "alt+shift+e"),
+            (b"\x1b[101;4u", "alt+shift+e"),
+            (b"\x1b[69;3u", "alt+shift+e"),
+            // Control characters are no keys in any form.
+            (b"\x1b[1u\xc2\x85", ""),
         ];
         for (bytes, expected) in table {
             assert_eq!(
@@ -484,6 +511,21 @@ mod tests {
             let mut parser = Parser::default();
             let mut out = Vec::new();
             for piece in all.chunks(size) {
+                parser.feed(piece, &mut out);
+            }
+            parser.flush(&mut out);
+            assert_eq!(out, whole, "in pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn a_sequence_without_an_end_is_skipped_the_same_in_any_pieces() {
+        let long = [b"\x1b[".as_slice(), &[b'1'; 80], b"m", b"x"].concat();
+        let whole = parse(&long);
+        for size in [1, 10, 63, 64, 65] {
+            let mut parser = Parser::default();
+            let mut out = Vec::new();
+            for piece in long.chunks(size) {
                 parser.feed(piece, &mut out);
             }
             parser.flush(&mut out);
