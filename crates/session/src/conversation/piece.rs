@@ -287,10 +287,18 @@ fn inside_result(block: ContentBlock) -> Option<ContentBlock> {
 fn is_known_source(block: &SourceBlock) -> bool {
     match &block.source {
         Source::Base64 { data, .. } => !data.is_empty(),
-        Source::Other(value) => matches!(
-            value.get("type").and_then(Value::as_str),
-            Some("base64" | "url" | "file" | "text" | "content")
-        ),
+        Source::Other(value) => {
+            let has = |field: &str| {
+                let text = value.get(field).and_then(Value::as_str);
+                text.is_some_and(|text| !text.is_empty())
+            };
+            match value.get("type").and_then(Value::as_str) {
+                Some("base64") => has("data"),
+                Some("url") => has("url"),
+                Some("file" | "text" | "content") => true,
+                _ => false,
+            }
+        }
     }
 }
 
