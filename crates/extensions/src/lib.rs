@@ -19,6 +19,8 @@ pub mod expand;
 mod fields;
 mod files;
 pub mod front_matter;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod output_style;
 pub mod plugin;
 pub mod plugins;

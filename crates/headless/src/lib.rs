@@ -9,6 +9,8 @@
 
 pub mod command;
 pub mod exit;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod output;
 mod permission_tool;
 pub mod print;

@@ -19,6 +19,8 @@ pub mod diagnostics;
 mod edits;
 mod error;
 mod framing;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod inbox;
 mod limits;
 mod manager;

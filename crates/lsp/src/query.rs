@@ -304,6 +304,17 @@ fn column_of(line: &str, word: &str) -> Option<u32> {
     u32::try_from(before + 1).ok()
 }
 
+/// Reads an answer in every way that there is.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn read_any(answer: &Value) {
+    let mut symbols = Vec::new();
+    read_symbols(answer, Path::new("/p"), 0, None, &mut symbols);
+    let _ = hover(answer);
+    for item in entries(answer) {
+        let _ = (place(item), named(item, None));
+    }
+}
+
 fn entries(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }

@@ -19,6 +19,8 @@ mod connect;
 mod connection;
 mod eras;
 mod error;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod handlers;
 mod headers;
 pub mod limits;

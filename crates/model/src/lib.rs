@@ -57,6 +57,8 @@ pub mod catalog;
 mod classify;
 pub mod error;
 pub mod estimate;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod provider;
 pub mod recovery;
 pub mod request;

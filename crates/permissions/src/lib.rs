@@ -27,6 +27,8 @@ pub mod context;
 mod decision;
 mod files;
 pub mod folder;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod limits;
 pub mod live;
 mod message;

@@ -22,6 +22,8 @@ pub mod error;
 pub mod export;
 pub mod facts;
 pub mod fork;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod line;
 pub mod load;
 pub mod paths;

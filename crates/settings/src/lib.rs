@@ -19,6 +19,8 @@ pub mod docs;
 pub mod document;
 pub mod environment;
 pub mod folder_watcher;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod instructions;
 pub mod key;
 pub mod load;

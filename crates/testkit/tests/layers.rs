@@ -46,6 +46,8 @@ const LAYERS: &[(&str, &[&str])] = &[
 const SCRIPTED: &str = "scripted";
 /// Used by nothing but tests.
 const TESTKIT: &str = "testkit";
+/// Runs fuzz targets. Uses nothing, and is used by tests only.
+const FUZZING: &str = "fuzzing";
 /// Other parsers beside the shell analyser. Runs by itself and is used by nothing.
 const ORACLES: &str = "shell-oracles";
 
@@ -62,7 +64,7 @@ fn layer_of(name: &str) -> Option<usize> {
 fn violations(graph: &Graph) -> Vec<String> {
     let mut found = Vec::new();
     for (name, uses) in graph {
-        let special = [SCRIPTED, TESTKIT, ORACLES, EXAMPLES].contains(&name.as_str());
+        let special = [SCRIPTED, TESTKIT, ORACLES, EXAMPLES, FUZZING].contains(&name.as_str());
         let layer = layer_of(name);
         if layer.is_none() && !special {
             found.push(format!("{name} has no place in the table of layers"));
@@ -71,7 +73,7 @@ fn violations(graph: &Graph) -> Vec<String> {
         for used in uses {
             let fine = match (name.as_str(), used.as_str()) {
                 (TESTKIT | EXAMPLES, _) => true,
-                (_, TESTKIT | ORACLES | EXAMPLES) => false,
+                (_, TESTKIT | ORACLES | EXAMPLES | FUZZING) | (FUZZING, _) => false,
                 (ORACLES, used) => used == "shell",
                 (SCRIPTED, used) => used == "protocol",
                 (name, SCRIPTED) => name == "lathe",

@@ -35,6 +35,8 @@ mod editor;
 mod editors;
 mod engine_events;
 mod extending;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod fuzzy;
 mod highlight;
 mod history;

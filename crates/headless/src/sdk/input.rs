@@ -36,7 +36,7 @@ pub fn lines(input: impl Read + Send + 'static) -> mpsc::UnboundedReceiver<Line>
     receiver
 }
 
-fn next_line(reader: &mut impl BufRead) -> Option<Line> {
+pub(crate) fn next_line(reader: &mut impl BufRead) -> Option<Line> {
     loop {
         let mut bytes = Vec::new();
         let taken = reader

@@ -7,7 +7,7 @@
 
 pub mod config;
 mod credentials;
-mod events;
+pub(crate) mod events;
 mod gather;
 mod transport;
 mod trust;
