@@ -1,6 +1,6 @@
 //! The fuzz target of this crate's parsers, for the tests and for `fuzz/`.
 
-use crate::config::entry::{self, Place};
+use crate::config::entry::{self, ConfigLocation};
 use serde_json::Value;
 
 /// Every entry of an `.mcp.json` is a server or an error that names the entry.
@@ -8,7 +8,7 @@ pub fn fuzz_mcp_config(bytes: &[u8]) {
     let Ok(file) = serde_json::from_slice::<Value>(bytes) else {
         return;
     };
-    let place = Place::flag("--mcp-config");
+    let place = ConfigLocation::flag("--mcp-config");
     let lookup = |name: &str| (name != "MISSING").then(|| name.to_lowercase());
     let servers = file.get("mcpServers").unwrap_or(&file).as_object();
     for (name, server) in servers.into_iter().flatten() {
