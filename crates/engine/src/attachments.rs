@@ -6,7 +6,7 @@
 //! count as read, so the model still reads a file before it changes it. Files outside the session's
 //! folders and files that hold secrets are not attached, and the person is told.
 
-use crate::core::Core;
+use crate::conversation::Conversation;
 use base64::Engine as _;
 use lathe_protocol::content::ContentBlock;
 use lathe_protocol::event::NoticeLevel;
@@ -80,7 +80,7 @@ fn line_range(text: &str) -> Option<(usize, usize)> {
     (first >= 1 && first <= last).then_some((first, last))
 }
 
-impl Core {
+impl Conversation {
     /// Attaches what a prompt mentions.
     pub(crate) fn attach_mentions(&mut self, text: &str) {
         if !text.contains('@') {

@@ -1,9 +1,11 @@
 //! What runs beside the turns of a session: notes, documents, memory. One place knows of all of it, so
 //! that the end of a session leaves nothing running and nothing half done where someone asked for it.
 
-use crate::core::{Core, Shared};
+use crate::conversation::{Conversation, ConversationShared};
 use crate::decide::{gate, token_gate};
+use crate::ledger::{Ledger, Part};
 use crate::session::EndReason;
+use lathe_model::ask::{AskError, Question, ask};
 use lathe_model::{ModelRequest, Thinking, ThinkingMode};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -82,7 +84,7 @@ impl Background {
     }
 }
 
-impl Core {
+impl Conversation {
     /// Whether the session may still spend something: work beside the turns is inside its budgets.
     pub(crate) fn may_spend(&self) -> bool {
         let limits = &self.fixed.limits;
@@ -107,9 +109,42 @@ pub(crate) fn bound_answer(request: &mut ModelRequest, tokens: u32) {
 }
 
 /// Counts an answer that was asked for beside the conversation.
-pub(crate) fn note_side_usage(shared: &Shared, header: &lathe_protocol::message::AssistantMessage) {
-    let mut ledger = crate::ledger::Ledger::default();
-    ledger.note_response(&header.model, &header.usage, &shared.catalog);
-    let used = (crate::ledger::Part::Side, ledger.totals().clone());
-    shared.extra_usage.lock().push(used);
+pub(crate) fn note_side_usage(
+    shared: &ConversationShared,
+    part: Part,
+    header: &lathe_protocol::message::AssistantMessage,
+) {
+    let mut ledger = Ledger::default();
+    ledger.note_part(part, &header.model, &header.usage, &shared.session.catalog);
+    let used = (part, ledger.totals().clone());
+    shared.spending.waiting.lock().push(used);
+}
+
+/// Asks a model one question beside the conversation, and counts what that cost.
+///
+/// # Errors
+/// When the provider fails for good, or its answer can't be read.
+pub(crate) async fn ask_beside(
+    shared: &ConversationShared,
+    part: Part,
+    model: String,
+    system: &str,
+    prompt: String,
+    cancel: &CancellationToken,
+) -> Result<String, AskError> {
+    let question = Question {
+        max_tokens: shared.session.catalog.resolve(&model).info.small_output(),
+        model,
+        system: system.to_owned(),
+        prompt,
+    };
+    let started = std::time::Instant::now();
+    let answer = ask(shared.session.provider.clone(), &question, cancel).await?;
+    let header = &answer.header;
+    let mut ledger = Ledger::default();
+    ledger.note_part(part, &header.model, &header.usage, &shared.session.catalog);
+    ledger.note_api_time(started.elapsed());
+    let used = (part, ledger.totals().clone());
+    shared.spending.waiting.lock().push(used);
+    Ok(answer.text)
 }

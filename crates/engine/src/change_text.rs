@@ -3,15 +3,14 @@
 //! Like every side query it goes to the small model, without tools and within a time limit. What it
 //! writes ends as the `attribution` of settings says. Nothing is committed here.
 
+use crate::background::ask_beside;
 use crate::context::git;
 use crate::ledger::Part;
-use crate::nested::{Nested, answer_of};
 use crate::open::prepare;
 use crate::options::{OpenError, SessionOptions};
 use crate::prompt::attribution_lines;
 use lathe_settings::Environment;
 use lathe_settings::schema::Settings;
-use lathe_tools::ToolRegistry;
 use std::fmt::Write as _;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -70,26 +69,18 @@ pub async fn change_text(
         ),
     };
     let prepared = prepare(environment, options).await?;
-    let shared = prepared.core.shared.clone();
+    let shared = prepared.conversation.shared.clone();
     let cancel = CancellationToken::new();
-    let nested = Nested {
-        model: shared.catalog.small_fast_model().id,
-        system: system.to_owned(),
-        prompt: question,
-        tools: ToolRegistry::new(),
-        max_turns: 1,
-        cancel: cancel.clone(),
-        part: Part::Side,
-    };
-    let running = Box::pin(nested.run(&shared));
-    let result = tokio::time::timeout(LIMIT, running)
+    let model = shared.session.catalog.small_fast_model().id;
+    let asked = ask_beside(&shared, Part::Side, model, system, question, &cancel);
+    let answer = tokio::time::timeout(LIMIT, asked)
         .await
-        .map_err(|_| ChangeTextError::Model(format!("no answer within {} s", LIMIT.as_secs())))?;
-    let answer = answer_of(&result).map_err(ChangeTextError::Model)?;
+        .map_err(|_| ChangeTextError::Model(format!("no answer within {} s", LIMIT.as_secs())))?
+        .map_err(|error| ChangeTextError::Model(error.to_string()))?;
     let text = plain(&answer).ok_or_else(|| {
         ChangeTextError::Model("it is empty or far too long; try again".to_owned())
     })?;
-    let settings = Settings::from_merged(&shared.settings.read()).unwrap_or_default();
+    let settings = Settings::from_merged(&shared.session.settings.value.read()).unwrap_or_default();
     let [commit, pull_request] = attribution_lines(&settings);
     let end = match change {
         Change::Commit => commit,

@@ -1,20 +1,28 @@
 //! The commands of a session: built-in ones, skills, custom ones, and prompts of MCP servers.
 
-use crate::core::Shared;
+use crate::conversation::ConversationShared;
 use lathe_extensions::{Command, CommandAction, CommandRegistry, ExtensionSource};
 
-impl Shared {
+impl ConversationShared {
     pub(crate) fn commands(&self) -> CommandRegistry {
-        CommandRegistry::new(&self.extensions.skills(), &self.prompt_commands())
+        CommandRegistry::new(
+            &self.integrations.extensions.skills(),
+            &self.prompt_commands(),
+        )
     }
 
     fn prompt_commands(&self) -> Vec<Command> {
-        self.mcp.prompts().iter().map(of_server).collect()
+        self.integrations
+            .mcp
+            .prompts()
+            .iter()
+            .map(of_server)
+            .collect()
     }
 
     /// The names of commands that work without a terminal.
     pub(crate) fn command_names(&self) -> Vec<String> {
-        let skills = self.extensions.skills();
+        let skills = self.integrations.extensions.skills();
         CommandRegistry::names_without_terminal(&skills, &self.prompt_commands())
     }
 }

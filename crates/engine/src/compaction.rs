@@ -7,7 +7,7 @@
 
 use crate::context::meter;
 use crate::context::summary::{cut, gap_share, next_skip, slim, with_directive, without_scratch};
-use crate::core::Core;
+use crate::conversation::Conversation;
 use crate::decide::OutputCap;
 use crate::records::reminder;
 use futures::StreamExt as _;
@@ -68,7 +68,7 @@ struct Plan<'a> {
     notes: Option<String>,
 }
 
-impl Core {
+impl Conversation {
     /// Replaces the conversation by its summary. Nothing is changed unless it succeeds.
     pub(crate) async fn compact(
         &mut self,
@@ -131,7 +131,7 @@ impl Core {
             kept,
             notes,
         } = plan;
-        if self.conversation.is_empty() {
+        if self.history.is_empty() {
             return Err(CompactionError::Nothing);
         }
         if let Some(reason) = self
@@ -229,11 +229,11 @@ impl Core {
         self.context.sent_results.clear();
         self.context.prefix.expect("the conversation was compacted");
         self.shared.tools.file_cache.forget_answers();
-        self.shared.deferred.forget_told();
-        self.shared.extensions.forget_told();
+        self.shared.toolbox.deferred.forget_told();
+        self.shared.integrations.extensions.forget_told();
         self.describe_agents();
         self.forget_plan_reminders();
-        self.shared.notes.kept.start_again();
+        self.shared.state.notes.kept.start_again();
         self.refresh_instructions();
         if self.shared.permissions.snapshot().trusted {
             let folder = self.shared.tools.working_folder.read().clone();
@@ -337,7 +337,7 @@ impl Core {
 
     /// The last words of the person that are in the conversation.
     fn last_prompt(&mut self) -> Option<String> {
-        let messages = self.conversation.messages();
+        let messages = self.history.messages();
         messages
             .iter()
             .rev()
@@ -349,7 +349,7 @@ impl Core {
                     .filter(|block| {
                         matches!(block, ContentBlock::Text(text)
                         if !text.text.starts_with("<system-reminder>")
-                            && text.text != lathe_session::conversation::CONTINUE_TEXT)
+                            && text.text != lathe_session::history::CONTINUE_TEXT)
                     })
                     .collect();
                 let text = joined_text(&words);
@@ -436,7 +436,7 @@ impl Core {
         cancel: &CancellationToken,
     ) -> Result<String, ModelError> {
         let mut deliveries = lathe_model::run(
-            self.shared.provider.clone(),
+            self.shared.session.provider.clone(),
             request,
             self.recovery_policy(),
             cancel.clone(),
@@ -473,7 +473,7 @@ impl Core {
                 crate::ledger::Part::Compaction,
                 &header.model,
                 &header.usage,
-                &self.shared.catalog,
+                &self.shared.session.catalog,
             );
         }
         Ok(text)

@@ -3,11 +3,12 @@
 
 use crate::background::{bound_answer, note_side_usage};
 use crate::context::summary::with_directive;
-use crate::core::{Core, Shared};
+use crate::conversation::{Conversation, ConversationShared};
 use crate::decide::OutputCap;
-use crate::notes::ask;
+use crate::ledger::Part;
 use lathe_memory::AutoMemory;
 use lathe_memory::extraction::{Extractor, MOST_TOKENS, apply, directive};
+use lathe_model::ask::complete;
 use lathe_protocol::event::NoticeLevel;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,7 +24,7 @@ pub(crate) struct Extracting {
     running: Option<AbortHandle>,
 }
 
-impl Core {
+impl Conversation {
     /// A call is done; what the model remembers by itself needs no second look.
     pub(crate) fn note_remembered(&mut self, tool: &str, paths: &[PathBuf]) {
         let shared = &self.shared;
@@ -53,22 +54,23 @@ impl Core {
         bound_answer(&mut request, MOST_TOKENS);
         request.messages = with_directive(&request.messages.to_vec(), 0, &directive);
         let (shared, policy) = (self.shared.clone(), self.recovery_policy());
-        let cancel = shared.notes.cancel.clone();
+        let cancel = shared.state.notes.cancel.clone();
         let work = async move {
-            let asked = ask(&shared, request, policy, &cancel);
-            let Ok(Some((answer, header))) = tokio::time::timeout(LIMIT, asked).await else {
+            let provider = shared.session.provider.clone();
+            let asked = complete(provider, request, policy, &cancel);
+            let Ok(Ok(answer)) = tokio::time::timeout(LIMIT, asked).await else {
                 return;
             };
-            note_side_usage(&shared, &header);
-            if let Some(text) = apply(&memory, mode, &answer) {
+            note_side_usage(&shared, Part::Side, &answer.header);
+            if let Some(text) = apply(&memory, mode, &answer.text) {
                 shared.events.notice(NoticeLevel::Info, text);
             }
         };
-        self.context.extracting.running = Some(self.shared.background.spawn(work));
+        self.context.extracting.running = Some(self.shared.session.background.spawn(work));
     }
 }
 
-fn memory_of(shared: &Shared) -> AutoMemory {
-    let places = &shared.loader.places;
+fn memory_of(shared: &ConversationShared) -> AutoMemory {
+    let places = &shared.session.settings.loader.places;
     AutoMemory::of(&places.config_home, &places.project)
 }

@@ -5,7 +5,7 @@
 //! be asked, so what would be asked is refused with the rule that would allow it.
 
 use crate::call::{IncomingCall, Stage};
-use crate::core::{Core, Turn};
+use crate::conversation::{Conversation, RunningTurn};
 use crate::events::EventStream;
 use crate::open::{Prepared, prepare};
 use crate::options::{OpenError, SessionOptions};
@@ -23,8 +23,8 @@ const CONVERSATIONAL: [&str; 3] = ["ToolSearch", "StructuredOutput", "AskUserQue
 
 /// The tools of a session.
 pub struct Hands {
-    core: Mutex<Core>,
-    turn: Turn,
+    conversation: Mutex<Conversation>,
+    turn: RunningTurn,
 }
 
 /// What came of a call.
@@ -57,21 +57,21 @@ impl Hands {
             ..options
         };
         let Prepared {
-            core,
+            conversation,
             events,
             remarks,
             ..
         } = prepare(environment, options).await?;
         let hands = Self {
-            core: Mutex::new(core),
-            turn: Turn::new(RecordId::random()),
+            conversation: Mutex::new(conversation),
+            turn: RunningTurn::new(RecordId::random()),
         };
         Ok((hands, events, remarks))
     }
 
     /// The tools that may be called.
     pub async fn tools(&self) -> Vec<ToolDefinition> {
-        let mut registry = self.core.lock().await.offered_tools();
+        let mut registry = self.conversation.lock().await.offered_tools();
         registry.retain(|tool| !CONVERSATIONAL.contains(&tool.name()));
         registry.definitions()
     }
@@ -83,7 +83,7 @@ impl Hands {
         input: Value,
         cancel: CancellationToken,
     ) -> Option<Handed> {
-        let calls = Arc::new(self.core.lock().await.call_environment(&self.turn));
+        let calls = Arc::new(self.conversation.lock().await.call_environment(&self.turn));
         calls
             .registry
             .find(name)
@@ -108,8 +108,14 @@ impl Hands {
 
     /// Ends what calls left running.
     pub async fn finish(self) {
-        let core = self.core.into_inner();
-        core.shared.language.servers.shut_down().await;
-        core.shared.tools.shell.shut_down().await;
+        let conversation = self.conversation.into_inner();
+        conversation
+            .shared
+            .integrations
+            .language
+            .servers
+            .shut_down()
+            .await;
+        conversation.shared.tools.shell.shut_down().await;
     }
 }

@@ -5,11 +5,13 @@
 //! request as a reminder. Without a configured server nothing of it costs anything, and the LSP tool isn't
 //! offered.
 
-use crate::core::{Core, Shared, Turn};
+use crate::conversation::{Conversation, ConversationShared, RunningTurn};
 use crate::events::EventSink;
 use crate::undo::Undo;
 use lathe_extensions::plugins::LoadedPlugins;
-use lathe_lsp::{Conversation, LanguageServers, Servers, Surroundings, patience};
+use lathe_lsp::{
+    Conversation as LspConversation, LanguageServers, Servers, Surroundings, patience,
+};
 use lathe_permissions::Permissions;
 use lathe_protocol::event::NoticeLevel;
 use lathe_protocol::ids::RecordId;
@@ -25,7 +27,7 @@ use tokio::runtime::Handle;
 pub(crate) struct Language {
     pub(crate) servers: LanguageServers,
     /// Whose edits are told apart.
-    conversation: Conversation,
+    conversation: LspConversation,
     /// Whether the caller wants the tool, should there be servers.
     wanted: bool,
 }
@@ -93,9 +95,9 @@ pub(crate) fn configured(settings: &Resolved, plugins: &LoadedPlugins) -> Server
 }
 
 /// Takes over what settings and plugins say now.
-pub(crate) fn reconfigure(shared: &Shared, settings: &Resolved) {
-    let language = &shared.language;
-    let configured = configured(settings, &shared.plugins.loaded());
+pub(crate) fn reconfigure(shared: &ConversationShared, settings: &Resolved) {
+    let language = &shared.integrations.language;
+    let configured = configured(settings, &shared.session.plugins.loaded());
     for problem in &configured.problems {
         shared
             .events
@@ -103,7 +105,7 @@ pub(crate) fn reconfigure(shared: &Shared, settings: &Resolved) {
     }
     let wait = patience(settings.settings.lsp_diagnostics.as_ref());
     language.servers.set(configured, wait);
-    let mut registry = shared.registry.write();
+    let mut registry = shared.toolbox.registry.write();
     let there = registry.find(NAME).is_some();
     match (language.servers.is_empty(), there) {
         (false, false) if language.wanted => {
@@ -126,7 +128,7 @@ fn first_upper(text: &str) -> String {
 struct Observed {
     undo: Option<Arc<Undo>>,
     servers: LanguageServers,
-    conversation: Conversation,
+    conversation: LspConversation,
     runtime: Handle,
 }
 
@@ -148,19 +150,19 @@ impl ChangeObserver for Observed {
     }
 }
 
-impl Shared {
+impl ConversationShared {
     /// Something else than our tools changed files.
     pub(crate) fn changed_on_disk(&self, paths: &[PathBuf]) {
         if !paths.is_empty() {
-            self.language.servers.changed_on_disk(paths);
+            self.integrations.language.servers.changed_on_disk(paths);
         }
     }
 }
 
-impl Core {
+impl Conversation {
     /// What language servers find in changed files that wasn't there before.
-    pub(crate) async fn language_news(&self, turn: &Turn) -> Option<String> {
-        let language = &self.shared.language;
+    pub(crate) async fn language_news(&self, turn: &RunningTurn) -> Option<String> {
+        let language = &self.shared.integrations.language;
         if language.servers.is_empty() {
             return None;
         }

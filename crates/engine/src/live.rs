@@ -2,7 +2,7 @@
 //! that begin and end.
 
 use crate::agents::notice::{self, Notice};
-use crate::core::Shared;
+use crate::conversation::ConversationShared;
 use lathe_permissions::PermissionContext;
 use lathe_protocol::event::{Event, NoticeLevel, TaskNotice, TaskStatus, TaskUsage};
 use lathe_settings::watch::SettingsWatcher;
@@ -101,18 +101,18 @@ impl SettingsLoader {
 /// # Errors
 /// When they are wrong; then nothing changes.
 pub(crate) fn change_flags(
-    shared: &Shared,
+    shared: &ConversationShared,
     changes: &serde_json::Map<String, Value>,
 ) -> Result<(), String> {
-    let resolved = shared.loader.change(changes)?;
+    let resolved = shared.session.settings.loader.change(changes)?;
     apply(shared, &resolved);
     if let Some(effort) = changes.get("effort") {
-        shared.chosen.write().effort = effort.as_str().map(|level| Some(level.to_owned()));
+        shared.choices.set_effort(effort.as_str());
     }
     // Whoever changes the model now means it, whatever the command line said.
     if let Some(model) = changes.get("model") {
-        let wanted = model.as_str().unwrap_or(&shared.default_model);
-        shared.choices.write().model = shared.catalog.resolve(wanted).id;
+        let wanted = model.as_str().unwrap_or(&shared.choices.first.model);
+        shared.choices.write().model = shared.session.catalog.resolve(wanted).id;
     }
     Ok(())
 }
@@ -134,13 +134,13 @@ pub(crate) fn layers(settings: &Resolved) -> Vec<Value> {
 /// Watches the settings files until the session ends. What changes takes effect at once: rules, hooks,
 /// the model.
 pub(crate) fn watch_settings(
-    shared: &Arc<Shared>,
+    shared: &Arc<ConversationShared>,
     places: Places,
     options: LoadOptions,
     current: Arc<Resolved>,
     own: OwnWrites,
 ) {
-    let mut reconfigured = shared.loader.attach();
+    let mut reconfigured = shared.session.settings.loader.attach();
     let shared = Arc::downgrade(shared);
     lathe_spawn::task(async move {
         let again = places.clone();
@@ -199,7 +199,7 @@ pub(crate) fn watch_settings(
 }
 
 /// Makes changed settings count.
-fn apply(shared: &Shared, settings: &Resolved) {
+fn apply(shared: &ConversationShared, settings: &Resolved) {
     let context: Arc<PermissionContext> = shared.permissions.snapshot();
     let (rules, problems) = lathe_permissions::settings::rules_of(settings, &context);
     for problem in problems {
@@ -207,21 +207,21 @@ fn apply(shared: &Shared, settings: &Resolved) {
             .events
             .notice(NoticeLevel::Warning, problem.to_string());
     }
-    *shared.settings.write() = settings.value.clone();
-    *shared.layers.write() = layers(settings);
+    *shared.session.settings.value.write() = settings.value.clone();
+    *shared.session.settings.layers.write() = layers(settings);
     shared.permissions.reload(&rules);
     shared.hooks.registry.set_settings(settings);
     crate::language::reconfigure(shared, settings);
-    shared.mcp.settings_changed(shared, settings);
+    shared.integrations.mcp.settings_changed(shared, settings);
     if let Some(model) = &settings.settings.model
-        && !shared.model_is_pinned
+        && !shared.session.settings.model_is_pinned
     {
-        shared.choices.write().model = shared.catalog.resolve(model).id;
+        shared.choices.write().model = shared.session.catalog.resolve(model).id;
     }
 }
 
 /// Tells the faces of background commands.
-pub(crate) fn watch_background(shared: &Arc<Shared>) {
+pub(crate) fn watch_background(shared: &Arc<ConversationShared>) {
     let mut changes = shared.tools.shell.background().subscribe();
     let shared = Arc::downgrade(shared);
     lathe_spawn::task(async move {
@@ -248,15 +248,16 @@ pub(crate) fn watch_background(shared: &Arc<Shared>) {
 }
 
 /// Tells the conversation that started a command that it is over, unless it knows.
-fn tell_end(shared: &Arc<Shared>, command: &BackgroundCommand) {
+fn tell_end(shared: &Arc<ConversationShared>, command: &BackgroundCommand) {
     // A person's own command is the person's business.
     let Some(call) = &command.tool_use_id else {
         return;
     };
-    if shared.agents.is_ending() {
+    if shared.session.agents.is_ending() {
         return;
     }
     let agent = shared
+        .session
         .agents
         .all()
         .into_iter()
@@ -268,7 +269,12 @@ fn tell_end(shared: &Arc<Shared>, command: &BackgroundCommand) {
         },
         None => shared.clone(),
     };
-    if conversation.known_ends.lock().remove(command.id.as_str()) {
+    if conversation
+        .toolbox
+        .known_ends
+        .lock()
+        .remove(command.id.as_str())
+    {
         return;
     }
     let TaskNotice::Finished {

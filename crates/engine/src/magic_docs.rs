@@ -3,9 +3,10 @@
 
 use crate::background::note_side_usage;
 use crate::context::summary::with_directive;
-use crate::core::Core;
+use crate::conversation::Conversation;
 use crate::decide::OutputCap;
-use crate::notes::ask;
+use crate::ledger::Part;
+use lathe_model::ask::complete;
 use lathe_protocol::event::NoticeLevel;
 use lathe_protocol::ids::RecordId;
 use std::path::PathBuf;
@@ -21,7 +22,7 @@ pub(crate) struct MagicDocs {
     running: Option<tokio::task::AbortHandle>,
 }
 
-impl Core {
+impl Conversation {
     /// A call is done; if it showed such a document, that is known from now on.
     pub(crate) fn note_documents(&mut self, tool: &str, paths: &[PathBuf]) {
         self.context.magic_docs.kept.note_call(tool, paths);
@@ -50,18 +51,17 @@ impl Core {
             })
             .collect();
         let policy = self.recovery_policy();
-        let cancel = shared.notes.cancel.clone();
-        let background = shared.background.clone();
+        let cancel = shared.state.notes.cancel.clone();
+        let background = shared.session.background.clone();
         let task = background.spawn(async move {
             for (update, request) in updates {
-                let asked = ask(&shared, request, policy.clone(), &cancel);
-                let Some((answer, header)) =
-                    tokio::time::timeout(LIMIT, asked).await.ok().flatten()
-                else {
+                let provider = shared.session.provider.clone();
+                let asked = complete(provider, request, policy.clone(), &cancel);
+                let Ok(Ok(answer)) = tokio::time::timeout(LIMIT, asked).await else {
                     continue;
                 };
-                note_side_usage(&shared, &header);
-                let Some(text) = update.new_text(&answer) else {
+                note_side_usage(&shared, Part::Side, &answer.header);
+                let Some(text) = update.new_text(&answer.text) else {
                     continue;
                 };
                 let shown = shared.tools.shown(&update.path);

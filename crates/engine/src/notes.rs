@@ -4,13 +4,11 @@
 use crate::background::{bound_answer, note_side_usage};
 use crate::compaction::CompactionError;
 use crate::context::summary::with_directive;
-use crate::core::Core;
+use crate::conversation::Conversation;
 use crate::decide::OutputCap;
-use futures::StreamExt as _;
+use crate::ledger::Part;
 use lathe_memory::notes::MOST_TOKENS;
-use lathe_model::{Delivery, MessageAssembler, ModelRequest, RecoveryPolicy};
-use lathe_protocol::message::AssistantMessage;
-use std::sync::Arc;
+use lathe_model::ask::complete;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -24,10 +22,10 @@ pub(crate) struct Notes {
     pub(crate) cancel: CancellationToken,
 }
 
-impl Core {
+impl Conversation {
     /// Starts an update if one is due.
     pub(crate) fn update_notes(&mut self) {
-        let notes = self.shared.notes.clone();
+        let notes = self.shared.state.notes.clone();
         if !notes.kept.may_be_due(self.context.calls_since_notes) || !self.may_spend() {
             return;
         }
@@ -43,20 +41,20 @@ impl Core {
         let shared = self.shared.clone();
         let policy = self.recovery_policy();
         let paths = lathe_session::SessionPaths::of_transcript(self.transcript.path());
-        self.shared.background.spawn(async move {
+        self.shared.session.background.spawn(async move {
             let update = notes.kept.update(tip, tokens);
-            let asked = ask(&shared, request, policy, &notes.cancel);
-            let answer = tokio::time::timeout(LIMIT, asked).await.ok().flatten();
-            if let Some((text, header)) = answer {
-                note_side_usage(&shared, &header);
-                update.finish(text, &paths);
+            let provider = shared.session.provider.clone();
+            let asked = complete(provider, request, policy, &notes.cancel);
+            if let Ok(Ok(answer)) = tokio::time::timeout(LIMIT, asked).await {
+                note_side_usage(&shared, Part::Side, &answer.header);
+                update.finish(answer.text, &paths);
             }
         });
     }
 
     /// Puts recent notes in the place of older history. Gives whether it did.
     pub(crate) async fn compact_to_notes(&mut self, cancel: &CancellationToken) -> bool {
-        let Some((text, checkpoint)) = self.shared.notes.kept.current() else {
+        let Some((text, checkpoint)) = self.shared.state.notes.kept.current() else {
             return false;
         };
         match self.compact_with_notes(checkpoint, text, cancel).await {
@@ -68,28 +66,4 @@ impl Core {
             }
         }
     }
-}
-
-/// One question beside the conversation: the answer's words, and its header with the usage.
-pub(crate) async fn ask(
-    shared: &Arc<crate::core::Shared>,
-    request: ModelRequest,
-    policy: RecoveryPolicy,
-    cancel: &CancellationToken,
-) -> Option<(String, AssistantMessage)> {
-    let mut deliveries = lathe_model::run(shared.provider.clone(), request, policy, cancel.clone());
-    let mut assembler = MessageAssembler::default();
-    while let Some(delivery) = deliveries.next().await {
-        match delivery.ok()? {
-            Delivery::Event(event) => {
-                assembler.feed(&event.event).ok()?;
-            }
-            Delivery::Retracted { .. } | Delivery::FellBack { .. } => {
-                assembler = MessageAssembler::default();
-            }
-            Delivery::Requesting { .. } | Delivery::Retrying { .. } => {}
-        }
-    }
-    let header = assembler.header()?.clone();
-    Some((assembler.text(), header))
 }

@@ -4,16 +4,15 @@
 //! hooks, instructions, and only then the conversation. Nothing here prints; what a face should tell
 //! the person is in [`Opened::remarks`].
 
-use crate::context::{ContextState, KeptPrompt};
-use crate::core::{Choices, Core, Fixed, Shared};
+use crate::context::KeptPrompt;
+use crate::conversation::{Choices, Conversation, Fixed, Integrations, Parts, Role, Toolbox};
 use crate::decide::Limits;
 use crate::events::{self, EventStream};
-use crate::guard::RepeatGuard;
+use crate::hook_model::{SessionClassifierModel, SessionHookModel};
 use crate::hook_points::HookPoints;
 use crate::language::Language;
 use crate::ledger::{Ledger, Totals};
 use crate::live;
-use crate::nested::{SessionClassifierModel, SessionHookModel};
 use crate::open_agents;
 use crate::open_model::{cache_markers, catalog, chosen_model, provider, thinking};
 use crate::open_parts::{
@@ -25,6 +24,7 @@ use crate::prompt::{PromptParts, Surroundings, attribution_text, git_branch, ins
 use crate::questions::Questions;
 use crate::records::{RecordFactory, reminder};
 use crate::session::{self, SessionHandle};
+use crate::session::{Session, SessionSettings};
 use crate::tool_search::{self, DeferredTools};
 use futures::future::BoxFuture;
 use lathe_hooks::HookRegistry;
@@ -37,7 +37,7 @@ use lathe_protocol::content::ContentBlock;
 use lathe_protocol::event::SessionInit;
 use lathe_protocol::ids::RecordId;
 use lathe_protocol::record::{Record, RecordMessage};
-use lathe_session::{Conversation, Loaded};
+use lathe_session::Loaded;
 use lathe_settings::instructions::{InstructionOptions, Instructions};
 use lathe_settings::schema::MemoryExtraction;
 use lathe_settings::trust_store::TrustStore;
@@ -76,7 +76,7 @@ async fn begin(environment: Environment, options: SessionOptions) -> Result<Open
     let setup = options.setup;
     let prepared = prepare(environment, options).await?;
     let Prepared {
-        mut core,
+        mut conversation,
         events,
         mut remarks,
         start,
@@ -93,8 +93,8 @@ async fn begin(environment: Environment, options: SessionOptions) -> Result<Open
         environment,
     } = start;
     // First, so that servers start while everything else is got ready.
-    let shared = core.shared.clone();
-    remarks.extend(shared.mcp.start(
+    let shared = conversation.shared.clone();
+    remarks.extend(shared.integrations.mcp.start(
         &shared,
         &crate::mcp::Start {
             options: &mcp,
@@ -102,32 +102,32 @@ async fn begin(environment: Environment, options: SessionOptions) -> Result<Open
             settings: &settings,
             load_options: &load_options,
             environment: &environment,
-            max_session_usd: core.fixed.limits.max_session_usd(),
+            max_session_usd: conversation.fixed.limits.max_session_usd(),
         },
     ));
-    let shared = core.shared.clone();
-    remarks.extend(open_agents::connect(&mut core, &shared, source == "resume").await);
+    let shared = conversation.shared.clone();
+    remarks.extend(open_agents::connect(&mut conversation, &shared, source == "resume").await);
     hooks.instructions_loaded(loaded_files).await;
     hooks.watched.tell(&hooks);
-    start_hooks(&mut core, &hooks, source, setup).await;
-    if source == "startup" && core.shared.permissions.snapshot().trusted {
-        let folder = core.shared.tools.working_folder.read().clone();
-        core.context.reminders.ask_git(folder);
+    start_hooks(&mut conversation, &hooks, source, setup).await;
+    if source == "startup" && conversation.shared.permissions.snapshot().trusted {
+        let folder = conversation.shared.tools.working_folder.read().clone();
+        conversation.context.reminders.ask_git(folder);
     }
-    core.measure_context();
-    live::watch_background(&core.shared);
-    crate::skills::watch(&core.shared);
+    conversation.measure_context();
+    live::watch_background(&conversation.shared);
+    crate::skills::watch(&conversation.shared);
     live::watch_settings(
-        &core.shared,
+        &conversation.shared,
         places,
         load_options,
         Arc::new(settings),
         own_writes,
     );
     // Last, because it takes all skills to be read.
-    remarks.extend(core.shared.extensions.remarks());
+    remarks.extend(conversation.shared.integrations.extensions.remarks());
     Ok(Opened {
-        session: session::start(core),
+        session: session::start(conversation),
         events,
         remarks,
     })
@@ -135,7 +135,7 @@ async fn begin(environment: Environment, options: SessionOptions) -> Result<Open
 
 /// A session with everything in place that has not begun.
 pub(crate) struct Prepared {
-    pub(crate) core: Core,
+    pub(crate) conversation: Conversation,
     pub(crate) events: EventStream,
     pub(crate) remarks: Vec<String>,
     start: Start,
@@ -371,10 +371,31 @@ async fn prepare_now(
             structured_output: options.json_schema.is_some(),
         },
         policy,
-        fallback_model,
         betas: betas.clone(),
         max_output_tokens,
         extra: output_config(&options),
+        cache,
+    };
+    let questions = Arc::new(Questions::new(options.answerer, events.clone()));
+    questions.set_guide(guide_of(&settings));
+    let writer = options.persist.then(|| writer_options(&options, &events));
+    let session = Arc::new(Session {
+        id: session_id,
+        provider,
+        catalog,
+        settings: SessionSettings {
+            value: RwLock::new(settings.value.clone()),
+            layers: RwLock::new(live::layers(&settings)),
+            loader: live::SettingsLoader::new(places.clone(), load_options.clone()),
+            key_source: key_source.clone(),
+            model_is_pinned: options.model.is_some()
+                || environment.variable("ANTHROPIC_MODEL").is_some(),
+        },
+        plugins,
+        agents: open_agents::agents(agents, opened.paths.clone(), writer, &environment, &options),
+        background: Arc::default(),
+        mcp_servers: RwLock::default(),
+        tool_aliases: options.tool_aliases.clone(),
         init: SessionInit {
             api_key_source: key_source.clone(),
             output_style: settings
@@ -385,64 +406,45 @@ async fn prepare_now(
             betas,
             ..SessionInit::default()
         },
-        cache,
-    };
-    let questions = Arc::new(Questions::new(options.answerer, events.clone()));
-    questions.set_guide(guide_of(&settings));
-    let writer = options.persist.then(|| writer_options(&options, &events));
-    let shared = Arc::new(Shared {
-        session_id,
+    });
+    let parts = Parts {
         events: events.clone(),
-        provider,
-        catalog,
         permissions,
         hooks: hooks.clone(),
         questions,
         tools: tools.clone(),
-        registry: RwLock::new(registry),
-        queue: Mutex::default(),
-        on_the_way: Mutex::default(),
-        wake: tokio::sync::Notify::new(),
-        choices: RwLock::new(Choices {
+        toolbox: Toolbox {
+            deferred,
+            ..Toolbox::of(registry, undo)
+        },
+        integrations: Integrations {
+            mcp: Arc::default(),
+            language,
+            extensions,
+        },
+        choices: Choices {
             model: model.id.clone(),
             thinking,
-        }),
-        backgrounds: Arc::default(),
-        default_thinking: thinking,
-        model_is_pinned: options.model.is_some()
-            || environment.variable("ANTHROPIC_MODEL").is_some(),
-        undo,
-        instructions: Mutex::new(Some(instructions)),
-        transcript: opened.writer.clone(),
-        default_model: model.id.clone(),
-        key_source: key_source.clone(),
-        settings: RwLock::new(settings.value.clone()),
-        layers: RwLock::new(live::layers(&settings)),
-        loader: live::SettingsLoader::new(places.clone(), load_options.clone()),
-        mcp_servers: RwLock::default(),
-        mcp: Arc::default(),
-        language,
-        init: fixed.init.clone(),
-        tool_aliases: options.tool_aliases.clone(),
-        totals: Mutex::default(),
-        effort: options.effort.clone(),
-        context_usage: Mutex::default(),
-        extensions,
-        plugins,
-        notes: Arc::default(),
-        background: Arc::default(),
-        deferred,
-        extra_usage: Mutex::default(),
-        agents: open_agents::agents(agents, opened.paths.clone(), writer, &environment, &options),
-        place: None,
+            effort: options.effort.clone(),
+            fallback: fallback_model,
+        },
+        instructions: Some(instructions),
+        transcript: opened.writer,
+        records: RecordFactory {
+            session_id,
+            cwd: places.environment.cwd.clone(),
+            git_branch: branch.clone().unwrap_or_default(),
+            agent_id: None,
+        },
+        parent_tool_use_id: None,
         seed: open_agents::seed(&fixed, &surrounding, branch.as_deref()),
-        fork_point: tokio::sync::watch::Sender::new(None),
-        planning: crate::plan::Planning::default(),
-        known_ends: Mutex::default(),
-        main_filter: open_agents::main_filter(main.as_ref()),
-        chosen: RwLock::default(),
-    });
-    crate::skills::tool::bind(&shared);
+        fixed,
+    };
+    let role = Role::Main {
+        filter: main.as_ref().map(crate::agents::ToolFilter::of),
+    };
+    let mut conversation = Conversation::new(session, role, parts);
+    let shared = conversation.shared.clone();
     shared.questions.set_classifier(Arc::new(Classifier::new(
         Arc::new(SessionClassifierModel {
             shared: Arc::downgrade(&shared),
@@ -452,39 +454,18 @@ async fn prepare_now(
     hooks.registry.set_model(Arc::new(SessionHookModel {
         shared: Arc::downgrade(&shared),
     }));
-    shared.notes.kept.enable(switched_on(
+    shared.state.notes.kept.enable(switched_on(
         &environment,
         "LATHE_SESSION_NOTES",
         settings.settings.session_notes,
     ));
-    shared.background.wait_at_end(!options.interactive);
-    let mut core = Core {
-        shared,
-        transcript: opened.writer,
-        conversation: Conversation::new(&model.id),
-        tip: None,
-        records: RecordFactory {
-            session_id,
-            cwd: places.environment.cwd.clone(),
-            git_branch: branch.unwrap_or_default(),
-            agent_id: None,
-        },
-        ledger: Ledger::default(),
-        guard: RepeatGuard::default(),
-        denials: Vec::new(),
-        model: model.id,
-        last_usage: None,
-        parent_tool_use_id: None,
-        fixed,
-        tools_encoded: None,
-        context: ContextState::default(),
-    };
-    core.context.magic_docs.kept.enabled = switched_on(
+    shared.session.background.wait_at_end(!options.interactive);
+    conversation.context.magic_docs.kept.enabled = switched_on(
         &environment,
         "LATHE_MAGIC_DOCS",
         settings.settings.magic_docs,
     );
-    core.context.title_wanted = options.persist
+    conversation.context.title_wanted = options.persist
         && switched_on(
             &environment,
             "LATHE_SESSION_TITLES",
@@ -495,9 +476,9 @@ async fn prepare_now(
                 .or(Some(options.interactive)),
         );
     if options.keep_system_prompt {
-        core.context.kept_prompt = KeptPrompt::Wanted;
+        conversation.context.kept_prompt = KeptPrompt::Wanted;
     }
-    core.context.extracting.extractor.mode =
+    conversation.context.extracting.extractor.mode =
         extraction(&environment, &settings, &options, &mut remarks);
     let source = match (&opened.history, options.fork) {
         (None, _) if options.after_clear => "clear",
@@ -506,18 +487,18 @@ async fn prepare_now(
         (None, _) => "startup",
     };
     if let Some(history) = opened.history {
-        restore(&mut core, &history, options.resume_at, &mut remarks)?;
+        restore(&mut conversation, &history, options.resume_at, &mut remarks)?;
     }
-    if core.tip.is_none()
+    if conversation.tip.is_none()
         && let Some(main) = &main
     {
-        open_agents::brief_main(&mut core, main);
+        open_agents::brief_main(&mut conversation, main);
     }
-    if core.tip.is_none()
-        && let Some(text) = core.fixed.prompt.told_apart()
+    if conversation.tip.is_none()
+        && let Some(text) = conversation.fixed.prompt.told_apart()
     {
-        let record = core.records.meta(None, reminder(&text));
-        core.append(record);
+        let record = conversation.records.meta(None, reminder(&text));
+        conversation.append(record);
     }
     let start = Start {
         hooks,
@@ -531,7 +512,7 @@ async fn prepare_now(
         environment,
     };
     Ok(Prepared {
-        core,
+        conversation,
         events: stream,
         remarks,
         start,
@@ -689,7 +670,7 @@ fn kept_totals(history: Option<&Loaded>) -> Option<Totals> {
 
 /// Takes a history up.
 fn restore(
-    core: &mut Core,
+    conversation: &mut Conversation,
     history: &Loaded,
     resume_at: Option<RecordId>,
     remarks: &mut Vec<String>,
@@ -699,38 +680,38 @@ fn restore(
         None => history.chain(),
     };
     for record in &chain {
-        core.conversation.push(record);
+        conversation.history.push(record);
         if let Record::Message(message) = &**record {
-            core.context.meter.replay(message);
-            core.shared.extensions.replay(message);
+            conversation.context.meter.replay(message);
+            conversation.shared.integrations.extensions.replay(message);
             if let Some(RecordMessage::Assistant(message)) = &message.message {
                 for call in message.content.iter().filter_map(ContentBlock::as_tool_use) {
-                    core.note_used_tool(&call.name);
+                    conversation.note_used_tool(&call.name);
                 }
             }
         }
     }
-    core.tip = chain.iter().rev().find_map(|record| match &**record {
+    conversation.tip = chain.iter().rev().find_map(|record| match &**record {
         Record::Message(message) if !message.is_sidechain => Some(message.uuid),
         _ => None,
     });
-    if core.context.kept_prompt == KeptPrompt::Wanted
+    if conversation.context.kept_prompt == KeptPrompt::Wanted
         && let Some(system) = &history.facts.system_prompt
     {
-        core.fixed.system = system.to_string().into();
-        core.context.kept_prompt = KeptPrompt::Kept;
+        conversation.fixed.system = system.to_string().into();
+        conversation.context.kept_prompt = KeptPrompt::Kept;
     }
     if history.facts.title().is_some() {
-        core.context.title_wanted = false;
+        conversation.context.title_wanted = false;
     }
     if let Some(totals) = kept_totals(Some(history)) {
-        *core.shared.totals.lock() = totals.clone();
-        core.ledger = Ledger::resume(totals);
+        *conversation.shared.spending.totals.lock() = totals.clone();
+        conversation.ledger = Ledger::resume(totals);
     }
     if let Some(todos) = &history.facts.todos
         && let Ok(todos) = serde_json::from_value(todos.clone())
     {
-        *core.shared.tools.todos.lock() = todos;
+        *conversation.shared.tools.todos.lock() = todos;
     }
     if !history.damaged.is_empty() {
         remarks.push(format!(
@@ -742,7 +723,12 @@ fn restore(
     Ok(())
 }
 
-async fn start_hooks(core: &mut Core, hooks: &HookPoints, source: &str, setup: Option<Setup>) {
+async fn start_hooks(
+    conversation: &mut Conversation,
+    hooks: &HookPoints,
+    source: &str,
+    setup: Option<Setup>,
+) {
     let mut context = match setup {
         Some(setup) => hooks.setup(setup.name()).await,
         None => Vec::new(),
@@ -750,24 +736,28 @@ async fn start_hooks(core: &mut Core, hooks: &HookPoints, source: &str, setup: O
     let verdict = hooks.session_start(source).await;
     context.extend(verdict.additional_context.clone());
     if !context.is_empty() {
-        let record = core.records.meta(core.tip, reminder(&context.join("\n\n")));
-        core.append(record);
+        let record = conversation
+            .records
+            .meta(conversation.tip, reminder(&context.join("\n\n")));
+        conversation.append(record);
     }
     if verdict.reloads_skills() {
-        let shared = core.shared.clone();
+        let shared = conversation.shared.clone();
         let reading = lathe_spawn::blocking(move || shared.extensions_changed());
         // What is wrong with the files is told; a reader that fails leaves what was known.
         let _ = reading.await;
     }
     if let Some(title) = verdict.session_title {
-        core.context.title_wanted = false;
-        core.append_fact(lathe_protocol::record::Fact::AiTitle {
+        conversation.context.title_wanted = false;
+        conversation.append_fact(lathe_protocol::record::Fact::AiTitle {
             ai_title: title,
-            session_id: core.shared.session_id,
+            session_id: conversation.shared.session.id,
         });
     }
     if let Some(words) = verdict.initial_user_message {
-        core.shared
+        conversation
+            .shared
+            .inbox
             .queue
             .lock()
             .push_back(lathe_protocol::op::Prompt::new(words));

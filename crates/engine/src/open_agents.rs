@@ -2,7 +2,7 @@
 //! agent that the main conversation runs as.
 
 use crate::agents::{self, Agents, Host, Seed, ToolFilter};
-use crate::core::{Core, Fixed, Shared};
+use crate::conversation::{Conversation, ConversationShared, Fixed};
 use crate::options::{OpenError, SessionOptions};
 use crate::prompt::PromptParts;
 use crate::records::reminder;
@@ -157,14 +157,14 @@ pub(crate) fn agent_tool(catalog: &AgentCatalog, types: Option<&[String]>) -> Ag
     )
 }
 
-impl Core {
+impl Conversation {
     /// Describes the agents anew where the prefix is new anyway.
     pub(crate) fn describe_agents(&mut self) {
-        let mut registry = self.shared.registry.write();
-        if self.shared.place.is_some() || registry.find(lathe_tools::agent::NAME).is_none() {
+        let mut registry = self.shared.toolbox.registry.write();
+        if self.shared.role.place().is_some() || registry.find(lathe_tools::agent::NAME).is_none() {
             return;
         }
-        let tool = agent_tool(&self.shared.agents.described(), None);
+        let tool = agent_tool(&self.shared.session.agents.described(), None);
         registry.retain(|tool| tool.name() != lathe_tools::agent::NAME);
         registry.add(tool);
     }
@@ -229,18 +229,12 @@ pub(crate) fn seed(fixed: &Fixed, parts: &PromptParts, git_branch: Option<&str>)
         prompt: parts.clone(),
         limits: fixed.limits,
         policy: fixed.policy.clone(),
-        fallback_model: fixed.fallback_model.clone(),
         betas: fixed.betas.clone(),
         max_output_tokens: fixed.max_output_tokens,
         extra: fixed.extra.clone(),
         cache: fixed.cache,
         git_branch: git_branch.unwrap_or_default().to_owned(),
     })
-}
-
-/// Which tools the main conversation keeps when it runs as an agent.
-pub(crate) fn main_filter(definition: Option<&AgentDefinition>) -> Option<ToolFilter> {
-    definition.map(ToolFilter::of)
 }
 
 /// What the main conversation's agent may do at most.
@@ -252,22 +246,24 @@ pub(crate) fn narrow_main(permissions: &Permissions, definition: &AgentDefinitio
 
 /// What a new conversation that runs as an agent begins with: the skills that the agent knows, and its
 /// first words.
-pub(crate) fn brief_main(core: &mut Core, definition: &AgentDefinition) {
-    let skills = agents::preloaded(&core.shared, definition);
+pub(crate) fn brief_main(conversation: &mut Conversation, definition: &AgentDefinition) {
+    let skills = agents::preloaded(&conversation.shared, definition);
     if !skills.is_empty() {
-        let record = core.records.meta(core.tip, reminder(&skills.join("\n\n")));
-        core.append(record);
+        let record = conversation
+            .records
+            .meta(conversation.tip, reminder(&skills.join("\n\n")));
+        conversation.append(record);
     }
     if let Some(text) = definition.run.initial_prompt.clone() {
-        let record = core.records.meta(core.tip, text);
-        core.append(record);
+        let record = conversation.records.meta(conversation.tip, text);
+        conversation.append(record);
     }
 }
 
 /// Lets the session's tools find it, and takes its agents up where it goes on.
 pub(crate) async fn connect(
-    core: &mut Core,
-    shared: &Arc<Shared>,
+    conversation: &mut Conversation,
+    shared: &Arc<ConversationShared>,
     resumed: bool,
 ) -> Option<String> {
     shared.tools.set_host(Arc::new(Host::new(shared)));
@@ -282,7 +278,7 @@ pub(crate) async fn connect(
     if !resumed {
         return None;
     }
-    let messages = core.request_messages();
+    let messages = conversation.request_messages();
     let was_told = |id: &lathe_protocol::ids::AgentId| {
         let tag = format!("<task-id>{id}</task-id>");
         messages
@@ -290,10 +286,11 @@ pub(crate) async fn connect(
             .any(|message| memchr::memmem::find(&message.bytes, tag.as_bytes()).is_some())
     };
     let (told, interrupted) = shared
+        .session
         .agents
         .restore(&shared.tools.results_folder, was_told)
         .await;
-    core.context.since_interruption = told;
+    conversation.context.since_interruption = told;
     (interrupted > 0).then(|| {
         format!(
             "{interrupted} agent(s) of this session were interrupted when it ended; a message to one (SendMessage) lets it go on"

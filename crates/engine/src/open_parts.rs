@@ -233,9 +233,6 @@ pub(crate) fn output_config(
     options: &SessionOptions,
 ) -> serde_json::Map<String, serde_json::Value> {
     let mut config = serde_json::Map::new();
-    if let Some(effort) = &options.effort {
-        config.insert("effort".to_owned(), effort.as_str().into());
-    }
     if let Some(tokens) = options.task_budget {
         config.insert(
             "task_budget".to_owned(),

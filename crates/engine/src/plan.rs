@@ -6,7 +6,7 @@
 //! decision holds that, not this module. What the model is told about it is appended at the end of the
 //! conversation when the mode is entered, again now and then, and when it is left.
 
-use crate::core::{Core, Shared};
+use crate::conversation::{Conversation, ConversationShared};
 use crate::questions::Answerer;
 use lathe_protocol::event::Event;
 use lathe_protocol::ids::SessionId;
@@ -79,10 +79,16 @@ fn read(file: &Path) -> String {
     text
 }
 
-impl Shared {
+impl ConversationShared {
     pub(crate) fn plan_file(&self) -> PathBuf {
-        let places = &self.loader.places;
-        let chosen = self.settings.read().get("plansDirectory").cloned();
+        let places = &self.session.settings.loader.places;
+        let chosen = self
+            .session
+            .settings
+            .value
+            .read()
+            .get("plansDirectory")
+            .cloned();
         let folder = chosen
             .as_ref()
             .and_then(serde_json::Value::as_str)
@@ -90,7 +96,7 @@ impl Shared {
             // The one file that plan mode writes must not be able to lie anywhere.
             .filter(|folder| folder.starts_with(&places.project))
             .unwrap_or_else(|| places.config_home.join("plans"));
-        file_of(&folder, self.session_id)
+        file_of(&folder, self.session.id)
     }
 
     pub(crate) fn plan_state(&self) -> PlanState {
@@ -130,7 +136,7 @@ impl Shared {
 
     /// Enters plan mode because the model wants to.
     pub(crate) fn enter_plan_mode(&self) -> Result<PlanState, String> {
-        if self.place.is_some() {
+        if self.role.place().is_some() {
             return Err(
                 "Agents don't plan for the person; put a plan into your report.".to_owned(),
             );
@@ -145,7 +151,7 @@ impl Shared {
             self.permissions
                 .set_mode(PermissionMode::Plan)
                 .map_err(|error| error.to_string())?;
-            *self.planning.before.lock() = Some(before);
+            *self.state.planning.before.lock() = Some(before);
             self.tell_mode(PermissionMode::Plan);
         }
         self.open_plan_file();
@@ -156,7 +162,7 @@ impl Shared {
     /// was on before.
     pub(crate) fn leave_plan_mode(&self) -> PermissionMode {
         let now = self.permissions.mode();
-        let before = self.planning.before.lock().take();
+        let before = self.state.planning.before.lock().take();
         if now != PermissionMode::Plan {
             return now;
         }
@@ -179,12 +185,12 @@ impl Shared {
         self.events.send(Event::ModeChanged(mode));
         self.transcript.append(Record::Fact(Fact::Mode {
             mode: mode.name().to_owned(),
-            session_id: self.session_id,
+            session_id: self.session.id,
         }));
     }
 }
 
-impl Core {
+impl Conversation {
     /// What the model is told about plan mode now, if anything.
     pub(crate) fn plan_reminder(&mut self) -> Option<String> {
         let active = self.shared.permissions.mode() == PermissionMode::Plan;
@@ -205,7 +211,7 @@ impl Core {
         reminders.told = true;
         reminders.calls = 0;
         let file = self.shared.open_plan_file();
-        if self.shared.place.is_some() {
+        if self.shared.role.place().is_some() {
             return Some(
                 "Plan mode is on: only reading is possible. Look and report; change nothing."
                     .to_owned(),
@@ -232,7 +238,7 @@ impl Core {
 
     /// The plan, for a conversation that was compacted.
     pub(crate) fn plan_text(&self) -> Option<String> {
-        if self.shared.place.is_some() {
+        if self.shared.role.place().is_some() {
             return None;
         }
         let plan = self.shared.plan_state();

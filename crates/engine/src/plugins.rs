@@ -5,7 +5,7 @@
 //! what they bring is handed to those who use it: agents, skills, commands and styles to the
 //! extensions, hooks to the registry, servers to MCP, language servers to `language`.
 
-use crate::core::Shared;
+use crate::conversation::ConversationShared;
 use crate::options::SessionOptions;
 use lathe_extensions::plugins::{LoadedPlugins, load};
 use lathe_extensions::{AgentCatalog, OutputStyles};
@@ -163,16 +163,26 @@ impl Plugins {
 }
 
 /// Loads the plugins again, with the settings as they are now.
-pub(crate) fn reload(shared: &Arc<Shared>) -> Arc<LoadedPlugins> {
-    let settings = shared.loader.current();
-    let plugins = &shared.plugins;
-    let fresh = Arc::new(load(&shared.loader.places, &settings, &plugins.folders()));
+pub(crate) fn reload(shared: &Arc<ConversationShared>) -> Arc<LoadedPlugins> {
+    let settings = shared.session.settings.loader.current();
+    let plugins = &shared.session.plugins;
+    let fresh = Arc::new(load(
+        &shared.session.settings.loader.places,
+        &settings,
+        &plugins.folders(),
+    ));
     *plugins.loaded.write() = fresh.clone();
     for problem in plugins.register_hooks(&shared.hooks.registry) {
         tracing::warn!(%problem, "a plugin's hook");
     }
     crate::language::reconfigure(shared, &settings);
-    shared.extensions.set_plugins(fresh.contributions());
-    shared.mcp.set_plugins(plugins.servers_of(&fresh));
+    shared
+        .integrations
+        .extensions
+        .set_plugins(fresh.contributions());
+    shared
+        .integrations
+        .mcp
+        .set_plugins(plugins.servers_of(&fresh));
     fresh
 }

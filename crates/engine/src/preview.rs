@@ -78,12 +78,12 @@ pub async fn context_usage(
     options: SessionOptions,
 ) -> Result<(ContextUsage, Vec<String>), OpenError> {
     let mut prepared = prepare(environment, options).await?;
-    let extensions = prepared.core.shared.extensions.clone();
+    let extensions = prepared.conversation.shared.integrations.extensions.clone();
     prepared.remarks.extend(extensions.remarks());
-    let core = &mut prepared.core;
-    core.measure_context();
-    let mut usage = core.shared.context_usage.lock().clone();
-    complete(&mut usage, &core.shared, &core.model);
+    let conversation = &mut prepared.conversation;
+    conversation.measure_context();
+    let mut usage = conversation.shared.state.usage.lock().clone();
+    complete(&mut usage, &conversation.shared, &conversation.model);
     Ok((usage, prepared.remarks))
 }
 
@@ -97,26 +97,26 @@ pub async fn preview(
     prompt: String,
 ) -> Result<Preview, OpenError> {
     let mut prepared = prepare(environment, options).await?;
-    let extensions = prepared.core.shared.extensions.clone();
+    let extensions = prepared.conversation.shared.integrations.extensions.clone();
     prepared.remarks.extend(extensions.remarks());
-    let core = &mut prepared.core;
-    let is_new = core.tip.is_none();
+    let conversation = &mut prepared.conversation;
+    let is_new = conversation.tip.is_none();
     if !prompt.trim().is_empty() {
         let words = prompt.clone();
-        let record = core.records.user(core.tip, prompt);
-        core.append(record);
-        core.attach_mentions(&words);
+        let record = conversation.records.user(conversation.tip, prompt);
+        conversation.append(record);
+        conversation.attach_mentions(&words);
     }
-    if is_new && core.shared.permissions.snapshot().trusted {
-        let folder = core.shared.tools.working_folder.read().clone();
+    if is_new && conversation.shared.permissions.snapshot().trusted {
+        let folder = conversation.shared.tools.working_folder.read().clone();
         if let Some(state) = crate::context::git::state(&folder).await {
-            let record = core
+            let record = conversation
                 .records
-                .meta(core.tip, crate::records::reminder(&state));
-            core.append(record);
+                .meta(conversation.tip, crate::records::reminder(&state));
+            conversation.append(record);
         }
     }
-    let request = core.request(OutputCap::Small);
+    let request = conversation.request(OutputCap::Small);
     let parse = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap_or(Value::Null);
     let system = parse(&request.system);
     let tools = parse(&request.tools);
@@ -160,12 +160,12 @@ pub async fn preview(
     {
         parts.push(PreviewPart::new("system", name, &block.to_string()));
     }
-    if !core.fixed.prompt.memory.is_empty() {
-        let memory = &core.fixed.prompt.memory;
+    if !conversation.fixed.prompt.memory.is_empty() {
+        let memory = &conversation.fixed.prompt.memory;
         parts.push(PreviewPart::new("memory", "what is kept", memory));
     }
     let (mut instructions, mut skipped) = (Vec::new(), Vec::new());
-    if let Some(files) = core.shared.instructions.lock().as_ref() {
+    if let Some(files) = conversation.shared.state.instructions.lock().as_ref() {
         for file in files.files() {
             let path = file.path.display().to_string();
             parts.push(PreviewPart::new("instructions", &path, &file.text));

@@ -1,10 +1,10 @@
 //! Open questions to a person: asked through whichever face is there, raced with the hooks that may
 //! answer, answered once. In auto mode a classifier is asked before anyone is disturbed.
 
-use crate::core::Shared;
+use crate::conversation::ConversationShared;
 use crate::events::EventSink;
+use crate::hook_model::SessionClassifierModel;
 use crate::hook_points::HookPoints;
-use crate::nested::SessionClassifierModel;
 use lathe_permissions::Permissions;
 use lathe_permissions::answer::{AnswererKind, Outcome, Race, Ticket};
 use lathe_permissions::classifier::{self, Action, Classifier, Guide, Ruling};
@@ -37,7 +37,7 @@ pub enum Answerer {
 pub struct Questions {
     answerer: Answerer,
     events: EventSink,
-    /// Shared with the session's agents, so that an answer finds the question wherever it was asked.
+    /// ConversationShared with the session's agents, so that an answer finds the question wherever it was asked.
     open: Arc<Mutex<HashMap<RequestId, Ticket>>>,
     classifier: OnceLock<Arc<Classifier>>,
     guide: Arc<OnceLock<Guide>>,
@@ -78,7 +78,7 @@ impl Questions {
 
     /// The questions of an agent: asked through the same face, with counters of their own. A background
     /// agent has nobody to ask.
-    pub(crate) fn for_agent(parent: &Self, root: &Shared, background: bool) -> Self {
+    pub(crate) fn for_agent(parent: &Self, root: &ConversationShared, background: bool) -> Self {
         Self {
             answerer: parent.answerer,
             events: root.events.clone(),
@@ -110,7 +110,7 @@ impl Questions {
     }
 
     /// Gives the agent of a conversation a classifier of its own, with the session's guide.
-    pub(crate) fn take_classifier(&self, shared: &Arc<Shared>) {
+    pub(crate) fn take_classifier(&self, shared: &Arc<ConversationShared>) {
         if let Some(guide) = self.guide.get() {
             let model = Arc::new(SessionClassifierModel {
                 shared: Arc::downgrade(shared),

@@ -6,7 +6,7 @@
 //! what they did is told to the model, so that nothing is silently done twice.
 
 use crate::call::CallEnvironment;
-use crate::core::{Core, Turn};
+use crate::conversation::{Conversation, RunningTurn};
 use crate::decide::{CallEnding, Failure, Phase, StepOutcome, StructuredOutcome};
 use crate::executor::{Delivered, Executor};
 use crate::guard::Verdict;
@@ -61,13 +61,13 @@ struct Attempt {
     structured: Option<(StructuredOutcome, serde_json::Value)>,
 }
 
-impl Core {
+impl Conversation {
     /// Makes a model call and runs its tool calls.
-    pub(crate) async fn step(&mut self, turn: &Turn, request: ModelRequest) -> StepReport {
+    pub(crate) async fn step(&mut self, turn: &RunningTurn, request: ModelRequest) -> StepReport {
         self.context.meter.sending();
         let amendment = Amendment::default();
         let mut deliveries = lathe_model::run_amendable(
-            self.shared.provider.clone(),
+            self.shared.session.provider.clone(),
             request,
             self.recovery_policy(),
             amendment.clone(),
@@ -146,7 +146,7 @@ impl Core {
         self.run_out(turn, attempt).await
     }
 
-    fn attempt(&self, turn: &Turn) -> Attempt {
+    fn attempt(&self, turn: &RunningTurn) -> Attempt {
         let group = turn.cancel.child_token();
         Attempt {
             assembler: MessageAssembler::default(),
@@ -163,7 +163,7 @@ impl Core {
         }
     }
 
-    pub(crate) fn call_environment(&self, turn: &Turn) -> CallEnvironment {
+    pub(crate) fn call_environment(&self, turn: &RunningTurn) -> CallEnvironment {
         CallEnvironment {
             registry: self.offered_tools(),
             tools: self.shared.tools.clone(),
@@ -173,19 +173,19 @@ impl Core {
             events: self.shared.events.clone(),
             turn: self
                 .shared
-                .place
-                .as_ref()
+                .role
+                .place()
                 .map_or(turn.prompt, |place| place.turn),
             agent_id: self.records.agent_id.clone(),
-            backgrounds: self.shared.backgrounds.clone(),
-            undo: self.shared.undo.clone(),
-            language_servers: self.shared.language.servers.clone(),
+            backgrounds: self.shared.toolbox.backgrounds.clone(),
+            undo: self.shared.toolbox.undo.clone(),
+            language_servers: self.shared.integrations.language.servers.clone(),
         }
     }
 
     async fn take(
         &mut self,
-        turn: &Turn,
+        turn: &RunningTurn,
         attempt: &mut Attempt,
         delivery: Delivery,
     ) -> Result<(), ModelError> {
@@ -227,7 +227,7 @@ impl Core {
             }
             Delivery::FellBack { from, to, reason } => {
                 self.model.clone_from(&to);
-                self.conversation.set_model(&to);
+                self.history.set_model(&to);
                 self.shared
                     .events
                     .send(Event::ModelFellBack { from, to, reason });
@@ -283,7 +283,7 @@ impl Core {
         attempt.records.push(uuid);
         if let Some(call) = call {
             let mut meant = call;
-            if let Some(name) = self.shared.tool_aliases.get(&meant.name) {
+            if let Some(name) = self.shared.session.tool_aliases.get(&meant.name) {
                 meant.name.clone_from(name);
             }
             attempt.forks |= meant.input.get("subagent_type").and_then(|it| it.as_str())
@@ -303,7 +303,7 @@ impl Core {
             return;
         };
         let id = attempt.message_id.get_or_insert_with(|| {
-            if message.id.is_empty() || self.conversation.knows_message(&message.id) {
+            if message.id.is_empty() || self.history.knows_message(&message.id) {
                 format!("msg_{}", RecordId::random())
             } else {
                 message.id.clone()
@@ -313,7 +313,7 @@ impl Core {
     }
 
     /// The answer is complete: waits for its calls.
-    async fn run_out(&mut self, turn: &Turn, mut attempt: Attempt) -> StepReport {
+    async fn run_out(&mut self, turn: &RunningTurn, mut attempt: Attempt) -> StepReport {
         if attempt.forks {
             self.publish_fork_point();
         }
@@ -340,7 +340,7 @@ impl Core {
         let mut stop_reason = None;
         if let Some(header) = attempt.assembler.header().cloned() {
             self.ledger
-                .note_response(&header.model, &header.usage, &self.shared.catalog);
+                .note_response(&header.model, &header.usage, &self.shared.session.catalog);
             self.context.meter.answered(&header.usage);
             self.last_usage = Some(header.usage.clone());
             stop_reason = header.stop_reason;
@@ -420,7 +420,7 @@ impl Core {
         }
         added.extend(result.added_context);
         added.extend(self.touched_instructions(&result.touched));
-        self.shared.extensions.touched(&result.touched);
+        self.shared.integrations.extensions.touched(&result.touched);
         if name == structured_output::NAME && self.fixed.limits.structured_output {
             let valid = if result.is_error {
                 StructuredOutcome::Invalid
@@ -449,7 +449,7 @@ impl Core {
 
     /// Instruction files that come with the files that were touched.
     fn touched_instructions(&self, paths: &[std::path::PathBuf]) -> Vec<String> {
-        let mut instructions = self.shared.instructions.lock();
+        let mut instructions = self.shared.state.instructions.lock();
         let Some(instructions) = instructions.as_mut() else {
             return Vec::new();
         };
@@ -472,18 +472,18 @@ impl Core {
         let todos = serde_json::to_value(&*self.shared.tools.todos.lock()).unwrap_or_default();
         self.append_fact(Fact::TodoList {
             todos,
-            session_id: self.shared.session_id,
+            session_id: self.shared.session.id,
         });
     }
 
     /// Takes an answer back. The executor has been stopped before.
-    async fn withdraw(&mut self, turn: &Turn, attempt: &mut Attempt, reason: &str) {
+    async fn withdraw(&mut self, turn: &RunningTurn, attempt: &mut Attempt, reason: &str) {
         if let Some(header) = attempt.assembler.header() {
             // What was withdrawn has been paid for all the same.
             self.ledger.note_response(
                 &header.model.clone(),
                 &header.usage.clone(),
-                &self.shared.catalog,
+                &self.shared.session.catalog,
             );
         }
         let effects = attempt.executor.effects();
@@ -531,7 +531,7 @@ impl Core {
             self.ledger.note_response(
                 &header.model.clone(),
                 &header.usage.clone(),
-                &self.shared.catalog,
+                &self.shared.session.catalog,
             );
         }
         let unfinished = attempt

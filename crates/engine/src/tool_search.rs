@@ -5,7 +5,7 @@
 //! loads those it wants with `ToolSearch`. A loaded tool stays loaded: each change of the list of tools
 //! costs the provider's cache. Built-in tools are always there.
 
-use crate::core::Core;
+use crate::conversation::Conversation;
 use lathe_protocol::display::Display;
 use lathe_protocol::permission::Subject;
 use lathe_tools::{
@@ -169,12 +169,12 @@ fn ranked(tools: &[ToolDefinition], query: &str, most: usize) -> Vec<ToolDefinit
         .collect()
 }
 
-impl Core {
+impl Conversation {
     /// What the model is told of tools that wait.
     pub(crate) fn waiting_tools(&mut self) -> Option<String> {
         // The list of what waits is made together with the list of tools.
         self.encoded_tools();
-        let names = self.shared.deferred.untold();
+        let names = self.shared.toolbox.deferred.untold();
         (!names.is_empty()).then(|| {
             format!(
                 "Further tools that you can load with {NAME} when you need them:\n{}",
@@ -186,7 +186,7 @@ impl Core {
     /// Takes over which tools a conversation used.
     pub(crate) fn note_used_tool(&self, name: &str) {
         if is_deferrable(name) {
-            self.shared.deferred.load(name);
+            self.shared.toolbox.deferred.load(name);
         }
     }
 }

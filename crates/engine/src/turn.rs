@@ -4,14 +4,13 @@
 //! module carries it out.
 
 use crate::context::room::MOST_FAILURES;
-use crate::core::{Core, Turn};
+use crate::conversation::{Arrival, Conversation, RunningTurn};
 use crate::decide::{
     Continue, Done, LoopState, MAX_STOP_HOOK_OBJECTIONS, StepOutcome, Transition, decide, gate,
     token_gate,
 };
 use crate::records::reminder;
 use crate::step::StepReport;
-use lathe_hooks::HookOutcome;
 use lathe_model::ModelError;
 use lathe_protocol::content::Content;
 use lathe_protocol::event::{Event, NoticeLevel, TerminalReason, TurnResult};
@@ -19,7 +18,7 @@ use lathe_protocol::ids::RecordId;
 use lathe_protocol::message::StopReason;
 use lathe_protocol::op::Prompt;
 use lathe_protocol::record::Fact;
-use lathe_session::conversation::Tail;
+use lathe_session::history::Tail;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -43,9 +42,9 @@ struct Report {
     structured: Option<serde_json::Value>,
 }
 
-impl Core {
+impl Conversation {
     /// Runs a turn to its end. The result has been told to the faces when it returns.
-    pub(crate) async fn run_turn(&mut self, prompt: Prompt, turn: &Turn) -> Arc<TurnResult> {
+    pub(crate) async fn run_turn(&mut self, prompt: Prompt, turn: &RunningTurn) -> Arc<TurnResult> {
         let mut report = Report {
             started: Instant::now(),
             origin: prompt.origin.clone(),
@@ -59,12 +58,16 @@ impl Core {
         self.denials.clear();
         self.guard.reset();
         self.model.clone_from(&self.shared.choices.read().model);
-        self.conversation.set_model(&self.model);
+        self.history.set_model(&self.model);
 
         let shared = self.shared.clone();
-        shared.mcp.begin_turn(&shared, &turn.cancel).await;
+        shared
+            .integrations
+            .mcp
+            .begin_turn(&shared, &turn.cancel)
+            .await;
         let mut state = LoopState::default();
-        let done = match self.accept(prompt, turn).await {
+        let done = match self.accept(prompt, Arrival::First, turn).await {
             Ok(()) => self.run_loop(turn, &mut state, &mut report).await,
             Err(done) => done,
         };
@@ -75,7 +78,12 @@ impl Core {
         result
     }
 
-    async fn run_loop(&mut self, turn: &Turn, state: &mut LoopState, report: &mut Report) -> Done {
+    async fn run_loop(
+        &mut self,
+        turn: &RunningTurn,
+        state: &mut LoopState,
+        report: &mut Report,
+    ) -> Done {
         loop {
             if turn.cancel.is_cancelled() {
                 return Done::Ended {
@@ -100,13 +108,13 @@ impl Core {
             let mut request = self.request(state.output_cap);
             if state.last == Some(Continue::Paused) {
                 // The provider goes on where its own tool paused, so its words come last.
-                request.messages = self.conversation.request_messages_with(Tail::Assistant);
+                request.messages = self.history.request_messages_with(Tail::Assistant);
             }
             self.watch_prefix(&request);
             let base = self.tip;
             state.model_calls += 1;
             let step = self.step(turn, request).await;
-            self.shared.extensions.answered.notify_one();
+            self.shared.integrations.extensions.answered.notify_one();
             let StepReport {
                 outcome,
                 error,
@@ -115,10 +123,11 @@ impl Core {
                 records,
                 structured,
             } = step;
-            *self.shared.totals.lock() = self.ledger.totals().clone();
+            *self.shared.spending.totals.lock() = self.ledger.totals().clone();
             self.pass_usage_on();
             self.shared
-                .context_usage
+                .state
+                .usage
                 .lock()
                 .api_usage
                 .clone_from(&self.last_usage);
@@ -163,113 +172,6 @@ impl Core {
         }
     }
 
-    /// Takes the prompt in: hooks first, then the record, on disk before the model sees a byte.
-    async fn accept(&mut self, prompt: Prompt, turn: &Turn) -> Result<(), Done> {
-        let text = prompt.content.text();
-        let attaches = !prompt.is_meta && !prompt.verbatim;
-        let is_agent = self.shared.place.is_some();
-        let verdict = if prompt.is_meta || is_agent {
-            HookOutcome::default()
-        } else {
-            self.shared
-                .hooks
-                .user_prompt_submit(&text, &turn.cancel)
-                .await
-        };
-        if !prompt.is_meta && !is_agent {
-            self.shared.questions.note_message(&text);
-        }
-        let told = prompt.clone();
-        let mut record = self.records.user(self.tip, prompt.content);
-        record.uuid = prompt.uuid;
-        record.is_meta = prompt.is_meta;
-        record.permission_mode = Some(self.shared.permissions.mode().name().to_owned());
-        record.extra.extend(prompt.extra);
-        if verdict.block.is_some() {
-            // Refused words are kept for the person, not for the model.
-            record.is_virtual = true;
-        }
-        match self.append_synced(record).await {
-            Ok(record) => {
-                self.shared.noted(&told);
-                self.shared.events.send(Event::PromptAccepted { record });
-            }
-            Err(error) => {
-                let advice = error.hint().unwrap_or_else(|| {
-                    "make that folder writable, choose another with LATHE_CONFIG_DIR, or go without a transcript (--no-session-persistence)".to_owned()
-                });
-                return Err(Done::Ended {
-                    reason: TerminalReason::InternalError,
-                    message: format!(
-                        "The prompt could not be written to the transcript, so it was not sent: {error}\nhint: {advice}"
-                    ),
-                });
-            }
-        }
-        if let Some(undo) = self.shared.undo.as_ref().filter(|_| !is_agent) {
-            undo.history.begin_turn(turn.prompt);
-        }
-        if !told.is_meta && !is_agent {
-            self.append_fact(Fact::LastPrompt {
-                last_prompt: text.chars().take(500).collect(),
-                session_id: self.shared.session_id,
-            });
-        }
-        self.keep_system_prompt();
-        self.shared.events.send(Event::TurnStarted(Arc::new(
-            self.shared.session_init(&self.model),
-        )));
-        if let Some(reason) = verdict.block {
-            self.shared.events.notice(
-                NoticeLevel::Warning,
-                format!("A hook refused the prompt: {reason}"),
-            );
-            return Err(Done::Ended {
-                reason: TerminalReason::HookStopped,
-                message: format!("The prompt was refused by a hook: {reason}"),
-            });
-        }
-        if let Some(reason) = verdict.stop {
-            return Err(Done::Ended {
-                reason: TerminalReason::HookStopped,
-                message: reason,
-            });
-        }
-        if attaches {
-            let expanded =
-                self.expand_command(&text, turn)
-                    .await
-                    .map_err(|message| Done::Ended {
-                        reason: TerminalReason::HookStopped,
-                        message,
-                    })?;
-            let words = expanded.as_deref().unwrap_or(&text);
-            self.attach_mentions(words);
-            self.attach_agents(words);
-            self.attach_resources(&text, &turn.cancel).await;
-            if let Err(message) = self.expand_mcp_prompt(&text).await {
-                return Err(Done::Ended {
-                    reason: TerminalReason::InternalError,
-                    message,
-                });
-            }
-        }
-        if !verdict.additional_context.is_empty() {
-            let record = self
-                .records
-                .meta(self.tip, reminder(&verdict.additional_context.join("\n\n")));
-            self.append(record);
-        }
-        if let Some(title) = verdict.session_title {
-            self.context.title_wanted = false;
-            self.append_fact(Fact::AiTitle {
-                ai_title: title,
-                session_id: self.shared.session_id,
-            });
-        }
-        Ok(())
-    }
-
     /// Files that someone else changed since the model read them, and hooks that finished late.
     async fn take_changes(&mut self) {
         let mut texts = self.shared.hooks.take_late_context();
@@ -292,7 +194,7 @@ impl Core {
     /// The model is finished. Stop hooks may object, and words may have come in meanwhile.
     async fn before_stop(
         &mut self,
-        turn: &Turn,
+        turn: &RunningTurn,
         state: &LoopState,
         last_text: &str,
     ) -> Option<Transition> {
@@ -331,7 +233,7 @@ impl Core {
     /// Prepares the next step.
     async fn go_on(
         &mut self,
-        turn: &Turn,
+        turn: &RunningTurn,
         reason: Continue,
         base: Option<RecordId>,
         records: Vec<RecordId>,
@@ -421,19 +323,19 @@ impl Core {
     /// Counts what conversations inside this one used.
     pub(crate) fn take_extra_usage(&mut self) {
         // Held until the totals have it: agents that look at both see each dollar once.
-        let mut waiting = self.shared.extra_usage.lock();
+        let mut waiting = self.shared.spending.waiting.lock();
         if waiting.is_empty() {
             return;
         }
         for (part, totals) in waiting.drain(..) {
             self.ledger.absorb_as(part, &totals);
         }
-        *self.shared.totals.lock() = self.ledger.totals().clone();
+        *self.shared.spending.totals.lock() = self.ledger.totals().clone();
     }
 
     /// Passes what an agent used on to the session that pays for it.
     pub(crate) fn pass_usage_on(&mut self) {
-        let Some(place) = &self.shared.place else {
+        let Some(place) = self.shared.role.place() else {
             return;
         };
         let Some(root) = place.root.upgrade() else {
@@ -441,7 +343,8 @@ impl Core {
         };
         let fresh = self.ledger.take_fresh();
         if !fresh.models.is_empty() {
-            root.extra_usage
+            root.spending
+                .waiting
                 .lock()
                 .push((crate::ledger::Part::Agents, fresh));
         }
@@ -449,13 +352,13 @@ impl Core {
 
     /// What the session has spent, agents included: dollars and tokens.
     fn spent(&self) -> (f64, u64) {
-        let root = self.shared.place.as_ref().map(|place| place.root.upgrade());
+        let root = self.shared.role.place().map(|place| place.root.upgrade());
         let Some(Some(root)) = root else {
             let totals = self.ledger.totals();
             return (totals.cost_usd(), totals.tokens());
         };
-        let waiting = root.extra_usage.lock();
-        let totals = root.totals.lock();
+        let waiting = root.spending.waiting.lock();
+        let totals = root.spending.totals.lock();
         let mut spent = (totals.cost_usd(), totals.tokens());
         for (_, used) in waiting.iter() {
             spent.0 += used.cost_usd();
@@ -465,75 +368,24 @@ impl Core {
     }
 
     /// Delivers what the person typed meanwhile.
-    async fn take_queued(&mut self, turn: &Turn) -> Result<(), Done> {
+    async fn take_queued(&mut self, turn: &RunningTurn) -> Result<(), Done> {
         loop {
-            let Some(prompt) = self.shared.queue.lock().pop_front() else {
+            let Some(prompt) = self.shared.inbox.queue.lock().pop_front() else {
                 return Ok(());
             };
-            let text = prompt.content.text();
-            let attaches = !prompt.is_meta && !prompt.verbatim;
-            let verdict = if prompt.is_meta || self.shared.place.is_some() {
-                HookOutcome::default()
+            let arrival = if prompt.context_only {
+                Arrival::ContextOnly
             } else {
-                self.shared
-                    .hooks
-                    .user_prompt_submit(&text, &turn.cancel)
-                    .await
+                Arrival::Steering
             };
-            let told = prompt.clone();
-            let mut record = self.records.user(self.tip, prompt.content);
-            record.uuid = prompt.uuid;
-            record.is_meta = prompt.is_meta;
-            record.is_virtual = verdict.block.is_some();
-            record.extra.extend(prompt.extra);
             self.guard.reset();
-            match self.append_synced(record).await {
-                Ok(record) => {
-                    self.shared.noted(&told);
-                    self.shared.events.send(Event::PromptAccepted { record });
-                }
-                Err(error) => {
-                    return Err(Done::Ended {
-                        reason: TerminalReason::InternalError,
-                        message: format!(
-                            "A prompt could not be written to the transcript: {error}"
-                        ),
-                    });
-                }
-            }
-            if attaches && verdict.block.is_none() {
-                let expanded = match self.expand_command(&text, turn).await {
-                    Ok(expanded) => expanded,
-                    Err(refused) => {
-                        self.shared.events.notice(NoticeLevel::Warning, refused);
-                        continue;
-                    }
-                };
-                let words = expanded.as_deref().unwrap_or(&text);
-                self.attach_mentions(words);
-                self.attach_agents(words);
-                self.attach_resources(&text, &turn.cancel).await;
-                if let Err(problem) = self.expand_mcp_prompt(&text).await {
-                    self.shared.events.notice(NoticeLevel::Warning, problem);
-                }
-            }
-            if let Some(reason) = verdict.block {
-                self.shared.events.notice(
-                    NoticeLevel::Warning,
-                    format!("A hook refused the prompt: {reason}"),
-                );
-            } else if !verdict.additional_context.is_empty() {
-                let record = self
-                    .records
-                    .meta(self.tip, reminder(&verdict.additional_context.join("\n\n")));
-                self.append(record);
-            }
+            self.accept(prompt, arrival, turn).await?;
         }
     }
 
     async fn finish(
         &mut self,
-        turn: &Turn,
+        turn: &RunningTurn,
         state: &LoopState,
         done: Done,
         report: Report,
@@ -610,10 +462,10 @@ impl Core {
             self.name_session();
         }
         self.take_extra_usage();
-        *self.shared.totals.lock() = self.ledger.totals().clone();
+        *self.shared.spending.totals.lock() = self.ledger.totals().clone();
         self.append_fact(Fact::Cost {
             totals: serde_json::to_value(self.ledger.totals()).unwrap_or_default(),
-            session_id: self.shared.session_id,
+            session_id: self.shared.session.id,
         });
         if let Err(error) = self.transcript.flush().await {
             self.shared.events.notice(
@@ -622,7 +474,7 @@ impl Core {
             );
         }
         Arc::new(TurnResult {
-            session_id: self.shared.session_id,
+            session_id: self.shared.session.id,
             terminal_reason: reason,
             is_error,
             text,

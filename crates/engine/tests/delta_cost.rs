@@ -7,7 +7,7 @@ use lathe_model::{CacheMarkers, ModelRequest};
 use lathe_protocol::content::ContentBlock;
 use lathe_protocol::ids::{RecordId, SessionId};
 use lathe_protocol::record::Record;
-use lathe_session::Conversation;
+use lathe_session::History;
 use serde_json::{Value, json};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -53,7 +53,7 @@ fn record(role: &str, number: usize, text: &str) -> Record {
 /// Bytes and calls that the next turn's request costs after so many messages.
 fn cost_after(messages: usize, words: usize) -> (usize, usize) {
     let text = "some words ".repeat(words);
-    let mut conversation = Conversation::new("m");
+    let mut conversation = History::new("m");
     for number in 0..messages {
         let role = ["user", "assistant"][number % 2];
         conversation.push(&record(role, number, &text));

@@ -51,6 +51,7 @@
 #![forbid(unsafe_code)]
 
 pub mod anthropic;
+pub mod ask;
 pub mod assemble;
 pub mod body;
 pub mod catalog;

@@ -10,20 +10,20 @@
 //! are functions of it. So nothing here keeps state that isn't in the file or derived from it, and
 //! nothing here talks to a model, runs a tool or prints.
 //!
-//! Start with [`conversation::Conversation`], which is the heart of it, then [`load::Loaded`].
+//! Start with [`conversation::History`], which is the heart of it, then [`load::Loaded`].
 #![forbid(unsafe_code)]
 
 pub mod blob;
 pub mod chain;
 pub mod checkpoint;
 pub mod cli;
-pub mod conversation;
 pub mod error;
 pub mod export;
 pub mod facts;
 pub mod fork;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
+pub mod history;
 pub mod line;
 pub mod load;
 pub mod paths;
@@ -35,9 +35,9 @@ pub mod writer;
 
 pub use chain::Interruption;
 pub use checkpoint::{FileHistory, RewindMode, RewindReport};
-pub use conversation::{Conversation, normalize};
 pub use error::SessionError;
 pub use facts::Facts;
+pub use history::{History, normalize};
 pub use line::DamagedLine;
 pub use load::{Loaded, load, load_tail, load_to};
 pub use paths::SessionPaths;

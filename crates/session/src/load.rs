@@ -4,7 +4,7 @@
 //! named, a kind that this version doesn't know is kept as it is. [`load`] reads everything;
 //! [`load_tail`] reads a large file from its end, back to the last compaction that the conversation
 //! still hangs on, which is all that the model will see. [`Loaded::chain`] gives the records of the
-//! conversation in order; pushing them into a [`crate::conversation::Conversation`] resumes it.
+//! conversation in order; pushing them into a [`crate::history::History`] resumes it.
 
 use crate::chain::{self, Interruption};
 use crate::error::SessionError;
@@ -211,7 +211,7 @@ impl Loaded {
     }
 
     /// The conversation up to its tip, oldest first, together with the decisions about replaced
-    /// results. What to push into a [`crate::conversation::Conversation`].
+    /// results. What to push into a [`crate::history::History`].
     #[must_use]
     pub fn chain(&self) -> Vec<Arc<Record>> {
         chain::chain(&self.records, self.tip())

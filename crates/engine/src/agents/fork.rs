@@ -7,13 +7,13 @@
 //! The conversation publishes a [`ForkPoint`] when an answer that asks for forks is complete: every fork
 //! of that answer starts from the very same point.
 
-use crate::core::Core;
+use crate::conversation::Conversation;
 use bytes::Bytes;
 use lathe_model::Thinking;
 use lathe_protocol::content::ContentBlock;
 use lathe_protocol::encoded::EncodedMessages;
 use lathe_protocol::ids::{RecordId, ToolUseId};
-use lathe_session::Conversation;
+use lathe_session::History;
 use lathe_tools::ToolRegistry;
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(crate) const PLACEHOLDER: &str =
 pub(crate) struct ForkPoint {
     /// The open calls.
     pub(crate) calls: Vec<ToolUseId>,
-    pub(crate) conversation: Conversation,
+    pub(crate) history: History,
     pub(crate) tip: Option<RecordId>,
     pub(crate) model: String,
     pub(crate) thinking: Option<Thinking>,
@@ -34,14 +34,14 @@ pub(crate) struct ForkPoint {
     pub(crate) tools_encoded: Bytes,
 }
 
-impl Core {
+impl Conversation {
     /// Lets the forks of the present answer start.
     pub(crate) fn publish_fork_point(&mut self) {
-        let calls = self.conversation.unanswered_calls();
+        let calls = self.history.unanswered_calls();
         let tools_encoded = self.encoded_tools();
         let point = ForkPoint {
             calls: calls.into_iter().map(|call| call.id).collect(),
-            conversation: self.conversation.clone(),
+            history: self.history.clone(),
             tip: self.tip,
             model: self.model.clone(),
             thinking: self.shared.choices.read().thinking,
@@ -49,17 +49,16 @@ impl Core {
             tools: self.shared.all_tools(),
             tools_encoded,
         };
-        self.shared.fork_point.send_replace(Some(Arc::new(point)));
+        self.shared
+            .state
+            .fork_point
+            .send_replace(Some(Arc::new(point)));
     }
 
     /// Whether these messages are a fork's first: then all up to the placeholders is what its siblings
     /// send, too.
     pub(crate) fn begins_as_fork(&self, messages: &EncodedMessages) -> bool {
-        let is_fork = self
-            .shared
-            .place
-            .as_ref()
-            .is_some_and(|place| place.is_fork);
+        let is_fork = self.shared.role.is_fork();
         is_fork
             && messages.last().is_some_and(|last| {
                 memchr::memmem::find(&last.bytes, PLACEHOLDER.as_bytes()).is_some()
@@ -68,11 +67,11 @@ impl Core {
 
     /// Takes over where a fork starts: the history, and a result for each open call.
     pub(crate) fn take_fork_point(&mut self, point: &ForkPoint) {
-        self.conversation = point.conversation.clone();
+        self.history = point.history.clone();
         self.tip = point.tip;
         self.fixed.system = point.system.clone();
         self.tools_encoded = Some((point.tools.clone(), point.tools_encoded.clone()));
-        self.context.tools_generation = self.shared.deferred.generation();
+        self.context.tools_generation = self.shared.toolbox.deferred.generation();
         for id in &point.calls {
             let block = ContentBlock::tool_result(id.clone(), PLACEHOLDER.to_owned(), false);
             let record = self.records.user(self.tip, vec![block]);

@@ -1,10 +1,10 @@
 //! What tools see of the session: agents by order, messages, plans, monitoring.
 
 use crate::agents::run::{self, Ready};
-use crate::agents::start::{self, History, Start};
+use crate::agents::start::{self, Start, StartFrom};
 use crate::agents::worktree::Worktree;
 use crate::agents::{Entry, FORBIDDEN, ForkPoint, MOST_DEPTH, NewEntry, fork, listed, monitor};
-use crate::core::Shared;
+use crate::conversation::ConversationShared;
 use futures::future::BoxFuture;
 use lathe_extensions::AgentDefinition;
 use lathe_extensions::agents::Isolation;
@@ -26,17 +26,17 @@ use std::time::Duration;
 
 /// A conversation, as its tools see it.
 pub(crate) struct Host {
-    shared: Weak<Shared>,
+    shared: Weak<ConversationShared>,
 }
 
 impl Host {
-    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: &Arc<ConversationShared>) -> Self {
         Self {
             shared: Arc::downgrade(shared),
         }
     }
 
-    fn shared(&self) -> Result<Arc<Shared>, ToolError> {
+    fn shared(&self) -> Result<Arc<ConversationShared>, ToolError> {
         self.shared
             .upgrade()
             .ok_or_else(|| ToolError::failed("The session is over."))
@@ -69,22 +69,31 @@ impl SessionHost for Host {
 
     fn agent(&self, id: &str) -> Option<AgentTask> {
         let shared = self.shared.upgrade()?;
-        shared.agents.find(id).map(|entry| entry.view())
+        shared.session.agents.find(id).map(|entry| entry.view())
     }
 
     fn agents(&self) -> Vec<AgentTask> {
-        let all = self.shared.upgrade().map(|shared| shared.agents.all());
+        let all = self
+            .shared
+            .upgrade()
+            .map(|shared| shared.session.agents.all());
         let all = all.unwrap_or_default();
         all.iter().map(|entry| entry.view()).collect()
     }
 
     fn agent_output(&self, id: &str) -> String {
-        let entry = self.shared.upgrade().and_then(|it| it.agents.find(id));
+        let entry = self
+            .shared
+            .upgrade()
+            .and_then(|it| it.session.agents.find(id));
         entry.map(|entry| entry.new_output()).unwrap_or_default()
     }
 
     fn wait_for_agent(&self, id: &str, limit: Duration) -> BoxFuture<'_, ()> {
-        let entry = self.shared.upgrade().and_then(|it| it.agents.find(id));
+        let entry = self
+            .shared
+            .upgrade()
+            .and_then(|it| it.session.agents.find(id));
         Box::pin(async move {
             if let Some(entry) = entry {
                 // Working on past the limit is an answer too.
@@ -94,7 +103,10 @@ impl SessionHost for Host {
     }
 
     fn stop_agent(&self, id: &str) -> BoxFuture<'_, ()> {
-        let entry = self.shared.upgrade().and_then(|it| it.agents.find(id));
+        let entry = self
+            .shared
+            .upgrade()
+            .and_then(|it| it.session.agents.find(id));
         Box::pin(async move {
             if let Some(entry) = entry {
                 // The model ends it itself: it needn't be told.
@@ -110,11 +122,11 @@ impl SessionHost for Host {
             return;
         };
         shared.forget_notices(task);
-        if let Some(entry) = shared.agents.find(task) {
+        if let Some(entry) = shared.session.agents.find(task) {
             entry.set_known(true);
-            shared.agents.keep(&entry);
+            shared.session.agents.keep(&entry);
         } else {
-            shared.known_ends.lock().insert(task.to_owned());
+            shared.toolbox.known_ends.lock().insert(task.to_owned());
         }
     }
 
@@ -146,7 +158,7 @@ impl SessionHost for Host {
 
     fn why_missing(&self, tool: &str) -> Option<String> {
         let shared = self.shared.upgrade()?;
-        let place = shared.place.as_ref()?;
+        let place = shared.role.place()?;
         if tool == agent::NAME || tool == agent::ALIAS {
             return (place.depth >= MOST_DEPTH).then(|| {
                 format!(
@@ -167,7 +179,7 @@ impl SessionHost for Host {
 }
 
 /// Whether background work is possible here.
-fn may_go_on(shared: &Shared) -> bool {
+fn may_go_on(shared: &ConversationShared) -> bool {
     let off = [
         "LATHE_DISABLE_BACKGROUND_TASKS",
         "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS",
@@ -182,20 +194,17 @@ fn may_go_on(shared: &Shared) -> bool {
 
 /// The definition that an order names; `None` is a fork.
 fn definition_of(
-    shared: &Shared,
+    shared: &ConversationShared,
     order: &AgentOrder,
 ) -> Result<Option<AgentDefinition>, ToolError> {
     let wanted = order.agent_type.as_deref().unwrap_or(GENERAL);
-    let types = shared
-        .place
-        .as_ref()
-        .and_then(|place| place.types.as_deref());
+    let types = shared.role.place().and_then(|place| place.types.as_deref());
     let main_types = shared
-        .main_filter
-        .as_ref()
+        .role
+        .filter()
         .and_then(|filter| filter.types.as_deref());
     let types = types.or(main_types);
-    let catalog = shared.agents.catalog();
+    let catalog = shared.session.agents.catalog();
     let known = || {
         let names: Vec<String> = listed(&catalog, types, true)
             .into_iter()
@@ -204,7 +213,7 @@ fn definition_of(
         names.join(", ")
     };
     if wanted == FORK && catalog.get(FORK).is_none() {
-        if shared.place.as_ref().is_some_and(|place| place.is_fork) {
+        if shared.role.is_fork() {
             return Err(ToolError::failed(
                 "A fork can't be forked again. Do it yourself, or start another type of agent.",
             ));
@@ -233,7 +242,11 @@ fn definition_of(
 }
 
 /// The model of an agent: the environment's word, the call's, the definition's, the parent's.
-fn model_of(shared: &Shared, order: &AgentOrder, definition: &AgentDefinition) -> String {
+fn model_of(
+    shared: &ConversationShared,
+    order: &AgentOrder,
+    definition: &AgentDefinition,
+) -> String {
     let forced = ["LATHE_SUBAGENT_MODEL", "CLAUDE_CODE_SUBAGENT_MODEL"]
         .iter()
         .find_map(|name| (shared.tools.environment)(name).filter(|value| !value.is_empty()));
@@ -243,13 +256,13 @@ fn model_of(shared: &Shared, order: &AgentOrder, definition: &AgentDefinition) -
         .or_else(|| definition.model.clone());
     match wanted.as_deref() {
         None | Some("inherit") => parents(),
-        Some("small") => shared.catalog.small_fast_model().id,
-        Some(name) => shared.catalog.resolve(name).id,
+        Some("small") => shared.session.catalog.small_fast_model().id,
+        Some(name) => shared.session.catalog.resolve(name).id,
     }
 }
 
 async fn run_agent(
-    shared: &Arc<Shared>,
+    shared: &Arc<ConversationShared>,
     order: AgentOrder,
     call: &CallContext,
 ) -> Result<AgentReport, ToolError> {
@@ -259,7 +272,7 @@ async fn run_agent(
         )));
     }
     let definition = definition_of(shared, &order)?;
-    let usual = shared.place.is_none();
+    let usual = shared.role.place().is_none();
     let background = order
         .background
         .or_else(|| definition.as_ref().and_then(|it| it.run.background))
@@ -267,6 +280,7 @@ async fn run_agent(
         && may_go_on(shared);
     let entry = new_entry(shared, &order, definition.as_ref(), background, call);
     shared
+        .session
         .agents
         .admit(entry.clone())
         .map_err(ToolError::failed)?;
@@ -303,19 +317,19 @@ async fn run_agent(
 }
 
 /// Lets an agent go on without its call. From now on nobody can be asked for it.
-fn send_to_background(shared: &Arc<Shared>, entry: &Entry) {
+fn send_to_background(shared: &Arc<ConversationShared>, entry: &Entry) {
     entry.set_background();
     // Faces that keep a list of what works in the background learn of it as of one that began there.
     let root = shared.root();
     root.events.send(Event::Task(run::started(entry)));
-    shared.agents.keep(entry);
+    shared.session.agents.keep(entry);
     if let Some(conversation) = entry.state().conversation.upgrade() {
         conversation.questions.detach();
     }
 }
 
 fn new_entry(
-    shared: &Arc<Shared>,
+    shared: &Arc<ConversationShared>,
     order: &AgentOrder,
     definition: Option<&AgentDefinition>,
     background: bool,
@@ -328,9 +342,9 @@ fn new_entry(
         .take(16)
         .collect();
     let id = AgentId(format!("a{unique}"));
-    let cancel = match &shared.place {
+    let cancel = match shared.role.place() {
         Some(place) => place.entry.cancel.child_token(),
-        None => shared.agents.cancel.child_token(),
+        None => shared.session.agents.cancel.child_token(),
     };
     Entry::new(NewEntry {
         output_file: shared
@@ -343,7 +357,7 @@ fn new_entry(
         description: order.description.clone(),
         prompt: order.prompt.clone(),
         tool_use_id: Some(call.tool_use_id.clone()),
-        parent: shared.place.as_ref().map(|place| place.id.clone()),
+        parent: shared.role.place().map(|place| place.id.clone()),
         background,
         cancel,
         status: AgentStatus::Running,
@@ -351,13 +365,13 @@ fn new_entry(
 }
 
 async fn start_agent(
-    shared: &Arc<Shared>,
+    shared: &Arc<ConversationShared>,
     order: &AgentOrder,
     definition: Option<&AgentDefinition>,
     entry: &Arc<Entry>,
     call: &CallContext,
 ) -> Result<(), ToolError> {
-    let turn = shared.place.as_ref().map_or(call.turn, |place| place.turn);
+    let turn = shared.role.place().map_or(call.turn, |place| place.turn);
     let Some(definition) = definition else {
         let point = fork_point(shared, &call.tool_use_id, call).await?;
         entry.update(|state| state.forked_from = point.tip);
@@ -367,13 +381,13 @@ async fn start_agent(
             definition: None,
             model: point.model.clone(),
             worktree: None,
-            history: History::Fork(point),
+            history: StartFrom::Fork(point),
             turn,
         };
-        let (core, stream) = start::build(start).map_err(ToolError::failed)?;
+        let (conversation, stream) = start::build(start).map_err(ToolError::failed)?;
         Ready {
             entry: entry.clone(),
-            core,
+            conversation,
             stream,
             parent: shared.clone(),
             prompt: order_prompt(&fork::directive(&order.prompt)),
@@ -407,10 +421,10 @@ async fn start_agent(
         definition: Some(definition),
         model: model_of(shared, order, definition),
         worktree: worktree.as_ref(),
-        history: History::New,
+        history: StartFrom::New,
         turn,
     };
-    let (core, stream) = match start::build(start) {
+    let (conversation, stream) = match start::build(start) {
         Ok(built) => built,
         Err(error) => {
             if let Some(worktree) = &worktree {
@@ -421,7 +435,7 @@ async fn start_agent(
     };
     Ready {
         entry: entry.clone(),
-        core,
+        conversation,
         stream,
         parent: shared.clone(),
         prompt: order_prompt(&order.prompt),
@@ -435,7 +449,7 @@ async fn start_agent(
 }
 
 /// Makes an agent's worktree, from where its parent stands.
-async fn new_worktree(shared: &Arc<Shared>, entry: &Entry) -> Result<Worktree, String> {
+async fn new_worktree(shared: &Arc<ConversationShared>, entry: &Entry) -> Result<Worktree, String> {
     let folder = shared.tools.working_folder.read().clone();
     let made = Worktree::create(&folder, &format!("agent-{}", entry.id)).await?;
     shared
@@ -450,14 +464,14 @@ async fn new_worktree(shared: &Arc<Shared>, entry: &Entry) -> Result<Worktree, S
 }
 
 /// The skills that an agent knows from the start.
-pub(crate) fn preloaded(shared: &Shared, definition: &AgentDefinition) -> Vec<String> {
-    let skills = shared.extensions.skills();
+pub(crate) fn preloaded(shared: &ConversationShared, definition: &AgentDefinition) -> Vec<String> {
+    let skills = shared.integrations.extensions.skills();
     let mut texts = Vec::new();
     for name in &definition.skills {
         match skills.get(name).map(|skill| (skill, skill.body())) {
             Some((skill, Ok(body))) => {
                 // Filled in, but nothing of it is run: nobody asked for it now.
-                let session_id = shared.session_id.to_string();
+                let session_id = shared.session.id.to_string();
                 let segments = expand(&body, &skill.values("", &session_id));
                 let words = without_running(&segments);
                 texts.push(format!("The skill {name}:\n{}", words.trim_end()));
@@ -481,7 +495,7 @@ fn order_prompt(text: &str) -> Prompt {
 }
 
 /// The hooks of a definition, while its agent runs. Its `Stop` is the agent's own end.
-fn add_hooks(shared: &Shared, definition: &AgentDefinition) -> Option<SourceHandle> {
+fn add_hooks(shared: &ConversationShared, definition: &AgentDefinition) -> Option<SourceHandle> {
     if definition.hooks.is_empty() {
         return None;
     }
@@ -505,11 +519,11 @@ fn add_hooks(shared: &Shared, definition: &AgentDefinition) -> Option<SourceHand
 
 /// Waits until the answer that asks for a fork is complete.
 async fn fork_point(
-    shared: &Shared,
+    shared: &ConversationShared,
     call_id: &ToolUseId,
     call: &CallContext,
 ) -> Result<Arc<ForkPoint>, ToolError> {
-    let mut points = shared.fork_point.subscribe();
+    let mut points = shared.state.fork_point.subscribe();
     let found = async {
         loop {
             let point = points.borrow_and_update().clone();
@@ -530,15 +544,15 @@ async fn fork_point(
 }
 
 async fn send_message(
-    shared: &Arc<Shared>,
+    shared: &Arc<ConversationShared>,
     to: &str,
     message: &str,
     call: &CallContext,
 ) -> Result<String, ToolError> {
     if to == "*" {
         let mut reached = Vec::new();
-        for entry in shared.agents.all() {
-            let own = shared.place.as_ref().is_some_and(|it| it.id == entry.id);
+        for entry in shared.session.agents.all() {
+            let own = shared.role.place().is_some_and(|it| it.id == entry.id);
             if !own && entry.is_running() && deliver(shared, &entry, message) {
                 reached.push(entry.id.0.clone());
             }
@@ -548,8 +562,8 @@ async fn send_message(
         }
         return Ok(format!("Sent to {}.", reached.join(", ")));
     }
-    let Some(entry) = shared.agents.find(to) else {
-        let all = shared.agents.all();
+    let Some(entry) = shared.session.agents.find(to) else {
+        let all = shared.session.agents.all();
         let known: Vec<String> = all
             .iter()
             .map(|entry| match &entry.name {
@@ -563,7 +577,7 @@ async fn send_message(
             format!("There is no agent {to}. There are: {}.", known.join(", "))
         }));
     };
-    if shared.place.as_ref().is_some_and(|it| it.id == entry.id) {
+    if shared.role.place().is_some_and(|it| it.id == entry.id) {
         return Err(ToolError::failed("That is you."));
     }
     if deliver(shared, &entry, message) {
@@ -583,8 +597,8 @@ async fn send_message(
 }
 
 /// Gives a working agent a message. Returns whether it works.
-fn deliver(shared: &Shared, entry: &Entry, message: &str) -> bool {
-    let from = shared.place.as_ref().map_or_else(
+fn deliver(shared: &ConversationShared, entry: &Entry, message: &str) -> bool {
+    let from = shared.role.place().map_or_else(
         || "the agent that started you".to_owned(),
         |place| format!("agent {}", place.id),
     );
@@ -600,13 +614,18 @@ fn deliver(shared: &Shared, entry: &Entry, message: &str) -> bool {
 
 /// Wakes an agent that is over: the same agent, with all it knew, in the background.
 async fn wake(
-    shared: &Arc<Shared>,
+    shared: &Arc<ConversationShared>,
     old: &Arc<Entry>,
     message: &str,
     call: &CallContext,
 ) -> Result<String, ToolError> {
     let state = old.state();
-    let definition = shared.agents.catalog().get(&old.agent_type).cloned();
+    let definition = shared
+        .session
+        .agents
+        .catalog()
+        .get(&old.agent_type)
+        .cloned();
     let is_fork = old.agent_type == FORK && definition.is_none();
     if definition.is_none() && !is_fork {
         return Err(ToolError::failed(format!(
@@ -616,9 +635,9 @@ async fn wake(
     }
     let records = history(shared, old, state.forked_from).await?;
     let (mut worktree, mut lost) = start::old_worktree(state.worktree.clone()).await;
-    let cancel = match &shared.place {
+    let cancel = match shared.role.place() {
         Some(place) => place.entry.cancel.child_token(),
-        None => shared.agents.cancel.child_token(),
+        None => shared.session.agents.cancel.child_token(),
     };
     let entry = Entry::new(NewEntry {
         id: old.id.clone(),
@@ -627,7 +646,7 @@ async fn wake(
         description: old.description.clone(),
         prompt: old.prompt.clone(),
         tool_use_id: Some(call.tool_use_id.clone()),
-        parent: shared.place.as_ref().map(|place| place.id.clone()),
+        parent: shared.role.place().map(|place| place.id.clone()),
         output_file: old.output_file.clone(),
         background: true,
         cancel,
@@ -640,6 +659,7 @@ async fn wake(
         new.usage.tool_uses = state.usage.tool_uses;
     });
     shared
+        .session
         .agents
         .replace(old, entry.clone())
         .map_err(ToolError::failed)?;
@@ -669,27 +689,27 @@ async fn wake(
     } else {
         state.model.clone()
     };
-    let turn = shared.place.as_ref().map_or(call.turn, |place| place.turn);
+    let turn = shared.role.place().map_or(call.turn, |place| place.turn);
     let built = start::build(Start {
         parent: shared,
         entry: &entry,
         definition: definition.as_ref(),
         model,
         worktree: worktree.as_ref(),
-        history: History::Again(records),
+        history: StartFrom::Again(records),
         turn,
     });
-    let (core, stream) = match built {
+    let (conversation, stream) = match built {
         Ok(built) => built,
         Err(error) => {
-            shared.agents.put_back(&entry, old.clone());
+            shared.session.agents.put_back(&entry, old.clone());
             return Err(ToolError::failed(error));
         }
     };
     let hooks = definition.as_ref().and_then(|it| add_hooks(shared, it));
     Ready {
         entry: entry.clone(),
-        core,
+        conversation,
         stream,
         parent: shared.clone(),
         prompt: order_prompt(message),
@@ -713,16 +733,16 @@ async fn wake(
 
 /// What an agent said and did: its transcript, after its parent's up to where a fork began.
 async fn history(
-    shared: &Arc<Shared>,
+    shared: &Arc<ConversationShared>,
     entry: &Entry,
     forked_from: Option<RecordId>,
 ) -> Result<Vec<Arc<lathe_protocol::record::Record>>, ToolError> {
-    if shared.agents.writer.is_none() {
+    if shared.session.agents.writer.is_none() {
         return Err(ToolError::failed(
             "This session keeps no transcripts, so a finished agent can't go on. Start a new one.",
         ));
     }
-    let own = shared.agents.paths.agent_transcript(&entry.id);
+    let own = shared.session.agents.paths.agent_transcript(&entry.id);
     let root = shared.root();
     let main = root.transcript.path().to_owned();
     if forked_from.is_some() {

@@ -3,7 +3,7 @@
 //! It holds for every face, since the words themselves carry it. A name that isn't there is said to the
 //! person, with the nearest one; the words stay as they are.
 
-use crate::core::Core;
+use crate::conversation::Conversation;
 use crate::records::reminder;
 use lathe_protocol::event::NoticeLevel;
 
@@ -31,12 +31,13 @@ fn mentioned(text: &str) -> Vec<&str> {
     found
 }
 
-impl Core {
+impl Conversation {
     /// Tells the model of the agents that a prompt asks for.
     pub(crate) fn attach_agents(&mut self, text: &str) {
         if !text.contains(START)
             || self
                 .shared
+                .toolbox
                 .registry
                 .read()
                 .find(lathe_tools::agent::NAME)
@@ -44,7 +45,7 @@ impl Core {
         {
             return;
         }
-        let catalog = self.shared.agents.catalog();
+        let catalog = self.shared.session.agents.catalog();
         let mut wanted: Vec<&str> = Vec::new();
         for name in mentioned(text) {
             // A file of that name is meant as a file.

@@ -30,7 +30,7 @@ pub(crate) use host::{Host, preloaded};
 pub(crate) use start::narrow;
 pub(crate) use sweep::{PATIENCE, sweep};
 
-use crate::core::Shared;
+use crate::conversation::ConversationShared;
 use crate::decide::Limits;
 use crate::prompt::PromptParts;
 use lathe_extensions::{AgentCatalog, AgentDefinition};
@@ -59,16 +59,15 @@ const MOST_PURPOSE: usize = 400;
 const END_LIMIT: Duration = Duration::from_secs(5);
 
 /// Which agent a conversation is.
-pub(crate) struct Place {
+pub(crate) struct AgentPlace {
     pub(crate) id: AgentId,
     pub(crate) depth: u32,
     /// The types that it may start; `None` is all.
     pub(crate) types: Option<Vec<String>>,
-    pub(crate) is_fork: bool,
     /// The turn of the main conversation that its changes belong to, for undo.
     pub(crate) turn: RecordId,
     /// The main conversation.
-    pub(crate) root: Weak<Shared>,
+    pub(crate) root: Weak<ConversationShared>,
     /// Its entry.
     pub(crate) entry: Arc<Entry>,
 }
@@ -79,7 +78,6 @@ pub(crate) struct Seed {
     pub(crate) prompt: PromptParts,
     pub(crate) limits: Limits,
     pub(crate) policy: RecoveryPolicy,
-    pub(crate) fallback_model: Option<String>,
     pub(crate) betas: Vec<String>,
     pub(crate) max_output_tokens: Option<u32>,
     pub(crate) extra: serde_json::Map<String, serde_json::Value>,
@@ -314,7 +312,7 @@ pub(crate) struct State {
     /// The calls that it made, so that what they left running ends with it.
     pub(crate) calls: HashSet<ToolUseId>,
     /// Its conversation while it works, for messages.
-    pub(crate) conversation: Weak<Shared>,
+    pub(crate) conversation: Weak<ConversationShared>,
 }
 
 /// What an agent is made with.

@@ -4,7 +4,7 @@
 //! A command that goes on printing beyond that is watched no longer, and the model is told.
 
 use crate::agents::notice::{self, Notice};
-use crate::core::Shared;
+use crate::conversation::ConversationShared;
 use lathe_protocol::ids::TaskId;
 use lathe_shell::run::BackgroundStatus;
 use lathe_tools::host::MonitorOrder;
@@ -25,9 +25,9 @@ const MOST_NOTICES: usize = 100;
 const MOST_BYTES: usize = 64 * 1024;
 
 /// Watches a command until it ends, the session ends, or it says too much.
-pub(crate) fn start(shared: &Arc<Shared>, order: MonitorOrder) {
+pub(crate) fn start(shared: &Arc<ConversationShared>, order: MonitorOrder) {
     let weak = Arc::downgrade(shared);
-    let cancel = shared.agents.cancel.clone();
+    let cancel = shared.session.agents.cancel.clone();
     let watching = async move {
         let mut told = 0;
         loop {
@@ -48,7 +48,11 @@ pub(crate) fn start(shared: &Arc<Shared>, order: MonitorOrder) {
 }
 
 /// Waits a moment and tells what is new. `None` when nobody is there any more, `true` when it is over.
-async fn look(weak: &Weak<Shared>, order: &MonitorOrder, told: &mut usize) -> Option<bool> {
+async fn look(
+    weak: &Weak<ConversationShared>,
+    order: &MonitorOrder,
+    told: &mut usize,
+) -> Option<bool> {
     let id = order.task.as_str().to_owned();
     let background = weak.upgrade()?.tools.shell.background().clone();
     // The end of the command ends the wait early.

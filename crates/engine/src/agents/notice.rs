@@ -4,7 +4,7 @@
 //! conversation that started the work, and wakes it when it is idle. Several that wait together become
 //! one turn.
 
-use crate::core::Shared;
+use crate::conversation::ConversationShared;
 use lathe_protocol::content::Content;
 use lathe_protocol::event::TaskUsage;
 use lathe_protocol::op::Prompt;
@@ -114,16 +114,17 @@ pub(crate) fn join(first: &mut Prompt, more: &Prompt) {
     first.extra.insert(TASK.to_owned(), tasks.into());
 }
 
-impl Shared {
+impl ConversationShared {
     /// Puts a prompt into the queue and wakes the conversation.
     pub(crate) fn enqueue(&self, prompt: Prompt) {
-        self.queue.lock().push_back(prompt);
-        self.wake.notify_one();
+        self.inbox.queue.lock().push_back(prompt);
+        self.inbox.wake.notify_one();
     }
 
     /// The model knows how a task ended: what waits to tell it isn't needed.
     pub(crate) fn forget_notices(&self, task: &str) {
-        self.queue
+        self.inbox
+            .queue
             .lock()
             .retain(|prompt| !(is_notification(prompt) && tasks_of(prompt) == [task]));
     }
@@ -134,9 +135,9 @@ impl Shared {
             return;
         }
         for task in tasks_of(prompt) {
-            if let Some(entry) = self.agents.find(&task) {
+            if let Some(entry) = self.session.agents.find(&task) {
                 entry.set_known(true);
-                self.agents.keep(&entry);
+                self.session.agents.keep(&entry);
             }
         }
     }

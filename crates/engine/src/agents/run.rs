@@ -4,7 +4,7 @@ use crate::agents::notice::{self, Notice};
 use crate::agents::worktree::{Conclusion, Worktree};
 use crate::agents::{Agents, Entry};
 use crate::call::panic_message;
-use crate::core::{Core, Shared, Turn};
+use crate::conversation::{Conversation, ConversationShared, RunningTurn};
 use crate::events::EventStream;
 use crate::mcp::agents::{AgentServers, Owner};
 use crate::records::reminder;
@@ -29,10 +29,10 @@ const MOST_ACTIONS: usize = 200;
 /// An agent that is ready to run.
 pub(crate) struct Ready {
     pub(crate) entry: Arc<Entry>,
-    pub(crate) core: Core,
+    pub(crate) conversation: Conversation,
     pub(crate) stream: EventStream,
     /// The conversation that started it.
-    pub(crate) parent: Arc<Shared>,
+    pub(crate) parent: Arc<ConversationShared>,
     pub(crate) prompt: Prompt,
     pub(crate) worktree: Option<Worktree>,
     /// The hooks of its definition, while it runs.
@@ -52,14 +52,14 @@ struct Ended {
 impl Ready {
     /// Starts it beside whatever else runs.
     pub(crate) fn spawn(self) {
-        let agents = self.parent.agents.clone();
+        let agents = self.parent.session.agents.clone();
         agents.tracker.spawn(self.run());
     }
 
     async fn run(self) {
         let Self {
             entry,
-            mut core,
+            mut conversation,
             stream,
             parent,
             prompt,
@@ -69,21 +69,21 @@ impl Ready {
             definition,
         } = self;
         let root = parent.root();
-        let agents = parent.agents.clone();
+        let agents = parent.session.agents.clone();
         agents.keep(&entry);
         root.events.send(Event::Task(started(&entry)));
         let actions = Arc::new(Mutex::new(Vec::new()));
         let forwarding = lathe_spawn::task(forward(
             stream,
             Arc::downgrade(&root),
-            Arc::downgrade(&core.shared),
+            Arc::downgrade(&conversation.shared),
             entry.clone(),
             actions.clone(),
         ));
         let mut servers = AgentServers::default();
         if let Some(definition) = &definition {
             let owner = Owner {
-                agent: &core.shared,
+                agent: &conversation.shared,
                 root: &root,
                 description: &entry.description,
                 definition,
@@ -96,13 +96,13 @@ impl Ready {
         let mut briefing: Vec<String> = briefing.into_iter().collect();
         briefing.extend(servers.news.iter().cloned());
         if !briefing.is_empty() {
-            let record = core
+            let record = conversation
                 .records
-                .meta(core.tip, reminder(&briefing.join("\n\n")));
-            core.append(record);
+                .meta(conversation.tip, reminder(&briefing.join("\n\n")));
+            conversation.append(record);
         }
         let order = prompt.content.text();
-        let working = AssertUnwindSafe(converse(&mut core, &entry, prompt)).catch_unwind();
+        let working = AssertUnwindSafe(converse(&mut conversation, &entry, prompt)).catch_unwind();
         let mut ended = working.await.unwrap_or_else(|panic| {
             let message = panic_message(panic.as_ref());
             tracing::error!(message, "an agent panicked");
@@ -113,13 +113,13 @@ impl Ready {
         });
         // Whatever it left behind ends with it.
         entry.cancel.cancel();
-        stop_shells(&core.shared, &entry).await;
+        stop_shells(&conversation.shared, &entry).await;
         servers.close().await;
         if let Some(handle) = hooks {
             parent.hooks.registry.remove(handle);
         }
         if let Some(worktree) = &worktree {
-            let files = core.shared.tools.file_cache.recent(usize::MAX);
+            let files = conversation.shared.tools.file_cache.recent(usize::MAX);
             let note = match worktree.conclude(Some(&files)).await {
                 Conclusion::Removed => {
                     parent.hooks.worktree_removed(&worktree.path).await;
@@ -130,8 +130,8 @@ impl Ready {
             };
             entry.update(|state| state.worktree_note = note);
         }
-        core.pass_usage_on();
-        if let Err(error) = core.transcript.close().await {
+        conversation.pass_usage_on();
+        if let Err(error) = conversation.transcript.close().await {
             root.events.notice(
                 NoticeLevel::Warning,
                 format!(
@@ -141,10 +141,10 @@ impl Ready {
             );
         }
         if ended.status == AgentStatus::Completed
-            && core.shared.permissions.mode() == PermissionMode::Auto
+            && conversation.shared.permissions.mode() == PermissionMode::Auto
         {
             let actions = actions.lock().clone();
-            let review = core
+            let review = conversation
                 .shared
                 .questions
                 .review(&order, &actions, &ended.result);
@@ -152,11 +152,11 @@ impl Ready {
                 ended.result = format!("{warning}\n\n{}", ended.result);
             }
         }
-        let usage = usage_of(&core, &entry);
+        let usage = usage_of(&conversation, &entry);
         // Everything that it said has been passed on before its end is told.
-        core.shared.events.send(Event::SessionEnded);
+        conversation.shared.events.send(Event::SessionEnded);
         let _ = forwarding.await;
-        drop(core);
+        drop(conversation);
         Agents::note_output(
             &entry,
             &format!("[{}]\n{}", ended.status.word(), ended.result),
@@ -173,8 +173,8 @@ impl Ready {
 /// Says how an agent ended: on disk, to the faces, to whoever waits, and to the conversation.
 fn finish(
     agents: &Agents,
-    root: &Arc<Shared>,
-    parent: &Arc<Shared>,
+    root: &Arc<ConversationShared>,
+    parent: &Arc<ConversationShared>,
     entry: &Arc<Entry>,
     status: AgentStatus,
 ) {
@@ -224,8 +224,8 @@ fn finish(
     entry.update(|state| state.status = status);
     agents.keep(entry);
     entry.over.send_replace(true);
-    parent.wake.notify_one();
-    root.wake.notify_one();
+    parent.inbox.wake.notify_one();
+    root.inbox.wake.notify_one();
 }
 
 fn ended_words(status: AgentStatus) -> &'static str {
@@ -251,19 +251,21 @@ pub(crate) fn started(entry: &Entry) -> TaskNotice {
 }
 
 /// Runs turns until there is nothing left to do.
-async fn converse(core: &mut Core, entry: &Arc<Entry>, first: Prompt) -> Ended {
-    let shared = core.shared.clone();
+async fn converse(conversation: &mut Conversation, entry: &Arc<Entry>, first: Prompt) -> Ended {
+    let shared = conversation.shared.clone();
     let context = shared.hooks.subagent_start(&entry.cancel).await;
     if !context.is_empty() {
-        let record = core.records.meta(core.tip, reminder(&context.join("\n\n")));
-        core.append(record);
+        let record = conversation
+            .records
+            .meta(conversation.tip, reminder(&context.join("\n\n")));
+        conversation.append(record);
     }
     let mut prompt = first;
     let mut text = String::new();
     loop {
-        let turn = Turn::new(prompt.uuid);
+        let turn = RunningTurn::new(prompt.uuid);
         let result = {
-            let running = core.run_turn(prompt, &turn);
+            let running = conversation.run_turn(prompt, &turn);
             tokio::pin!(running);
             tokio::select! {
                 result = &mut running => result,
@@ -334,17 +336,17 @@ fn reason_of(reason: TerminalReason, why: &str) -> String {
 
 /// The next thing to do: a message, or the end of something that it started. `None` when there is
 /// nothing, or it was stopped.
-async fn next(shared: &Arc<Shared>, entry: &Arc<Entry>) -> Option<Prompt> {
+async fn next(shared: &Arc<ConversationShared>, entry: &Arc<Entry>) -> Option<Prompt> {
     loop {
         {
             // Held, so that no message slips in between the look and the end.
             let mut state = entry.state.lock();
-            let mut queue = shared.queue.lock();
+            let mut queue = shared.inbox.queue.lock();
             if let Some(mut prompt) = queue.pop_front() {
                 prompt.context_only = false;
                 return Some(prompt);
             }
-            let waits = shared.agents.all().iter().any(|other| {
+            let waits = shared.session.agents.all().iter().any(|other| {
                 other.parent.as_ref() == Some(&entry.id)
                     && !Arc::ptr_eq(other, entry)
                     && other.is_running()
@@ -355,14 +357,14 @@ async fn next(shared: &Arc<Shared>, entry: &Arc<Entry>) -> Option<Prompt> {
             }
         }
         tokio::select! {
-            () = shared.wake.notified() => {}
+            () = shared.inbox.wake.notified() => {}
             () = entry.cancel.cancelled() => return None,
         }
     }
 }
 
 /// Ends the commands that an agent left running.
-async fn stop_shells(shared: &Shared, entry: &Entry) {
+async fn stop_shells(shared: &ConversationShared, entry: &Entry) {
     let calls = entry.state().calls;
     let background = shared.tools.shell.background();
     for command in background.list() {
@@ -376,17 +378,17 @@ async fn stop_shells(shared: &Shared, entry: &Entry) {
     }
 }
 
-fn usage_of(core: &Core, entry: &Entry) -> lathe_protocol::event::TaskUsage {
+fn usage_of(conversation: &Conversation, entry: &Entry) -> lathe_protocol::event::TaskUsage {
     let mut usage = entry.usage();
-    usage.total_tokens = core.ledger.totals().tokens();
+    usage.total_tokens = conversation.ledger.totals().tokens();
     usage
 }
 
 /// Passes on what the faces should see of an agent, and keeps count.
 async fn forward(
     mut stream: EventStream,
-    root: Weak<Shared>,
-    agent: Weak<Shared>,
+    root: Weak<ConversationShared>,
+    agent: Weak<ConversationShared>,
     entry: Arc<Entry>,
     actions: Arc<Mutex<Vec<(String, Value)>>>,
 ) {
@@ -416,7 +418,7 @@ async fn forward(
                     state.last_tool = Some(tool_name.clone());
                 });
                 if let Some(agent) = agent.upgrade() {
-                    let tokens = agent.totals.lock().tokens();
+                    let tokens = agent.spending.totals.lock().tokens();
                     entry.update(|state| state.usage.total_tokens = tokens);
                 }
                 root.events.send(Event::Task(TaskNotice::Progress {

@@ -1,30 +1,27 @@
 //! Putting an agent's conversation together.
 //!
-//! It is the session's own engine with a [`Core`] and a [`Shared`] of its own: history, queue, working
-//! folder, memory of files, counters of denials, transcript. What is shared is named here, one by one:
-//! the provider, the hooks, the shell's environment, undo, and (unless the agent's rights differ) the
-//! permissions.
+//! It is a [`Conversation`] of the same session with parts of its own: history, inbox, working folder,
+//! memory of files, counters of denials, transcript. It shares the parent's hooks, the shell's environment,
+//! undo, and (unless the agent's rights differ) the permissions.
 
 use crate::agents::worktree::Worktree;
-use crate::agents::{Entry, ForkPoint, Host, Place, Seed, ToolFilter, listed};
-use crate::context::ContextState;
-use crate::core::{Choices, Core, Fixed, Shared};
+use crate::agents::{AgentPlace, Entry, ForkPoint, Host, Seed, ToolFilter, listed};
+use crate::conversation::{
+    Choices, Conversation, ConversationShared, Fixed, Integrations, Parts, Role, Toolbox,
+};
 use crate::decide::Limits;
 use crate::events::{self, EventStream};
-use crate::guard::RepeatGuard;
 use crate::hook_points::HookPoints;
-use crate::ledger::Ledger;
-use crate::nested::{self, InnerParts};
 use crate::prompt::PromptParts;
 use crate::questions::Questions;
 use crate::records::RecordFactory;
 use lathe_extensions::{AgentDefinition, AgentMemory};
 use lathe_memory::{AgentScope, AutoMemory};
 use lathe_permissions::{PermissionContext, Permissions, Rule};
-use lathe_protocol::event::SessionInit;
 use lathe_protocol::permission::{Behavior, PermissionMode, RuleSource};
 use lathe_protocol::record::Record;
-use lathe_session::{Conversation, TranscriptWriter};
+use lathe_session::TranscriptWriter;
+use lathe_settings::instructions::Instructions;
 use lathe_tools::ToolRegistry;
 use lathe_tools::agent::{self, Agent};
 use parking_lot::Mutex;
@@ -35,7 +32,7 @@ use std::sync::Arc;
 const USUAL_TURNS: u32 = 200;
 
 /// What an agent starts from.
-pub(crate) enum History {
+pub(crate) enum StartFrom {
     /// Nothing.
     New,
     /// Where its parent stands.
@@ -46,27 +43,27 @@ pub(crate) enum History {
 
 /// An agent to be put together.
 pub(crate) struct Start<'a> {
-    pub(crate) parent: &'a Arc<Shared>,
+    pub(crate) parent: &'a Arc<ConversationShared>,
     pub(crate) entry: &'a Arc<Entry>,
     /// Who it is; a fork has no definition.
     pub(crate) definition: Option<&'a AgentDefinition>,
     pub(crate) model: String,
     pub(crate) worktree: Option<&'a Worktree>,
-    pub(crate) history: History,
+    pub(crate) history: StartFrom,
     pub(crate) turn: lathe_protocol::ids::RecordId,
 }
 
-impl Shared {
+impl ConversationShared {
     /// The main conversation.
     pub(crate) fn root(self: &Arc<Self>) -> Arc<Self> {
-        self.place
-            .as_ref()
+        self.role
+            .place()
             .and_then(|place| place.root.upgrade())
             .unwrap_or_else(|| self.clone())
     }
 
     pub(crate) fn depth(&self) -> u32 {
-        self.place.as_ref().map_or(0, |place| place.depth)
+        self.role.place().map_or(0, |place| place.depth)
     }
 }
 
@@ -74,7 +71,7 @@ impl Shared {
 ///
 /// # Errors
 /// In words, when its transcript can't be written.
-pub(crate) fn build(start: Start<'_>) -> Result<(Core, EventStream), String> {
+pub(crate) fn build(start: Start<'_>) -> Result<(Conversation, EventStream), String> {
     let Start {
         parent,
         entry,
@@ -99,19 +96,18 @@ pub(crate) fn build(start: Start<'_>) -> Result<(Core, EventStream), String> {
         roots.insert(0, worktree.path.clone());
     }
     let mut tools = parent.tools.for_agent(folder.clone(), roots);
-    let language = parent.language.beside();
-    language.observe(&mut tools, parent.undo.clone());
+    let language = parent.integrations.language.beside();
+    language.observe(&mut tools, parent.toolbox.undo.clone());
     let tools = Arc::new(tools);
-    let writer = transcript(parent, entry, &history)?;
     let filter = definition.map(ToolFilter::of_agent).unwrap_or_default();
     let registry = match &history {
-        History::Fork(point) => point.tools.clone(),
+        StartFrom::Fork(point) => point.tools.clone(),
         _ => registry(parent, &root, &filter, entry.is_background(), depth),
     };
     let hooks = Arc::new(HookPoints {
         registry: parent.hooks.registry.clone(),
         late: Mutex::new(tokio::sync::mpsc::unbounded_channel().1),
-        session_id: parent.session_id,
+        session_id: parent.session.id,
         transcript: root.transcript.path().to_owned(),
         project: parent.hooks.project.clone(),
         tools: tools.clone(),
@@ -126,60 +122,33 @@ pub(crate) fn build(start: Start<'_>) -> Result<(Core, EventStream), String> {
         &root,
         entry.is_background(),
     ));
-    let is_fork = matches!(history, History::Fork(_)) || entry.agent_type == agent::FORK;
+    let is_fork = matches!(history, StartFrom::Fork(_)) || entry.agent_type == agent::FORK;
     let (fixed, child_seed) = fixed(&seed, &root, definition, &model, &folder, memory.as_ref());
-    let mut shared = nested::inner(
-        parent,
-        InnerParts {
-            session_id: parent.session_id,
-            events: sink,
-            permissions,
-            hooks,
-            questions,
-            tools: tools.clone(),
-            registry,
-            choices: Choices {
-                model: model.clone(),
-                thinking: match &history {
-                    History::Fork(point) => point.thinking,
-                    _ => root.choices.read().thinking,
-                },
-            },
-            undo: parent.undo.clone(),
-            transcript: writer.clone(),
-            seed: Arc::new(child_seed),
-            place: Some(Place {
-                id: entry.id.clone(),
-                depth,
-                types: filter.types.clone(),
-                is_fork,
-                turn,
-                root: Arc::downgrade(&root),
-                entry: entry.clone(),
-            }),
+    let place = AgentPlace {
+        id: entry.id.clone(),
+        depth,
+        types: filter.types.clone(),
+        turn,
+        root: Arc::downgrade(&root),
+        entry: entry.clone(),
+    };
+    let parts = Parts {
+        events: sink,
+        permissions,
+        hooks,
+        questions,
+        tools: tools.clone(),
+        toolbox: Toolbox::of(registry, parent.toolbox.undo.clone()),
+        integrations: Integrations {
+            mcp: Arc::new(crate::mcp::Mcp::for_agent(&root.integrations.mcp, filter)),
+            language,
+            extensions: parent.integrations.extensions.for_inner(),
         },
-    );
-    shared.language = language;
-    shared.mcp = Arc::new(crate::mcp::Mcp::for_agent(&root.mcp, filter));
-    let shared = Arc::new(shared);
-    tools.set_host(Arc::new(Host::new(&shared)));
-    if definition.is_none_or(|definition| !definition.run.omit_instructions) {
-        // What holds from the start is in the prompt; what belongs to files comes when they are touched.
-        let own = root
-            .instructions
-            .lock()
-            .as_ref()
-            .map(|all| all.for_folder(&folder));
-        *shared.instructions.lock() = own;
-    }
-    shared.questions.take_classifier(&shared);
-    crate::skills::tool::bind(&shared);
-    let mut core = Core {
-        transcript: writer,
-        conversation: Conversation::new(&model),
-        tip: None,
+        choices: choices(parent, &root, definition, &history, model),
+        instructions: own_instructions(&root, definition, &folder),
+        transcript: transcript(parent, entry, &history)?,
         records: RecordFactory {
-            session_id: parent.session_id,
+            session_id: parent.session.id,
             cwd: folder,
             git_branch: worktree.map_or_else(
                 || seed.git_branch.clone(),
@@ -187,74 +156,122 @@ pub(crate) fn build(start: Start<'_>) -> Result<(Core, EventStream), String> {
             ),
             agent_id: Some(entry.id.clone()),
         },
-        ledger: Ledger::default(),
-        guard: RepeatGuard::default(),
-        denials: Vec::new(),
-        model,
-        last_usage: None,
         parent_tool_use_id: entry.tool_use_id.clone(),
         fixed,
-        tools_encoded: None,
-        context: ContextState::default(),
-        shared,
+        seed: Arc::new(child_seed),
     };
+    let role = if is_fork {
+        Role::Fork(place)
+    } else {
+        Role::Agent(place)
+    };
+    let mut conversation = Conversation::new(parent.session.clone(), role, parts);
+    let shared = &conversation.shared;
+    tools.set_host(Arc::new(Host::new(shared)));
+    shared.questions.take_classifier(shared);
     match history {
-        History::New => {}
-        History::Fork(point) => {
-            core.take_fork_point(&point);
-            core.shared.extensions.know_as(&parent.extensions);
+        StartFrom::New => {}
+        StartFrom::Fork(point) => {
+            conversation.take_fork_point(&point);
+            conversation
+                .shared
+                .integrations
+                .extensions
+                .know_as(&parent.integrations.extensions);
         }
-        History::Again(records) => core.take_history(&records),
+        StartFrom::Again(records) => conversation.take_history(&records),
     }
     entry.update(|state| {
-        state.model.clone_from(&core.model);
-        state.conversation = Arc::downgrade(&core.shared);
+        state.model.clone_from(&conversation.model);
+        state.conversation = Arc::downgrade(&conversation.shared);
     });
-    Ok((core, stream))
+    Ok((conversation, stream))
 }
 
-impl Core {
+impl Conversation {
     /// Takes up what an agent said and did before.
     fn take_history(&mut self, records: &[Arc<Record>]) {
         for record in records {
-            self.conversation.push(record);
+            self.history.push(record);
             if let Record::Message(message) = &**record {
                 self.context.meter.replay(message);
-                self.shared.extensions.replay(message);
+                self.shared.integrations.extensions.replay(message);
                 self.tip = Some(message.uuid);
             }
         }
     }
 }
 
+/// An agent's choices: its parent's, but for what its definition says.
+fn choices(
+    parent: &ConversationShared,
+    root: &ConversationShared,
+    definition: Option<&AgentDefinition>,
+    history: &StartFrom,
+    model: String,
+) -> Choices {
+    let effort = definition.and_then(|definition| definition.run.effort);
+    let thinking = match history {
+        StartFrom::Fork(point) => point.thinking,
+        _ => root.choices.read().thinking,
+    };
+    let of_parent = parent.choices.read();
+    Choices {
+        model,
+        thinking,
+        effort: effort
+            .map(|effort| effort.name().to_owned())
+            .or_else(|| of_parent.effort.clone()),
+        fallback: of_parent.fallback.clone(),
+    }
+}
+
+/// The instruction files that come when an agent touches their folders. Those that hold from the start are in the
+/// prompt.
+fn own_instructions(
+    root: &ConversationShared,
+    definition: Option<&AgentDefinition>,
+    folder: &std::path::Path,
+) -> Option<Instructions> {
+    if definition.is_some_and(|definition| definition.run.omit_instructions) {
+        return None;
+    }
+    let all = root.state.instructions.lock();
+    all.as_ref().map(|all| all.for_folder(folder))
+}
+
 fn transcript(
-    parent: &Shared,
+    parent: &ConversationShared,
     entry: &Entry,
-    history: &History,
+    history: &StartFrom,
 ) -> Result<TranscriptWriter, String> {
-    let path = parent.agents.paths.agent_transcript(&entry.id);
-    let Some(options) = parent.agents.writer.clone() else {
+    let path = parent.session.agents.paths.agent_transcript(&entry.id);
+    let Some(options) = parent.session.agents.writer.clone() else {
         return Ok(TranscriptWriter::disabled(&path));
     };
     let writer = match history {
-        History::New | History::Fork(_) => TranscriptWriter::create(&path, options),
-        History::Again(_) => TranscriptWriter::open_append(&path, options),
+        StartFrom::New | StartFrom::Fork(_) => TranscriptWriter::create(&path, options),
+        StartFrom::Again(_) => TranscriptWriter::open_append(&path, options),
     };
     writer.map_err(|error| format!("The agent's transcript can't be written: {error}."))
 }
 
 /// The tools of an agent: the session's, filtered, with the agents that it may start itself.
 fn registry(
-    parent: &Shared,
-    root: &Shared,
+    parent: &ConversationShared,
+    root: &ConversationShared,
     filter: &ToolFilter,
     background: bool,
     depth: u32,
 ) -> ToolRegistry {
-    let all = root.registry.read().clone();
+    let all = root.toolbox.registry.read().clone();
     let mut tools = filter.apply(&all, background, depth);
     if tools.find(agent::NAME).is_some() {
-        let list = listed(&parent.agents.catalog(), filter.types.as_deref(), true);
+        let list = listed(
+            &parent.session.agents.catalog(),
+            filter.types.as_deref(),
+            true,
+        );
         tools.retain(|tool| tool.name() != agent::NAME);
         tools.add(Agent::new(
             list.iter()
@@ -265,13 +282,13 @@ fn registry(
 }
 
 /// Whose memory an agent keeps.
-fn memory_of(root: &Shared, definition: &AgentDefinition) -> Option<AutoMemory> {
+fn memory_of(root: &ConversationShared, definition: &AgentDefinition) -> Option<AutoMemory> {
     let scope = match definition.run.memory? {
         AgentMemory::User => AgentScope::User,
         AgentMemory::Project => AgentScope::Project,
         AgentMemory::Local => AgentScope::Local,
     };
-    let places = &root.loader.places;
+    let places = &root.session.settings.loader.places;
     Some(AutoMemory::of_agent(
         &places.config_home,
         &places.project,
@@ -282,7 +299,7 @@ fn memory_of(root: &Shared, definition: &AgentDefinition) -> Option<AutoMemory> 
 
 /// The permissions of an agent: its parent's own, unless something differs.
 fn permissions(
-    parent: &Arc<Shared>,
+    parent: &Arc<ConversationShared>,
     definition: Option<&AgentDefinition>,
     worktree: Option<&Worktree>,
     memory: Option<&AutoMemory>,
@@ -361,21 +378,13 @@ fn tool_of(rule: &str) -> &str {
 /// The parts of an agent that don't change.
 fn fixed(
     seed: &Arc<Seed>,
-    root: &Shared,
+    root: &ConversationShared,
     definition: Option<&AgentDefinition>,
     model: &str,
     folder: &std::path::Path,
     memory: Option<&AutoMemory>,
 ) -> (Fixed, Seed) {
     let mut child = Seed::clone(seed);
-    let chosen = root.chosen.read();
-    if let Some(effort) = &chosen.effort {
-        crate::core::put_effort(&mut child.extra, effort.as_deref());
-    }
-    if let Some(fallback) = &chosen.fallback {
-        child.fallback_model.clone_from(fallback);
-    }
-    drop(chosen);
     child.limits = Limits {
         max_turns: Some(
             definition
@@ -387,12 +396,10 @@ fn fixed(
     };
     if let Some(definition) = definition {
         child.prompt = prompt(seed, definition, model, folder, memory);
-        if let Some(effort) = definition.run.effort {
-            crate::core::put_effort(&mut child.extra, Some(effort.name()));
-        }
     }
     child.betas.extend(
-        root.catalog
+        root.session
+            .catalog
             .resolve(model)
             .betas
             .into_iter()
@@ -403,11 +410,9 @@ fn fixed(
         prompt: child.prompt.clone(),
         limits: child.limits,
         policy: child.policy.clone(),
-        fallback_model: child.fallback_model.clone(),
         betas: child.betas.clone(),
         max_output_tokens: child.max_output_tokens,
         extra: child.extra.clone(),
-        init: SessionInit::default(),
         cache: child.cache,
     };
     // Agents that it starts are told about the session's surroundings, not about its own.

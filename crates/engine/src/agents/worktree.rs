@@ -55,9 +55,9 @@ async fn git(folder: &Path, arguments: &[&str]) -> Result<String, String> {
     command
         .args([
             "-c",
-            "core.hooksPath=/dev/null",
+            "conversation.hooksPath=/dev/null",
             "-c",
-            "core.fsmonitor=false",
+            "conversation.fsmonitor=false",
         ])
         .args(arguments)
         .current_dir(folder)

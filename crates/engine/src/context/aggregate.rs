@@ -5,7 +5,7 @@
 //! decision is a record and is replayed byte for byte; what was sent whole stays whole, since changing
 //! it would break the provider's cache.
 
-use crate::core::Core;
+use crate::conversation::Conversation;
 use crate::results;
 use lathe_protocol::record::Fact;
 
@@ -14,13 +14,19 @@ const MOST_BYTES: usize = 200_000;
 /// A result below this is not worth a file.
 const LEAST_BYTES: usize = 4_000;
 
-impl Core {
+impl Conversation {
     /// Sends the largest of the newest results to files until the rest fits.
     pub(crate) fn bound_newest_results(&mut self) {
-        let window = self.shared.catalog.resolve(&self.model).info.context_window;
+        let window = self
+            .shared
+            .session
+            .catalog
+            .resolve(&self.model)
+            .info
+            .context_window;
         // At most a quarter of the window, at four bytes a token.
         let limit = usize::try_from(window).map_or(MOST_BYTES, |window| window.min(MOST_BYTES));
-        let mut newest = self.conversation.newest_results();
+        let mut newest = self.history.newest_results();
         let mut total: usize = newest.iter().map(|result| result.bytes).sum();
         if total > limit {
             newest.sort_by_key(|result| std::cmp::Reverse(result.bytes));
@@ -31,7 +37,7 @@ impl Core {
                 if result.replaced || self.context.sent_results.contains(&result.tool_use_id) {
                     continue;
                 }
-                let Some(text) = self.conversation.result_text(&result.tool_use_id) else {
+                let Some(text) = self.history.result_text(&result.tool_use_id) else {
                     continue;
                 };
                 let replacement = results::shorten(
@@ -49,7 +55,7 @@ impl Core {
                 self.append_fact(Fact::Replacement {
                     tool_use_id: result.tool_use_id.clone(),
                     replacement,
-                    session_id: self.shared.session_id,
+                    session_id: self.shared.session.id,
                 });
             }
         }

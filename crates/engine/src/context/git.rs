@@ -59,9 +59,9 @@ pub(crate) async fn ask(folder: &Path, arguments: &[&str]) -> Option<String> {
         // No program that the repository names: neither a monitor nor a pager nor a hook.
         .args([
             "-c",
-            "core.fsmonitor=false",
+            "conversation.fsmonitor=false",
             "-c",
-            "core.hooksPath=/dev/null",
+            "conversation.hooksPath=/dev/null",
             "--no-pager",
         ])
         .args(arguments)

@@ -3,7 +3,7 @@
 //! It breaks the provider's cache once, so it is done rarely and for much: only when the window is
 //! nearly full, and only when it frees [`LEAST_GAIN`] tokens, all in one step.
 
-use crate::core::Core;
+use crate::conversation::Conversation;
 use lathe_protocol::record::Fact;
 
 /// Tools whose results can be had again by the same call.
@@ -27,11 +27,11 @@ pub(crate) const LEAST_GAIN: u64 = 20_000;
 pub(crate) const MARKER: &str =
     "[This older result was cleared to make room. Make the call again if it is needed.]";
 
-impl Core {
+impl Conversation {
     /// Clears old results if that frees enough. Returns how many tokens it freed.
     pub(crate) fn clear_old_results(&mut self, least: u64) -> u64 {
         let mut old: Vec<_> = self
-            .conversation
+            .history
             .results()
             .into_iter()
             .filter(|result| CLEARED_TOOLS.contains(&result.tool_name.as_str()))
@@ -47,7 +47,7 @@ impl Core {
             self.append_fact(Fact::Replacement {
                 tool_use_id: result.tool_use_id,
                 replacement: MARKER.to_owned(),
-                session_id: self.shared.session_id,
+                session_id: self.shared.session.id,
             });
         }
         self.context.meter.take_out(freed);

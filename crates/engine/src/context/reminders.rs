@@ -1,7 +1,7 @@
 //! Words from the harness that go with a request, always at its end: never between what was sent before.
 
 use crate::context::git;
-use crate::core::{Core, Turn};
+use crate::conversation::{Conversation, RunningTurn};
 use crate::decide::Limits;
 use crate::ledger::Totals;
 use crate::records::reminder;
@@ -48,9 +48,9 @@ impl Reminders {
     }
 }
 
-impl Core {
+impl Conversation {
     /// Puts what is due at the end of the conversation.
-    pub(crate) async fn remind(&mut self, turn: &Turn) {
+    pub(crate) async fn remind(&mut self, turn: &RunningTurn) {
         let mut texts = Vec::new();
         self.look_at_folder();
         texts.extend(self.context.reminders.git_state().await);
@@ -58,7 +58,7 @@ impl Core {
         texts.extend(self.mcp_news());
         texts.extend(self.waiting_tools());
         if let Some(text) = self.context.since_interruption.take() {
-            self.shared.agents.told_of_earlier();
+            self.shared.session.agents.told_of_earlier();
             texts.push(text);
         }
         texts.extend(self.agent_news());
@@ -73,13 +73,14 @@ impl Core {
 
     /// Agents that came, went or changed.
     fn agent_news(&self) -> Option<String> {
-        let is_main = self.shared.place.is_none();
-        let registry = self.shared.registry.read();
+        let is_main = self.shared.role.place().is_none();
+        let registry = self.shared.toolbox.registry.read();
         if !is_main || registry.find(lathe_tools::agent::NAME).is_none() {
             return None;
         }
-        let types = self.shared.main_filter.as_ref();
+        let types = self.shared.role.filter();
         self.shared
+            .session
             .agents
             .news(types.and_then(|filter| filter.types.as_deref()))
     }
@@ -106,7 +107,14 @@ impl Core {
         }
         self.context.reminders.since_todo = 0;
         let list = self.todo_text().or_else(|| self.task_text())?;
-        let tool = if self.shared.registry.read().find("TodoWrite").is_some() {
+        let tool = if self
+            .shared
+            .toolbox
+            .registry
+            .read()
+            .find("TodoWrite")
+            .is_some()
+        {
             "TodoWrite"
         } else {
             "TaskUpdate"

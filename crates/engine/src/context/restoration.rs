@@ -2,7 +2,7 @@
 //! instructions of the folders it works in.
 
 use crate::context::KeptPrompt;
-use crate::core::Core;
+use crate::conversation::Conversation;
 use crate::prompt;
 use lathe_model::estimate;
 use lathe_protocol::display::TodoStatus;
@@ -24,7 +24,7 @@ const MOST_AGENTS: usize = 20;
 /// More of a file than could ever be shown.
 const MOST_BYTES_READ: u64 = 256 * 1024;
 
-impl Core {
+impl Conversation {
     /// What comes back after a compaction, each piece for itself.
     pub(crate) fn restored(&self) -> Vec<String> {
         let mut left = TOKENS_IN_ALL.min(self.windows().compact_at() / 5);
@@ -40,7 +40,7 @@ impl Core {
         pieces.extend(self.agents_text());
         pieces.extend(self.plan_text());
         pieces.extend(self.touched_texts());
-        pieces.extend(self.shared.extensions.restored());
+        pieces.extend(self.shared.integrations.extensions.restored());
         for piece in &pieces {
             left = left.saturating_sub(estimate::text(piece));
         }
@@ -94,10 +94,10 @@ impl Core {
 
     /// The agents of this conversation in words, as far as they can still be of use.
     fn agents_text(&self) -> Option<String> {
-        let own = self.shared.place.as_ref().map(|place| &place.id);
+        let own = self.shared.role.place().map(|place| &place.id);
         let mut text = "Agents that you started (SendMessage reaches each of them):".to_owned();
         let mut any = false;
-        let all = self.shared.agents.all();
+        let all = self.shared.session.agents.all();
         let mine = all.iter().filter(|entry| entry.parent.as_ref() == own);
         for entry in mine.rev().take(MOST_AGENTS) {
             any = true;
@@ -134,7 +134,7 @@ impl Core {
 
     /// Instructions that came with files that were touched: they stood in the conversation.
     fn touched_texts(&self) -> Vec<String> {
-        let instructions = self.shared.instructions.lock();
+        let instructions = self.shared.state.instructions.lock();
         instructions
             .as_ref()
             .map(|instructions| {
@@ -167,7 +167,7 @@ impl Core {
         self.context.kept_prompt = KeptPrompt::Kept;
         self.append_fact(Fact::SystemPrompt {
             system,
-            session_id: self.shared.session_id,
+            session_id: self.shared.session.id,
         });
     }
 
@@ -178,7 +178,7 @@ impl Core {
             self.context.kept_prompt = KeptPrompt::Wanted;
         }
         let text = {
-            let mut instructions = self.shared.instructions.lock();
+            let mut instructions = self.shared.state.instructions.lock();
             let Some(instructions) = instructions.as_mut() else {
                 return;
             };

@@ -7,7 +7,7 @@
 use crate::compaction::CompactionError;
 use crate::context::Windows;
 use crate::context::micro;
-use crate::core::{Core, Turn};
+use crate::conversation::{Conversation, RunningTurn};
 use lathe_model::{ModelError, ModelRequest};
 use lathe_protocol::event::NoticeLevel;
 use std::time::Duration;
@@ -23,10 +23,10 @@ const TOKENS_PER_IMAGE: u64 = 1_600;
 /// Guesses below this don't change a decision.
 const GUESSES_THAT_MATTER: u64 = 2_000;
 
-impl Core {
+impl Conversation {
     /// The limits of the present model.
     pub(crate) fn windows(&self) -> Windows {
-        Windows::of(&self.shared.catalog.resolve(&self.model).info)
+        Windows::of(&self.shared.session.catalog.resolve(&self.model).info)
     }
 
     /// A guess for what stands before the messages.
@@ -44,12 +44,12 @@ impl Core {
 
     /// A guess for the conversation alone.
     pub(crate) fn message_tokens(&self) -> u64 {
-        let text = self.conversation.estimated_bytes() as u64 / 4;
-        text + self.conversation.media_blocks() as u64 * TOKENS_PER_IMAGE
+        let text = self.history.estimated_bytes() as u64 / 4;
+        text + self.history.media_blocks() as u64 * TOKENS_PER_IMAGE
     }
 
     /// Makes room if the next request needs it.
-    pub(crate) async fn make_room(&mut self, turn: &Turn) {
+    pub(crate) async fn make_room(&mut self, turn: &RunningTurn) {
         if !self.fixed.limits.auto_compact {
             return;
         }
@@ -145,7 +145,7 @@ impl Core {
             return None;
         }
         let request: ModelRequest = self.request(crate::decide::OutputCap::Small);
-        let counting = self.shared.provider.count_tokens(&request);
+        let counting = self.shared.session.provider.count_tokens(&request);
         match tokio::time::timeout(COUNT_LIMIT, counting).await {
             Ok(Ok(tokens)) if tokens > 0 => {
                 self.context.count_failures = 0;

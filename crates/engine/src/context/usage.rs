@@ -101,15 +101,19 @@ impl ContextUsage {
 }
 
 /// Fills in what depends on the model and the instruction files.
-pub(crate) fn complete(usage: &mut ContextUsage, shared: &crate::core::Shared, model: &str) {
-    let info = shared.catalog.resolve(model).info;
+pub(crate) fn complete(
+    usage: &mut ContextUsage,
+    shared: &crate::conversation::ConversationShared,
+    model: &str,
+) {
+    let info = shared.session.catalog.resolve(model).info;
     let windows = crate::context::Windows::of(&info);
     usage.window = windows.window;
     usage.max_output = windows.max_output;
     usage.compact_at = windows.compact_at();
     usage.warn_at = windows.warn_at();
     model.clone_into(&mut usage.model);
-    if let Some(instructions) = shared.instructions.lock().as_ref() {
+    if let Some(instructions) = shared.state.instructions.lock().as_ref() {
         usage.instruction_files = instructions
             .files()
             .iter()

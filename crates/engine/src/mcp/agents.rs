@@ -8,7 +8,7 @@
 use super::caller::Caller;
 use super::handlers::SessionHandlers;
 use super::{END_LIMIT, Mcp, Running};
-use crate::core::Shared;
+use crate::conversation::ConversationShared;
 use futures::future::BoxFuture;
 use indexmap::IndexMap;
 use lathe_extensions::{AgentDefinition, AgentMcpServer, ExtensionSource};
@@ -44,9 +44,9 @@ pub(crate) struct AgentServers {
 /// An agent and who it belongs to.
 pub(crate) struct Owner<'a> {
     /// The agent's conversation.
-    pub(crate) agent: &'a Arc<Shared>,
+    pub(crate) agent: &'a Arc<ConversationShared>,
     /// The main conversation.
-    pub(crate) root: &'a Arc<Shared>,
+    pub(crate) root: &'a Arc<ConversationShared>,
     /// What the agent was started for, for the person.
     pub(crate) description: &'a str,
     pub(crate) definition: &'a AgentDefinition,
@@ -58,7 +58,7 @@ impl AgentServers {
         if owner.definition.mcp_servers.is_empty() {
             return;
         }
-        let mcp: Arc<Mcp> = owner.root.mcp.clone();
+        let mcp: Arc<Mcp> = owner.root.integrations.mcp.clone();
         let Some(running) = mcp.running() else {
             return;
         };
@@ -195,7 +195,7 @@ impl AgentServers {
         // Held from here on, so that an agent that is stopped meanwhile ends them too.
         self.own = Some(manager.clone());
         let caller = Arc::new(Caller::new(manager.clone()));
-        owner.agent.mcp.take_own(&caller);
+        owner.agent.integrations.mcp.take_own(&caller);
         let changes = manager.changes();
         manager.set_servers(configs);
         manager.settled(PATIENCE).await;
@@ -258,7 +258,12 @@ fn standing(status: &ServerStatus) -> String {
 }
 
 /// Puts the tools of a server into an agent's list; those that its definition forbids stay out.
-fn give(agent: &Shared, definition: &AgentDefinition, caller: &Arc<Caller>, status: &ServerStatus) {
+fn give(
+    agent: &ConversationShared,
+    definition: &AgentDefinition,
+    caller: &Arc<Caller>,
+    status: &ServerStatus,
+) {
     let filter = crate::agents::ToolFilter::of(definition);
     let mut tools: Vec<Arc<dyn DynTool>> = Vec::new();
     for info in status.tools.iter().filter_map(McpToolInfo::parse) {
@@ -272,7 +277,7 @@ fn give(agent: &Shared, definition: &AgentDefinition, caller: &Arc<Caller>, stat
         }
     }
     let start = prefix(&status.name);
-    let mut registry = agent.registry.write();
+    let mut registry = agent.toolbox.registry.write();
     registry.replace(|tool| tool.name().starts_with(&start), tools);
 }
 
@@ -317,7 +322,7 @@ fn follow(
 
 /// Answers an agent's servers: its own folders; a person and a model as the session has them.
 struct AgentHandlers {
-    agent: Weak<Shared>,
+    agent: Weak<ConversationShared>,
     session: SessionHandlers,
 }
 

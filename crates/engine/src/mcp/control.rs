@@ -4,7 +4,7 @@ use super::offer::Which;
 use super::prompts::McpPrompt;
 use super::resources::McpResource;
 use super::{Running, fit_hosted};
-use crate::core::Shared;
+use crate::conversation::ConversationShared;
 use indexmap::IndexMap;
 use lathe_mcp::auth::Browser;
 use lathe_mcp::config::{self, Choices, ConfigLocation, Scope, entry};
@@ -46,12 +46,13 @@ pub struct McpServer {
 /// A hold on the MCP servers of a session. Cheap to clone.
 #[derive(Clone)]
 pub struct McpControl {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<ConversationShared>,
 }
 
 impl McpControl {
     fn running(&self) -> Result<&Running, String> {
         self.shared
+            .integrations
             .mcp
             .running()
             .ok_or_else(|| "this session has no MCP servers".to_owned())
@@ -169,7 +170,7 @@ impl McpControl {
                 .unwrap_or_default();
             let name = tool_name(&item.server, name);
             let bytes = item.item.to_string().len();
-            let loaded = !self.shared.deferred.waits(&name);
+            let loaded = !self.shared.toolbox.deferred.waits(&name);
             all.push(json!({
                 "name": name, "serverName": item.server, "tokens": bytes / 4, "isLoaded": loaded,
             }));
@@ -180,13 +181,13 @@ impl McpControl {
     /// The prompts of connected servers, as commands.
     #[must_use]
     pub fn prompts(&self) -> Vec<McpPrompt> {
-        self.shared.mcp.prompts()
+        self.shared.integrations.mcp.prompts()
     }
 
     /// The resources of connected servers, for completion after `@`.
     #[must_use]
     pub fn resources(&self) -> Vec<McpResource> {
-        self.shared.mcp.resources()
+        self.shared.integrations.mcp.resources()
     }
 
     /// Waits until no server is being connected.

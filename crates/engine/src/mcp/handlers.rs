@@ -1,6 +1,6 @@
 //! What MCP servers may ask of a session: its folders, a person's answer, a model's answer.
 
-use crate::core::Shared;
+use crate::conversation::ConversationShared;
 use crate::hook_points::HookPoints;
 use crate::questions::Answerer;
 use futures::future::BoxFuture;
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Answers servers for a session.
 pub(super) struct SessionHandlers {
-    pub(super) shared: Weak<Shared>,
+    pub(super) shared: Weak<ConversationShared>,
 }
 
 impl Handlers for SessionHandlers {
@@ -91,7 +91,11 @@ fn root(folder: &Path) -> Root {
 }
 
 /// Hooks first, then the face; where nobody is, the question is declined and the person told why.
-async fn elicit(shared: &Arc<Shared>, server: &str, question: Elicitation) -> ElicitationAnswer {
+async fn elicit(
+    shared: &Arc<ConversationShared>,
+    server: &str,
+    question: Elicitation,
+) -> ElicitationAnswer {
     let kind = match question.kind {
         ElicitationKind::Form { schema } => words::ElicitationKind::Form {
             requested_schema: schema,
@@ -130,8 +134,9 @@ async fn elicit(shared: &Arc<Shared>, server: &str, question: Elicitation) -> El
     }
 }
 
-async fn ask(shared: &Arc<Shared>, request: &ElicitationRequest) -> ElicitationReply {
+async fn ask(shared: &Arc<ConversationShared>, request: &ElicitationRequest) -> ElicitationReply {
     let face = shared
+        .integrations
         .mcp
         .running()
         .is_some_and(|running| running.face_answers);
@@ -149,6 +154,7 @@ async fn ask(shared: &Arc<Shared>, request: &ElicitationRequest) -> ElicitationR
         async move { hooks.notification("elicitation_dialog", &message).await }
     });
     shared
+        .integrations
         .mcp
         .elicitations
         .ask(request.clone(), &shared.events)

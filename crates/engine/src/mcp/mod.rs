@@ -22,7 +22,7 @@ mod reload;
 mod resources;
 mod sampling;
 
-use crate::core::Shared;
+use crate::conversation::ConversationShared;
 use crate::events::EventSink;
 use caller::Caller;
 pub use control::{McpControl, McpServer, Prompt, Resource};
@@ -144,7 +144,7 @@ struct Known {
 impl Mcp {
     /// Reads the configuration and starts what is to be started, in the background. Gives what the person
     /// should know.
-    pub(crate) fn start(&self, shared: &Arc<Shared>, start: &Start<'_>) -> Vec<String> {
+    pub(crate) fn start(&self, shared: &Arc<ConversationShared>, start: &Start<'_>) -> Vec<String> {
         let declared = config::load(config::Request {
             places: start.places,
             settings: start.settings,
@@ -195,9 +195,13 @@ impl Mcp {
             watch(&running.manager, shared);
             running.connect();
             reload::watch(shared);
-            shared.registry.write().set_late(Arc::new(offer::Late {
-                shared: Arc::downgrade(shared),
-            }));
+            shared
+                .toolbox
+                .registry
+                .write()
+                .set_late(Arc::new(offer::Late {
+                    shared: Arc::downgrade(shared),
+                }));
             shared
                 .hooks
                 .registry
@@ -244,7 +248,7 @@ impl Mcp {
     }
 
     /// Waits a moment for servers that are being connected, and offers the tools of those that are.
-    pub(crate) async fn begin_turn(&self, shared: &Shared, cancel: &CancellationToken) {
+    pub(crate) async fn begin_turn(&self, shared: &ConversationShared, cancel: &CancellationToken) {
         let Some(running) = self.running() else {
             return;
         };
@@ -259,7 +263,7 @@ impl Mcp {
     }
 
     /// Takes over what changed while the turn ran: lists of servers that are offered already.
-    pub(crate) fn between_requests(&self, shared: &Shared) {
+    pub(crate) fn between_requests(&self, shared: &ConversationShared) {
         if let Some(running) = self.running()
             && running.changed.swap(false, Ordering::Relaxed)
         {
@@ -299,7 +303,7 @@ impl Running {
     }
 
     /// Says which servers there are, and where they stand.
-    fn show(&self, shared: &Shared) {
+    fn show(&self, shared: &ConversationShared) {
         let mut shown: Vec<Value> = Vec::new();
         let statuses = self.manager.status();
         let known = self.state.lock();
@@ -317,7 +321,7 @@ impl Running {
             }));
         }
         drop(known);
-        *shared.mcp_servers.write() = shown;
+        *shared.session.mcp_servers.write() = shown;
     }
 
     /// Waits for servers that are being connected: those in the host as long as they take, others for a
@@ -448,7 +452,7 @@ fn fit_hosted(config: &mut ServerConfig) {
 }
 
 /// Listens to what happens to servers, until the session ends. The person is told of each thing once.
-fn watch(manager: &Manager, shared: &Arc<Shared>) {
+fn watch(manager: &Manager, shared: &Arc<ConversationShared>) {
     let mut changes = manager.changes();
     let shared = Arc::downgrade(shared);
     lathe_spawn::task(async move {
@@ -470,19 +474,19 @@ fn watch(manager: &Manager, shared: &Arc<Shared>) {
             };
             match change {
                 Change::Tools { server } | Change::Resources { server } => {
-                    if let Some(running) = shared.mcp.running() {
+                    if let Some(running) = shared.integrations.mcp.running() {
                         running.changed.store(true, Ordering::Relaxed);
                         told.lists(running.manager.server(&server), &shared.events);
                     }
                 }
                 Change::State { server, state } => {
-                    if let Some(running) = shared.mcp.running()
+                    if let Some(running) = shared.integrations.mcp.running()
                         && !matches!(state, State::Connected)
                     {
                         running.changed.store(true, Ordering::Relaxed);
                         running.caller.connection_ended(&server);
                     }
-                    if let Some(running) = shared.mcp.running() {
+                    if let Some(running) = shared.integrations.mcp.running() {
                         running.show(&shared);
                         told.lists(running.manager.server(&server), &shared.events);
                     }
@@ -496,7 +500,7 @@ fn watch(manager: &Manager, shared: &Arc<Shared>) {
                     ..
                 } => tracing::debug!(server, level, text, "an MCP server says"),
                 Change::ResourceUpdated { server, uri } => {
-                    if let Some(running) = shared.mcp.running() {
+                    if let Some(running) = shared.integrations.mcp.running() {
                         running.caller.resource_changed(server, uri);
                     }
                 }
@@ -506,9 +510,9 @@ fn watch(manager: &Manager, shared: &Arc<Shared>) {
     });
 }
 
-fn note_change(shared: &Weak<Shared>) -> Option<()> {
+fn note_change(shared: &Weak<ConversationShared>) -> Option<()> {
     let shared = shared.upgrade()?;
-    let running = shared.mcp.running()?;
+    let running = shared.integrations.mcp.running()?;
     running.changed.store(true, Ordering::Relaxed);
     Some(())
 }

@@ -1,7 +1,7 @@
 //! Which tools of MCP servers the model is offered, and what it is told when that changes.
 
 use super::{Mcp, Running};
-use crate::core::{Core, Shared};
+use crate::conversation::{Conversation, ConversationShared};
 use lathe_mcp::{ServerStatus, State};
 use lathe_protocol::event::NoticeLevel;
 use lathe_tools::DynTool;
@@ -50,7 +50,7 @@ pub(super) struct Offer {
 
 impl Running {
     /// Puts the tools of connected servers into the list of tools.
-    pub(super) fn offer_tools(&self, shared: &Shared, which: Which) {
+    pub(super) fn offer_tools(&self, shared: &ConversationShared, which: Which) {
         let mut offer = self.offer.lock();
         let statuses = self.manager.status();
         let connected: Vec<&ServerStatus> = statuses
@@ -116,6 +116,7 @@ impl Running {
         offer.servers = connected.iter().map(|server| server.name.clone()).collect();
         offer.tools = tools;
         let taken = shared
+            .toolbox
             .registry
             .write()
             .replace(|tool| is_ours(tool.name()), list);
@@ -135,7 +136,11 @@ fn is_ours(name: &str) -> bool {
 
 impl Offer {
     /// Tells the person which tools of servers came and went during a turn.
-    fn tell_changes(&self, shared: &Shared, now: &HashMap<String, (Value, Arc<dyn DynTool>)>) {
+    fn tell_changes(
+        &self,
+        shared: &ConversationShared,
+        now: &HashMap<String, (Value, Arc<dyn DynTool>)>,
+    ) {
         let sorted = |mut names: Vec<&str>| {
             names.sort_unstable();
             some(&names)
@@ -157,15 +162,20 @@ impl Offer {
         }
     }
 
-    fn complain(&mut self, shared: &Shared, text: String) {
+    fn complain(&mut self, shared: &ConversationShared, text: String) {
         if self.complained.len() < 200 && self.complained.insert(text.clone()) {
             shared.events.notice(NoticeLevel::Warning, text);
         }
     }
 
     /// What the model should be told: servers that came and went, and what they say about themselves.
-    fn news(&mut self, shared: &Shared, manager: &lathe_mcp::Manager, first: bool) -> Vec<String> {
-        let forgotten = shared.deferred.times_forgotten();
+    fn news(
+        &mut self,
+        shared: &ConversationShared,
+        manager: &lathe_mcp::Manager,
+        first: bool,
+    ) -> Vec<String> {
+        let forgotten = shared.toolbox.deferred.times_forgotten();
         if forgotten != self.forgotten {
             self.forgotten = forgotten;
             self.introduced.clear();
@@ -208,7 +218,7 @@ impl Offer {
     fn changes(
         &self,
         now: &BTreeMap<String, BTreeSet<String>>,
-        shared: &Shared,
+        shared: &ConversationShared,
         texts: &mut Vec<String>,
     ) {
         let nothing = BTreeSet::new();
@@ -219,7 +229,7 @@ impl Offer {
             let new: Vec<&str> = names
                 .difference(old)
                 .map(String::as_str)
-                .filter(|name| !shared.deferred.waits(name))
+                .filter(|name| !shared.toolbox.deferred.waits(name))
                 .collect();
             if before.is_none() && names.is_empty() {
                 continue;
@@ -271,7 +281,7 @@ fn some(names: &[&str]) -> String {
 }
 
 impl Mcp {
-    fn news(&self, shared: &Shared, first: bool) -> Vec<String> {
+    fn news(&self, shared: &ConversationShared, first: bool) -> Vec<String> {
         let Some(running) = self.running() else {
             return Vec::new();
         };
@@ -286,11 +296,11 @@ impl Mcp {
     }
 }
 
-impl Core {
+impl Conversation {
     /// Takes over what MCP servers changed since the last request, and gives what the model should be told.
     pub(crate) fn mcp_news(&mut self) -> Vec<String> {
         let shared = self.shared.clone();
-        shared.mcp.between_requests(&shared);
+        shared.integrations.mcp.between_requests(&shared);
         let before = self.tools_encoded.as_ref().map(|(_, bytes)| bytes.clone());
         let now = self.encoded_tools();
         if before.as_ref().is_some_and(|before| *before != now) {
@@ -298,13 +308,13 @@ impl Core {
                 .prefix
                 .expect("the tools of MCP servers changed");
         }
-        shared.mcp.news(&shared, before.is_none())
+        shared.integrations.mcp.news(&shared, before.is_none())
     }
 }
 
 /// Finds tools of servers that are still being connected, or that joined after the turn began.
 pub(super) struct Late {
-    pub(super) shared: Weak<Shared>,
+    pub(super) shared: Weak<ConversationShared>,
 }
 
 impl LateTools for Late {
@@ -313,7 +323,7 @@ impl LateTools for Late {
         if !name.starts_with("mcp__") || shared.permissions.is_blanket_denied(name) {
             return None;
         }
-        let running = shared.mcp.running()?;
+        let running = shared.integrations.mcp.running()?;
         running.manager.status().into_iter().find_map(|server| {
             let tool = name.strip_prefix(&prefix(&server.name))?;
             let caller: Arc<dyn McpCaller> = running.caller.clone();

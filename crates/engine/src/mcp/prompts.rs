@@ -2,7 +2,7 @@
 //! ones as skills (`crate::skills`).
 
 use super::Mcp;
-use crate::core::{Core, Shared};
+use crate::conversation::{Conversation, ConversationShared};
 use lathe_mcp::{Manager, State};
 use lathe_protocol::content::{Content, ContentBlock};
 use lathe_tools::mcp_result::{self, Place, clean};
@@ -320,7 +320,7 @@ fn blocks(result: &Value, place: &Place) -> Vec<ContentBlock> {
     mcp_result::of_content(&Value::Array(items), place)
 }
 
-impl Shared {
+impl ConversationShared {
     /// Where the parts of a prompt go that are too large to show.
     pub(crate) fn place_of_prompt(&self) -> Place {
         let limit = (self.tools.environment)("MAX_MCP_OUTPUT_TOKENS");
@@ -329,7 +329,7 @@ impl Shared {
     }
 }
 
-impl Core {
+impl Conversation {
     /// Puts what a server's prompt says after the words that name it. Gives what is wrong, if something is.
     pub(crate) async fn expand_mcp_prompt(&mut self, text: &str) -> Result<(), String> {
         if command_of(text).is_none() {
@@ -337,7 +337,7 @@ impl Core {
         }
         let shared = self.shared.clone();
         let place = shared.place_of_prompt();
-        match shared.mcp.expand(text, &place).await {
+        match shared.integrations.mcp.expand(text, &place).await {
             None => Ok(()),
             Some(Err(error)) => Err(error),
             Some(Ok(blocks)) => {

@@ -7,7 +7,7 @@
 //! in the middle of editing it, changes nothing but is told.
 
 use super::Running;
-use crate::core::Shared;
+use crate::conversation::ConversationShared;
 use lathe_mcp::config::{self, Declared, Servers, Standing};
 use lathe_protocol::event::NoticeLevel;
 use lathe_settings::Resolved;
@@ -25,8 +25,8 @@ use tokio::sync::mpsc;
 const BURST: Duration = Duration::from_millis(200);
 
 /// Watches until the session ends. Where the system can't, changes count after a restart.
-pub(super) fn watch(shared: &Arc<Shared>) {
-    let Some(files) = shared.mcp.running().map(Running::files) else {
+pub(super) fn watch(shared: &Arc<ConversationShared>) {
+    let Some(files) = shared.integrations.mcp.running().map(Running::files) else {
         return;
     };
     let shared = Arc::downgrade(shared);
@@ -48,21 +48,21 @@ pub(super) fn watch(shared: &Arc<Shared>) {
 }
 
 /// Looks at the files; `false` when the session is over.
-async fn look(shared: &Weak<Shared>) -> bool {
+async fn look(shared: &Weak<ConversationShared>) -> bool {
     let Some(shared) = shared.upgrade() else {
         return false;
     };
     let looking = lathe_spawn::blocking({
         let shared = shared.clone();
         move || {
-            let running = shared.mcp.running()?;
+            let running = shared.integrations.mcp.running()?;
             Some((running.read_again(), running.problems()))
         }
     });
     let Ok(Some((fresh, problems))) = looking.await else {
         return false;
     };
-    if let Some(running) = shared.mcp.running() {
+    if let Some(running) = shared.integrations.mcp.running() {
         running.take_over(&shared, fresh, &problems);
     }
     true
@@ -105,7 +105,7 @@ fn start(files: &[PathBuf], events: mpsc::UnboundedSender<()>) -> Option<FolderW
 
 impl super::Mcp {
     /// Other settings count now: servers, approvals and policies may be others.
-    pub(crate) fn settings_changed(&self, shared: &Shared, settings: &Resolved) {
+    pub(crate) fn settings_changed(&self, shared: &ConversationShared, settings: &Resolved) {
         let Some(running) = self.running() else {
             return;
         };
@@ -132,7 +132,7 @@ impl Running {
     }
 
     /// Makes other servers count, and tells what that changes. `problems` are known already.
-    fn take_over(&self, shared: &Shared, fresh: Servers, problems: &[String]) {
+    fn take_over(&self, shared: &ConversationShared, fresh: Servers, problems: &[String]) {
         let news: Vec<&String> = fresh
             .problems
             .iter()

@@ -1,7 +1,7 @@
 //! Resources that a prompt mentions: `@server:uri`.
 
 use super::Mcp;
-use crate::core::Core;
+use crate::conversation::Conversation;
 use crate::records::reminder;
 use lathe_protocol::content::{Content, ContentBlock};
 use lathe_protocol::event::NoticeLevel;
@@ -94,11 +94,11 @@ fn mentions(text: &str, servers: &[String]) -> Vec<(String, String)> {
     found
 }
 
-impl Core {
+impl Conversation {
     /// Attaches the resources that a prompt mentions. One that can't be read is told to the person.
     pub(crate) async fn attach_resources(&mut self, text: &str, cancel: &CancellationToken) {
         let shared = self.shared.clone();
-        let Some(running) = shared.mcp.running() else {
+        let Some(running) = shared.integrations.mcp.running() else {
             return;
         };
         if !text.contains('@') {

@@ -1,11 +1,13 @@
 //! A server asks for a model's answer. It is asked each time, whatever the rules say: the words are the
 //! server's, and the person pays. What it costs counts to the session.
 
-use crate::core::Shared;
-use crate::ledger::{Ledger, Part};
+use crate::background::note_side_usage;
+use crate::conversation::ConversationShared;
+use crate::ledger::Part;
 use crate::questions::Answer;
 use bytes::Bytes;
 use lathe_mcp::ServerStatus;
+use lathe_model::ask::complete;
 use lathe_model::{CacheMarkers, ModelRequest, RecoveryPolicy};
 use lathe_protocol::content::ContentBlock;
 use lathe_protocol::encoded::EncodedMessage;
@@ -34,11 +36,15 @@ const LIMIT: Duration = Duration::from_secs(180);
 /// # Errors
 /// With the reason why there is no answer; the server is told.
 pub(super) async fn sample(
-    shared: &Arc<Shared>,
+    shared: &Arc<ConversationShared>,
     server: &str,
     request: &Value,
 ) -> Result<Value, String> {
-    let running = shared.mcp.running().ok_or("the session is over")?;
+    let running = shared
+        .integrations
+        .mcp
+        .running()
+        .ok_or("the session is over")?;
     if running.samples.fetch_add(1, Ordering::Relaxed) >= MOST_ANSWERS {
         return Err(format!(
             "no more than {MOST_ANSWERS} answers of the model are given to servers in one turn"
@@ -46,12 +52,13 @@ pub(super) async fn sample(
     }
     if let Some(most) = running.max_session_usd {
         let inner: f64 = shared
-            .extra_usage
+            .spending
+            .waiting
             .lock()
             .iter()
             .map(|(_, totals)| totals.cost_usd())
             .sum();
-        if shared.totals.lock().cost_usd() + inner >= most {
+        if shared.spending.totals.lock().cost_usd() + inner >= most {
             return Err("what this session may spend is spent".to_owned());
         }
     }
@@ -74,17 +81,14 @@ pub(super) async fn sample(
     }
     let model = model(shared, request);
     let model_request = model_request(shared, request, &model)?;
-    let answer = crate::notes::ask(shared, model_request, RecoveryPolicy::default(), &cancel);
-    let (text, header) = tokio::time::timeout(LIMIT, answer)
+    let provider = shared.session.provider.clone();
+    let policy = RecoveryPolicy::default();
+    let asked = complete(provider, model_request, policy, &cancel);
+    let lathe_model::ask::Answer { text, header } = tokio::time::timeout(LIMIT, asked)
         .await
         .map_err(|_| "the model took too long".to_owned())?
-        .ok_or("the model gave no answer")?;
-    let mut ledger = Ledger::default();
-    ledger.note_part(Part::Side, &header.model, &header.usage, &shared.catalog);
-    shared
-        .extra_usage
-        .lock()
-        .push((Part::Side, ledger.totals().clone()));
+        .map_err(|error| error.to_string())?;
+    note_side_usage(shared, Part::Side, &header);
     let stopped = header
         .stop_reason
         .as_ref()
@@ -155,7 +159,7 @@ fn question(server: &str, request: &Value, status: Option<&ServerStatus>) -> Per
 
 /// The model that answers: one that the server hints at and that is known, otherwise the small one unless
 /// the server says that wit matters more than price and speed.
-fn model(shared: &Shared, request: &Value) -> String {
+fn model(shared: &ConversationShared, request: &Value) -> String {
     let preferences = request.get("modelPreferences");
     let hints = preferences
         .and_then(|preferences| preferences.get("hints")?.as_array())
@@ -164,6 +168,7 @@ fn model(shared: &Shared, request: &Value) -> String {
         .filter_map(|hint| hint.get("name")?.as_str());
     for hint in hints {
         let known = shared
+            .session
             .catalog
             .aliases()
             .find(|(alias, id)| hint == *alias || id.contains(hint) || hint.contains(*alias));
@@ -180,10 +185,14 @@ fn model(shared: &Shared, request: &Value) -> String {
     if wit > priority("costPriority") && wit > priority("speedPriority") {
         return shared.choices.read().model.clone();
     }
-    shared.catalog.small_fast_model().id
+    shared.session.catalog.small_fast_model().id
 }
 
-fn model_request(shared: &Shared, request: &Value, model: &str) -> Result<ModelRequest, String> {
+fn model_request(
+    shared: &ConversationShared,
+    request: &Value,
+    model: &str,
+) -> Result<ModelRequest, String> {
     let place = Place::new(
         &shared.tools.results_folder,
         &format!("sampling-{}", RequestId::random()),
@@ -228,7 +237,7 @@ fn model_request(shared: &Shared, request: &Value, model: &str) -> Result<ModelR
         .and_then(Value::as_u64)
         .and_then(|tokens| u32::try_from(tokens).ok())
         .unwrap_or(MOST_TOKENS);
-    let most = shared.catalog.resolve(model).info.max_output;
+    let most = shared.session.catalog.resolve(model).info.max_output;
     let stop_sequences = request
         .get("stopSequences")
         .and_then(Value::as_array)

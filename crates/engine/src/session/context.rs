@@ -1,7 +1,7 @@
 //! What the model of a session sees: its window, tools, notes, and files that count as read.
 
 use crate::context::usage::{ContextUsage, complete};
-use crate::core::Shared;
+use crate::conversation::ConversationShared;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -11,14 +11,14 @@ use std::time::SystemTime;
 /// Answers don't wait for a turn that runs.
 #[derive(Clone, Copy)]
 pub struct ContextHandle<'a> {
-    pub(super) shared: &'a Arc<Shared>,
+    pub(super) shared: &'a Arc<ConversationShared>,
 }
 
 impl ContextHandle<'_> {
     /// How full the model's window is.
     #[must_use]
     pub fn usage(self) -> ContextUsage {
-        let mut usage = self.shared.context_usage.lock().clone();
+        let mut usage = self.shared.state.usage.lock().clone();
         let model = self.shared.choices.read().model.clone();
         complete(&mut usage, self.shared, &model);
         usage
@@ -36,18 +36,18 @@ impl ContextHandle<'_> {
 
     /// Switches session notes on or off.
     pub fn keep_notes(self, on: bool) {
-        self.shared.notes.kept.enable(on);
+        self.shared.state.notes.kept.enable(on);
     }
 
     /// The session's notes, if there are any. They stay when a compaction has used them.
     #[must_use]
     pub fn notes(self) -> Option<String> {
-        self.shared.notes.kept.text()
+        self.shared.state.notes.kept.text()
     }
 
     /// Waits until no update of the notes runs.
     pub async fn notes_settled(self) {
-        self.shared.notes.kept.settled().await;
+        self.shared.state.notes.kept.settled().await;
     }
 
     /// Counts a file as read in the state it had at a time. Returns whether it is still that state.

@@ -1,6 +1,6 @@
 //! The commands, skills, agent definitions, output styles and language servers of a session.
 
-use crate::core::Shared;
+use crate::conversation::ConversationShared;
 use lathe_extensions::{
     AgentCatalog, CommandRegistry, OutputStyles, PluginContribution, Problem, Skill, SkillCatalog,
 };
@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// Answers don't wait for a turn that runs.
 #[derive(Clone, Copy)]
 pub struct ExtensionsHandle<'a> {
-    pub(super) shared: &'a Arc<Shared>,
+    pub(super) shared: &'a Arc<ConversationShared>,
 }
 
 impl ExtensionsHandle<'_> {
@@ -25,7 +25,7 @@ impl ExtensionsHandle<'_> {
     /// The skills and custom commands.
     #[must_use]
     pub fn skills(self) -> Arc<SkillCatalog> {
-        self.shared.extensions.skills()
+        self.shared.integrations.extensions.skills()
     }
 
     /// The prompts of connected MCP servers, as skills for the model.
@@ -37,13 +37,13 @@ impl ExtensionsHandle<'_> {
     /// The definitions of agents that the session has.
     #[must_use]
     pub fn agents(self) -> Arc<AgentCatalog> {
-        self.shared.agents.catalog()
+        self.shared.session.agents.catalog()
     }
 
     /// The output styles, and the name of the one that counts.
     #[must_use]
     pub fn output_styles(self) -> (Arc<OutputStyles>, String) {
-        let extensions = &self.shared.extensions;
+        let extensions = &self.shared.integrations.extensions;
         (extensions.styles(), extensions.style_name())
     }
 
@@ -52,36 +52,37 @@ impl ExtensionsHandle<'_> {
     /// # Errors
     /// In words, when there is none of that name.
     pub fn set_output_style(self, name: &str) -> Result<String, String> {
-        self.shared.extensions.change_style(name)
+        self.shared.integrations.extensions.change_style(name)
     }
 
     /// What plugins bring.
     #[must_use]
     pub fn contributions(self) -> Vec<PluginContribution> {
-        self.shared.extensions.plugins()
+        self.shared.integrations.extensions.plugins()
     }
 
     /// What is wrong with files of agents, skills, commands and output styles.
     #[must_use]
     pub fn problems(self) -> Vec<Problem> {
-        self.shared.extensions.problems()
+        self.shared.integrations.extensions.problems()
     }
 
     /// Reads agents, skills, commands and output styles again; with `plugins`, those plugins count from
     /// now on.
     pub fn reload(self, plugins: Option<Vec<PluginContribution>>) {
         match plugins {
-            Some(plugins) => self.shared.extensions.set_plugins(plugins),
-            None => self.shared.extensions.reload(),
+            Some(plugins) => self.shared.integrations.extensions.set_plugins(plugins),
+            None => self.shared.integrations.extensions.reload(),
         }
         self.shared
+            .session
             .agents
-            .set_catalog(self.shared.extensions.agents());
+            .set_catalog(self.shared.integrations.extensions.agents());
     }
 
     /// The language servers and where they stand.
     #[must_use]
     pub fn language_servers(self) -> Vec<Status> {
-        self.shared.language.servers.status()
+        self.shared.integrations.language.servers.status()
     }
 }

@@ -1,7 +1,7 @@
 //! The past of a session: queued prompts, its title, changed files and what it cost.
 
 use crate::agents::notice;
-use crate::core::Shared;
+use crate::conversation::ConversationShared;
 use lathe_protocol::ids::RecordId;
 use lathe_protocol::record::{Fact, Record};
 use lathe_session::SessionError;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Answers don't wait for a turn that runs.
 #[derive(Clone, Copy)]
 pub struct HistoryHandle<'a> {
-    pub(super) shared: &'a Arc<Shared>,
+    pub(super) shared: &'a Arc<ConversationShared>,
 }
 
 impl HistoryHandle<'_> {
@@ -21,6 +21,7 @@ impl HistoryHandle<'_> {
     #[must_use]
     pub fn queued(self) -> Vec<RecordId> {
         self.shared
+            .inbox
             .queue
             .lock()
             .iter()
@@ -33,7 +34,7 @@ impl HistoryHandle<'_> {
     /// was one.
     #[must_use]
     pub fn cancel_queued(self, uuid: RecordId) -> bool {
-        let mut queue = self.shared.queue.lock();
+        let mut queue = self.shared.inbox.queue.lock();
         let before = queue.len();
         queue.retain(|prompt| prompt.uuid != uuid);
         queue.len() < before || self.shared.arrived(uuid)
@@ -45,7 +46,7 @@ impl HistoryHandle<'_> {
             .transcript
             .append(Record::Fact(Fact::CustomTitle {
                 custom_title: title.to_owned(),
-                session_id: self.shared.session_id,
+                session_id: self.shared.session.id,
             }));
     }
 
@@ -53,7 +54,7 @@ impl HistoryHandle<'_> {
     pub fn tag(self, tag: &str) {
         self.shared.transcript.append(Record::Fact(Fact::Tag {
             tag: tag.to_owned(),
-            session_id: self.shared.session_id,
+            session_id: self.shared.session.id,
         }));
     }
 
@@ -74,7 +75,7 @@ impl HistoryHandle<'_> {
         to: RecordId,
         mode: RewindMode,
     ) -> Result<RewindReport, SessionError> {
-        match &self.shared.undo {
+        match &self.shared.toolbox.undo {
             Some(undo) => undo.history.rewind_files(to, mode).await,
             None => Err(SessionError::Closed {
                 path: self.shared.transcript.path().to_owned(),
@@ -93,7 +94,7 @@ impl HistoryHandle<'_> {
         let shared = self.shared.clone();
         let transcript = self.shared.transcript.path().to_owned();
         async move {
-            let Some(undo) = &shared.undo else {
+            let Some(undo) = &shared.toolbox.undo else {
                 return Err("this session keeps no history of files".to_owned());
             };
             let first = lathe_spawn::blocking(move || {
@@ -117,8 +118,8 @@ impl HistoryHandle<'_> {
     #[must_use]
     pub fn totals(self) -> crate::ledger::Totals {
         // Held while the totals are read, so that nothing is counted twice.
-        let waiting = self.shared.extra_usage.lock();
-        let mut totals = self.shared.totals.lock().clone();
+        let waiting = self.shared.spending.waiting.lock();
+        let mut totals = self.shared.spending.totals.lock().clone();
         for (part, extra) in waiting.iter() {
             totals.absorb(*part, extra);
         }
@@ -128,7 +129,7 @@ impl HistoryHandle<'_> {
     /// The dollars that count for the budget of this run: not those that a resumed session spent before.
     #[must_use]
     pub fn spent_in_run_usd(self) -> f64 {
-        let spent = self.shared.totals.lock().cost_usd();
+        let spent = self.shared.spending.totals.lock().cost_usd();
         self.shared.seed.limits.spent_in_run(spent)
     }
 }

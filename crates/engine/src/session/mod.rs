@@ -9,6 +9,7 @@ mod history;
 mod model;
 mod permissions;
 mod plugins;
+mod services;
 mod settings;
 mod side_questions;
 mod tasks;
@@ -19,13 +20,15 @@ pub use history::HistoryHandle;
 pub use model::ModelHandle;
 pub use permissions::PermissionsHandle;
 pub use plugins::PluginsHandle;
+pub(crate) use services::{Session, SessionSettings};
 pub use settings::SettingsHandle;
 pub use side_questions::SideQuestionsHandle;
 pub use tasks::TasksHandle;
 
 use crate::agents::notice;
 use crate::call::panic_message;
-use crate::core::{Core, Shared, Turn};
+use crate::conversation::{Arrival, Conversation, ConversationShared, RunningTurn};
+use crate::decide::Done;
 use crate::mcp::McpControl;
 use futures::FutureExt as _;
 use lathe_hooks::HookRegistry;
@@ -76,7 +79,7 @@ impl EndReason {
 /// A face's hold on a session.
 pub struct SessionHandle {
     ops: mpsc::UnboundedSender<Message>,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<ConversationShared>,
     transcript: PathBuf,
     task: JoinHandle<()>,
 }
@@ -85,7 +88,7 @@ impl SessionHandle {
     /// Tells the session something. Returns whether it still lives.
     pub fn send(&self, op: Op) -> bool {
         if let Op::Prompt(prompt) = &op {
-            self.shared.on_the_way.lock().push(prompt.uuid);
+            self.shared.inbox.undelivered.lock().push(prompt.uuid);
         }
         self.ops.send(Message::Op(op)).is_ok()
     }
@@ -102,7 +105,7 @@ impl SessionHandle {
     /// The session's id.
     #[must_use]
     pub fn session_id(&self) -> SessionId {
-        self.shared.session_id
+        self.shared.session.id
     }
 
     /// The session's transcript.
@@ -205,13 +208,13 @@ impl SessionHandle {
 
     /// Sets the reason that `SessionEnd` hooks get. Call it before the session ends.
     pub fn ends_by(&self, reason: EndReason) {
-        self.shared.background.set_end_reason(reason);
+        self.shared.session.background.set_end_reason(reason);
     }
 
     /// Withdraws every open question: whoever could answer is gone.
     pub fn withdraw_questions(&self) {
         self.shared.questions.withdraw_all();
-        self.shared.mcp.elicitations.withdraw_all();
+        self.shared.integrations.mcp.elicitations.withdraw_all();
     }
 
     /// Ends the session: what was accepted is finished, everything is flushed, no child is left.
@@ -232,8 +235,8 @@ enum Message {
 }
 
 struct Actor {
-    shared: Arc<Shared>,
-    core: Arc<Mutex<Core>>,
+    shared: Arc<ConversationShared>,
+    conversation: Arc<Mutex<Conversation>>,
     ops: mpsc::UnboundedReceiver<Message>,
     running: Option<Running>,
     /// A compaction that was asked for while something ran: up to where, and how.
@@ -248,18 +251,18 @@ struct Actor {
 }
 
 struct Running {
-    turn: Arc<Turn>,
+    turn: Arc<RunningTurn>,
     task: JoinHandle<()>,
 }
 
 /// Starts the actor.
-pub(crate) fn start(core: Core) -> SessionHandle {
+pub(crate) fn start(conversation: Conversation) -> SessionHandle {
     let (sender, ops) = mpsc::unbounded_channel();
-    let shared = core.shared.clone();
-    let transcript = core.transcript.path().to_owned();
+    let shared = conversation.shared.clone();
+    let transcript = conversation.transcript.path().to_owned();
     let actor = Actor {
         shared: shared.clone(),
-        core: Arc::new(Mutex::new(core)),
+        conversation: Arc::new(Mutex::new(conversation)),
         ops,
         running: None,
         compact_later: None,
@@ -285,11 +288,12 @@ impl Actor {
                 self.compact(up_to, instructions);
             }
             if self.running.is_none() {
-                self.start_next().await;
+                self.start_next();
             }
-            let owes = self.shared.agents.owes_an_end();
+            let owes = self.shared.session.agents.owes_an_end();
             // An agent that has just ended has put its notification there before it counted as ended.
-            let quiet = self.running.is_none() && !owes && self.shared.queue.lock().is_empty();
+            let quiet =
+                self.running.is_none() && !owes && self.shared.inbox.queue.lock().is_empty();
             if quiet && !self.idle {
                 self.idle = true;
                 self.shared
@@ -326,13 +330,13 @@ impl Actor {
                     }
                 },
                 () = turn_ended => self.running = None,
-                () = wake.wake.notified() => {}
+                () = wake.inbox.wake.notified() => {}
                 () = patience => {
                     self.shared.events.notice(
                         NoticeLevel::Warning,
                         "Background agents were stopped: the time to wait for them was over.",
                     );
-                    self.shared.agents.kill_all();
+                    self.shared.session.agents.kill_all();
                     self.deadline = None;
                 }
             }
@@ -342,7 +346,7 @@ impl Actor {
 
     /// Whether the end of the session waits for background agents. The wait begins with the question.
     fn waits(&mut self) -> bool {
-        match self.shared.agents.patience() {
+        match self.shared.session.agents.patience() {
             None => false,
             Some(limit) => {
                 if self.deadline.is_none() && !limit.is_zero() {
@@ -356,9 +360,9 @@ impl Actor {
     async fn handle(&mut self, op: Op) {
         match op {
             Op::Prompt(prompt) => {
-                self.shared.background.interrupted(false);
+                self.shared.session.background.interrupted(false);
                 {
-                    let mut queue = self.shared.queue.lock();
+                    let mut queue = self.shared.inbox.queue.lock();
                     if !self.shared.arrived(prompt.uuid) {
                         // It was taken back before it arrived.
                         return;
@@ -370,23 +374,31 @@ impl Actor {
                 }
             }
             Op::Interrupt { drop_queued } => {
-                self.shared.background.interrupted(true);
+                self.shared.session.background.interrupted(true);
                 if drop_queued {
-                    self.shared.queue.lock().retain(notice::is_notification);
+                    self.shared
+                        .inbox
+                        .queue
+                        .lock()
+                        .retain(notice::is_notification);
                 }
                 if let Some(running) = &self.running {
                     running.turn.cancel.cancel();
                 }
             }
             Op::Background { tool_use_id } => {
-                self.shared.backgrounds.send(tool_use_id.as_ref());
+                self.shared.toolbox.backgrounds.send(tool_use_id.as_ref());
             }
             Op::PermissionReply { request_id, reply } => {
                 // A late answer to a question that was closed meanwhile changes nothing.
                 self.shared.questions.answer(&request_id, reply);
             }
             Op::ElicitationReply { request_id, reply } => {
-                self.shared.mcp.elicitations.answer(&request_id, reply);
+                self.shared
+                    .integrations
+                    .mcp
+                    .elicitations
+                    .answer(&request_id, reply);
             }
             Op::Compact { instructions } => self.compact(None, instructions),
             Op::CompactUpTo {
@@ -397,29 +409,26 @@ impl Actor {
         }
     }
 
-    async fn start_next(&mut self) {
-        loop {
-            let Some(prompt) = self.next_prompt() else {
-                return;
-            };
-            if prompt.context_only {
-                self.add_context(prompt).await;
-                continue;
-            }
-            self.idle = false;
-            self.shared
-                .events
-                .send(Event::StateChanged(SessionState::Running));
-            let turn = Arc::new(Turn::new(prompt.uuid));
-            let task = lathe_spawn::task(run_turn(self.core.clone(), prompt, turn.clone()));
-            self.running = Some(Running { turn, task });
+    fn start_next(&mut self) {
+        let Some(prompt) = self.next_prompt() else {
+            return;
+        };
+        if prompt.context_only {
+            self.add_context(prompt);
             return;
         }
+        self.idle = false;
+        self.shared
+            .events
+            .send(Event::StateChanged(SessionState::Running));
+        let turn = Arc::new(RunningTurn::new(prompt.uuid));
+        let task = lathe_spawn::task(run_turn(self.conversation.clone(), prompt, turn.clone()));
+        self.running = Some(Running { turn, task });
     }
 
     /// The next prompt. Notifications that wait together become one.
     fn next_prompt(&self) -> Option<Prompt> {
-        let mut queue = self.shared.queue.lock();
+        let mut queue = self.shared.inbox.queue.lock();
         let mut prompt = queue.pop_front()?;
         while notice::is_notification(&prompt)
             && queue.front().is_some_and(notice::is_notification)
@@ -431,23 +440,21 @@ impl Actor {
         Some(prompt)
     }
 
-    /// Adds words to the conversation without running a turn.
-    async fn add_context(&self, prompt: Prompt) {
-        let mut core = self.core.lock().await;
-        let mut record = core.records.user(core.tip, prompt.content.clone());
-        record.uuid = prompt.uuid;
-        record.is_meta = prompt.is_meta;
-        record.extra.extend(prompt.extra.clone());
-        match core.append_synced(record).await {
-            Ok(record) => {
-                self.shared.noted(&prompt);
-                self.shared.events.send(Event::PromptAccepted { record });
+    /// Adds words to the conversation without running a turn. Hooks may take their time, so it is a task.
+    fn add_context(&mut self, prompt: Prompt) {
+        let turn = Arc::new(RunningTurn::new(prompt.uuid));
+        let (conversation, running) = (self.conversation.clone(), turn.clone());
+        let task = lathe_spawn::task(async move {
+            let mut conversation = conversation.lock().await;
+            let accepted = conversation
+                .accept(prompt, Arrival::ContextOnly, &running)
+                .await;
+            if let Err(Done::Ended { message, .. }) = accepted {
+                let events = &conversation.shared.events;
+                events.notice(NoticeLevel::Error, message);
             }
-            Err(error) => self.shared.events.notice(
-                NoticeLevel::Error,
-                format!("A message could not be kept: {error}"),
-            ),
-        }
+        });
+        self.running = Some(Running { turn, task });
     }
 
     fn compact(&mut self, up_to: Option<RecordId>, instructions: Option<String>) {
@@ -463,14 +470,22 @@ impl Actor {
         self.shared
             .events
             .send(Event::StateChanged(SessionState::Running));
-        let turn = Arc::new(Turn::new(RecordId::random()));
-        let (core, shared, cancel) = (self.core.clone(), self.shared.clone(), turn.cancel.clone());
+        let turn = Arc::new(RunningTurn::new(RecordId::random()));
+        let (conversation, shared, cancel) = (
+            self.conversation.clone(),
+            self.shared.clone(),
+            turn.cancel.clone(),
+        );
         let task = lathe_spawn::task(async move {
-            let mut core = core.lock().await;
+            let mut conversation = conversation.lock().await;
             let instructions = instructions.as_deref();
             let outcome = match up_to {
-                Some(record) => core.compact_up_to(record, instructions, &cancel).await,
-                None => core.compact("manual", instructions, &cancel).await,
+                Some(record) => {
+                    conversation
+                        .compact_up_to(record, instructions, &cancel)
+                        .await
+                }
+                None => conversation.compact("manual", instructions, &cancel).await,
             };
             if let Err(error) = outcome {
                 shared.events.notice(
@@ -483,25 +498,26 @@ impl Actor {
     }
 
     async fn close(self) {
-        self.shared.agents.shut_down().await;
+        self.shared.session.agents.shut_down().await;
         self.shared
+            .session
             .background
-            .finish(&self.shared.notes.cancel)
+            .finish(&self.shared.state.notes.cancel)
             .await;
-        if !self.shared.extra_usage.lock().is_empty() {
+        if !self.shared.spending.waiting.lock().is_empty() {
             // Something was asked beside the last turn: it counts too.
-            let mut core = self.core.lock().await;
-            core.take_extra_usage();
-            let totals = serde_json::to_value(core.ledger.totals()).unwrap_or_default();
-            let session_id = self.shared.session_id;
-            core.append_fact(Fact::Cost { totals, session_id });
+            let mut conversation = self.conversation.lock().await;
+            conversation.take_extra_usage();
+            let totals = serde_json::to_value(conversation.ledger.totals()).unwrap_or_default();
+            let session_id = self.shared.session.id;
+            conversation.append_fact(Fact::Cost { totals, session_id });
         }
         tokio::join!(
-            self.shared.mcp.shut_down(),
-            self.shared.language.servers.shut_down(),
+            self.shared.integrations.mcp.shut_down(),
+            self.shared.integrations.language.servers.shut_down(),
         );
         self.shared.tools.shell.shut_down().await;
-        let reason = self.shared.background.end_reason();
+        let reason = self.shared.session.background.end_reason();
         self.shared.hooks.session_end(reason.name()).await;
         if let Err(error) = self.shared.transcript.close().await {
             self.shared.events.notice(
@@ -514,19 +530,19 @@ impl Actor {
 }
 
 /// Runs a turn. A panic in the engine itself ends the turn, not the session.
-async fn run_turn(core: Arc<Mutex<Core>>, prompt: Prompt, turn: Arc<Turn>) {
-    let mut core = core.lock().await;
+async fn run_turn(conversation: Arc<Mutex<Conversation>>, prompt: Prompt, turn: Arc<RunningTurn>) {
+    let mut conversation = conversation.lock().await;
     let origin = prompt.origin.clone();
-    let outcome = AssertUnwindSafe(core.run_turn(prompt, &turn))
+    let outcome = AssertUnwindSafe(conversation.run_turn(prompt, &turn))
         .catch_unwind()
         .await;
     if let Err(panic) = outcome {
         let message = panic_message(panic.as_ref()).to_owned();
         tracing::error!(message, "a turn panicked");
-        let _ = core.transcript.flush().await;
-        let shared = core.shared.clone();
+        let _ = conversation.transcript.flush().await;
+        let shared = conversation.shared.clone();
         shared.events.send(Event::TurnFinished(Arc::new(TurnResult {
-            session_id: shared.session_id,
+            session_id: shared.session.id,
             terminal_reason: TerminalReason::InternalError,
             is_error: true,
             text: String::new(),
@@ -538,9 +554,9 @@ async fn run_turn(core: Arc<Mutex<Core>>, prompt: Prompt, turn: Arc<Turn>) {
             duration: Duration::ZERO,
             duration_api: Duration::ZERO,
             usage: Usage::default(),
-            total_cost_usd: core.ledger.cost_usd(),
-            model_usage: core.ledger.totals().models.clone(),
-            permission_denials: std::mem::take(&mut core.denials),
+            total_cost_usd: conversation.ledger.cost_usd(),
+            model_usage: conversation.ledger.totals().models.clone(),
+            permission_denials: std::mem::take(&mut conversation.denials),
             api_error_status: None,
             structured_output: None,
             deferred_tool_use: None,

@@ -1,6 +1,6 @@
 //! The model of a session: which one answers, how hard it tries, how it may reason.
 
-use crate::core::Shared;
+use crate::conversation::ConversationShared;
 use lathe_model::{Thinking, ThinkingDisplay};
 use std::sync::Arc;
 
@@ -12,15 +12,19 @@ const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 /// Answers don't wait for a turn that runs.
 #[derive(Clone, Copy)]
 pub struct ModelHandle<'a> {
-    pub(super) shared: &'a Arc<Shared>,
+    pub(super) shared: &'a Arc<ConversationShared>,
 }
 
 impl ModelHandle<'_> {
     /// Chooses the model from the next step on; `None` is the default. Gives its id.
     pub fn set(self, model: Option<&str>) -> String {
         let resolved = match model {
-            Some(name) => self.shared.catalog.resolve(name),
-            None => self.shared.catalog.resolve(&self.shared.default_model),
+            Some(name) => self.shared.session.catalog.resolve(name),
+            None => self
+                .shared
+                .session
+                .catalog
+                .resolve(&self.shared.choices.first.model),
         };
         self.shared.choices.write().model.clone_from(&resolved.id);
         resolved.id
@@ -35,7 +39,7 @@ impl ModelHandle<'_> {
     /// The models that are known: short name or id, and a name for people.
     #[must_use]
     pub fn known(self) -> Vec<(String, String)> {
-        let catalog = &self.shared.catalog;
+        let catalog = &self.shared.session.catalog;
         catalog
             .aliases()
             .map(|(alias, id)| {
@@ -51,7 +55,7 @@ impl ModelHandle<'_> {
         let mut choices = self.shared.choices.write();
         let display = choices.thinking.and_then(|thinking| thinking.display);
         choices.thinking = match tokens {
-            None => self.shared.default_thinking,
+            None => self.shared.choices.first.thinking,
             Some(0) => Some(Thinking::disabled()),
             Some(tokens) => {
                 let display = display.unwrap_or_else(|| self.first_thinking_display());
@@ -68,15 +72,14 @@ impl ModelHandle<'_> {
     }
 
     fn first_thinking_display(self) -> ThinkingDisplay {
-        let said = self.shared.default_thinking.and_then(|it| it.display);
+        let said = self.shared.choices.first.thinking.and_then(|it| it.display);
         said.unwrap_or(ThinkingDisplay::Summarized)
     }
 
     /// How hard the model should try, if someone said so.
     #[must_use]
     pub fn effort(self) -> Option<String> {
-        let chosen = self.shared.chosen.read().effort.clone();
-        chosen.unwrap_or_else(|| self.shared.effort.clone())
+        self.shared.choices.read().effort.clone()
     }
 
     /// Says how hard the model should try, from the next request on; `None` is as the session began.
@@ -92,21 +95,20 @@ impl ModelHandle<'_> {
                 EFFORTS.join(", ")
             ));
         }
-        self.shared.chosen.write().effort = level.map(|level| Some(level.to_owned()));
+        self.shared.choices.set_effort(level);
         Ok(())
     }
 
     /// The model that takes over when the first is overloaded.
     #[must_use]
     pub fn fallback(self) -> Option<String> {
-        let chosen = self.shared.chosen.read().fallback.clone();
-        chosen.unwrap_or_else(|| self.shared.seed.fallback_model.clone())
+        self.shared.choices.read().fallback.clone()
     }
 
     /// Chooses the model that takes over when the first is overloaded; `None` is nobody. Gives its id.
     pub fn set_fallback(self, name: Option<&str>) -> Option<String> {
-        let model = name.map(|name| self.shared.catalog.resolve(name).id);
-        self.shared.chosen.write().fallback = Some(model.clone());
+        let model = name.map(|name| self.shared.session.catalog.resolve(name).id);
+        self.shared.choices.write().fallback.clone_from(&model);
         model
     }
 }

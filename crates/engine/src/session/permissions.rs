@@ -1,6 +1,6 @@
 //! The permissions of a session: mode, rules and the folders that may be worked in.
 
-use crate::core::Shared;
+use crate::conversation::ConversationShared;
 use lathe_permissions::{ModeRefused, UpdateError};
 use lathe_protocol::event::Event;
 use lathe_protocol::permission::{Behavior, PermissionMode, PermissionUpdate, RuleSource};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Answers don't wait for a turn that runs.
 #[derive(Clone, Copy)]
 pub struct PermissionsHandle<'a> {
-    pub(super) shared: &'a Arc<Shared>,
+    pub(super) shared: &'a Arc<ConversationShared>,
 }
 
 impl PermissionsHandle<'_> {
@@ -26,7 +26,7 @@ impl PermissionsHandle<'_> {
         self.shared.events.send(Event::ModeChanged(mode));
         self.shared.transcript.append(Record::Fact(Fact::Mode {
             mode: mode.name().to_owned(),
-            session_id: self.shared.session_id,
+            session_id: self.shared.session.id,
         }));
         Ok(())
     }
@@ -68,7 +68,7 @@ impl PermissionsHandle<'_> {
             | PermissionUpdate::RemoveDirectories { .. } => {
                 let roots = self.shared.permissions.snapshot().roots.clone();
                 *self.shared.tools.roots.write() = roots;
-                self.shared.mcp.roots_changed();
+                self.shared.integrations.mcp.roots_changed();
             }
             _ => {}
         }
@@ -88,7 +88,7 @@ impl PermissionsHandle<'_> {
         if !roots.iter().any(|root| root == folder) {
             roots.push(folder.to_owned());
             drop(roots);
-            self.shared.mcp.roots_changed();
+            self.shared.integrations.mcp.roots_changed();
             let (hooks, folder) = (self.shared.hooks.clone(), folder.to_owned());
             // Hooks hear of it; nobody waits for them.
             lathe_spawn::task(async move { hooks.directory_added(&folder, source).await });

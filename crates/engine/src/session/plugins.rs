@@ -1,6 +1,6 @@
 //! The plugins of a session.
 
-use crate::core::Shared;
+use crate::conversation::ConversationShared;
 use crate::plugins::reload;
 use lathe_extensions::plugins::{LoadedPlugins, load};
 use lathe_mcp::config::PluginServers;
@@ -12,33 +12,33 @@ use std::sync::Arc;
 /// Answers don't wait for a turn that runs.
 #[derive(Clone, Copy)]
 pub struct PluginsHandle<'a> {
-    pub(super) shared: &'a Arc<Shared>,
+    pub(super) shared: &'a Arc<ConversationShared>,
 }
 
 impl PluginsHandle<'_> {
     /// The plugins: which are on, which aren't and why.
     #[must_use]
     pub fn loaded(self) -> Arc<LoadedPlugins> {
-        self.shared.plugins.loaded()
+        self.shared.session.plugins.loaded()
     }
 
     /// The folders with plugins that the caller named.
     #[must_use]
     pub fn folders(self) -> Vec<PathBuf> {
-        self.shared.plugins.folders()
+        self.shared.session.plugins.folders()
     }
 
     /// Names another folder with a plugin, absolute; it counts when the plugins are loaded again. Its MCP
     /// servers may be the caller's business.
     pub fn add_folder(self, folder: &Path, with_servers: bool) {
-        self.shared.plugins.name(folder, with_servers);
+        self.shared.session.plugins.name(folder, with_servers);
     }
 
     /// The MCP servers of plugins that loading them again, and some more, would bring, and those that it
     /// would take away.
     #[must_use]
     pub fn servers_after_reload(self, more: &[PathBuf]) -> (Vec<String>, Vec<String>) {
-        let plugins = &self.shared.plugins;
+        let plugins = &self.shared.session.plugins;
         let names = |loaded: &LoadedPlugins| -> Vec<String> {
             let of = |of_plugin: PluginServers| {
                 let name = of_plugin.plugin;
@@ -51,9 +51,13 @@ impl PluginsHandle<'_> {
                 .flat_map(of)
                 .collect()
         };
-        let settings = self.shared.loader.current();
+        let settings = self.shared.session.settings.loader.current();
         let folders = [plugins.folders(), more.to_vec()].concat();
-        let fresh = load(&self.shared.loader.places, &settings, &folders);
+        let fresh = load(
+            &self.shared.session.settings.loader.places,
+            &settings,
+            &folders,
+        );
         let (now, then) = (names(&plugins.loaded()), names(&fresh));
         let without = |all: &[String], others: &[String]| -> Vec<String> {
             let missing = all.iter().filter(|name| !others.contains(name));
@@ -66,8 +70,9 @@ impl PluginsHandle<'_> {
     pub fn reload(self) -> Arc<LoadedPlugins> {
         let plugins = reload(self.shared);
         self.shared
+            .session
             .agents
-            .set_catalog(self.shared.extensions.agents());
+            .set_catalog(self.shared.integrations.extensions.agents());
         plugins
     }
 }

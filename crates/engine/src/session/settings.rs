@@ -1,6 +1,6 @@
 //! The settings of a session, and the commands that settings name.
 
-use crate::core::Shared;
+use crate::conversation::ConversationShared;
 use lathe_hooks::helper::{HelperContext, HelperError, run_helper};
 use lathe_settings::{LoadOptions, Places};
 use serde_json::{Map, Value, json};
@@ -18,32 +18,32 @@ const MOST_SUGGESTIONS: usize = 15;
 /// Answers don't wait for a turn that runs.
 #[derive(Clone, Copy)]
 pub struct SettingsHandle<'a> {
-    pub(super) shared: &'a Arc<Shared>,
+    pub(super) shared: &'a Arc<ConversationShared>,
 }
 
 impl<'a> SettingsHandle<'a> {
     /// The settings that count, as JSON.
     #[must_use]
     pub fn json(self) -> Value {
-        self.shared.settings.read().clone()
+        self.shared.session.settings.value.read().clone()
     }
 
     /// What each source of settings says, weakest first.
     #[must_use]
     pub fn layers(self) -> Vec<Value> {
-        self.shared.layers.read().clone()
+        self.shared.session.settings.layers.read().clone()
     }
 
     /// Where settings are.
     #[must_use]
     pub fn places(self) -> &'a Places {
-        &self.shared.loader.places
+        &self.shared.session.settings.loader.places
     }
 
     /// Where settings come from, and how this session loads them.
     #[must_use]
     pub fn origin(self) -> (Places, LoadOptions) {
-        self.shared.loader.parts()
+        self.shared.session.settings.loader.parts()
     }
 
     /// Puts changes on top of the flag settings; `null` takes a key back.
@@ -57,13 +57,13 @@ impl<'a> SettingsHandle<'a> {
     /// Where the key comes from.
     #[must_use]
     pub fn key_source(self) -> &'a str {
-        &self.shared.key_source
+        &self.shared.session.settings.key_source
     }
 
     /// The command that a setting names.
     #[must_use]
     pub fn helper_command(self, setting: &str) -> Option<String> {
-        let settings = self.shared.settings.read();
+        let settings = self.shared.session.settings.value.read();
         let command = settings.get(setting)?.get("command")?.as_str()?;
         Some(command.to_owned())
     }
@@ -103,7 +103,7 @@ impl<'a> SettingsHandle<'a> {
         let command = self.helper_command("fileSuggestion")?;
         let input = json!({
             "query": query,
-            "session_id": self.shared.session_id.to_string(),
+            "session_id": self.shared.session.id.to_string(),
             "cwd": self.shared.tools.working_folder.read().clone(),
         });
         let answer = self.run_helper(command, &input, SUGGESTION_LIMIT, cancel);

@@ -5,12 +5,11 @@
 //! no tools, and an answer that isn't of the wanted shape is dropped. A face asks for those that it
 //! wants; print mode asks for none. What they cost counts to the session.
 
-use crate::core::{Core, Shared};
+use crate::background::ask_beside;
+use crate::conversation::{Conversation, ConversationShared};
 use crate::ledger::Part;
-use crate::nested::{Nested, answer_of};
 use lathe_protocol::content::ContentBlock;
 use lathe_protocol::record::{Fact, MessageRecord, Record, RecordKind};
-use lathe_tools::ToolRegistry;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +34,7 @@ const PROGRESS: &str = "You are shown what an agent was told to do and what it d
 /// Answers don't wait for a turn that runs.
 #[derive(Clone, Copy)]
 pub struct SideQuestionsHandle<'a> {
-    pub(super) shared: &'a Arc<Shared>,
+    pub(super) shared: &'a Arc<ConversationShared>,
 }
 
 impl SideQuestionsHandle<'_> {
@@ -106,38 +105,38 @@ impl SideQuestionsHandle<'_> {
     }
 }
 
-impl Core {
+impl Conversation {
     /// Asks for a title beside the turns, once, where one is wanted and there is none.
     pub(crate) fn name_session(&mut self) {
         if !std::mem::take(&mut self.context.title_wanted) || !self.may_spend() {
             return;
         }
         let shared = self.shared.clone();
-        self.shared.background.spawn(async move {
-            let cancel = shared.notes.cancel.clone();
+        self.shared.session.background.spawn(async move {
+            let cancel = shared.state.notes.cancel.clone();
             let _ = suggest_title(&shared, &cancel).await;
         });
     }
 }
 
-async fn suggest_title(shared: &Shared, cancel: &CancellationToken) -> Option<String> {
+async fn suggest_title(shared: &ConversationShared, cancel: &CancellationToken) -> Option<String> {
     let said = end_of_conversation(shared).await?;
     let answer = ask_small(shared, TITLE, said, cancel).await?;
     let title = one_line(&answer, 80)?;
     shared.transcript.append(Record::Fact(Fact::AiTitle {
         ai_title: title.clone(),
-        session_id: shared.session_id,
+        session_id: shared.session.id,
     }));
     Some(title)
 }
 
-async fn suggest_prompt(shared: &Shared, cancel: &CancellationToken) -> Option<String> {
+async fn suggest_prompt(shared: &ConversationShared, cancel: &CancellationToken) -> Option<String> {
     let said = end_of_conversation(shared).await?;
     let answer = ask_small(shared, SUGGESTION, said, cancel).await?;
     one_line(&answer, 120)
 }
 
-async fn away_summary(shared: &Shared, cancel: &CancellationToken) -> Option<String> {
+async fn away_summary(shared: &ConversationShared, cancel: &CancellationToken) -> Option<String> {
     let said = end_of_conversation(shared).await?;
     let answer = ask_small(shared, AWAY, said, cancel).await?;
     let answer = answer.trim();
@@ -145,35 +144,18 @@ async fn away_summary(shared: &Shared, cancel: &CancellationToken) -> Option<Str
 }
 
 async fn ask_small(
-    shared: &Shared,
+    shared: &ConversationShared,
     system: &str,
     prompt: String,
     cancel: &CancellationToken,
 ) -> Option<String> {
-    let cancel = cancel.child_token();
-    let nested = Nested {
-        model: shared.catalog.small_fast_model().id,
-        system: system.to_owned(),
-        prompt,
-        tools: ToolRegistry::new(),
-        max_turns: 1,
-        cancel: cancel.clone(),
-        part: Part::Side,
-    };
-    let running = Box::pin(nested.run(shared));
-    tokio::pin!(running);
-    let result = tokio::select! {
-        result = &mut running => result,
-        () = tokio::time::sleep(LIMIT) => {
-            cancel.cancel();
-            running.await
-        }
-    };
-    answer_of(&result).ok()
+    let model = shared.session.catalog.small_fast_model().id;
+    let asked = ask_beside(shared, Part::Side, model, system, prompt, cancel);
+    tokio::time::timeout(LIMIT, asked).await.ok()?.ok()
 }
 
 /// The last words of both sides, oldest first; `None` when nothing was said.
-async fn end_of_conversation(shared: &Shared) -> Option<String> {
+async fn end_of_conversation(shared: &ConversationShared) -> Option<String> {
     shared.transcript.flush().await.ok()?;
     let path = shared.transcript.path().to_owned();
     let loaded = lathe_spawn::blocking(move || lathe_session::load_tail(&path))

@@ -1,6 +1,6 @@
 //! The agents, background commands and other work beside the turns of a session.
 
-use crate::core::Shared;
+use crate::conversation::ConversationShared;
 use lathe_protocol::display::TodoItem;
 use lathe_shell::run::{BackgroundCommand, ShellSession};
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Answers don't wait for a turn that runs.
 #[derive(Clone, Copy)]
 pub struct TasksHandle<'a> {
-    pub(super) shared: &'a Arc<Shared>,
+    pub(super) shared: &'a Arc<ConversationShared>,
 }
 
 impl TasksHandle<'_> {
@@ -36,6 +36,7 @@ impl TasksHandle<'_> {
     #[must_use]
     pub fn agents(self) -> Vec<lathe_tools::host::AgentTask> {
         self.shared
+            .session
             .agents
             .all()
             .iter()
@@ -49,7 +50,7 @@ impl TasksHandle<'_> {
     /// # Errors
     /// When there is no such task, or its output can't be read.
     pub fn output(self, id: &str, limit: u64) -> Result<(String, u64, bool), String> {
-        let output_file = match self.shared.agents.find(id) {
+        let output_file = match self.shared.session.agents.find(id) {
             Some(agent) => agent.output_file.clone(),
             None => {
                 let background = self.shared.tools.shell.background();
@@ -101,12 +102,12 @@ impl TasksHandle<'_> {
         reason = "the number is for whoever shows it"
     )]
     pub fn kill_agents(self) -> usize {
-        self.shared.agents.kill_all()
+        self.shared.session.agents.kill_all()
     }
 
     /// Sends running calls to the background. Returns whether there was one.
     pub fn send_to_background(self, call: Option<&lathe_protocol::ids::ToolUseId>) -> bool {
-        self.shared.backgrounds.send(call)
+        self.shared.toolbox.backgrounds.send(call)
     }
 
     /// How planning stands: whether plan mode is on, the plan's file and text.
@@ -123,14 +124,14 @@ impl TasksHandle<'_> {
 
     /// Waits until nothing runs beside the turns.
     pub async fn settled(self) {
-        self.shared.background.settled().await;
+        self.shared.session.background.settled().await;
     }
 }
 
-impl Shared {
+impl ConversationShared {
     /// Stops a background task: an agent or a command.
     pub(crate) async fn stop_task(&self, id: &str) -> Result<(), String> {
-        if let Some(agent) = self.agents.find(id) {
+        if let Some(agent) = self.session.agents.find(id) {
             if !agent.is_running() {
                 return Err(format!("agent {id} isn't running any more"));
             }

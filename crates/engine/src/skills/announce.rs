@@ -1,7 +1,7 @@
 //! What the model is told of skills, always at the end of the conversation.
 
 use super::{Extensions, Settled, prompts};
-use crate::core::Core;
+use crate::conversation::Conversation;
 use crate::records::reminder;
 use lathe_extensions::Skill;
 use lathe_extensions::skills::listing;
@@ -131,12 +131,13 @@ impl Extensions {
     }
 }
 
-impl Core {
+impl Conversation {
     /// Puts what is new about skills at the end of the conversation.
     pub(crate) fn announce_skills(&mut self) {
-        let filter = self.shared.main_filter.as_ref();
+        let filter = self.shared.role.filter();
         let has_tool = self
             .shared
+            .toolbox
             .registry
             .read()
             .find(super::tool::NAME)
@@ -146,7 +147,12 @@ impl Core {
         }
         let window = self.windows().window;
         let prompts = self.shared.prompt_skills();
-        let Some(announcement) = self.shared.extensions.announcement(window, prompts) else {
+        let Some(announcement) = self
+            .shared
+            .integrations
+            .extensions
+            .announcement(window, prompts)
+        else {
             return;
         };
         let mut record = self.records.meta(self.tip, reminder(&announcement.text));

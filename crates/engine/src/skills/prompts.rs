@@ -4,7 +4,7 @@
 //! is what connected servers have at that moment. Servers that nobody approved are never connected and
 //! so bring nothing. What a server says is only ever words: nothing in it is filled in or run.
 
-use crate::core::Shared;
+use crate::conversation::ConversationShared;
 use crate::mcp::control::Prompt;
 use lathe_extensions::{ExtensionSource, Skill};
 use lathe_mcp::State;
@@ -53,17 +53,18 @@ fn belongs_to(name: &str, server: &str) -> bool {
             .is_some_and(|rest| rest.starts_with(':'))
 }
 
-impl Shared {
+impl ConversationShared {
     /// The prompts that the model may use, each with its skill.
     fn usable_prompts(&self) -> Vec<(Prompt, Skill)> {
-        let skills = self.extensions.skills();
+        let skills = self.integrations.extensions.skills();
         let mut seen = HashSet::new();
-        self.mcp
+        self.integrations
+            .mcp
             .prompts()
             .into_iter()
             .filter(|prompt| prompt.command.len() <= LONGEST_NAME)
             .filter(|prompt| !self.permissions.is_blanket_denied(&prompt.command))
-            .filter(|prompt| self.extensions.counts(&prompt.command))
+            .filter(|prompt| self.integrations.extensions.counts(&prompt.command))
             .filter(|prompt| skills.get(&prompt.command).is_none())
             .filter(|prompt| seen.insert(prompt.command.clone()))
             .map(|prompt| {
@@ -81,7 +82,7 @@ impl Shared {
 
     /// The names of all skills, as faces are told of them: of files first, then of servers.
     pub(crate) fn skill_names(&self) -> Vec<String> {
-        let mut names = self.extensions.skill_names();
+        let mut names = self.integrations.extensions.skill_names();
         names.extend(self.prompt_skills().into_iter().map(|skill| skill.name));
         names
     }
@@ -98,7 +99,8 @@ impl Shared {
     /// Waits for a server that is being connected, if a name is one of its prompts.
     pub(super) async fn await_prompt(&self, name: &str) {
         if self.prompt_skill(name).is_none() {
-            self.mcp
+            self.integrations
+                .mcp
                 .await_pending(|server| belongs_to(name, server))
                 .await;
         }
@@ -107,6 +109,7 @@ impl Shared {
     /// Why a name that would be a prompt's is none now.
     pub(super) fn missing_prompt(&self, name: &str) -> Option<String> {
         let away = self
+            .integrations
             .mcp
             .states()
             .into_iter()
@@ -150,13 +153,15 @@ impl Shared {
         cancel: &CancellationToken,
     ) -> Result<Vec<ContentBlock>, String> {
         let place = self.place_of_prompt();
-        let asked = self.mcp.ask_prompt(prompt, arguments, &place);
+        let asked = self.integrations.mcp.ask_prompt(prompt, arguments, &place);
         let blocks = tokio::select! {
             blocks = asked => blocks?,
             () = cancel.cancelled() => return Err("It was interrupted.".to_owned()),
         };
         let content = Content::Blocks(blocks.clone());
-        self.extensions.note_use(&prompt.command, &content.text());
+        self.integrations
+            .extensions
+            .note_use(&prompt.command, &content.text());
         Ok(blocks)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::prompts::is_prompt;
 use super::using::Invoker;
-use crate::core::Shared;
+use crate::conversation::ConversationShared;
 use lathe_extensions::{ExtensionSource, Skill};
 use lathe_protocol::display::Display;
 use lathe_protocol::permission::Subject;
@@ -20,7 +20,7 @@ pub(crate) const NAME: &str = "Skill";
 
 /// Uses a skill.
 pub(crate) struct SkillTool {
-    shared: Weak<Shared>,
+    shared: Weak<ConversationShared>,
 }
 
 /// Adds the tool to a list. It does nothing until [`bind`] gives it its conversation.
@@ -31,8 +31,8 @@ pub(crate) fn offer(registry: &mut ToolRegistry) {
 }
 
 /// Gives the tool of a conversation, where it has one, that conversation.
-pub(crate) fn bind(shared: &Arc<Shared>) {
-    let mut registry = shared.registry.write();
+pub(crate) fn bind(shared: &Arc<ConversationShared>) {
+    let mut registry = shared.toolbox.registry.write();
     if registry.find(NAME).is_none() {
         return;
     }
@@ -54,15 +54,15 @@ pub(crate) struct Input {
 }
 
 impl SkillTool {
-    fn shared(&self) -> Result<Arc<Shared>, ToolError> {
+    fn shared(&self) -> Result<Arc<ConversationShared>, ToolError> {
         self.shared
             .upgrade()
             .ok_or_else(|| ToolError::failed("There are no skills in this conversation."))
     }
 
     /// The skill, if the model may use it. Files go before prompts of servers.
-    fn find(shared: &Shared, name: &str) -> Result<Skill, ToolError> {
-        let skills = shared.extensions.skills();
+    fn find(shared: &ConversationShared, name: &str) -> Result<Skill, ToolError> {
+        let skills = shared.integrations.extensions.skills();
         let name = plain(name);
         let Some(skill) = skills.get(name) else {
             if let Some((_, skill)) = shared.prompt_skill(name) {
@@ -87,7 +87,7 @@ impl SkillTool {
                 None => format!("There is no skill {name}."),
             }));
         };
-        if !skill.model_invocable && !shared.extensions.is_asked_for(&skill.name) {
+        if !skill.model_invocable && !shared.integrations.extensions.is_asked_for(&skill.name) {
             return Err(ToolError::invalid(format!(
                 "The skill {name} is only for people to use, as /{name}. Tell the person about it if it would help."
             )));
@@ -146,7 +146,7 @@ impl Tool for SkillTool {
             Ok((skill, shared)) => (
                 skill.name.clone(),
                 skill.source == ExtensionSource::Builtin
-                    || shared.extensions.is_asked_for(&skill.name)
+                    || shared.integrations.extensions.is_asked_for(&skill.name)
                     || (skill.run.allowed_tools.is_empty() && skill.run.hooks.is_empty()),
             ),
             Err(_) => (input.skill.clone(), false),
@@ -205,7 +205,7 @@ impl Tool for SkillTool {
 
 /// Gives what a server's prompt says.
 async fn from_server(
-    shared: &Shared,
+    shared: &ConversationShared,
     skill: &Skill,
     arguments: &str,
     context: &CallContext,

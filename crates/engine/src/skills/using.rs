@@ -2,7 +2,7 @@
 
 use super::{Extensions, Use};
 use crate::call::{CallEnvironment, Stage};
-use crate::core::{Core, Shared, Turn};
+use crate::conversation::{Conversation, ConversationShared, RunningTurn};
 use crate::records::reminder;
 use lathe_extensions::commands::{self, Invocation};
 use lathe_extensions::expand::{Segment, expand};
@@ -34,7 +34,7 @@ pub(crate) enum Invoker {
     Model,
 }
 
-impl Shared {
+impl ConversationShared {
     /// The words of a skill with everything filled in. What it allows, hooks into and chooses holds from
     /// now on until the turn is over.
     ///
@@ -58,13 +58,13 @@ impl Shared {
             self.add_hooks_of(skill);
         }
         if !skill.run.fork {
-            let mut state = self.extensions.state.lock();
+            let mut state = self.integrations.extensions.state.lock();
             if let Some(model) = &skill.run.model {
-                state.model = Some(self.catalog.resolve(model).id);
+                state.model = Some(self.session.catalog.resolve(model).id);
             }
             state.effort = skill.run.effort.or(state.effort);
         }
-        let session_id = self.session_id.to_string();
+        let session_id = self.session.id.to_string();
         let segments = expand(&body, &skill.values(arguments, &session_id));
         let mut text = String::new();
         if let Some(folder) = &skill.folder {
@@ -86,7 +86,7 @@ impl Shared {
             }
         }
         let text = text.trim_end().to_owned();
-        self.extensions.note_use(&skill.name, &text);
+        self.integrations.extensions.note_use(&skill.name, &text);
         Ok(text)
     }
 
@@ -102,7 +102,12 @@ impl Shared {
                 });
                 match added {
                     Ok(rule) => {
-                        self.extensions.state.lock().rules.push(rule.text());
+                        self.integrations
+                            .extensions
+                            .state
+                            .lock()
+                            .rules
+                            .push(rule.text());
                         self.permissions
                             .update_context(|context| context.rules.add(rule));
                     }
@@ -116,7 +121,7 @@ impl Shared {
     }
 
     fn add_hooks_of(&self, skill: &Skill) {
-        let mut state = self.extensions.state.lock();
+        let mut state = self.integrations.extensions.state.lock();
         if state.hooks.iter().any(|(name, _)| *name == skill.name) {
             return;
         }
@@ -141,7 +146,7 @@ impl Shared {
         cancel: &CancellationToken,
     ) -> String {
         let environment = Arc::new(CallEnvironment {
-            registry: self.registry.read().clone(),
+            registry: self.toolbox.registry.read().clone(),
             tools: self.tools.clone(),
             permissions: self.permissions.clone(),
             hooks: self.hooks.clone(),
@@ -149,9 +154,9 @@ impl Shared {
             events: self.events.clone(),
             turn,
             agent_id: self.hooks.agent.as_ref().map(|(id, _)| id.clone()),
-            backgrounds: self.backgrounds.clone(),
-            undo: self.undo.clone(),
-            language_servers: self.language.servers.clone(),
+            backgrounds: self.toolbox.backgrounds.clone(),
+            undo: self.toolbox.undo.clone(),
+            language_servers: self.integrations.language.servers.clone(),
         });
         let block = ToolUseBlock {
             id: ToolUseId::from(format!("skill-{}", RecordId::random())),
@@ -174,7 +179,7 @@ impl Shared {
 
     /// The turn is over: what skills allowed, hooked into and chose ends with it.
     pub(crate) fn end_skills(&self) {
-        let mut state = self.extensions.state.lock();
+        let mut state = self.integrations.extensions.state.lock();
         state.model = None;
         state.effort = None;
         state.asked_for = None;
@@ -275,7 +280,7 @@ pub(super) fn restored(used: &[Use]) -> Vec<String> {
     texts
 }
 
-impl Core {
+impl Conversation {
     /// A person's `/name`, as words for the model: they are put after the prompt. Gives them where the
     /// prompt was a command.
     ///
@@ -284,12 +289,12 @@ impl Core {
     pub(crate) async fn expand_command(
         &mut self,
         text: &str,
-        turn: &Turn,
+        turn: &RunningTurn,
     ) -> Result<Option<String>, String> {
         let Some(Invocation { name, arguments }) = commands::parse(text) else {
             return Ok(None);
         };
-        let skills = self.shared.extensions.skills();
+        let skills = self.shared.integrations.extensions.skills();
         match skills.get(name).filter(|skill| skill.user_invocable) {
             Some(skill) => self.use_for_person(skill, arguments, turn).await,
             None => Ok(None),
@@ -300,18 +305,19 @@ impl Core {
         &mut self,
         skill: &Skill,
         arguments: &str,
-        turn: &Turn,
+        turn: &RunningTurn,
     ) -> Result<Option<String>, String> {
         let name = &skill.name;
         if skill.run.fork
             && self
                 .shared
+                .toolbox
                 .registry
                 .read()
                 .find(super::tool::NAME)
                 .is_some()
         {
-            self.shared.extensions.ask_for(name);
+            self.shared.integrations.extensions.ask_for(name);
             let text = format!(
                 "The person asks for the skill {name}, which runs in an agent of its own. Call the Skill tool with skill {name:?} and args {arguments:?}, and then tell what came of it."
             );
@@ -357,15 +363,15 @@ impl Core {
 
     /// Follows what was chosen since the last request: the model of a skill in use, another output style.
     pub(crate) fn follow_choices(&mut self) {
-        if let (Some(model), _) = self.shared.extensions.choices()
+        if let (Some(model), _) = self.shared.integrations.extensions.choices()
             && self.model != model
         {
             self.model.clone_from(&model);
-            self.conversation.set_model(&model);
+            self.history.set_model(&model);
             self.context.prefix.expect("a skill chose another model");
         }
         if self.shared.hooks.agent.is_none()
-            && let Some(style) = self.shared.extensions.changed_style()
+            && let Some(style) = self.shared.integrations.extensions.changed_style()
         {
             self.fixed.prompt.style = style.prompt;
             self.fixed.prompt.style_alone = !style.keep_coding_instructions;
@@ -379,23 +385,25 @@ impl Core {
     /// What a request says beside the conversation: a skill in use may say how hard to try.
     pub(crate) fn request_extra(&self) -> serde_json::Map<String, serde_json::Value> {
         let mut extra = self.fixed.extra.clone();
-        if let Some(chosen) = &self.shared.chosen.read().effort {
-            crate::core::put_effort(&mut extra, chosen.as_deref());
-        }
-        if let (_, Some(effort)) = self.shared.extensions.choices() {
-            crate::core::put_effort(&mut extra, Some(effort.name()));
-        }
+        let (_, of_skill) = self.shared.integrations.extensions.choices();
+        let choices = self.shared.choices.read();
+        let effort = of_skill
+            .map(lathe_settings::schema::Effort::name)
+            .or(choices.effort.as_deref());
+        crate::conversation::put_effort(&mut extra, effort);
         extra
     }
 }
 
-impl Shared {
+impl ConversationShared {
     /// Files of agents, skills, commands or output styles changed.
     pub(crate) fn extensions_changed(&self) {
-        let before = self.extensions.problems();
-        self.extensions.reload();
-        self.agents.set_catalog(self.extensions.agents());
-        for problem in self.extensions.problems() {
+        let before = self.integrations.extensions.problems();
+        self.integrations.extensions.reload();
+        self.session
+            .agents
+            .set_catalog(self.integrations.extensions.agents());
+        for problem in self.integrations.extensions.problems() {
             if !before.contains(&problem) {
                 self.events
                     .notice(NoticeLevel::Warning, problem.to_string());

@@ -1,6 +1,6 @@
 //! Notices when extensions change while the session runs.
 
-use crate::core::Shared;
+use crate::conversation::ConversationShared;
 use lathe_settings::quiet::QuietWatcher;
 use notify::RecursiveMode;
 use std::collections::BTreeSet;
@@ -16,11 +16,14 @@ const QUIET: Duration = Duration::from_millis(200);
 
 /// Reads agents, skills, commands and output styles again when their files change, until the session
 /// ends. Watching is set up beside everything else; where the system can't, changes count after a restart.
-pub(crate) fn watch(shared: &Arc<Shared>) {
+pub(crate) fn watch(shared: &Arc<ConversationShared>) {
     let shared = Arc::downgrade(shared);
     lathe_spawn::task(async move {
         // With hundreds of folders this is work, and the first answer goes first.
-        let Some(extensions) = shared.upgrade().map(|shared| shared.extensions.clone()) else {
+        let Some(extensions) = shared
+            .upgrade()
+            .map(|shared| shared.integrations.extensions.clone())
+        else {
             return;
         };
         // Whichever comes first.
@@ -65,8 +68,8 @@ pub(crate) fn watch(shared: &Arc<Shared>) {
     });
 }
 
-fn folders(shared: &Weak<Shared>) -> Option<Vec<PathBuf>> {
-    Some(shared.upgrade()?.extensions.watched())
+fn folders(shared: &Weak<ConversationShared>) -> Option<Vec<PathBuf>> {
+    Some(shared.upgrade()?.integrations.extensions.watched())
 }
 
 struct Watcher {

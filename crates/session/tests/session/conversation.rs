@@ -6,8 +6,8 @@ use lathe_protocol::content::ContentBlock;
 use lathe_protocol::ids::RecordId;
 use lathe_protocol::message::Message;
 use lathe_protocol::record::{Fact, Record};
-use lathe_session::conversation::Tail;
-use lathe_session::{Conversation, normalize};
+use lathe_session::history::Tail;
+use lathe_session::{History, normalize};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -134,7 +134,7 @@ fn reasoning_goes_only_to_the_model_that_signed_it_and_comes_back_with_it() {
     script.says("m1", thinking(MODEL));
     script.says("m1", text("a"));
     script.prompt("on");
-    let mut conversation = Conversation::new(MODEL);
+    let mut conversation = History::new(MODEL);
     script
         .records
         .iter()
@@ -161,7 +161,7 @@ fn a_conversation_that_starts_or_ends_with_the_model_is_completed() {
         ]
     );
     assert_eq!(folded(&Script::new()), [r#"User: "Continue.""#]);
-    let mut conversation = Conversation::new(MODEL);
+    let mut conversation = History::new(MODEL);
     assert!(conversation.is_empty() && conversation.lacks_user_message());
     conversation.push(&script.records[0]);
     assert!(conversation.lacks_user_message());
@@ -180,7 +180,7 @@ fn a_paused_server_call_stays_only_in_the_request_that_continues_it() {
     script.prompt("search");
     script.says("m1", text("looking"));
     script.says("m1", server_call);
-    let mut conversation = Conversation::new(MODEL);
+    let mut conversation = History::new(MODEL);
     script
         .records
         .iter()
@@ -283,7 +283,7 @@ fn a_compaction_starts_afresh() {
 #[test]
 fn messages_that_were_sent_keep_their_buffers() {
     let mut script = Script::new();
-    let mut conversation = Conversation::new(MODEL);
+    let mut conversation = History::new(MODEL);
     let mut sent: Vec<*const u8> = Vec::new();
     let mut pushed = 0;
     for round in 0..20 {
@@ -314,7 +314,7 @@ fn messages_that_were_sent_keep_their_buffers() {
 #[test]
 fn a_request_starts_with_the_bytes_of_the_one_before() {
     let mut script = Script::new();
-    let mut conversation = Conversation::new(MODEL);
+    let mut conversation = History::new(MODEL);
     script.prompt("go");
     let mut last: Vec<u8> = Vec::new();
     let mut pushed = 0;
@@ -348,7 +348,7 @@ fn a_replaced_result_stays_replaced_and_keeps_its_error_mark() {
         true,
     )];
     script.push(script.template.user(script.parent, Message::user(blocks)));
-    let mut conversation = Conversation::new(MODEL);
+    let mut conversation = History::new(MODEL);
     script
         .records
         .iter()
@@ -372,7 +372,7 @@ fn a_replaced_result_stays_replaced_and_keeps_its_error_mark() {
 #[test]
 fn rewinding_gives_the_bytes_that_were_sent_then() {
     let mut script = Script::new();
-    let mut conversation = Conversation::new(MODEL);
+    let mut conversation = History::new(MODEL);
     script.prompt("one");
     script.says("m1", text("a"));
     let mut marks: Vec<(RecordId, Vec<Value>, usize)> = Vec::new();
@@ -438,7 +438,7 @@ fn pictures_count_apart_from_text() {
         false,
     )];
     script.push(script.template.user(script.parent, Message::user(blocks)));
-    let mut conversation = Conversation::new(MODEL);
+    let mut conversation = History::new(MODEL);
     script
         .records
         .iter()
@@ -451,7 +451,7 @@ fn pictures_count_apart_from_text() {
 /// A prompt with a picture, and the picture's digest.
 fn picture(script: &mut Script, letter: &str) -> Vec<String> {
     let image = ContentBlock::image("image/png", letter.repeat(400));
-    let keys = lathe_session::conversation::media_keys(&image);
+    let keys = lathe_session::history::media_keys(&image);
     let blocks = vec![text("look"), image];
     script.push(script.template.user(script.parent, Message::user(blocks)));
     keys
@@ -464,7 +464,7 @@ fn refused_pictures_are_left_out_now_later_and_after_a_resume() {
     script.says("m1", text("seen"));
     let accepted = picture(&mut script, "B");
     assert_ne!(refused, accepted);
-    let mut live = Conversation::new(MODEL);
+    let mut live = History::new(MODEL);
     script.records.iter().for_each(|record| live.push(record));
     assert_eq!(live.media_blocks(), 2);
     script.fact(Fact::MediaDropped {
@@ -494,7 +494,7 @@ fn refused_pictures_are_left_out_now_later_and_after_a_resume() {
     assert_eq!(words.matches("An image stood here").count(), 2, "{words}");
     assert_eq!(words.matches("BBBB").count(), 100);
 
-    let mut resumed = Conversation::new(MODEL);
+    let mut resumed = History::new(MODEL);
     script
         .records
         .iter()

@@ -7,7 +7,7 @@ use lathe_protocol::content::{Content, ContentBlock, RedactedThinkingBlock, Tool
 use lathe_protocol::ids::RecordId;
 use lathe_protocol::message::{AssistantMessage, Message};
 use lathe_protocol::record::{Fact, Record, RecordKind};
-use lathe_session::{Conversation, load, load_tail};
+use lathe_session::{History, load, load_tail};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Value, json};
@@ -334,7 +334,7 @@ fn session(steps: &[Step]) -> Vec<u8> {
     bytes
 }
 
-fn values(conversation: &mut Conversation) -> Vec<Value> {
+fn values(conversation: &mut History) -> Vec<Value> {
     conversation
         .request_messages()
         .iter()
@@ -360,7 +360,7 @@ proptest! {
             std::fs::write(&path, &bytes[..end]).unwrap();
             let loaded = load(&path).unwrap();
             let chain = loaded.chain();
-            let mut conversation = Conversation::new(MODEL);
+            let mut conversation = History::new(MODEL);
             // After every record of the whole session too: a request may be made at any time.
             for record in &chain {
                 conversation.push(record);
@@ -372,7 +372,7 @@ proptest! {
             }
             let step_by_step = values(&mut conversation);
             prop_assert_eq!(check(&step_by_step, MODEL), Ok(()));
-            let mut at_once = Conversation::new(MODEL);
+            let mut at_once = History::new(MODEL);
             chain.iter().for_each(|record| at_once.push(record));
             prop_assert_eq!(&values(&mut at_once), &step_by_step);
             prop_assert_eq!(at_once.estimated_bytes(), conversation.estimated_bytes());
@@ -434,7 +434,7 @@ proptest! {
         steps in prop::collection::vec(fine(), 1..25),
     ) {
         let mut script = Script::new();
-        let mut live = Conversation::new(MODEL);
+        let mut live = History::new(MODEL);
         let mut model = MODEL;
         let mut pushed = 0;
         let mut number = 0;
@@ -500,7 +500,7 @@ proptest! {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("6f2a8c1e-0000-4000-8000-000000000001.jsonl");
             script.write(&path);
-            let mut resumed = Conversation::new(model);
+            let mut resumed = History::new(model);
             load(&path).unwrap().chain().iter().for_each(|record| resumed.push(record));
             prop_assert_eq!(resumed.request_messages(), request);
         }

@@ -1,9 +1,9 @@
 //! What the model is sent, derived from the transcript.
 //!
-//! [`Conversation`] is a fold over records: each record is pushed once, live as it is appended and on
+//! [`History`] is a fold over records: each record is pushed once, live as it is appended and on
 //! resume in the order of the chain, by the same code, so that both give the same bytes. Whatever
 //! the records are (cut off, interrupted, damaged, from another program),
-//! [`Conversation::request_messages`] gives a sequence that the API accepts:
+//! [`History::request_messages`] gives a sequence that the API accepts:
 //!
 //! - it starts with a user message, alternates, and ends with a user message; none is empty;
 //! - every call is followed by its result, first thing in the next user message and in the order of
@@ -68,7 +68,7 @@ struct Mark {
 
 /// The conversation as the model sees it. See the module's text.
 #[derive(Debug, Clone)]
-pub struct Conversation {
+pub struct History {
     model: String,
     groups: Vec<Group>,
     rendered: EncodedMessages,
@@ -89,14 +89,14 @@ pub struct Conversation {
 /// The API messages of a list of records, in the order of the chain.
 #[must_use]
 pub fn normalize<'a>(records: impl IntoIterator<Item = &'a Record>, model: &str) -> Vec<Message> {
-    let mut conversation = Conversation::new(model);
+    let mut conversation = History::new(model);
     for record in records {
         conversation.push(record);
     }
     conversation.messages()
 }
 
-impl Conversation {
+impl History {
     /// An empty conversation with a model.
     #[must_use]
     pub fn new(model: &str) -> Self {
@@ -406,7 +406,7 @@ impl Conversation {
         self.request_messages_with(Tail::User)
     }
 
-    /// As [`Conversation::request_messages`], choosing how the request may end.
+    /// As [`History::request_messages`], choosing how the request may end.
     pub fn request_messages_with(&mut self, tail: Tail) -> EncodedMessages {
         self.render(tail);
         let mut messages = self.rendered.clone();

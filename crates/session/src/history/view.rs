@@ -1,6 +1,6 @@
 //! Looking at a conversation: for budgets, compaction and the faces.
 
-use super::Conversation;
+use super::History;
 use super::piece::PieceKind;
 use lathe_protocol::content::ContentBlock;
 use lathe_protocol::ids::{RecordId, ToolUseId};
@@ -30,7 +30,7 @@ pub struct ResultView {
     pub replaced: bool,
 }
 
-impl Conversation {
+impl History {
     /// Every block that the model sees, with who said it, in order.
     pub fn blocks(&mut self) -> impl Iterator<Item = (Role, ContentBlock)> + use<> {
         self.messages().into_iter().flat_map(|message| {

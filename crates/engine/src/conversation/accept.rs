@@ -1,0 +1,164 @@
+//! The one door for words, however they arrive: as the start of a turn, typed while one runs, or added
+//! without one. Hooks, the classifier, the record and the title are the same for each.
+
+use super::{Conversation, Role, RunningTurn};
+use crate::decide::Done;
+use crate::records::reminder;
+use lathe_hooks::HookOutcome;
+use lathe_protocol::event::{Event, NoticeLevel, TerminalReason};
+use lathe_protocol::op::Prompt;
+use lathe_protocol::record::Fact;
+use lathe_session::SessionError;
+use std::sync::Arc;
+
+/// How words arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// They start a turn.
+    First,
+    /// They were typed while a turn ran, and go with the next tool results.
+    Steering,
+    /// They are added to the conversation without a turn, as they are: no commands, no attachments.
+    ContextOnly,
+}
+
+impl Conversation {
+    /// Accepts words: hooks first, then the record, on disk before the model sees a byte of it, then
+    /// attachments.
+    ///
+    /// # Errors
+    /// When the turn ends with it: the record can't be written, a hook stops the turn, or the first words
+    /// are refused.
+    pub(crate) async fn accept(
+        &mut self,
+        prompt: Prompt,
+        arrival: Arrival,
+        turn: &RunningTurn,
+    ) -> Result<(), Done> {
+        let text = prompt.content.text();
+        let is_persons = !prompt.is_meta && matches!(self.shared.role, Role::Main { .. });
+        let expands = !prompt.is_meta && !prompt.verbatim && arrival != Arrival::ContextOnly;
+        let mut verdict = HookOutcome::default();
+        if is_persons {
+            verdict = self
+                .shared
+                .hooks
+                .user_prompt_submit(&text, &turn.cancel)
+                .await;
+            self.shared.questions.note_message(&text);
+        }
+        self.keep_prompt(prompt, verdict.block.is_some()).await?;
+        if arrival == Arrival::First {
+            self.begin_turn(turn);
+        }
+        if is_persons {
+            self.append_fact(Fact::LastPrompt {
+                last_prompt: text.chars().take(500).collect(),
+                session_id: self.shared.session.id,
+            });
+        }
+        if arrival == Arrival::First {
+            self.keep_system_prompt();
+            self.shared.events.send(Event::TurnStarted(Arc::new(
+                self.shared.session_init(&self.model),
+            )));
+        }
+        if let Some(reason) = verdict.block {
+            return self.refuse(arrival, &reason);
+        }
+        if let Some(reason) = verdict.stop {
+            return Err(ended(TerminalReason::HookStopped, reason));
+        }
+        if expands && let Err(done) = self.expand(&text, turn).await {
+            if arrival == Arrival::First {
+                return Err(done);
+            }
+            // The turn that runs goes on; these words stay as they are.
+            if let Done::Ended { message, .. } = done {
+                self.shared.events.notice(NoticeLevel::Warning, message);
+            }
+            return Ok(());
+        }
+        if !verdict.additional_context.is_empty() {
+            let words = reminder(&verdict.additional_context.join("\n\n"));
+            let record = self.records.meta(self.tip, words);
+            self.append(record);
+        }
+        if let Some(title) = verdict.session_title {
+            self.context.title_wanted = false;
+            self.append_fact(Fact::AiTitle {
+                ai_title: title,
+                session_id: self.shared.session.id,
+            });
+        }
+        Ok(())
+    }
+
+    /// Writes the record of accepted words. Refused words are kept for the person, not for the model.
+    async fn keep_prompt(&mut self, prompt: Prompt, refused: bool) -> Result<(), Done> {
+        let noted = prompt.clone();
+        let mut record = self.records.user(self.tip, prompt.content);
+        record.uuid = prompt.uuid;
+        record.is_meta = prompt.is_meta;
+        record.permission_mode = Some(self.shared.permissions.mode().name().to_owned());
+        record.extra.extend(prompt.extra);
+        record.is_virtual = refused;
+        match self.append_synced(record).await {
+            Ok(record) => {
+                self.shared.noted(&noted);
+                self.shared.events.send(Event::PromptAccepted { record });
+                Ok(())
+            }
+            Err(error) => Err(not_written(&error)),
+        }
+    }
+
+    fn begin_turn(&self, turn: &RunningTurn) {
+        let is_agent = self.shared.role.place().is_some();
+        if let Some(undo) = self.shared.toolbox.undo.as_ref().filter(|_| !is_agent) {
+            undo.history.begin_turn(turn.prompt);
+        }
+    }
+
+    /// A hook refused the words: a turn doesn't start with them; one that runs goes on without them.
+    fn refuse(&self, arrival: Arrival, reason: &str) -> Result<(), Done> {
+        self.shared.events.notice(
+            NoticeLevel::Warning,
+            format!("A hook refused the prompt: {reason}"),
+        );
+        if arrival == Arrival::First {
+            let message = format!("The prompt was refused by a hook: {reason}");
+            return Err(ended(TerminalReason::HookStopped, message));
+        }
+        Ok(())
+    }
+
+    /// Expands commands, and attaches what the words mention: files, agents, resources.
+    async fn expand(&mut self, text: &str, turn: &RunningTurn) -> Result<(), Done> {
+        let expanded = self
+            .expand_command(text, turn)
+            .await
+            .map_err(|message| ended(TerminalReason::HookStopped, message))?;
+        let words = expanded.as_deref().unwrap_or(text);
+        self.attach_mentions(words);
+        self.attach_agents(words);
+        self.attach_resources(text, &turn.cancel).await;
+        self.expand_mcp_prompt(text)
+            .await
+            .map_err(|message| ended(TerminalReason::InternalError, message))
+    }
+}
+
+fn ended(reason: TerminalReason, message: String) -> Done {
+    Done::Ended { reason, message }
+}
+
+fn not_written(error: &SessionError) -> Done {
+    let advice = error.hint().unwrap_or_else(|| {
+        "make that folder writable, choose another with LATHE_CONFIG_DIR, or go without a transcript (--no-session-persistence)".to_owned()
+    });
+    let message = format!(
+        "The prompt could not be written to the transcript, so it was not sent: {error}\nhint: {advice}"
+    );
+    ended(TerminalReason::InternalError, message)
+}

@@ -1,0 +1,256 @@
+//! The part of a conversation that others reach while a turn runs.
+
+use super::ChoiceCell;
+use crate::agents::{AgentPlace, ForkPoint, Seed, ToolFilter};
+use crate::context::usage::ContextUsage;
+use crate::events::EventSink;
+use crate::hook_points::HookPoints;
+use crate::ledger::{Part, Totals};
+use crate::questions::Questions;
+use crate::session::Session;
+use crate::tool_search::DeferredTools;
+use crate::undo::Undo;
+use lathe_permissions::Permissions;
+use lathe_protocol::event::SessionInit;
+use lathe_protocol::ids::RecordId;
+use lathe_protocol::op::Prompt;
+use lathe_session::TranscriptWriter;
+use lathe_settings::instructions::Instructions;
+use lathe_tools::{ToolContext, ToolRegistry};
+use parking_lot::{Mutex, RwLock};
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// The part of a conversation that the session actor, tools and other conversations reach while a turn
+/// runs.
+pub(crate) struct ConversationShared {
+    pub(crate) session: Arc<Session>,
+    pub(crate) role: Role,
+    pub(crate) events: EventSink,
+    pub(crate) permissions: Arc<Permissions>,
+    pub(crate) hooks: Arc<HookPoints>,
+    pub(crate) questions: Arc<Questions>,
+    pub(crate) tools: Arc<ToolContext>,
+    pub(crate) toolbox: Toolbox,
+    pub(crate) inbox: Inbox,
+    pub(crate) choices: ChoiceCell,
+    /// For facts that don't wait for a turn; the same file as the conversation's own.
+    pub(crate) transcript: TranscriptWriter,
+    pub(crate) state: ConversationState,
+    pub(crate) spending: Spending,
+    pub(crate) integrations: Integrations,
+    /// What agents of this conversation start with.
+    pub(crate) seed: Arc<Seed>,
+}
+
+/// Which conversation of the session this is.
+pub(crate) enum Role {
+    /// The session's own. Run as an agent, it has that agent's tools only.
+    Main {
+        /// The tools of the agent.
+        filter: Option<ToolFilter>,
+    },
+    /// An agent.
+    Agent(AgentPlace),
+    /// An agent that started from its parent's history.
+    Fork(AgentPlace),
+    /// The conversation of an agent hook: nobody watches it and it keeps no transcript.
+    Hook,
+}
+
+impl Role {
+    /// Where an agent stands among the agents; `None` for other roles.
+    pub(crate) fn place(&self) -> Option<&AgentPlace> {
+        match self {
+            Self::Agent(place) | Self::Fork(place) => Some(place),
+            Self::Main { .. } | Self::Hook => None,
+        }
+    }
+
+    pub(crate) fn is_fork(&self) -> bool {
+        matches!(self, Self::Fork(_))
+    }
+
+    /// The tools of the agent that the main conversation runs as.
+    pub(crate) fn filter(&self) -> Option<&ToolFilter> {
+        match self {
+            Self::Main { filter } => filter.as_ref(),
+            Self::Agent(_) | Self::Fork(_) | Self::Hook => None,
+        }
+    }
+}
+
+/// The tools of a conversation.
+#[derive(Default)]
+pub(crate) struct Toolbox {
+    pub(crate) registry: RwLock<ToolRegistry>,
+    /// Tools whose definitions are loaded on demand.
+    pub(crate) deferred: Arc<DeferredTools>,
+    /// Running calls that can be sent to the background.
+    pub(crate) backgrounds: Arc<crate::call::Backgrounds>,
+    pub(crate) undo: Option<Arc<Undo>>,
+    /// Background commands whose end the model knows of.
+    pub(crate) known_ends: Mutex<HashSet<String>>,
+}
+
+impl Toolbox {
+    /// With these tools, and nothing else.
+    pub(crate) fn of(registry: ToolRegistry, undo: Option<Arc<Undo>>) -> Self {
+        Self {
+            registry: RwLock::new(registry),
+            undo,
+            ..Self::default()
+        }
+    }
+}
+
+/// Prompts on their way into a conversation.
+#[derive(Default)]
+pub(crate) struct Inbox {
+    pub(crate) queue: Mutex<VecDeque<Prompt>>,
+    /// Prompts that were sent and are not in the queue yet. Locked after the queue.
+    pub(crate) undelivered: Mutex<Vec<RecordId>>,
+    /// Notified when a prompt that isn't a person's was queued, or background work ended.
+    pub(crate) wake: Notify,
+}
+
+/// Facts about a conversation that its turns publish.
+pub(crate) struct ConversationState {
+    pub(crate) instructions: Mutex<Option<Instructions>>,
+    /// How full the window was at the last request.
+    pub(crate) usage: Mutex<ContextUsage>,
+    /// A running account of the conversation.
+    pub(crate) notes: Arc<crate::notes::Notes>,
+    /// Where forks of the newest answer start.
+    pub(crate) fork_point: tokio::sync::watch::Sender<Option<Arc<ForkPoint>>>,
+    pub(crate) planning: crate::plan::Planning,
+}
+
+impl ConversationState {
+    pub(super) fn new(instructions: Option<Instructions>) -> Self {
+        Self {
+            instructions: Mutex::new(instructions),
+            usage: Mutex::default(),
+            notes: Arc::default(),
+            fork_point: tokio::sync::watch::Sender::new(None),
+            planning: crate::plan::Planning::default(),
+        }
+    }
+}
+
+/// What a conversation used.
+#[derive(Default)]
+pub(crate) struct Spending {
+    /// As of the last step.
+    pub(crate) totals: Mutex<Totals>,
+    /// What agents and side questions used, until the ledger absorbs it.
+    pub(crate) waiting: Mutex<Vec<(Part, Totals)>>,
+}
+
+/// A conversation's view of MCP servers, language servers, and skills and commands.
+pub(crate) struct Integrations {
+    pub(crate) mcp: Arc<crate::mcp::Mcp>,
+    pub(crate) language: crate::language::Language,
+    pub(crate) extensions: Arc<crate::skills::Extensions>,
+}
+
+impl Integrations {
+    /// For a conversation inside another: no MCP servers, and its own record of edits and of what it
+    /// was told about skills.
+    pub(crate) fn inside(parent: &Self) -> Self {
+        Self {
+            mcp: Arc::default(),
+            language: parent.language.beside(),
+            extensions: parent.extensions.for_inner(),
+        }
+    }
+}
+
+impl ConversationShared {
+    /// Takes a prompt off the list of those that were sent but not queued. Returns whether it was on it.
+    pub(crate) fn arrived(&self, prompt: RecordId) -> bool {
+        let mut undelivered = self.inbox.undelivered.lock();
+        let at = undelivered.iter().position(|known| *known == prompt);
+        at.map(|at| undelivered.swap_remove(at)).is_some()
+    }
+
+    /// The tools that the model is offered: a tool that is denied as a whole isn't.
+    pub(crate) fn offered_tools(&self) -> ToolRegistry {
+        let mut registry = self.all_tools();
+        if !self.toolbox.deferred.is_active() {
+            registry.retain(|tool| tool.name() != crate::tool_search::NAME);
+        }
+        if self.role.is_fork() {
+            // A fork is sent the same list as its parent, for the cache; it may use less of it.
+            registry.retain(|tool| !crate::agents::FORBIDDEN.contains(&tool.name()));
+        }
+        registry
+    }
+
+    /// As [`Self::offered_tools`], with the search for tools even where nothing waits.
+    pub(crate) fn all_tools(&self) -> ToolRegistry {
+        let mut registry = self.toolbox.registry.read().clone();
+        registry.retain(|tool| !self.permissions.is_blanket_denied(tool.name()));
+        if let Some(filter) = self.role.filter() {
+            registry.retain(|tool| filter.keeps(tool));
+        }
+        registry
+    }
+
+    /// What a face is told at the start of a turn.
+    pub(crate) fn session_init(&self, model: &str) -> SessionInit {
+        SessionInit {
+            cwd: self.tools.working_folder.read().display().to_string(),
+            tools: self
+                .offered_tools()
+                .names()
+                // Hosts know the tool by its older name.
+                .map(|name| {
+                    if name == lathe_tools::agent::NAME {
+                        lathe_tools::agent::ALIAS
+                    } else {
+                        name
+                    }
+                })
+                .map(str::to_owned)
+                .collect(),
+            agents: self
+                .session
+                .agents
+                .catalog()
+                .iter()
+                .map(|agent| agent.name.clone())
+                .collect(),
+            mcp_servers: self.session.mcp_servers.read().clone(),
+            model: model.to_owned(),
+            permission_mode: self.permissions.mode(),
+            slash_commands: self.command_names(),
+            skills: self.skill_names(),
+            output_style: self.integrations.extensions.style_name(),
+            plugins: self.session.plugins.loaded().frames(),
+            plugin_errors: self.session.plugins.loaded().error_frames(),
+            ..self.session.init.clone()
+        }
+    }
+}
+
+/// A running turn, as the session actor sees it.
+pub(crate) struct RunningTurn {
+    /// The record of the prompt.
+    pub(crate) prompt: RecordId,
+    pub(crate) cancel: CancellationToken,
+    /// Rung when the person typed something meanwhile.
+    pub(crate) steered: Notify,
+}
+
+impl RunningTurn {
+    pub(crate) fn new(prompt: RecordId) -> Self {
+        Self {
+            prompt,
+            cancel: CancellationToken::new(),
+            steered: Notify::new(),
+        }
+    }
+}
