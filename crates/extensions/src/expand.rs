@@ -4,16 +4,20 @@
 //! | written | becomes |
 //! |---|---|
 //! | `$ARGUMENTS` | all arguments as typed |
-//! | `$1`, `$2`, … | one argument, counted from one, quotes respected |
-//! | `$ARGUMENTS[0]` | the same, counted from zero |
+//! | `$1`, `$2`, … | one argument, quotes respected; counted from zero if the text has a `$0`, else from one |
+//! | `\$1` | `$1` itself, not expanded |
+//! | `$ARGUMENTS[0]` | one argument, always counted from zero |
 //! | `$name` | the argument at the position of `name` in `arguments:` |
 //! | `${LATHE_SKILL_DIR}`, `${CLAUDE_SKILL_DIR}` | the skill's folder |
+//! | `${LATHE_PROJECT_DIR}`, `${CLAUDE_PROJECT_DIR}` | the project's folder |
 //! | `${LATHE_SESSION_ID}`, `${CLAUDE_SESSION_ID}` | the session's id |
 //! | `` !`command` ``, a block fenced with ` ```! ` | the command's output |
 //!
 //! The text is expanded in one pass: placeholders within arguments are never expanded, so an
 //! argument can't inject a command. Nothing is run here; the engine runs a [`Segment::Shell`] under
 //! the permission rules.
+
+use std::ops::Range;
 
 /// The values of placeholders.
 #[derive(Debug, Clone, Default)]
@@ -45,6 +49,7 @@ pub fn expand(template: &str, values: &Values<'_>) -> Vec<Segment> {
     let mut filler = Filler {
         values,
         words: &words,
+        first: usize::from(!counts_from_zero(template)),
         used: false,
     };
     let mut segments = Vec::new();
@@ -134,14 +139,26 @@ fn shell_pieces(template: &str) -> Vec<Piece<'_>> {
         }
         if trimmed.starts_with("```") {
             fenced = !fenced;
-        } else if !fenced {
-            inline_pieces(
+        } else if !fenced && line.contains("!`") {
+            let paragraph: usize = lines[index..]
+                .iter()
+                .take_while(|line| !line.trim().is_empty() && !line.trim().starts_with("```"))
+                .map(|line| line.len())
+                .sum();
+            let line_end = offset + line.len();
+            let end = inline_pieces(
                 template,
-                offset,
-                offset + line.len(),
+                offset..line_end,
+                offset + paragraph,
                 &mut start,
                 &mut pieces,
             );
+            // A command that spans lines ends in one of the next.
+            while offset < end {
+                offset += lines.get(index).map_or(1, |line| line.len());
+                index += 1;
+            }
+            continue;
         }
         offset += line.len();
         index += 1;
@@ -150,24 +167,35 @@ fn shell_pieces(template: &str) -> Vec<Piece<'_>> {
     pieces
 }
 
+/// Finds the commands that begin in a line; they end in it or in a later line of the paragraph.
+/// Returns the end of the last line that was searched.
 fn inline_pieces<'a>(
     template: &'a str,
-    from: usize,
-    to: usize,
+    line: Range<usize>,
+    paragraph_end: usize,
     start: &mut usize,
     pieces: &mut Vec<Piece<'a>>,
-) {
-    let mut at = from;
+) -> usize {
+    let mut at = line.start;
+    let mut to = line.end;
     while let Some(found) = template[at..to].find("!`") {
         let bang = at + found;
         let free = template[..bang]
             .chars()
             .next_back()
             .is_none_or(|before| before.is_whitespace() || matches!(before, '(' | '"'));
-        let Some(length) = template[bang + 2..to].find('`') else {
-            return;
+        let length = template[bang + 2..to].find('`').or_else(|| {
+            let rest = template.get(bang + 2..paragraph_end)?;
+            rest.find('`').filter(|_| free)
+        });
+        let Some(length) = length else {
+            return to;
         };
         let end = bang + 2 + length + 1;
+        if end > to {
+            let rest_of_line = template[end..].find('\n').map_or(template.len(), |at| end + at + 1);
+            to = rest_of_line;
+        }
         if free && length > 0 {
             pieces.push(Piece::Text(&template[*start..bang]));
             pieces.push(Piece::Shell {
@@ -178,12 +206,30 @@ fn inline_pieces<'a>(
         }
         at = end;
     }
+    to
 }
 
 struct Filler<'a> {
     values: &'a Values<'a>,
     words: &'a [String],
+    /// The number of the first argument: 0 or 1.
+    first: usize,
     used: bool,
+}
+
+/// True if a text has a `$0`, which only those have that count from zero. `$0}` is awk.
+fn counts_from_zero(template: &str) -> bool {
+    template.match_indices("$0").any(|(at, found)| {
+        let before = template[..at].chars().next_back();
+        let mut after = template[at + found.len()..].chars();
+        let is_more = match after.next() {
+            Some('}') => true,
+            Some('.') => after.next().is_some_and(|digit| digit.is_ascii_digit()),
+            Some(letter) => is_name_letter(letter),
+            None => false,
+        };
+        before != Some('\\') && !is_more
+    })
 }
 
 impl Filler<'_> {
@@ -191,8 +237,16 @@ impl Filler<'_> {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(at) = rest.find('$') {
-            filled.push_str(&rest[..at]);
             let after = &rest[at + 1..];
+            if let Some(before) = rest[..at].strip_suffix('\\')
+                && self.is_placeholder(after)
+            {
+                filled.push_str(before);
+                filled.push('$');
+                rest = after;
+                continue;
+            }
+            filled.push_str(&rest[..at]);
             match self.placeholder(after) {
                 Some((value, length)) => {
                     filled.push_str(&value);
@@ -206,6 +260,13 @@ impl Filler<'_> {
         }
         filled.push_str(rest);
         filled
+    }
+
+    fn is_placeholder(&mut self, after: &str) -> bool {
+        let used = self.used;
+        let found = self.placeholder(after).is_some();
+        self.used = used;
+        found
     }
 
     /// The value of the placeholder after a dollar sign, and the placeholder's length.
@@ -243,7 +304,7 @@ impl Filler<'_> {
                 return None;
             }
             let number: usize = after[..digits].parse().ok()?;
-            let index = number.checked_sub(1)?;
+            let index = number.checked_sub(self.first)?;
             self.used = true;
             return Some((self.word(index), digits));
         }
@@ -331,6 +392,49 @@ mod tests {
             filled("${CLAUDE_SKILL_DIR}/x ${OTHER}", "", &[]),
             "/skill/x ${OTHER}"
         );
+    }
+
+    #[test]
+    fn positions_count_from_zero_where_dollar_zero_occurs_and_else_from_one() {
+        assert_eq!(filled("$0 then $1", "a b", &[]), "a then b");
+        assert_eq!(filled("$1 then $2", "a b", &[]), "a then b");
+        assert_eq!(filled("Fix $0.", "a b", &[]), "Fix a.");
+        assert_eq!(filled("$0.50 for $1", "a b", &[]), "$0.50 for a");
+        assert_eq!(
+            filled("awk '{print $0}' and $1", "a b", &[]),
+            "awk '{print $0}' and a"
+        );
+        assert_eq!(filled("$0 $ARGUMENTS[1]", "a b", &[]), "a b");
+    }
+
+    #[test]
+    fn a_backslash_keeps_a_placeholder_as_it_is_written() {
+        assert_eq!(
+            filled(r"\$1 is $1, \$ARGUMENTS too", "a", &[]),
+            "$1 is a, $ARGUMENTS too"
+        );
+        assert_eq!(filled(r"\$HOME and \$", "", &[]), r"\$HOME and \$");
+        assert_eq!(filled(r"\$issue $issue", "7", &["issue"]), "$issue 7");
+    }
+
+    #[test]
+    fn a_command_may_span_the_lines_of_a_paragraph() {
+        let commands = |template: &str| -> Vec<String> {
+            let segments = expand(template, &Values::default());
+            let commands = segments.into_iter().filter_map(|segment| match segment {
+                Segment::Shell { command, .. } => Some(command),
+                Segment::Text(_) => None,
+            });
+            commands.collect()
+        };
+        assert_eq!(
+            commands("Log: !`git log \\\n  --oneline` and !`date`\n!`ls`\n"),
+            ["git log \\\n  --oneline", "date", "ls"]
+        );
+        assert!(commands("open !`git log\n\nnext `x`").is_empty());
+        assert!(commands("open !`git log\n```\n`x`\n```\n").is_empty());
+        let text = "a !`b\nc` d\ne";
+        assert_eq!(without_running(&expand(text, &Values::default())), text);
     }
 
     #[test]
