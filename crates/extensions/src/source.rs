@@ -112,6 +112,8 @@ pub struct Folder {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Sources {
     managed: Option<PathBuf>,
+    /// The project, for `${CLAUDE_PROJECT_DIR}`.
+    project: Option<PathBuf>,
     /// The user's own folders, highest precedence first.
     user: Vec<PathBuf>,
     /// The nearest folder first, up to the root of the repository, then those of `--add-dir`.
@@ -152,6 +154,7 @@ impl Sources {
         };
         Self {
             managed: Some(places.managed.clone()),
+            project: Some(places.project.clone()),
             user,
             projects,
             trusted: trust.covers_folder(),
@@ -176,6 +179,16 @@ impl Sources {
     pub fn with_plugins(mut self, plugins: Vec<PluginContribution>) -> Self {
         self.plugins = plugins;
         self
+    }
+
+    /// The project's folder under the names that files refer to it by.
+    #[must_use]
+    pub fn variables(&self) -> Vec<(String, String)> {
+        let project = self.project.as_ref().map(|path| path.display().to_string());
+        ["CLAUDE_PROJECT_DIR", "LATHE_PROJECT_DIR"]
+            .into_iter()
+            .filter_map(|name| Some((name.to_owned(), project.clone()?)))
+            .collect()
     }
 
     /// True if the project's own files may run commands and hooks.

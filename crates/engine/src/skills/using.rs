@@ -92,7 +92,7 @@ impl ConversationShared {
 
     /// The rules of a skill hold as allowed. Deny and ask rules stay stronger.
     fn allow_for(&self, skill: &Skill) {
-        for text in &skill.run.allowed_tools {
+        for text in &skill.allowed_tools() {
             let parsed = lathe_permissions::parse_rule_list(text);
             for rule in parsed {
                 let added = rule.and_then(|rule| {

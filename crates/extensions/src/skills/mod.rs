@@ -190,10 +190,33 @@ impl Skill {
     /// The values of its placeholders.
     #[must_use]
     pub fn values<'a>(&'a self, arguments: &'a str, session_id: &str) -> Values<'a> {
-        let mut variables: Vec<(String, String)> = self.text.variables.to_vec();
+        let mut variables = self.variables();
         for name in ["LATHE_SESSION_ID", "CLAUDE_SESSION_ID"] {
             variables.push((name.to_owned(), session_id.to_owned()));
         }
+        Values {
+            arguments,
+            names: &self.run.arguments,
+            variables,
+        }
+    }
+
+    /// Its `allowed-tools` with the variables of folders expanded.
+    #[must_use]
+    pub fn allowed_tools(&self) -> Vec<String> {
+        let variables = self.variables();
+        let expand = |rule: &String| {
+            let names = variables.iter();
+            names.fold(rule.clone(), |rule, (name, value)| {
+                rule.replace(&format!("${{{name}}}"), value)
+            })
+        };
+        self.run.allowed_tools.iter().map(expand).collect()
+    }
+
+    /// The folders of the plugin, the project and the skill, by name.
+    fn variables(&self) -> Vec<(String, String)> {
+        let mut variables: Vec<(String, String)> = self.text.variables.to_vec();
         let folder = self
             .folder
             .as_deref()
@@ -204,11 +227,7 @@ impl Skill {
                 variables.push((name.to_owned(), folder.clone()));
             }
         }
-        Values {
-            arguments,
-            names: &self.run.arguments,
-            variables,
-        }
+        variables
     }
 
     /// True if it is listed only once a matching file was touched.
@@ -299,6 +318,8 @@ pub struct SkillCatalog {
     seen: HashSet<(u64, u64)>,
     /// Folders that were searched for nested skills.
     looked_into: HashSet<PathBuf>,
+    /// The variables of files outside of plugins.
+    variables: Arc<[(String, String)]>,
 }
 
 impl SkillCatalog {
@@ -306,7 +327,10 @@ impl SkillCatalog {
     /// skill takes precedence over a command of the same name and source.
     #[must_use]
     pub fn load(sources: &Sources) -> Self {
-        let mut catalog = Self::default();
+        let mut catalog = Self {
+            variables: sources.variables().into(),
+            ..Self::default()
+        };
         for project in sources.projects() {
             catalog.looked_into.insert(project.clone());
         }
@@ -376,7 +400,7 @@ impl SkillCatalog {
                 form: SkillForm::Skill,
                 source: folder.source.clone(),
                 trusted: folder.trusted,
-                variables: Arc::default(),
+                variables: self.variables.clone(),
             };
             read_file(&path.join(FILE), &reach, &standing)
         });
@@ -405,7 +429,7 @@ impl SkillCatalog {
                 form: SkillForm::Command,
                 source: folder.source.clone(),
                 trusted: folder.trusted,
-                variables: Arc::default(),
+                variables: self.variables.clone(),
             };
             read_file(&folder.path.join(file), &reach, &standing)
         });
@@ -418,7 +442,9 @@ impl SkillCatalog {
     }
 
     fn load_plugin(&mut self, plugin: &PluginContribution) {
-        let variables: Arc<[(String, String)]> = plugin.variables().into();
+        let own = plugin.variables().into_iter();
+        let variables: Arc<[(String, String)]> =
+            own.chain(self.variables.iter().cloned()).collect();
         let standing = |name: String, form| Standing {
             name: format!("{}:{name}", plugin.name),
             form,

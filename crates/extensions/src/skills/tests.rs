@@ -154,6 +154,36 @@ fn every_key_is_read() {
 }
 
 #[test]
+fn variables_of_folders_are_expanded_in_the_body_and_in_allowed_tools() {
+    let at = surroundings();
+    write(
+        &at.root,
+        "repo/.claude/skills/deploy/SKILL.md",
+        "---\ndescription: d\nallowed-tools: Bash(${CLAUDE_SKILL_DIR}/run.sh:*), Read(${CLAUDE_PROJECT_DIR}/**)\n---\nIn ${CLAUDE_PROJECT_DIR}\n",
+    );
+    let catalog = SkillCatalog::load(&sources(&at));
+    let skill = catalog.get("deploy").unwrap();
+    let project = skill.values("", "s").variables;
+    let project = &project
+        .iter()
+        .find(|(name, _)| name == "CLAUDE_PROJECT_DIR")
+        .unwrap()
+        .1;
+    assert_eq!(
+        skill.allowed_tools(),
+        [
+            format!(
+                "Bash({}/run.sh:*)",
+                at.root.join("repo/.claude/skills/deploy").display()
+            ),
+            format!("Read({project}/**)"),
+        ]
+    );
+    let segments = expand(&skill.body().unwrap(), &skill.values("", "s"));
+    assert_eq!(without_running(&segments), format!("In {project}"));
+}
+
+#[test]
 fn odd_and_broken_files_cost_only_themselves() {
     let at = surroundings();
     let root = &at.root;
