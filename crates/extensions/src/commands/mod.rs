@@ -84,7 +84,7 @@ impl From<BuiltinCommand> for Command {
     }
 }
 
-/// What a person typed, taken apart.
+/// A slash command as typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Invocation<'a> {
     /// The name, without the slash.
@@ -93,29 +93,67 @@ pub struct Invocation<'a> {
     pub arguments: &'a str,
 }
 
-/// Reads a text as `/name arguments`. `None` for anything else: a path (`/tmp/x is full`), a lone
-/// slash, a sentence.
+/// Parses `/name arguments`. `None` for anything else: a path (`/tmp/x is full`), a lone slash, a
+/// sentence.
 #[must_use]
 pub fn parse(text: &str) -> Option<Invocation<'_>> {
     let rest = text.trim().strip_prefix('/')?;
     let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
     let (name, arguments) = rest.split_at(end);
-    let is_name = name == "?"
-        || name.starts_with(|first: char| first.is_ascii_alphabetic())
-            && name
-                .chars()
-                .all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, ':' | '_' | '-'));
-    is_name.then(|| Invocation {
+    (name == "?" || is_typed_name(name)).then(|| Invocation {
         name,
         arguments: arguments.trim(),
     })
 }
 
-/// The names and aliases that can't be replaced.
-fn own_names() -> HashSet<&'static str> {
+/// True if a word after a slash can be the name of a command: `speckit.plan`, `5why`, `_x`, but
+/// neither a number nor a file (`/5`, `/notes.txt`).
+fn is_typed_name(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '_')
+        && name.ends_with(|last: char| last != '.')
+        && name.contains(|letter: char| letter.is_ascii_alphabetic())
+        && name.chars().all(|letter| {
+            letter.is_ascii_alphanumeric() || matches!(letter, ':' | '_' | '-' | '.')
+        })
+        && name
+            .rsplit_once('.')
+            .is_none_or(|(_, ending)| !FILE_ENDINGS.contains(&ending))
+}
+
+/// Words after a dot that make a name a file's.
+const FILE_ENDINGS: [&str; 16] = [
+    "c", "conf", "css", "csv", "html", "js", "json", "log", "md", "py", "rs", "sh", "toml", "ts",
+    "txt", "yaml",
+];
+
+/// The prefix under which a built-in command can always be run.
+const BUILTIN_PREFIX: &str = "lathe:";
+
+/// The names and aliases of built-in commands.
+fn builtin_names() -> HashSet<&'static str> {
     let all = BuiltinCommand::ALL.iter();
     all.map(|command| command.declaration())
         .flat_map(|declared| declared.aliases.iter().copied().chain([declared.name]))
+        .collect()
+}
+
+/// True if a skill replaces the built-in command of its name: it is the user's own file, or one in
+/// a folder that the user trusts.
+fn replaces_builtin(source: &ExtensionSource, trusted: bool) -> bool {
+    match source {
+        ExtensionSource::User | ExtensionSource::Managed | ExtensionSource::Flag => true,
+        ExtensionSource::Project => trusted,
+        ExtensionSource::Builtin | ExtensionSource::Plugin(_) | ExtensionSource::Mcp(_) => false,
+    }
+}
+
+/// The names of built-in commands that skills and custom commands replace.
+fn replaced(skills: &SkillCatalog, builtin: &HashSet<&'static str>) -> HashSet<String> {
+    skills
+        .iter()
+        .filter(|skill| skill.user_invocable && builtin.contains(skill.name.as_str()))
+        .filter(|skill| replaces_builtin(&skill.source, skill.trusted))
+        .map(|skill| skill.name.clone())
         .collect()
 }
 
@@ -126,29 +164,41 @@ pub struct CommandRegistry {
 }
 
 impl CommandRegistry {
-    /// Puts together what comes with Lathe, skills and custom commands, and `others` (servers'
-    /// prompts). A built-in command can't be replaced; a prompt that comes with Lathe can.
+    /// Built-in commands, skills and custom commands, and `others` (prompts of servers). A skill or
+    /// custom command of the user or of a trusted project replaces a built-in command or alias of the
+    /// same name, which stays available as `/lathe:name`.
     #[must_use]
     pub fn new(skills: &SkillCatalog, others: &[Command]) -> Self {
+        let builtin = builtin_names();
+        let replaced = replaced(skills, &builtin);
         let mut commands: Vec<Command> = BuiltinCommand::ALL
             .iter()
             .copied()
-            .map(Command::from)
+            .map(|command| {
+                let mut command = Command::from(command);
+                command.aliases.retain(|alias| !replaced.contains(alias));
+                if replaced.contains(&command.name) {
+                    command.name = format!("{BUILTIN_PREFIX}{}", command.name);
+                }
+                command
+            })
             .collect();
-        let own = own_names();
         let prompts = skills
             .iter()
             .map(Command::from)
             .chain(others.iter().cloned());
-        commands.extend(prompts.filter(|command| !own.contains(command.name.as_str())));
+        commands.extend(prompts.filter(|command| {
+            !builtin.contains(command.name.as_str()) || replaced.contains(&command.name)
+        }));
         Self { commands }
     }
 
-    /// The names of those that are listed and work without a terminal, as the registry of the same
-    /// would give them. Hosts are told of them at every turn, so nothing else is put together.
+    /// The names of the listed commands that work without a terminal, as the registry would give them.
+    /// Sent to hosts at every turn, so nothing else is built.
     #[must_use]
     pub fn names_without_terminal(skills: &SkillCatalog, others: &[Command]) -> Vec<String> {
-        let own = own_names();
+        let names = builtin_names();
+        let replaced = replaced(skills, &names);
         let builtin = BuiltinCommand::ALL
             .iter()
             .map(|command| command.declaration())
@@ -159,16 +209,30 @@ impl CommandRegistry {
         let prompts = skills
             .map(|skill| &skill.name)
             .chain(others.map(|command| &command.name))
-            .filter(|name| !own.contains(name.as_str()));
+            .filter(|name| !names.contains(name.as_str()) || replaced.contains(*name));
         builtin
-            .map(|command| command.name.to_owned())
+            .map(|command| {
+                if replaced.contains(command.name) {
+                    format!("{BUILTIN_PREFIX}{}", command.name)
+                } else {
+                    command.name.to_owned()
+                }
+            })
             .chain(prompts.cloned())
             .collect()
     }
 
-    /// The command of a name or an alias; a plugin's also without its prefix where only one has it.
+    /// The command of a name or an alias, a built-in one also as `lathe:name`; a plugin's also without
+    /// its prefix if it is unique.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&Command> {
+        if let Some(builtin) = name
+            .strip_prefix(BUILTIN_PREFIX)
+            .and_then(BuiltinCommand::find)
+        {
+            let action = CommandAction::Builtin(builtin);
+            return self.commands.iter().find(|command| command.action == action);
+        }
         let named = |command: &&Command| {
             command.name == name || command.aliases.iter().any(|alias| alias == name)
         };
@@ -196,10 +260,10 @@ impl CommandRegistry {
         self.commands.iter()
     }
 
-    /// The names that someone who typed `name` may have meant, nearest first, at most three.
+    /// Up to three known names that are similar to an unknown one, the most similar first.
     #[must_use]
     pub fn nearest(&self, name: &str) -> Vec<&str> {
-        // A folder's or plugin's name alone means what is in it.
+        // The name of a folder or plugin alone matches its commands.
         let inside = |command: &&Command| {
             let rest = command.name.strip_prefix(name);
             rest.is_some_and(|rest| rest.starts_with(':'))
@@ -231,7 +295,7 @@ impl CommandRegistry {
         found
     }
 
-    /// What someone who typed a name that nothing has is told.
+    /// The message for an unknown name.
     #[must_use]
     pub fn unknown(&self, name: &str) -> String {
         let near: Vec<String> = self

@@ -12,6 +12,9 @@ fn commands_are_told_from_paths_and_words() {
     assert_eq!(read("/a:b-c_d 1"), Some(("a:b-c_d", "1")));
     assert_eq!(read("/review\nline two"), Some(("review", "line two")));
     assert_eq!(read("/?"), Some(("?", "")));
+    for name in ["speckit.plan", "5why", "1st", "_x", "a:b.c"] {
+        assert_eq!(read(&format!("/{name} now")), Some((name, "now")));
+    }
     for text in [
         "/tmp/x",
         "/usr/bin is full",
@@ -19,7 +22,9 @@ fn commands_are_told_from_paths_and_words() {
         "/",
         "/ x",
         "/1",
+        "/2.5",
         "/a.txt",
+        "/end.",
         "",
         "//x",
         "/é",
@@ -30,7 +35,7 @@ fn commands_are_told_from_paths_and_words() {
 
 #[test]
 fn built_in_commands_do_not_hide_bundled_skills() {
-    let seen = own_names();
+    let seen = builtin_names();
     let skills = SkillCatalog::load(&Sources::default());
     for skill in skills.iter() {
         assert!(!seen.contains(skill.name.as_str()), "{}", skill.name);
@@ -114,6 +119,52 @@ fn every_command_that_people_expect_is_there() {
             .find(name)
             .unwrap_or_else(|| panic!("there is no /{name}"));
         assert!(!command.description.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn a_file_replaces_a_built_in_command_of_its_name_which_stays_reachable() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    for name in ["plan", "reset"] {
+        let file = home.join(".lathe/commands").join(format!("{name}.md"));
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, "---\ndescription: mine\n---\nwords").unwrap();
+    }
+    let environment = lathe_settings::Environment {
+        home: Some(home),
+        cwd: folder.path().to_path_buf(),
+        ..lathe_settings::Environment::default()
+    };
+    let places = lathe_settings::Places::with_managed(environment, folder.path().join("managed"));
+    let sources = Sources::new(&places, &lathe_settings::Trust::Trusted, None);
+    let skills = SkillCatalog::load(&sources);
+    let registry = CommandRegistry::new(&skills, &[]);
+    let own = registry.find("plan").unwrap();
+    assert_eq!((own.action, &*own.description), (CommandAction::Prompt, "mine"));
+    let builtin = registry.find("lathe:plan").unwrap();
+    assert_eq!(builtin.action, CommandAction::Builtin(BuiltinCommand::Plan));
+    assert_eq!(builtin.name, "lathe:plan");
+    // An alias gives way too, and the command keeps its name.
+    let reset = registry.find("reset").unwrap();
+    assert_eq!(reset.action, CommandAction::Prompt);
+    let clear = registry.find("clear").unwrap();
+    assert_eq!(registry.find("lathe:clear"), Some(clear));
+    let listed = registry.listed().filter(|command| command.headless);
+    let listed: Vec<String> = listed.map(|command| command.name.clone()).collect();
+    assert_eq!(CommandRegistry::names_without_terminal(&skills, &[]), listed);
+}
+
+#[test]
+fn an_untrusted_project_does_not_replace_built_in_commands() {
+    for (source, trusted, replaces) in [
+        (ExtensionSource::User, true, true),
+        (ExtensionSource::Project, true, true),
+        (ExtensionSource::Project, false, false),
+        (ExtensionSource::Plugin("p".to_owned()), true, false),
+        (ExtensionSource::Mcp("s".to_owned()), false, false),
+    ] {
+        assert_eq!(replaces_builtin(&source, trusted), replaces, "{source}");
     }
 }
 
