@@ -78,6 +78,16 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// Adds a key that the file doesn't have.
+    pub(crate) fn set(&mut self, key: &str, value: &str) {
+        self.initials |= initial(key);
+        self.fields.push(Field {
+            key: key.to_owned(),
+            line: None,
+            value: value.into(),
+        });
+    }
+
     pub(crate) fn has(&self, name: &str) -> bool {
         self.find(name).is_some()
     }

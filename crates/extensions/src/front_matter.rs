@@ -409,10 +409,10 @@ fn word_for_word(value: &str) -> String {
         .filter(|line| !line.is_empty())
         .collect();
     let joined = lines.join(" ");
+    // A quote at one end only is part of the text.
     let quoted = |quote: char| {
-        joined
-            .strip_prefix(quote)
-            .map(|rest| rest.strip_suffix(quote).unwrap_or(rest).to_owned())
+        let inner = joined.strip_prefix(quote)?.strip_suffix(quote)?;
+        Some(inner.to_owned())
     };
     quoted('"').or_else(|| quoted('\'')).unwrap_or(joined)
 }

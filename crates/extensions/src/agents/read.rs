@@ -30,10 +30,11 @@ const MODES: [(&str, PermissionMode); 6] = [
 ];
 
 /// The known keys.
-const KEYS: [&str; 19] = [
+const KEYS: [&str; 20] = [
     "name",
     "description",
     "tools",
+    "allowedTools",
     "disallowedTools",
     "model",
     "permissionMode",
@@ -98,9 +99,15 @@ pub(crate) fn of_text(
     let mut document = front_matter::parse(file, text, &mut found);
     let body = std::mem::take(&mut document.body);
     let mut fields = Fields::new(file, std::mem::take(&mut document.fields), &mut found);
-    // A file without a name may be a note beside the agents; it is skipped silently.
+    // A plugin's agent has the name of its file. Elsewhere, a file without a name may be a note
+    // beside the agents; it is skipped silently.
     if !fields.has("name") {
-        return None;
+        let stem = file.file_stem().and_then(|stem| stem.to_str());
+        let of_plugin = matches!(standing.source, ExtensionSource::Plugin(_));
+        match stem.filter(|_| of_plugin && fields.has("description")) {
+            Some(stem) => fields.set("name", stem),
+            None => return None,
+        }
     }
     let definition = definition(&mut fields, &body, standing);
     problems.append(&mut found);
@@ -164,7 +171,9 @@ fn definition(
         );
         return None;
     }
-    let Some(description) = fields.text("description") else {
+    // Generated files have `\n` for line breaks in a description without quotes.
+    let description = fields.text("description");
+    let Some(description) = description.map(|text| text.replace("\\n", "\n")) else {
         fields.report_fatal(
             "description",
             format!("the agent {name} has none, so it is ignored"),
@@ -184,6 +193,7 @@ fn definition(
         AgentDefinition::new(name, description, prompt.trim(), standing.source.clone());
     definition.tools = fields
         .tools("tools")
+        .or_else(|| fields.tools("allowedTools"))
         .filter(|tools| !tools.iter().any(|tool| tool == "*"));
     definition.disallowed_tools = fields.tools("disallowedTools").unwrap_or_default();
     definition.model = fields
@@ -258,7 +268,7 @@ pub(crate) fn is_name(name: &str) -> bool {
         && name
             .chars()
             .all(|letter| letter.is_alphanumeric() || matches!(letter, '-' | '_' | ':' | '.' | ' '))
-        && name.starts_with(char::is_alphanumeric)
+        && name.starts_with(|first: char| first.is_alphanumeric() || first == '_')
 }
 
 fn color(fields: &mut Fields<'_>) -> Option<String> {

@@ -102,7 +102,11 @@ pub struct SkillCondition {
 
 /// Fields of the front matter that are only shown.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct SkillAbout {
+    /// `name`, if it differs from the folder, which is the name to type.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -530,22 +534,27 @@ impl SkillCatalog {
         }
     }
 
-    /// Finds a skill by exact name, else by a plugin skill's name without prefix if it is unique.
+    /// Finds a skill by exact name, else by a plugin skill's name without prefix or by a display name,
+    /// if these are unique.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Skill> {
         let name = name.trim().trim_start_matches('/');
         if let Some(found) = self.skills.get(name) {
             return Some(found);
         }
-        let mut found = self.skills.values().filter(|skill| {
+        let only = |test: &dyn Fn(&Skill) -> bool| {
+            let mut found = self.skills.values().filter(|skill| test(skill));
+            let first = found.next();
+            first.filter(|_| found.next().is_none())
+        };
+        only(&|skill| {
             skill
                 .name
                 .rsplit_once(':')
                 .is_some_and(|(_, short)| short == name)
                 && matches!(skill.source, ExtensionSource::Plugin(_))
-        });
-        let first = found.next();
-        first.filter(|_| found.next().is_none())
+        })
+        .or_else(|| only(&|skill| skill.about.display_name.as_deref() == Some(name)))
     }
 
     /// All skills, highest precedence first.

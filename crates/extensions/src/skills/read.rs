@@ -33,18 +33,9 @@ pub(crate) fn of_text(
     problems: &mut Vec<Problem>,
 ) -> Option<Skill> {
     let head = front_matter::head(file, text, problems);
-    let has_body = !head.rest.trim_start().is_empty();
     let rest = head.rest;
     let mut fields = Fields::new(file, head.fields, problems);
     let name = name(&mut fields, standing)?;
-    if !has_body {
-        fields.report_fatal(
-            "",
-            format!("{name} has no instructions, so it is ignored"),
-            "write them below the front matter",
-        );
-        return None;
-    }
     let written = fields.text("description");
     let instead = match written {
         Some(_) => None,
@@ -55,7 +46,9 @@ pub(crate) fn of_text(
             if description.chars().count() > LONGEST_DESCRIPTION {
                 fields.report(
                     "description",
-                    format!("has more than {LONGEST_DESCRIPTION} characters; the model sees the first 250"),
+                    format!(
+                        "has more than {LONGEST_DESCRIPTION} characters, the maximum of the format"
+                    ),
                     Some("shorten it"),
                 );
             }
@@ -99,6 +92,7 @@ pub(crate) fn of_text(
         model_invocable: !fields.flag("disable-model-invocation").unwrap_or(false),
         user_invocable: fields.flag("user-invocable").unwrap_or(true),
         about: SkillAbout {
+            display_name: fields.text("name").filter(|name| !is_own(name, standing)),
             version: fields.text("version"),
             license: fields.text("license"),
             compatibility: fields.text("compatibility"),
@@ -123,6 +117,11 @@ pub(crate) fn of_text(
         hold_back(&mut skill, &mut fields);
     }
     Some(skill)
+}
+
+/// True if a name in the front matter is that of the folder or file.
+fn is_own(name: &str, standing: &Standing) -> bool {
+    standing.name.rsplit(':').next() == Some(name)
 }
 
 fn run(fields: &mut Fields<'_>) -> SkillRun {
@@ -164,66 +163,56 @@ fn name(fields: &mut Fields<'_>, standing: &Standing) -> Option<String> {
                 fields.report_fatal(
                     "",
                     format!("'{}' is not a valid command name", standing.name),
-                    "name the file with letters, digits, '-' and '_'",
+                    "name the file with letters, digits, '-', '_' and '.'",
                 );
                 None
             });
     }
+    // A skill has the name of its folder; `name` is only shown.
     let prefix = standing.name.strip_suffix(own).unwrap_or_default();
-    match fields.text("name") {
-        Some(name) if name == own => {}
-        Some(name) if is_callable(&name) && !name.contains(':') => {
-            if matches!(standing.source, ExtensionSource::Builtin) {
-                return Some(name);
-            }
-            fields.report(
-                "name",
-                format!("is '{name}', but its folder is '{own}'; it is called {name}"),
-                Some("give both the same name"),
-            );
-            return Some(format!("{prefix}{name}"));
-        }
-        Some(name) => fields.report(
-            "name",
-            format!("'{name}' is not a valid name; the skill is called {own}, like its folder"),
-            Some("small letters, digits and '-', at most 64"),
-        ),
-        None => {}
-    }
-    if is_callable(&standing.name) {
-        return Some(standing.name.clone());
+    let name = format!("{prefix}{}", typable(own));
+    if is_callable(&name) {
+        return Some(name);
     }
     fields.report_fatal(
         "name",
         format!("'{own}' is not a valid name, so the skill is ignored"),
-        "name the folder with small letters, digits and '-'",
+        "name the folder with lower-case letters, digits and '-'",
     );
     None
 }
 
-/// True if a name can be typed as a command: `[A-Za-z0-9:_-]+`, starting with a letter or digit.
+/// The name of a folder with a hyphen for every character that a skill's name can't have.
+fn typable(folder: &str) -> String {
+    let letters = folder.chars().map(|letter| match letter {
+        letter if letter.is_ascii_alphanumeric() || letter == '_' => letter,
+        _ => '-',
+    });
+    let name: String = letters.collect();
+    name.trim_matches('-').to_owned()
+}
+
+/// True if a name can be typed as a command: `[A-Za-z0-9:_.-]+`, starting with a letter, a digit or
+/// `_`.
 #[must_use]
 pub(crate) fn is_callable(name: &str) -> bool {
-    name.starts_with(|first: char| first.is_ascii_alphanumeric())
+    name.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '_')
         && name.len() <= 3 * LONGEST_NAME
         && name
             .split(':')
             .all(|part| !part.is_empty() && part.len() <= LONGEST_NAME)
         && name
             .chars()
-            .all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, ':' | '_' | '-'))
+            .all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, ':' | '_' | '-' | '.'))
 }
 
-/// The first line of the body that is not a heading.
+/// The first heading or line of text in the body.
 fn first_words(body: &str) -> Option<String> {
     let line = body
         .lines()
         .map(str::trim)
-        .find(|line| !line.is_empty() && !line.starts_with(['#', '`', '<']))
-        .or_else(|| {
-            body.lines()
-                .map(|line| line.trim().trim_start_matches('#').trim())
-                .find(|line| !line.is_empty())
-        })?;
+        .filter(|line| !line.starts_with(['`', '<']))
+        .map(|line| line.trim_start_matches('#').trim())
+        .find(|line| !line.is_empty())?;
     Some(line.chars().take(250).collect())
 }

@@ -236,9 +236,9 @@ fn odd_and_broken_files_cost_only_themselves() {
     let catalog = SkillCatalog::load(&sources(&at));
     assert_eq!(
         of_users(&catalog),
-        ["bad-name", "colon", "good", "latin", "renamed", "plain"]
+        ["bad-name", "colon", "empty", "good", "latin", "other-name", "plain"]
     );
-    assert_eq!(catalog.get("plain").unwrap().description, "Just words.");
+    assert_eq!(catalog.get("plain").unwrap().description, "Title");
     assert_eq!(catalog.get("colon").unwrap().description, "Use: when");
     let mut files: Vec<String> = catalog
         .problems
@@ -256,17 +256,51 @@ fn odd_and_broken_files_cost_only_themselves() {
     assert_eq!(
         files,
         [
-            "bad-name",
-            "colon",
-            "empty!",
-            "folder!",
-            "huge!",
-            "latin",
-            "nothing!",
-            "other-name",
-            "plain"
+            "colon", "folder!", "huge!", "latin", "nothing!", "plain"
         ]
     );
+}
+
+#[test]
+fn a_skill_is_typed_by_its_folder_and_shown_by_its_name() {
+    let at = surroundings();
+    for (folder, name) in [
+        ("deploy", "Deploy: to production"),
+        ("research.attention.probe", "research.attention.probe"),
+        ("My Skill", "my/skill"),
+        ("same", "same"),
+    ] {
+        write(
+            &at.root,
+            &format!("repo/.lathe/skills/{folder}/SKILL.md"),
+            &format!("---\nname: \"{name}\"\ndescription: d\n---\nBody\n"),
+        );
+    }
+    let catalog = SkillCatalog::load(&sources(&at));
+    assert_eq!(catalog.problems, []);
+    assert_eq!(
+        of_users(&catalog),
+        ["My-Skill", "deploy", "research-attention-probe", "same"]
+    );
+    let shown = |name: &str| catalog.get(name).unwrap().about.display_name.clone();
+    assert_eq!(shown("deploy").as_deref(), Some("Deploy: to production"));
+    assert_eq!(shown("same"), None);
+    // The model may use the name that it was shown.
+    assert_eq!(catalog.get("my/skill").unwrap().name, "My-Skill");
+}
+
+#[test]
+fn commands_have_the_names_of_their_files() {
+    let at = surroundings();
+    for file in ["speckit.plan", "5why", "1st", "_x"] {
+        let file = format!("repo/.claude/commands/{file}.md");
+        write(&at.root, &file, "# Asks why\n\nDo it.\n");
+    }
+    let catalog = SkillCatalog::load(&sources(&at));
+    assert_eq!(catalog.problems, []);
+    assert_eq!(of_users(&catalog), ["1st", "5why", "_x", "speckit.plan"]);
+    // Without a description, the first heading is used.
+    assert_eq!(catalog.get("5why").unwrap().description, "Asks why");
 }
 
 #[test]
