@@ -332,6 +332,46 @@ fn plugins_bring_agents_under_their_name_and_can_not_run_things_by_them() {
 }
 
 #[test]
+fn agents_are_read_as_other_programs_write_them() {
+    let at = surroundings();
+    write(
+        &at.root,
+        "repo/.claude/agents/t.md",
+        "---\nname: _trio\ndescription: Use this: \"always\".\\n\\n<example>\nallowedTools: Read, Grep\n---\nPrompt\n",
+    );
+    let catalog = load(&at, &Trust::Trusted, &[]);
+    let agent = catalog.get("_trio").unwrap();
+    assert_eq!(agent.description, "Use this: \"always\".\n\n<example>");
+    assert_eq!(agent.tools.as_deref().unwrap(), ["Read", "Grep"]);
+    let keys: Vec<&str> = catalog.problems.iter().map(|it| &*it.field).collect();
+    assert_eq!(keys, ["description"], "{:?}", catalog.problems);
+}
+
+#[test]
+fn an_agent_of_a_plugin_without_a_name_has_that_of_its_file() {
+    let at = surroundings();
+    let root = &at.root;
+    write(
+        root,
+        "plugin/agents/tester.md",
+        "---\ndescription: d\n---\nPrompt\n",
+    );
+    write(root, "plugin/agents/README.md", "# Notes\n");
+    let plugin = PluginContribution {
+        name: "kit".into(),
+        root: root.join("plugin"),
+        agents: vec![root.join("plugin/agents")],
+        trusted: true,
+        ..PluginContribution::default()
+    };
+    let sources = Sources::new(&at.places, &Trust::Trusted, None).with_plugins(vec![plugin]);
+    let catalog = AgentCatalog::load(&sources, &[]);
+    assert_eq!(catalog.get("tester").unwrap().name, "kit:tester");
+    assert_eq!(catalog.len(), AgentCatalog::builtin().len() + 1);
+    assert_eq!(catalog.problems, []);
+}
+
+#[test]
 fn a_key_that_is_written_wrong_is_said_and_keys_of_others_are_not() {
     let here = surroundings();
     write(

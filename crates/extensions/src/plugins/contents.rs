@@ -81,7 +81,7 @@ impl Plugin {
             root: root.clone(),
             data: around.data.clone(),
             agents: reader.paths("agents", "agents", Convention::Replaced),
-            skills: reader.paths("skills", "skills", Convention::Kept),
+            skills: reader.skills(),
             commands: reader.paths("commands", "commands", Convention::Replaced),
             output_styles: reader.paths("outputStyles", "output-styles", Convention::Replaced),
             trusted: around.confirmed,
@@ -147,7 +147,11 @@ impl Plugin {
             ("skills", &contribution.skills),
             ("output styles", &contribution.output_styles),
         ] {
-            let names = names_in(paths);
+            let paths = paths.iter().filter(|path| **path != contribution.root);
+            let mut names = names_in(paths);
+            if kind == "skills" && contribution.skills.contains(&contribution.root) {
+                names.insert(0, self.id.name.clone());
+            }
             if !names.is_empty() {
                 add(BringKind::Extension, kind.to_owned(), names.join(", "));
             }
@@ -203,10 +207,9 @@ fn server_text(server: &Value) -> String {
 }
 
 /// The names of up to a hundred Markdown files and skill folders below some paths.
-fn names_in(paths: &[PathBuf]) -> Vec<String> {
+fn names_in<'a>(paths: impl DoubleEndedIterator<Item = &'a PathBuf>) -> Vec<String> {
     let mut names = Vec::new();
-    let mut open: Vec<(PathBuf, usize)> =
-        paths.iter().rev().map(|path| (path.clone(), 0)).collect();
+    let mut open: Vec<(PathBuf, usize)> = paths.rev().map(|path| (path.clone(), 0)).collect();
     while let Some((path, depth)) = open.pop() {
         if names.len() >= 100 {
             break;
@@ -336,6 +339,16 @@ impl Reader<'_> {
             {
                 found.push(path);
             }
+        }
+        found
+    }
+
+    /// The folders of skills; a `SKILL.md` beside the manifest makes the plugin itself one.
+    fn skills(&mut self) -> Vec<PathBuf> {
+        let mut found = self.paths("skills", "skills", Convention::Kept);
+        let is_skill = self.root.join("SKILL.md").is_file();
+        if is_skill && !self.manifest.named_only && !found.contains(&self.root.to_path_buf()) {
+            found.insert(0, self.root.to_path_buf());
         }
         found
     }

@@ -492,7 +492,8 @@ fn complete_manifest(
     let mut problems = Vec::new();
     let mut own = Manifest::read(folder, &id.name, &mut problems)
         .map_err(|problem| PluginError::refused(id.to_string(), problem))?;
-    let merged = if entry.strict {
+    // An entry that names no parts leaves them to the plugin, whether it is strict or not.
+    let merged = if entry.strict || (own.has_components() && !entry.manifest.has_components()) {
         if own_file.is_some() && !entry.manifest.has_components() {
             return Ok(());
         }

@@ -558,6 +558,7 @@ fn inline_name(folder: &Path) -> Result<String, InlineError> {
             "commands",
             "agents",
             "skills",
+            "SKILL.md",
             "output-styles",
             "hooks/hooks.json",
             ".mcp.json",

@@ -154,10 +154,45 @@ fn of_files(plugin: &Plugin) -> Vec<Problem> {
     // As after an install, which confirms its parts.
     contribution.trusted = true;
     let sources = Sources::default().with_plugins(vec![contribution]);
-    let mut problems = AgentCatalog::load(&sources, &[]).problems;
-    problems.extend(SkillCatalog::load(&sources).problems);
+    let agents = AgentCatalog::load(&sources, &[]);
+    let skills = SkillCatalog::load(&sources);
+    let mut problems: Vec<Problem> = agents.problems.clone();
+    for agent in agents.iter() {
+        let tools = agent.tools.iter().flatten();
+        problems.extend(unknown_tools(agent.path.as_deref(), "tools", tools));
+    }
+    problems.extend(skills.problems.iter().cloned());
+    for skill in skills.iter() {
+        let tools = skill.run.allowed_tools.iter();
+        problems.extend(unknown_tools(skill.path.as_deref(), "allowed-tools", tools));
+    }
     problems.extend(OutputStyles::load(&sources).problems);
     problems
+}
+
+/// Tools of other programs that no session here offers, with their replacement.
+const REPLACED_TOOLS: [(&str, &str); 3] = [
+    ("LS", "use Glob, or Bash(ls:*)"),
+    ("SlashCommand", "use Skill"),
+    ("NotebookRead", "use Read"),
+];
+
+fn unknown_tools<'a>(
+    file: Option<&Path>,
+    key: &str,
+    tools: impl Iterator<Item = &'a String>,
+) -> Vec<Problem> {
+    let Some(file) = file else {
+        return Vec::new();
+    };
+    tools
+        .filter_map(|rule| {
+            let name = rule.split('(').next().unwrap_or(rule);
+            let (name, fix) = REPLACED_TOOLS.iter().find(|(known, _)| *known == name)?;
+            let message = format!("no session has the tool {name}");
+            Some(Problem::field(file, key, message).fix(*fix))
+        })
+        .collect()
 }
 
 fn advice(plugin: &Plugin) -> Vec<Problem> {

@@ -464,7 +464,13 @@ impl SkillCatalog {
                 files::folders_in(path, &mut self.problems)
             };
             for folder in folders {
-                let standing = standing(file_name(&folder), SkillForm::Skill);
+                // The folder of an installed plugin is named by its version.
+                let name = if folder == plugin.root {
+                    plugin.name.clone()
+                } else {
+                    file_name(&folder)
+                };
+                let standing = standing(name, SkillForm::Skill);
                 if let Some(mut skill) = self.take(read_file(&folder.join(FILE), &reach, &standing))
                 {
                     skill.condition.base = Some(plugin.root.clone());

@@ -378,6 +378,24 @@ fn a_lenient_entry_adds_to_the_manifest_and_a_strict_one_stands_alone() {
 }
 
 #[test]
+fn an_entry_that_is_not_strict_and_names_no_parts_leaves_them_to_the_plugin() {
+    let home = Home::new();
+    home.write("work/market/both/a/x.md", "---\ndescription: d\n---\nPrompt");
+    home.write_json(
+        "work/market/both/.claude-plugin/plugin.json",
+        &json!({"name": "both", "agents": "./a"}),
+    );
+    let folder = home.marketplace(
+        "market",
+        &json!([{"name": "both", "source": "./both", "strict": false}]),
+    );
+    home.add_folder(&folder);
+    let path = home.install("both@market").unwrap();
+    let loaded = home.load();
+    assert_eq!(loaded.plugins[0].contribution.agents, [path.join("a")]);
+}
+
+#[test]
 fn records_of_the_first_format_are_read_and_fields_of_others_are_kept() {
     let home = Home::new();
     let folder = home.usual();

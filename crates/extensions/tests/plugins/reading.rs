@@ -301,6 +301,45 @@ fn validating_tells_an_author_what_others_would_trip_over() {
 }
 
 #[test]
+fn validating_names_tools_that_no_session_has_and_what_replaces_them() {
+    let home = Home::new();
+    home.write_json(
+        "work/x/.claude-plugin/plugin.json",
+        &json!({"name": "x", "version": "1", "description": "d"}),
+    );
+    home.write(
+        "work/x/agents/a.md",
+        "---\nname: a\ndescription: d\ntools: Read, LS\n---\nPrompt",
+    );
+    home.write(
+        "work/x/commands/c.md",
+        "---\ndescription: d\nallowed-tools: SlashCommand(/x:*), Bash(ls:*)\n---\nBody",
+    );
+    let found = validate(&home.root().join("work/x")).unwrap();
+    let text = lathe_extensions::plugins::cli::validations(&found);
+    for words in [
+        "no session has the tool LS (use Glob, or Bash(ls:*))",
+        "no session has the tool SlashCommand (use Skill)",
+    ] {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+    assert_eq!(found[0].problems.len(), 2, "{text}");
+}
+
+#[test]
+fn a_skill_beside_the_manifest_is_the_plugins_own() {
+    let home = Home::new();
+    home.write_json("work/x/.claude-plugin/plugin.json", &json!({"name": "kit"}));
+    home.write("work/x/SKILL.md", "---\nname: other\ndescription: d\n---\nBody");
+    let loaded = home.load_with(&[home.root().join("work/x")]);
+    let sources = lathe_extensions::Sources::default().with_plugins(loaded.contributions());
+    let skills = lathe_extensions::SkillCatalog::load(&sources);
+    assert_eq!(skills.get("kit").unwrap().name, "kit:kit");
+    let brings = &loaded.listings[0].brings;
+    assert!(brings.iter().any(|line| line.contains("kit")), "{brings:?}");
+}
+
+#[test]
 fn validating_a_marketplace_looks_at_its_plugins_too() {
     let home = Home::new();
     let market = home.usual();
