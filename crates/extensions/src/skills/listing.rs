@@ -6,8 +6,8 @@ use std::borrow::Cow;
 
 /// The listing may take one in this many tokens of the context window.
 pub const SHARE_OF_WINDOW: u64 = 100;
-/// Characters of a description that are ever shown.
-pub const LONGEST_DESCRIPTION: usize = 250;
+/// The maximum length of a description in the listing, however much room there is.
+pub const LONGEST_DESCRIPTION: usize = 1_536;
 /// The assumed length of a token.
 const CHARACTERS_PER_TOKEN: u64 = 4;
 /// Descriptions are not cut below this length; only names are listed instead.

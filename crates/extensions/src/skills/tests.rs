@@ -480,7 +480,11 @@ fn the_listing_keeps_to_its_budget_and_shortens_bundled_skills_last() {
         "{others:?}"
     );
     let roomy = listing(&skills, 1_000_000);
-    assert!(roomy.lines().all(|line| line.chars().count() <= 250 + 30));
+    // Where there is room, descriptions are whole, up to the limit of the format.
+    assert!(roomy.lines().all(|line| !line.contains('…')), "{roomy}");
+    let long = many(&at, 1, &"word ".repeat(1_000));
+    let long = listing(&[long.get("skill-000").unwrap()], 1_000_000);
+    assert_eq!(long.chars().count(), "- skill-000: ".len() + 1_536);
     for small in [0, 10, 100, 400, 700, 1_500] {
         assert!(
             listing(&skills, small).chars().count() <= small.max(30),
