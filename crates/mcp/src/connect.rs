@@ -52,14 +52,42 @@ pub(crate) async fn open(recipe: &Recipe<'_>) -> Result<Connection, CallError> {
         Err(CallError::Lost { .. } | CallError::Rpc(_) | CallError::Protocol(_))
             if auto && probes =>
         {
-            attempt(recipe, !handshake).await?
+            attempt(recipe, !handshake).await
         }
-        opened => opened?,
+        opened => opened,
+    };
+    let connection = match connection {
+        Err(CallError::NotServed(reason)) => return over_sse(recipe, reason).await,
+        connection => connection?,
     };
     if auto && probes {
         eras::remember(home, recipe.config, !connection.modern);
     }
     Ok(connection)
+}
+
+/// Connects with server-sent events to a server that doesn't serve streamable HTTP, if the
+/// configuration names no transport. If that fails too, the first reason is the one to report.
+async fn over_sse(recipe: &Recipe<'_>, reason: String) -> Result<Connection, CallError> {
+    let TransportConfig::Http(remote) = &recipe.config.transport else {
+        return Err(CallError::Failed(reason));
+    };
+    if !remote.sse_fallback {
+        return Err(CallError::Failed(reason));
+    }
+    let config = ServerConfig {
+        transport: TransportConfig::Sse(remote.clone()),
+        ..recipe.config.clone()
+    };
+    let recipe = Recipe {
+        config: &config,
+        ..*recipe
+    };
+    match attempt(&recipe, true).await {
+        Err(CallError::Auth(challenge)) => Err(CallError::Auth(challenge)),
+        Err(_) => Err(CallError::Failed(reason)),
+        connection => connection,
+    }
 }
 
 fn lifecycle(

@@ -47,6 +47,8 @@ pub(crate) enum CallError {
     },
     /// This request failed; the connection may still work.
     Failed(String),
+    /// The address doesn't serve streamable HTTP: it answered with 400, 404 or 405.
+    NotServed(String),
     /// The answer violates the protocol.
     Protocol(String),
     Cancelled,
@@ -68,7 +70,9 @@ impl CallError {
                 message: text::cut(&error.message, TEXT_CHARS),
                 data: error.data,
             },
-            Self::Lost { reason, .. } | Self::Failed(reason) => McpError::Broken { server, reason },
+            Self::Lost { reason, .. } | Self::Failed(reason) | Self::NotServed(reason) => {
+                McpError::Broken { server, reason }
+            }
             Self::Protocol(reason) => McpError::Protocol { server, reason },
             Self::Cancelled => McpError::Cancelled,
         }
@@ -76,7 +80,7 @@ impl CallError {
 
     pub(crate) fn reason(self, server: &str) -> String {
         match self {
-            Self::Lost { reason, .. } | Self::Failed(reason) => reason,
+            Self::Lost { reason, .. } | Self::Failed(reason) | Self::NotServed(reason) => reason,
             other => other.into_error(server).to_string(),
         }
     }
@@ -115,6 +119,11 @@ pub(crate) fn sort_transport(error: &(dyn std::error::Error + 'static)) -> CallE
                     reason,
                     unsent: true,
                 }
+            } else if error
+                .status
+                .is_some_and(|status| matches!(status.as_u16(), 400 | 404 | 405))
+            {
+                CallError::NotServed(reason)
             } else {
                 CallError::Failed(reason)
             };

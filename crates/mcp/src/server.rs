@@ -134,6 +134,9 @@ pub struct Remote {
     /// A command that prints additional headers as a JSON object.
     pub headers_helper: Option<String>,
     pub oauth: OAuthConfig,
+    /// True if the configuration names no transport, so that a server without streamable HTTP is tried
+    /// with server-sent events.
+    pub sse_fallback: bool,
 }
 
 impl Remote {
@@ -145,6 +148,7 @@ impl Remote {
             headers: Vec::new(),
             headers_helper: None,
             oauth: OAuthConfig::default(),
+            sse_fallback: false,
         }
     }
 }

@@ -93,6 +93,22 @@ async fn a_server_that_dies_of_the_newer_protocol_gets_the_older_one() {
 }
 
 #[tokio::test]
+async fn a_server_that_answers_one_list_wrongly_keeps_its_tools() {
+    let home = Home::default();
+    let manager = one(&home, local(&["wrong-prompts"])).await;
+    assert_eq!(state(&manager), State::Connected);
+    assert_eq!(
+        call(&manager, "echo", json!({"text": "x"})).await.unwrap(),
+        "x"
+    );
+    assert!(manager.prompts().is_empty());
+    assert_eq!(manager.resources().len(), 1);
+    let remarks = manager.server("s").unwrap().remarks;
+    assert!(remarks[0].contains("Prompts"), "{remarks:?}");
+    manager.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_server_that_never_answers_fails_alone() {
     let home = Home::default();
     let manager = home.manager();

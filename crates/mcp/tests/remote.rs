@@ -535,6 +535,23 @@ async fn an_event_stream_cannot_have_messages_posted_elsewhere() {
     manager.shutdown().await;
 }
 
+#[tokio::test]
+async fn a_server_without_streamable_http_is_reached_by_its_event_stream() {
+    let home = Home::default();
+    let server = Fixture::with("").await;
+    let mut remote = Remote::new(server.url("/legacy"));
+    let named = ServerConfig::new(TransportConfig::Http(remote.clone()));
+    let manager = connect(&home, named, false).await;
+    assert!(reason(&manager).contains("405"), "{}", reason(&manager));
+    manager.shutdown().await;
+    remote.sse_fallback = true;
+    let config = ServerConfig::new(TransportConfig::Http(remote));
+    let manager = connect(&home, config, false).await;
+    assert_eq!(state(&manager), State::Connected);
+    assert_eq!(manager.tools()[0].item["name"], "echo");
+    manager.shutdown().await;
+}
+
 /// Answers one WebSocket connection by hand; `goodbye` ends it.
 async fn websocket(listener: &tokio::net::TcpListener) {
     let (stream, _) = listener.accept().await.unwrap();

@@ -149,9 +149,9 @@ impl Reader<'_> {
     }
 
     fn transport(&self, fields: &Map<String, Value>) -> Result<TransportConfig, ConfigError> {
-        let kind = self.text(fields, "type")?;
+        let written = self.text(fields, "type")?;
         let has = |name: &str| fields.get(name).is_some_and(|value| !value.is_null());
-        let kind = match kind.as_deref() {
+        let kind = match written.as_deref() {
             Some(kind) => kind.to_owned(),
             None if has("command") => "stdio".to_owned(),
             None if has("url") => match fields["url"].as_str() {
@@ -169,7 +169,9 @@ impl Reader<'_> {
         match kind.as_str() {
             "stdio" | "local" => self.program(fields).map(TransportConfig::Stdio),
             "http" | "streamable-http" | "streamableHttp" | "streamable_http" | "remote" => {
-                self.remote(fields).map(TransportConfig::Http)
+                let mut remote = self.remote(fields)?;
+                remote.sse_fallback = written.is_none() && !has("httpUrl");
+                Ok(TransportConfig::Http(remote))
             }
             "sse" => self.remote(fields).map(TransportConfig::Sse),
             "ws" | "websocket" => self.remote(fields).map(TransportConfig::WebSocket),
@@ -252,6 +254,7 @@ impl Reader<'_> {
             headers: headers.into_iter().collect(),
             headers_helper: self.text(fields, "headersHelper")?,
             oauth: self.oauth(fields)?,
+            sse_fallback: false,
         })
     }
 
@@ -405,6 +408,12 @@ mod tests {
         ] {
             assert_eq!(read(&entry).unwrap().transport.kind(), kind, "{entry}");
         }
+        let falls_back = |entry| match read(&entry).unwrap().transport {
+            TransportConfig::Http(remote) => remote.sse_fallback,
+            other => panic!("{other:?}"),
+        };
+        assert!(falls_back(json!({"url": "https://h/mcp"})));
+        assert!(!falls_back(json!({"type": "http", "url": "https://h/mcp"})));
         let remote = read(&json!({"type": "http", "url": "https://h", "timeout": 500,
             "headers": {"Authorization": "Bearer ${TOKEN}"},
             "oauth": {"clientId": "c", "callbackPort": 8080, "scopes": "a b"}}))

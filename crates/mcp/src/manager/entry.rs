@@ -268,14 +268,16 @@ impl ManagedServer {
                 Ok(listed) => Ok(Some(listed)),
                 // Templates are optional even where resources are offered.
                 Err(CallError::Rpc(_)) if list == List::Templates => Ok(Some(Listed::default())),
-                Err(CallError::Rpc(error)) => Ok(Some(Listed {
-                    items: Vec::new(),
-                    remarks: vec![format!(
-                        "{list:?}: {}",
-                        crate::text::line(&error.message, 200)
-                    )],
-                    cut: 0,
-                })),
+                Err(CallError::Rpc(error)) => Ok(Some(without(list, &error.message))),
+                // A server keeps its tools if it gets one of the other lists wrong.
+                Err(
+                    CallError::Protocol(reason)
+                    | CallError::Failed(reason)
+                    | CallError::NotServed(reason),
+                ) if list != List::Tools =>
+                {
+                    Ok(Some(without(list, &reason)))
+                }
                 Err(error) => Err(error),
             }
         };
@@ -325,6 +327,15 @@ impl ManagedServer {
         if dirty.prompts {
             self.shared.tell(Change::Prompts { server: server() });
         }
+    }
+}
+
+/// An empty list with the reason as a remark.
+fn without(list: List, reason: &str) -> Listed {
+    Listed {
+        items: Vec::new(),
+        remarks: vec![format!("{list:?}: {}", crate::text::line(reason, 200))],
+        cut: 0,
     }
 }
 

@@ -31,6 +31,8 @@ pub(crate) struct HttpError {
     text: String,
     /// No connection was made, so the server can't have received the request.
     pub(crate) unsent: bool,
+    /// The status of a failed answer.
+    pub(crate) status: Option<StatusCode>,
 }
 
 impl HttpError {
@@ -38,6 +40,7 @@ impl HttpError {
         Self {
             text: text.into(),
             unsent: false,
+            status: None,
         }
     }
 }
@@ -47,6 +50,7 @@ impl From<reqwest::Error> for HttpError {
         Self {
             text: net::innermost(&error),
             unsent: error.is_connect(),
+            status: None,
         }
     }
 }
@@ -162,11 +166,15 @@ fn media(response: &Response) -> &str {
 /// The body of a failed answer, shortened.
 fn unusable(status: StatusCode, body: &[u8]) -> Failure {
     let shown = text::line(&String::from_utf8_lossy(&body[..body.len().min(4096)]), 200);
-    StreamableHttpError::Client(HttpError::said(if shown.is_empty() {
+    let text = if shown.is_empty() {
         format!("HTTP {status}")
     } else {
         format!("HTTP {status}: {shown}")
-    }))
+    };
+    StreamableHttpError::Client(HttpError {
+        status: Some(status),
+        ..HttpError::said(text)
+    })
 }
 
 /// An older server answers the newer protocol's first request with an HTTP error, which the
