@@ -155,7 +155,7 @@ fn mistakes_name_what_to_write_instead() {
     let home = TestHome::new();
     for (arguments, words) in [
         (&["mcp", "add", "x"][..], "lathe mcp add x https://"),
-        (&["mcp", "add", "a b", "https://h/mcp"], "letters, digits"),
+        (&["mcp", "add", "a__b", "https://h/mcp"], "`__`"),
         (&["mcp", "add", "x", "https://h", "--", "y"], "not both"),
         (&["mcp", "add", "x", "https://h", "-e", "A=b"], "--header"),
         (

@@ -81,20 +81,40 @@ impl fmt::Display for ConfigLocation {
     }
 }
 
-/// True if a name is valid: letters, digits, `_` and `-`.
+/// True if a name is valid: at most 64 characters without control characters, `/`, `\\` and `:`, and
+/// unambiguous in the names of tools.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     !name.is_empty()
-        && name.len() <= 64
-        && name
-            .chars()
-            .all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-'))
+        && name.chars().count() <= 64
+        && name.trim() == name
+        && !name.contains(|letter: char| letter.is_control() || matches!(letter, '/' | '\\' | ':'))
+        && is_unambiguous(name)
+}
+
+/// False for a name whose tools could be taken for those of another server: `__` separates server and
+/// tool.
+#[must_use]
+pub fn is_unambiguous(name: &str) -> bool {
+    let part = in_tool_names(name);
+    !part.contains("__") && !part.ends_with('_')
+}
+
+/// A server's name as the names of its tools contain it (`mcp__google_calendar__…`).
+#[must_use]
+pub fn in_tool_names(name: &str) -> String {
+    name.chars()
+        .map(|letter| match letter {
+            'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '-' => letter,
+            _ => '_',
+        })
+        .collect()
 }
 
 /// Parses an entry.
 ///
 /// # Errors
-/// If a field is invalid or a variable is not set.
+/// If a field is invalid. A variable that is not set stays unexpanded; [`unset_variables`] reports it.
 pub fn parse(
     name: &str,
     entry: &Value,
@@ -108,16 +128,7 @@ pub fn parse(
             "must be an object, such as {\"command\": \"npx\", \"args\": […]}",
         ));
     };
-    let (fields, missing) = expand::entry(written, lookup);
-    if !missing.is_empty() {
-        return Err(ConfigError::MissingVariables {
-            place: place.to_string(),
-            missing: missing
-                .into_iter()
-                .map(|one| (format!("mcpServers.{name}.{}", one.field), one.variable))
-                .collect(),
-        });
-    }
+    let (fields, _) = expand::entry(written, lookup);
     let transport = reader.transport(&fields)?;
     let mut config = ServerConfig::new(transport);
     config.start_timeout = reader.milliseconds(&fields, &["startupTimeout", "startTimeout"])?;
@@ -127,6 +138,24 @@ pub fn parse(
         config.protocol = ProtocolChoice::Only(version);
     }
     Ok(config)
+}
+
+/// The variables of an entry that are neither set nor have a default, as a warning.
+#[must_use]
+pub fn unset_variables(
+    name: &str,
+    entry: &Value,
+    place: &ConfigLocation,
+    lookup: Lookup<'_>,
+) -> Option<ConfigError> {
+    let (_, missing) = expand::entry(entry.as_object()?, lookup);
+    (!missing.is_empty()).then(|| ConfigError::MissingVariables {
+        place: place.to_string(),
+        missing: missing
+            .into_iter()
+            .map(|one| (format!("mcpServers.{name}.{}", one.field), one.variable))
+            .collect(),
+    })
 }
 
 struct Reader<'a> {
@@ -455,10 +484,6 @@ mod tests {
                 vec!["https"],
             ),
             (json!({"command": "x", "timeout": 0}), vec!["s.timeout"]),
-            (
-                json!({"command": "${GONE}", "env": {"K": "${ALSO}"}}),
-                vec!["s.command", "GONE", "s.env.K", "ALSO", "${GONE:-default}"],
-            ),
         ] {
             let error = read(&entry).unwrap_err().to_string();
             assert!(error.starts_with("/p/.mcp.json: "), "{error}");
@@ -469,10 +494,41 @@ mod tests {
     }
 
     #[test]
-    fn names_are_plain_words() {
-        assert!(is_name("my-server_2"));
-        for wrong in ["", "a b", "a/b", "ä", "a:b", &"x".repeat(65)] {
+    fn names_may_have_blanks_but_not_what_separates_server_and_tool() {
+        for name in ["my-server_2", "google calendar", "v1.2", "_x"] {
+            assert!(is_name(name), "{name}");
+        }
+        assert_eq!(in_tool_names("google calendar"), "google_calendar");
+        for wrong in [
+            "",
+            " a",
+            "a/b",
+            "a:b",
+            "a\nb",
+            "github__evil",
+            "a  b",
+            "a_",
+            &"x".repeat(65),
+        ] {
             assert!(!is_name(wrong), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_variable_that_is_not_set_stays_unexpanded_and_is_reported() {
+        let entry = json!({"command": "x", "args": ["${GONE}"], "env": {"K": "${ALSO}", "T": "${TOKEN}"}});
+        let TransportConfig::Stdio(program) = read(&entry).unwrap().transport else {
+            panic!("not a program");
+        };
+        assert_eq!(program.args, ["${GONE}"]);
+        assert_eq!(program.env["T"], "t0");
+        let place = ConfigLocation::file(Path::new("/p/.mcp.json"));
+        let warning = unset_variables("s", &entry, &place, &|name| {
+            (name == "TOKEN").then(|| "t0".to_owned())
+        });
+        let warning = warning.unwrap().to_string();
+        for words in ["s.args[0]", "GONE", "s.env.K", "ALSO", "${GONE:-default}"] {
+            assert!(warning.contains(words), "{words} is not in: {warning}");
         }
     }
 }

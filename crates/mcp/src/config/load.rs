@@ -121,6 +121,8 @@ pub struct Declared {
     pub file: Option<PathBuf>,
     /// The entry as written.
     pub entry: Value,
+    /// Variables of the entry that are not set; it is started nevertheless.
+    pub unset: Option<ConfigError>,
     pub standing: Standing,
 }
 
@@ -211,7 +213,12 @@ impl Servers {
         let mut remarks = self.problems.clone();
         for server in &self.list {
             match &server.standing {
-                Standing::Ready(_) | Standing::Disabled(_) | Standing::Refused => {}
+                Standing::Ready(_) => {
+                    if let Some(unset) = &server.unset {
+                        remarks.push(format!("the MCP server {}: {unset}", server.name));
+                    }
+                }
+                Standing::Disabled(_) | Standing::Refused => {}
                 Standing::Broken(error) => remarks.push(format!(
                     "the MCP server {} was not started: {error}",
                     server.name
@@ -360,6 +367,7 @@ fn hidden(one: FoundEntry) -> Declared {
         scope: one.scope,
         file: one.place.file,
         entry: one.entry,
+        unset: None,
         standing: Standing::Refused,
     }
 }
@@ -411,8 +419,13 @@ fn same_server(one: &TransportConfig, other: &TransportConfig) -> bool {
 }
 
 fn judge(one: FoundEntry, request: Request<'_>, choices: &FolderChoices) -> Declared {
+    let lookup = |name: &str| lookup(&one, request, name);
     let standing = standing(&one, request, choices);
+    let unset = matches!(standing, Standing::Ready(_))
+        .then(|| entry::unset_variables(&one.name, &one.entry, &one.place, &lookup))
+        .flatten();
     Declared {
+        unset,
         name: one.name,
         scope: one.scope,
         file: one.place.file,
@@ -421,28 +434,52 @@ fn judge(one: FoundEntry, request: Request<'_>, choices: &FolderChoices) -> Decl
     }
 }
 
+/// The variables under which servers find the project's folder.
+const PROJECT_VARIABLES: [&str; 2] = ["CLAUDE_PROJECT_DIR", "LATHE_PROJECT_DIR"];
+
+/// The value of a variable in an entry.
+fn lookup(one: &FoundEntry, request: Request<'_>, name: &str) -> Option<String> {
+    if PROJECT_VARIABLES.contains(&name) {
+        return Some(request.places.project.display().to_string());
+    }
+    one.variables
+        .get(name)
+        .or_else(|| request.environment.variables.get(name))
+        .cloned()
+}
+
 fn standing(one: &FoundEntry, request: Request<'_>, choices: &FolderChoices) -> Standing {
-    if one.scope != Scope::Plugin && one.scope != Scope::Dynamic && !entry::is_name(&one.name) {
+    let reason = match one.scope {
+        _ if !entry::is_unambiguous(&one.name) => Some(
+            "a server's name can't contain `__` or end with `_`, which separates server and tool; rename it",
+        ),
+        Scope::Plugin | Scope::Dynamic => None,
+        _ if !entry::is_name(&one.name) => Some(
+            "a server's name has at most 64 characters, without `/`, `:` and control characters; rename it",
+        ),
+        _ => None,
+    };
+    if let Some(reason) = reason {
         return Standing::Broken(ConfigError::Field {
             place: one.place.to_string(),
             field: format!("mcpServers.{}", one.name),
-            reason: "a server's name must have letters, digits, `_` and `-`, at most 64; rename it"
-                .to_owned(),
+            reason: reason.to_owned(),
         });
     }
     if one.untrusted {
         return Standing::Untrusted;
     }
-    let lookup = |name: &str| {
-        one.variables
-            .get(name)
-            .or_else(|| request.environment.variables.get(name))
-            .cloned()
-    };
-    let config = match entry::parse(&one.name, &one.entry, &one.place, &lookup) {
+    let lookup = |name: &str| lookup(one, request, name);
+    let mut config = match entry::parse(&one.name, &one.entry, &one.place, &lookup) {
         Ok(config) => config,
         Err(error) => return Standing::Broken(error),
     };
+    if let TransportConfig::Stdio(program) = &mut config.transport {
+        for name in PROJECT_VARIABLES {
+            let project = || request.places.project.display().to_string();
+            program.env.entry(name.to_owned()).or_insert_with(project);
+        }
+    }
     let settings = &request.settings.settings;
     let subject = policy_subject(&one.name, &config);
     let allowed = settings

@@ -343,6 +343,36 @@ fn a_plugins_server_that_is_configured_already_is_dropped() {
 }
 
 #[test]
+fn a_server_finds_the_project_in_its_environment() {
+    let folder = Folder::new();
+    folder.write(
+        "home/.lathe/settings.json",
+        &file(&json!({"a": {"command": "${CLAUDE_PROJECT_DIR}/run"}})),
+    );
+    let servers = folder.load(Trust::Trusted);
+    let project = folder.places().project.display().to_string();
+    assert_eq!(stands(&servers, "a"), format!("user ready {project}/run"));
+    let config = servers.find("a").unwrap().config().unwrap();
+    let TransportConfig::Stdio(program) = config.transport else {
+        panic!("not a program");
+    };
+    assert_eq!(program.env["CLAUDE_PROJECT_DIR"], project);
+}
+
+#[test]
+fn a_name_that_hides_where_the_server_ends_is_refused() {
+    let folder = Folder::new();
+    folder.write(
+        "home/.lathe/settings.json",
+        &file(&json!({"google calendar": command("x"), "github__evil": command("x")})),
+    );
+    let servers = folder.load(Trust::Trusted);
+    assert_eq!(stands(&servers, "google calendar"), "user ready x");
+    let remarks = servers.remarks().join("\n");
+    assert!(remarks.contains("github__evil") && remarks.contains("separates"), "{remarks}");
+}
+
+#[test]
 fn what_is_broken_is_said_and_the_rest_counts() {
     let mut folder = Folder::new();
     folder.variables.insert("SET".to_owned(), "yes".to_owned());
@@ -358,6 +388,8 @@ fn what_is_broken_is_said_and_the_rest_counts() {
     .unwrap();
     let servers = folder.load(Trust::Trusted);
     assert_eq!(stands(&servers, "good"), "user ready yes");
+    // A variable that is not set is a warning: the server may not need it.
+    assert_eq!(stands(&servers, "gone"), "user ready x");
     let remarks = servers.remarks().join("\n");
     assert!(remarks.contains(".mcp.json:2:"), "{remarks}");
     for words in [
