@@ -193,7 +193,9 @@ fn inline_pieces<'a>(
         };
         let end = bang + 2 + length + 1;
         if end > to {
-            let rest_of_line = template[end..].find('\n').map_or(template.len(), |at| end + at + 1);
+            let rest_of_line = template[end..]
+                .find('\n')
+                .map_or(template.len(), |at| end + at + 1);
             to = rest_of_line;
         }
         if free && length > 0 {

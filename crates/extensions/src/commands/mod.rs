@@ -112,9 +112,9 @@ fn is_typed_name(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '_')
         && name.ends_with(|last: char| last != '.')
         && name.contains(|letter: char| letter.is_ascii_alphabetic())
-        && name.chars().all(|letter| {
-            letter.is_ascii_alphanumeric() || matches!(letter, ':' | '_' | '-' | '.')
-        })
+        && name
+            .chars()
+            .all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, ':' | '_' | '-' | '.'))
         && name
             .rsplit_once('.')
             .is_none_or(|(_, ending)| !FILE_ENDINGS.contains(&ending))
@@ -231,7 +231,10 @@ impl CommandRegistry {
             .and_then(BuiltinCommand::find)
         {
             let action = CommandAction::Builtin(builtin);
-            return self.commands.iter().find(|command| command.action == action);
+            return self
+                .commands
+                .iter()
+                .find(|command| command.action == action);
         }
         let named = |command: &&Command| {
             command.name == name || command.aliases.iter().any(|alias| alias == name)

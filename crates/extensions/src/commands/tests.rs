@@ -141,7 +141,10 @@ fn a_file_replaces_a_built_in_command_of_its_name_which_stays_reachable() {
     let skills = SkillCatalog::load(&sources);
     let registry = CommandRegistry::new(&skills, &[]);
     let own = registry.find("plan").unwrap();
-    assert_eq!((own.action, &*own.description), (CommandAction::Prompt, "mine"));
+    assert_eq!(
+        (own.action, &*own.description),
+        (CommandAction::Prompt, "mine")
+    );
     let builtin = registry.find("lathe:plan").unwrap();
     assert_eq!(builtin.action, CommandAction::Builtin(BuiltinCommand::Plan));
     assert_eq!(builtin.name, "lathe:plan");
@@ -152,7 +155,10 @@ fn a_file_replaces_a_built_in_command_of_its_name_which_stays_reachable() {
     assert_eq!(registry.find("lathe:clear"), Some(clear));
     let listed = registry.listed().filter(|command| command.headless);
     let listed: Vec<String> = listed.map(|command| command.name.clone()).collect();
-    assert_eq!(CommandRegistry::names_without_terminal(&skills, &[]), listed);
+    assert_eq!(
+        CommandRegistry::names_without_terminal(&skills, &[]),
+        listed
+    );
 }
 
 #[test]

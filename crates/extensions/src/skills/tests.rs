@@ -236,7 +236,15 @@ fn odd_and_broken_files_cost_only_themselves() {
     let catalog = SkillCatalog::load(&sources(&at));
     assert_eq!(
         of_users(&catalog),
-        ["bad-name", "colon", "empty", "good", "latin", "other-name", "plain"]
+        [
+            "bad-name",
+            "colon",
+            "empty",
+            "good",
+            "latin",
+            "other-name",
+            "plain"
+        ]
     );
     assert_eq!(catalog.get("plain").unwrap().description, "Title");
     assert_eq!(catalog.get("colon").unwrap().description, "Use: when");
@@ -255,9 +263,7 @@ fn odd_and_broken_files_cost_only_themselves() {
     files.sort();
     assert_eq!(
         files,
-        [
-            "colon", "folder!", "huge!", "latin", "nothing!", "plain"
-        ]
+        ["colon", "folder!", "huge!", "latin", "nothing!", "plain"]
     );
 }
 

@@ -380,7 +380,10 @@ fn a_lenient_entry_adds_to_the_manifest_and_a_strict_one_stands_alone() {
 #[test]
 fn an_entry_that_is_not_strict_and_names_no_parts_leaves_them_to_the_plugin() {
     let home = Home::new();
-    home.write("work/market/both/a/x.md", "---\ndescription: d\n---\nPrompt");
+    home.write(
+        "work/market/both/a/x.md",
+        "---\ndescription: d\n---\nPrompt",
+    );
     home.write_json(
         "work/market/both/.claude-plugin/plugin.json",
         &json!({"name": "both", "agents": "./a"}),

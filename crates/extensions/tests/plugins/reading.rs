@@ -330,7 +330,10 @@ fn validating_names_tools_that_no_session_has_and_what_replaces_them() {
 fn a_skill_beside_the_manifest_is_the_plugins_own() {
     let home = Home::new();
     home.write_json("work/x/.claude-plugin/plugin.json", &json!({"name": "kit"}));
-    home.write("work/x/SKILL.md", "---\nname: other\ndescription: d\n---\nBody");
+    home.write(
+        "work/x/SKILL.md",
+        "---\nname: other\ndescription: d\n---\nBody",
+    );
     let loaded = home.load_with(&[home.root().join("work/x")]);
     let sources = lathe_extensions::Sources::default().with_plugins(loaded.contributions());
     let skills = lathe_extensions::SkillCatalog::load(&sources);

@@ -13,7 +13,9 @@ use std::path::PathBuf;
 
 #[derive(Debug, thiserror::Error)]
 pub enum EditError {
-    #[error("{0:?} is not a valid server name: at most 64 characters, without `/`, `:`, `__` and control characters")]
+    #[error(
+        "{0:?} is not a valid server name: at most 64 characters, without `/`, `:`, `__` and control characters"
+    )]
     Name(String),
     /// The scope is not writable.
     #[error("Lathe doesn't write servers of the scope {0}; choose local, project or user")]

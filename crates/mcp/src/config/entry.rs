@@ -516,7 +516,8 @@ mod tests {
 
     #[test]
     fn a_variable_that_is_not_set_stays_unexpanded_and_is_reported() {
-        let entry = json!({"command": "x", "args": ["${GONE}"], "env": {"K": "${ALSO}", "T": "${TOKEN}"}});
+        let entry =
+            json!({"command": "x", "args": ["${GONE}"], "env": {"K": "${ALSO}", "T": "${TOKEN}"}});
         let TransportConfig::Stdio(program) = read(&entry).unwrap().transport else {
             panic!("not a program");
         };

@@ -369,7 +369,10 @@ fn a_name_that_hides_where_the_server_ends_is_refused() {
     let servers = folder.load(Trust::Trusted);
     assert_eq!(stands(&servers, "google calendar"), "user ready x");
     let remarks = servers.remarks().join("\n");
-    assert!(remarks.contains("github__evil") && remarks.contains("separates"), "{remarks}");
+    assert!(
+        remarks.contains("github__evil") && remarks.contains("separates"),
+        "{remarks}"
+    );
 }
 
 #[test]

@@ -274,10 +274,7 @@ impl ManagedServer {
                     CallError::Protocol(reason)
                     | CallError::Failed(reason)
                     | CallError::NotServed(reason),
-                ) if list != List::Tools =>
-                {
-                    Ok(Some(without(list, &reason)))
-                }
+                ) if list != List::Tools => Ok(Some(without(list, &reason))),
                 Err(error) => Err(error),
             }
         };
