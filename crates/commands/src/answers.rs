@@ -101,10 +101,11 @@ pub(crate) async fn answer(
 
 fn reload_plugins_text(session: &SessionHandle) -> String {
     let plugins = session.plugins().reload();
+    let remarks: Vec<String> = plugins.remarks().iter().map(ToString::to_string).collect();
     format!(
         "Read again. {}\n{}",
         counted(plugins.plugins.len(), "plugin"),
-        plugins.remarks().join("\n")
+        remarks.join("\n")
     )
 }
 

@@ -324,7 +324,7 @@ pub(crate) async fn servers(installation: &Installation<'_>, report: &mut Report
     });
     report.fine(format!("{} MCP servers are declared", declared.list.len()));
     for problem in &declared.problems {
-        report.error(problem.clone(), "correct that file");
+        report.error(problem.to_string(), "correct that file");
     }
     for server in &declared.list {
         let why = server.why_not().unwrap_or_default();

@@ -79,7 +79,7 @@ impl Plugins {
     /// there.
     pub(crate) fn equip(&self, options: &mut SessionOptions, remarks: &mut Vec<String>) {
         let loaded = self.loaded();
-        remarks.extend(loaded.remarks());
+        remarks.extend(loaded.remarks().iter().map(ToString::to_string));
         options.plugins.extend(loaded.contributions());
         options.mcp.plugins.extend(self.servers_of(&loaded));
     }

@@ -1,5 +1,6 @@
 //! Problems in users' files. None of them prevents a start.
 
+use lathe_protocol::diagnostic::{Diagnostic, Severity};
 use serde::Serialize;
 use std::fmt;
 use std::path::PathBuf;
@@ -61,21 +62,30 @@ impl Problem {
     }
 }
 
+impl From<&Problem> for Diagnostic {
+    fn from(problem: &Problem) -> Self {
+        let text = if problem.field.is_empty() {
+            problem.message.clone()
+        } else {
+            format!("{}: {}", problem.field, problem.message)
+        };
+        let severity = if problem.fatal {
+            Severity::Error
+        } else {
+            Severity::Warning
+        };
+        let mut diagnostic = Self::new(severity, text)
+            .about(problem.file.display())
+            .line(problem.line);
+        diagnostic.hint.clone_from(&problem.fix);
+        diagnostic
+    }
+}
+
 impl std::error::Error for Problem {}
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.file.display())?;
-        if let Some(line) = self.line {
-            write!(f, ":{line}")?;
-        }
-        if !self.field.is_empty() {
-            write!(f, ": {}", self.field)?;
-        }
-        write!(f, ": {}", self.message)?;
-        if let Some(fix) = &self.fix {
-            write!(f, " ({fix})")?;
-        }
-        Ok(())
+        Diagnostic::from(self).fmt(f)
     }
 }

@@ -6,6 +6,7 @@
 use crate::connection::{CallError, Connection};
 use crate::limits::{DESCRIPTION_CHARS, LIST_BYTES, LIST_ITEMS, LIST_PAGES};
 use crate::text;
+use lathe_protocol::diagnostic::Diagnostic;
 use rmcp::model::{
     ClientRequest, ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest,
     ListToolsRequest, PaginatedRequestParams,
@@ -65,7 +66,7 @@ impl List {
 #[derive(Debug, Default)]
 pub(crate) struct Listed {
     pub(crate) items: Vec<Value>,
-    pub(crate) remarks: Vec<String>,
+    pub(crate) remarks: Vec<Diagnostic>,
     /// The number of entries with a text that was cut.
     pub(crate) cut: usize,
 }
@@ -92,9 +93,8 @@ pub(crate) async fn read(connection: &Connection, list: List) -> Result<Listed, 
         for item in items {
             if listed.items.len() >= LIST_ITEMS {
                 let field = list.field();
-                listed
-                    .remarks
-                    .push(format!("only the first {LIST_ITEMS} {field} are used"));
+                let text = format!("only the first {LIST_ITEMS} {field} are used");
+                listed.remarks.push(Diagnostic::warning(text));
                 return Ok(listed);
             }
             let server = &connection.shared.server;
@@ -104,16 +104,17 @@ pub(crate) async fn read(connection: &Connection, list: List) -> Result<Listed, 
                     bytes += size(&item);
                     if bytes > LIST_BYTES {
                         let field = list.field();
-                        listed.remarks.push(format!(
+                        listed.remarks.push(Diagnostic::warning(format!(
                             "only the first {} {field} are used: the list is too large",
                             listed.items.len()
-                        ));
+                        )));
                         return Ok(listed);
                     }
                     listed.items.push(item);
                 }
                 Err(left_out) if listed.remarks.len() < 20 => {
-                    listed.remarks.push(left_out.to_string());
+                    let remark = Diagnostic::warning(left_out.to_string());
+                    listed.remarks.push(remark);
                 }
                 Err(_) => {}
             }
@@ -121,10 +122,10 @@ pub(crate) async fn read(connection: &Connection, list: List) -> Result<Listed, 
         match next {
             None => break,
             Some(_) if page + 1 >= LIST_PAGES => {
-                listed.remarks.push(format!(
+                listed.remarks.push(Diagnostic::warning(format!(
                     "{}: only the first {LIST_PAGES} pages are used",
                     list.field()
-                ));
+                )));
                 break;
             }
             next => cursor = next,

@@ -202,7 +202,7 @@ pub async fn run(plan: Plan, mut options: Options, report: Report) -> Outcome {
             );
             lists(&manager, &report);
             for remark in &status.remarks {
-                say("remark", json!({"text": remark}));
+                say("remark", json!({"text": remark.to_string()}));
             }
             let probe = Probe {
                 manager: &manager,

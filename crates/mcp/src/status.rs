@@ -1,5 +1,6 @@
 //! The status of servers and its changes.
 
+use lathe_protocol::diagnostic::Diagnostic;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -56,7 +57,7 @@ pub struct ServerStatus {
     /// Entries of `tools/list` with descriptions cut to size.
     pub tools: Arc<Vec<Value>>,
     /// Remarks about entries that were left out.
-    pub remarks: Vec<String>,
+    pub remarks: Vec<Diagnostic>,
     /// The number of list entries with texts that were cut.
     pub cut: usize,
 }

@@ -104,7 +104,7 @@ async fn a_server_that_answers_one_list_wrongly_keeps_its_tools() {
     assert!(manager.prompts().is_empty());
     assert_eq!(manager.resources().len(), 1);
     let remarks = manager.server("s").unwrap().remarks;
-    assert!(remarks[0].contains("Prompts"), "{remarks:?}");
+    assert!(remarks[0].text.contains("Prompts"), "{remarks:?}");
     manager.shutdown().await;
 }
 
@@ -251,9 +251,9 @@ async fn lists_are_cut_to_size_and_what_is_left_out_is_said() {
     assert_eq!(status("all").tools.len(), LIST_ITEMS);
     assert!(status("all").remarks.is_empty());
     assert_eq!(status("more").tools.len(), LIST_ITEMS);
-    assert!(status("more").remarks[0].contains("only the first"));
+    assert!(status("more").remarks[0].text.contains("only the first"));
     assert_eq!(status("endless").tools.len(), LIST_PAGES);
-    assert!(status("endless").remarks[0].contains("pages"));
+    assert!(status("endless").remarks[0].text.contains("pages"));
     manager.shutdown().await;
 }
 

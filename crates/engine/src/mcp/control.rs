@@ -496,7 +496,7 @@ fn server(status: ServerStatus, scope: Scope, entry: Value) -> McpServer {
             .iter()
             .map(|tool| (text(tool, "name"), text(tool, "description")))
             .collect(),
-        remarks: status.remarks,
+        remarks: status.remarks.iter().map(ToString::to_string).collect(),
         state: status.state,
         name: status.name,
     }

@@ -155,6 +155,7 @@ impl Mcp {
             plugins: &start.options.plugins,
         });
         let remarks = declared.remarks();
+        let remarks: Vec<String> = remarks.iter().map(ToString::to_string).collect();
         let mut options = Options::new(start.environment.clone(), env!("CARGO_PKG_VERSION"));
         options.home.clone_from(&start.places.config_home);
         options.in_process.clone_from(&start.options.in_process);

@@ -9,6 +9,7 @@
 use super::Running;
 use crate::conversation::ConversationShared;
 use lathe_mcp::config::{self, Declared, Servers, Standing};
+use lathe_protocol::diagnostic::Diagnostic;
 use lathe_protocol::event::NoticeLevel;
 use lathe_settings::Resolved;
 use lathe_settings::folder_watcher::FolderWatcher;
@@ -127,13 +128,13 @@ impl Running {
         config::load(known.request(&self.places, &self.environment))
     }
 
-    fn problems(&self) -> Vec<String> {
+    fn problems(&self) -> Vec<Diagnostic> {
         self.state.lock().declared.problems.clone()
     }
 
     /// Makes other servers count, and tells what that changes. `problems` are known already.
-    fn take_over(&self, shared: &ConversationShared, fresh: Servers, problems: &[String]) {
-        let news: Vec<&String> = fresh
+    fn take_over(&self, shared: &ConversationShared, fresh: Servers, problems: &[Diagnostic]) {
+        let news: Vec<&Diagnostic> = fresh
             .problems
             .iter()
             .filter(|problem| !problems.contains(problem))

@@ -12,6 +12,7 @@ use super::store::{InstallScope, Installed, KnownMarketplace, Store};
 use super::{PluginError, plain};
 use crate::plugin::PluginContribution;
 use crate::problem::Problem;
+use lathe_protocol::diagnostic::Diagnostic;
 use lathe_settings::trust::BringKind;
 use lathe_settings::{Places, Resolved};
 use serde::Serialize;
@@ -206,15 +207,16 @@ impl LoadedPlugins {
     /// Remarks for the start of a session: enabled plugins that are not loaded. Minor problems are
     /// left to listings and the doctor.
     #[must_use]
-    pub fn remarks(&self) -> Vec<String> {
-        let mut remarks: Vec<String> = self.problems.iter().map(ToString::to_string).collect();
+    pub fn remarks(&self) -> Vec<Diagnostic> {
+        let mut remarks: Vec<Diagnostic> = self.problems.iter().map(Diagnostic::from).collect();
         for listing in &self.listings {
             let wanted = matches!(
                 listing.state,
                 PluginState::Failed | PluginState::Blocked | PluginState::NotInstalled
             );
             if let (true, Some(reason)) = (wanted, &listing.reason) {
-                remarks.push(format!("plugin {}: {reason}", listing.id));
+                let about = format!("plugin {}", listing.id);
+                remarks.push(Diagnostic::warning(reason.clone()).about(about));
             }
         }
         remarks

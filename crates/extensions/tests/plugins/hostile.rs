@@ -265,7 +265,7 @@ fn a_huge_manifest_is_not_read() {
     let loaded = home.load_with(&[home.root().join("work/x")]);
     assert_eq!(loaded.plugins.len(), 0);
     assert!(
-        loaded.remarks()[0].contains("larger than"),
+        loaded.remarks()[0].text.contains("larger than"),
         "{:?}",
         loaded.remarks()
     );

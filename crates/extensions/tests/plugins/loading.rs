@@ -58,7 +58,8 @@ fn a_folder_that_is_none_is_said_and_the_rest_goes_on() {
     let folders = ["work/nowhere", "work", "work/tool"].map(|path| home.root().join(path));
     let loaded = home.load_with(&folders);
     assert_eq!(loaded.plugins.len(), 1);
-    let remarks = loaded.remarks().join("\n");
+    let remarks: Vec<String> = loaded.remarks().iter().map(ToString::to_string).collect();
+    let remarks = remarks.join("\n");
     assert!(remarks.contains("is not a folder"), "{remarks}");
     assert!(remarks.contains("there is no plugin in"), "{remarks}");
 }

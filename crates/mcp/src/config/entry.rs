@@ -7,6 +7,7 @@
 use super::expand::{self, Lookup};
 use crate::server::{OAuthConfig, Program, ProtocolChoice, Remote, ServerConfig, TransportConfig};
 use indexmap::IndexMap;
+use lathe_protocol::diagnostic::Diagnostic;
 use serde_json::{Map, Value};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -34,6 +35,27 @@ pub enum ConfigError {
         place: String,
         missing: Vec<(String, String)>,
     },
+}
+
+impl From<ConfigError> for Diagnostic {
+    fn from(error: ConfigError) -> Self {
+        match error {
+            ConfigError::Unreadable { place, reason } => {
+                Self::error(format!("can't be read: {reason}")).about(place)
+            }
+            ConfigError::NotJson { place, reason } => Self::error(reason)
+                .about(place)
+                .hint("fix it there; its servers are ignored until then"),
+            ConfigError::Field {
+                place,
+                field,
+                reason,
+            } => Self::error(format!("{field}: {reason}")).about(place),
+            ConfigError::MissingVariables { place, missing } => {
+                Self::warning(missing_words(&missing)).about(place)
+            }
+        }
+    }
 }
 
 fn missing_words(missing: &[(String, String)]) -> String {

@@ -5,6 +5,7 @@ use super::entry::{self, ConfigError, ConfigLocation};
 use super::policy;
 use crate::server::{ServerConfig, TransportConfig};
 use indexmap::IndexMap;
+use lathe_protocol::diagnostic::Diagnostic;
 use lathe_settings::document::Document;
 use lathe_settings::{Environment, LoadOptions, Places, Resolved, Source, Trust};
 use parking_lot::Mutex;
@@ -188,7 +189,7 @@ pub struct Servers {
     /// Servers hidden by one of higher precedence, lowest precedence last.
     pub hidden: Vec<Declared>,
     /// Problems of whole files.
-    pub problems: Vec<String>,
+    pub problems: Vec<Diagnostic>,
 }
 
 impl Servers {
@@ -209,26 +210,27 @@ impl Servers {
     /// Remarks for the start of a session: broken files, and servers that are invalid, not approved
     /// or denied.
     #[must_use]
-    pub fn remarks(&self) -> Vec<String> {
+    pub fn remarks(&self) -> Vec<Diagnostic> {
         let mut remarks = self.problems.clone();
         for server in &self.list {
             match &server.standing {
                 Standing::Ready(_) => {
                     if let Some(unset) = &server.unset {
-                        remarks.push(format!("the MCP server {}: {unset}", server.name));
+                        let text = format!("the MCP server {}: {unset}", server.name);
+                        remarks.push(Diagnostic::warning(text));
                     }
                 }
                 Standing::Disabled(_) | Standing::Refused => {}
-                Standing::Broken(error) => remarks.push(format!(
+                Standing::Broken(error) => remarks.push(Diagnostic::error(format!(
                     "the MCP server {} was not started: {error}",
                     server.name
-                )),
+                ))),
                 _ => {
                     let why = server.why_not().unwrap_or_default();
-                    remarks.push(format!(
+                    remarks.push(Diagnostic::warning(format!(
                         "the MCP server {} was not started: {why}",
                         server.name
-                    ));
+                    )));
                 }
             }
         }
@@ -302,7 +304,7 @@ pub fn load(request: Request<'_>) -> Servers {
     let choices = match Choices::new(request.places).get() {
         Ok(choices) => choices,
         Err(error) => {
-            servers.problems.push(error.to_string());
+            servers.problems.push(Diagnostic::error(error.to_string()));
             FolderChoices::default()
         }
     };
@@ -597,7 +599,7 @@ fn settings(request: Request<'_>, source: Source, scope: Scope, found: &mut Vec<
 
 /// Reads `.mcp.json` of the folder and its parents in the same repository; the nearest takes
 /// precedence.
-fn project(request: Request<'_>, found: &mut Vec<FoundEntry>, problems: &mut Vec<String>) {
+fn project(request: Request<'_>, found: &mut Vec<FoundEntry>, problems: &mut Vec<Diagnostic>) {
     if !includes(request, Source::Project) {
         return;
     }
@@ -684,11 +686,11 @@ pub fn own_servers(places: &Places) -> Vec<String> {
         .collect()
 }
 
-fn flags(request: Request<'_>, found: &mut Vec<FoundEntry>, problems: &mut Vec<String>) {
+fn flags(request: Request<'_>, found: &mut Vec<FoundEntry>, problems: &mut Vec<Diagnostic>) {
     let mut given = Vec::new();
     match read_flags(request.flags, request.environment) {
         Ok(servers) => given = servers,
-        Err(error) => problems.push(error.to_string()),
+        Err(error) => problems.push(error.into()),
     }
     for (name, place, entry) in given {
         found.push(FoundEntry {
@@ -705,7 +707,7 @@ fn flags(request: Request<'_>, found: &mut Vec<FoundEntry>, problems: &mut Vec<S
     }
 }
 
-fn managed(request: Request<'_>, found: &mut Vec<FoundEntry>, problems: &mut Vec<String>) {
+fn managed(request: Request<'_>, found: &mut Vec<FoundEntry>, problems: &mut Vec<Diagnostic>) {
     settings(request, Source::Managed, Scope::Managed, found);
     let file = request.places.managed.join("managed-mcp.json");
     for (name, entry) in read_file(&file, problems) {
@@ -721,7 +723,7 @@ fn managed(request: Request<'_>, found: &mut Vec<FoundEntry>, problems: &mut Vec
 }
 
 /// The entries of a file, if it exists.
-fn read_file(file: &Path, problems: &mut Vec<String>) -> Vec<(String, Value)> {
+fn read_file(file: &Path, problems: &mut Vec<Diagnostic>) -> Vec<(String, Value)> {
     let place = ConfigLocation::file(file);
     let text = match read_text(file) {
         Ok(text) => text,
@@ -732,7 +734,7 @@ fn read_file(file: &Path, problems: &mut Vec<String>) -> Vec<(String, Value)> {
                     place: place.to_string(),
                     reason: error.to_string(),
                 }
-                .to_string(),
+                .into(),
             );
             return Vec::new();
         }
@@ -740,7 +742,7 @@ fn read_file(file: &Path, problems: &mut Vec<String>) -> Vec<(String, Value)> {
     match servers_of(&text, &place) {
         Ok(servers) => servers.unwrap_or_default().into_iter().collect(),
         Err(error) => {
-            problems.push(error.to_string());
+            problems.push(error.into());
             Vec::new()
         }
     }

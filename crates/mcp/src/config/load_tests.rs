@@ -67,6 +67,12 @@ impl Folder {
     }
 }
 
+fn remarks(servers: &Servers) -> String {
+    let remarks = servers.remarks();
+    let lines: Vec<String> = remarks.iter().map(ToString::to_string).collect();
+    lines.join("\n")
+}
+
 fn command(word: &str) -> Value {
     json!({"command": word})
 }
@@ -368,7 +374,7 @@ fn a_name_that_hides_where_the_server_ends_is_refused() {
     );
     let servers = folder.load(Trust::Trusted);
     assert_eq!(stands(&servers, "google calendar"), "user ready x");
-    let remarks = servers.remarks().join("\n");
+    let remarks = remarks(&servers);
     assert!(
         remarks.contains("github__evil") && remarks.contains("separates"),
         "{remarks}"
@@ -393,7 +399,7 @@ fn what_is_broken_is_said_and_the_rest_counts() {
     assert_eq!(stands(&servers, "good"), "user ready yes");
     // A variable that is not set is a warning: the server may not need it.
     assert_eq!(stands(&servers, "gone"), "user ready x");
-    let remarks = servers.remarks().join("\n");
+    let remarks = remarks(&servers);
     assert!(remarks.contains(".mcp.json:2:"), "{remarks}");
     for words in [
         "the MCP server gone",

@@ -16,6 +16,7 @@ use crate::lists::{self, List, Listed};
 use crate::log::ServerLog;
 use crate::server::{ServerConfig, TransportConfig};
 use crate::status::{Change, ServerDescription, ServerStatus, State};
+use lathe_protocol::diagnostic::Diagnostic;
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::sync::Arc;
@@ -56,7 +57,7 @@ pub(crate) struct Live {
     pub(crate) resources: Arc<Vec<Value>>,
     pub(crate) templates: Arc<Vec<Value>>,
     pub(crate) prompts: Arc<Vec<Value>>,
-    remarks: [Vec<String>; 4],
+    remarks: [Vec<Diagnostic>; 4],
     cut: [usize; 4],
 }
 
@@ -331,7 +332,10 @@ impl ManagedServer {
 fn without(list: List, reason: &str) -> Listed {
     Listed {
         items: Vec::new(),
-        remarks: vec![format!("{list:?}: {}", crate::text::line(reason, 200))],
+        remarks: vec![Diagnostic::warning(format!(
+            "{list:?}: {}",
+            crate::text::line(reason, 200)
+        ))],
         cut: 0,
     }
 }

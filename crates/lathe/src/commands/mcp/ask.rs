@@ -199,7 +199,7 @@ pub(super) async fn list(loaded: &McpConfiguration, as_json: bool) -> Result<Str
         })
         .collect();
     for problem in &servers.problems {
-        notice(problem);
+        notice(&problem.to_string());
     }
     if as_json {
         let rows: Vec<Value> = rows.iter().map(Row::json).collect();
