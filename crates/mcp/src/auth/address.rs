@@ -6,6 +6,7 @@
 //! at such an address (or the person said so). The check is on the addresses that a name resolves
 //! to, at the moment of connecting. What isn't loopback must be https.
 
+use super::error::AuthError;
 use lathe_settings::Environment;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -105,7 +106,7 @@ impl Policy {
     }
 
     /// Whether an address may be asked, as far as its text tells.
-    pub(super) fn check(self, url: &Url) -> Result<(), String> {
+    pub(super) fn check(self, url: &Url) -> Result<(), AuthError> {
         let loopback_name = |name: &str| {
             let name = name.trim_end_matches('.').to_ascii_lowercase();
             name == "localhost" || name.ends_with(".localhost")
@@ -125,16 +126,12 @@ impl Policy {
         };
         let shown = url.origin().ascii_serialization();
         if !allowed {
-            return Err(format!(
-                "the server sends us to {shown}, which is no public address; that is refused"
-            ));
+            return Err(AuthError::NotPublic(shown));
         }
         match url.scheme() {
             "https" => Ok(()),
             "http" if loopback || self.private => Ok(()),
-            _ => Err(format!(
-                "the server sends us to {shown}, which isn't https; that is refused"
-            )),
+            _ => Err(AuthError::NotEncrypted(shown)),
         }
     }
 }
@@ -158,12 +155,16 @@ impl Resolve for Filter {
 }
 
 /// A client that goes only where the policy lets it.
-pub(super) fn client(policy: Policy, environment: &Environment) -> Result<reqwest::Client, String> {
-    crate::net::builder(environment, false)?
+pub(super) fn client(
+    policy: Policy,
+    environment: &Environment,
+) -> Result<reqwest::Client, AuthError> {
+    crate::net::builder(environment, false)
+        .map_err(|error| AuthError::Http(error.to_string()))?
         .timeout(REQUEST)
         .dns_resolver(Arc::new(Filter(policy)))
         .build()
-        .map_err(|error| crate::net::innermost(&error))
+        .map_err(|error| AuthError::Http(crate::net::innermost(&error)))
 }
 
 #[cfg(test)]

@@ -8,8 +8,9 @@ use super::browser::Browser;
 use super::callback::Callback;
 use super::challenge::Challenge;
 use super::discovery::{Discovered, Discovery};
+use super::error::AuthError;
 use super::registration::{self, Client, Method};
-use super::store::{CredentialStore, Credentials, config_hash};
+use super::store::{CredentialStore, Credentials, StoredSecret, config_hash};
 use super::tokens::{Denied, Endpoint, Tokens};
 use crate::error::McpError;
 use crate::server::OAuthConfig;
@@ -101,7 +102,7 @@ impl Authoriser {
                 Ok((policy, client))
             })
             .await
-            .map_err(|error: String| self.failed(error))
+            .map_err(|error: AuthError| self.failed(error))
     }
 
     /// Does something with the store, off the runtime's threads: a keyring may take its time. What the
@@ -334,7 +335,10 @@ impl Authoriser {
             .into_iter()
             .find(|stored| stored.issuer == found.issuer);
         let scopes = self.scopes(challenge, &found, before.as_ref());
-        let secret = self.secret().await;
+        let secret = self
+            .secret(&found.issuer)
+            .await
+            .map_err(|error| self.failed(error))?;
         if self.config.client_credentials {
             return self
                 .own_credentials(http, &found, &scopes, secret.as_deref())
@@ -366,16 +370,27 @@ impl Authoriser {
         }
     }
 
-    /// The secret of a client that somebody registered by hand.
-    async fn secret(&self) -> Option<String> {
+    /// The secret of a client that was registered manually. A stored one is sent only to the
+    /// authorisation server that it was first used with.
+    async fn secret(&self, issuer: &str) -> Result<Option<String>, AuthError> {
         if self.config.client_secret.is_some() {
-            return self.config.client_secret.clone();
+            return Ok(self.config.client_secret.clone());
         }
-        let (server, id) = (self.url.to_string(), self.config.client_id.clone()?);
-        self.in_store(move |store| Ok(store.client_secret(&server, &id)))
-            .await
-            .ok()
-            .flatten()
+        let Some(id) = self.config.client_id.clone() else {
+            return Ok(None);
+        };
+        let (server, asked) = (self.url.to_string(), issuer.to_owned());
+        let stored = self
+            .in_store(move |store| Ok(store.client_secret(&server, &id, &asked)))
+            .await;
+        match stored {
+            Ok(StoredSecret::Secret(secret)) => Ok(Some(secret)),
+            Ok(StoredSecret::Bound(bound)) => Err(AuthError::OtherSecret {
+                bound,
+                issuer: issuer.to_owned(),
+            }),
+            Ok(StoredSecret::Absent) | Err(_) => Ok(None),
+        }
     }
 
     /// What to ask for: what is configured or wanted, and what we had.
@@ -462,8 +477,9 @@ impl Authoriser {
         registration: Option<Client>,
     ) -> Result<Credentials, Denied> {
         let other = |text: String| Denied::Other(text);
+        let failed = |error: AuthError| Denied::Other(error.to_string());
         let Some(browser) = &self.browser else {
-            return Err(other("nobody is at a browser".to_owned()));
+            return Err(other("there is no browser".to_owned()));
         };
         let methods = &found.server.code_challenge_methods_supported;
         if methods
@@ -471,11 +487,11 @@ impl Authoriser {
             .is_some_and(|methods| !methods.iter().any(|method| method == "S256"))
         {
             return Err(other(format!(
-                "{} doesn't know PKCE with S256",
+                "{} doesn't support PKCE with S256",
                 found.issuer
             )));
         }
-        let callback = self.callback(registration.as_ref()).await.map_err(other)?;
+        let callback = self.callback(registration.as_ref()).await.map_err(failed)?;
         let document = environment::value(&self.environment, "MCP_OAUTH_CLIENT_METADATA_URL");
         let redirect = &callback.redirect_uri;
         let known = registration::known(&self.config, secret, document, &found.server, redirect);
@@ -484,20 +500,20 @@ impl Authoriser {
             (None, Some(client)) if client.redirect_uri == *redirect => client,
             (None, _) => registration::register(http, found, redirect, scopes)
                 .await
-                .map_err(other)?,
+                .map_err(failed)?,
         };
         let state = random();
         let verifier = random() + &random();
-        let page = page(found, &client, scopes, redirect, &state, &verifier).map_err(other)?;
+        let page = page(found, &client, scopes, redirect, &state, &verifier).map_err(failed)?;
         browser
             .open(page.as_str())
             .await
             .map_err(|error| other(error.to_string()))?;
         let answer = tokio::time::timeout(AGREEMENT, callback.answer(&state))
             .await
-            .map_err(|_| other("nobody came back from the browser".to_owned()))?
-            .map_err(other)?;
-        check_issuer(found, answer.issuer.as_deref()).map_err(other)?;
+            .map_err(|_| other("the browser did not return in time".to_owned()))?
+            .map_err(failed)?;
+        check_issuer(found, answer.issuer.as_deref()).map_err(failed)?;
         let code = answer
             .code
             .map_err(|error| other(format!("{} said {error}", found.issuer)))?;
@@ -515,7 +531,7 @@ impl Authoriser {
     }
 
     /// Listens where the registration says, so that it can be used again; anywhere otherwise.
-    async fn callback(&self, registration: Option<&Client>) -> Result<Callback, String> {
+    async fn callback(&self, registration: Option<&Client>) -> Result<Callback, AuthError> {
         if self.config.callback_port.is_some() {
             return Callback::open(self.config.callback_port).await;
         }
@@ -592,13 +608,17 @@ fn page(
     redirect: &str,
     state: &str,
     verifier: &str,
-) -> Result<Url, String> {
+) -> Result<Url, AuthError> {
     let address = found
         .server
         .authorization_endpoint
         .as_deref()
-        .ok_or_else(|| format!("{} has no page for people", found.issuer))?;
-    let mut page = Url::parse(address).map_err(|error| format!("{address:?}: {error}"))?;
+        .ok_or_else(|| AuthError::NoPage(found.issuer.clone()))?;
+    let mut page = Url::parse(address).map_err(|source| AuthError::Address {
+        field: "authorization_endpoint",
+        address: address.to_owned(),
+        source,
+    })?;
     {
         let mut query = page.query_pairs_mut();
         query
@@ -624,16 +644,16 @@ fn page(
 }
 
 /// RFC 9207: an answer of another server than the one we asked is an attack.
-fn check_issuer(found: &Discovered, answered: Option<&str>) -> Result<(), String> {
+fn check_issuer(found: &Discovered, answered: Option<&str>) -> Result<(), AuthError> {
     let expected = found.server.issuer().unwrap_or(&found.issuer);
     match answered {
-        Some(answered) if answered != expected => Err(format!(
-            "the answer is said to come from {}, but {expected} was asked; that is refused",
-            crate::text::line(answered, 200)
-        )),
-        None if found.server.authorization_response_iss_parameter_supported => Err(format!(
-            "the answer doesn't say that it comes from {expected}; that is refused"
-        )),
+        Some(answered) if answered != expected => Err(AuthError::OtherAnswer {
+            expected: expected.to_owned(),
+            claimed: answered.to_owned(),
+        }),
+        None if found.server.authorization_response_iss_parameter_supported => {
+            Err(AuthError::UnnamedAnswer(expected.to_owned()))
+        }
         _ => Ok(()),
     }
 }

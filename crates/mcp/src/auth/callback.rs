@@ -1,55 +1,57 @@
-//! The page that a browser comes back to: a listener on 127.0.0.1 for as long as an authorisation
-//! takes. Only a request with our `state` counts; anything else is answered and ignored, so that
-//! nobody on this machine can end the wait with a forged one.
+//! The callback of the authorisation page: a listener on 127.0.0.1 for the duration of a sign-in. Only
+//! a request with our `state` is accepted; others are answered and ignored, so that no other local user
+//! can end the wait with a forged request.
 
+use super::error::AuthError;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use url::Url;
 
-/// The most of a request that is read.
+/// The maximum size of a request.
 const REQUEST_BYTES: usize = 32 * 1024;
 
-/// What the browser brought back.
-pub(super) struct Answer {
-    pub(super) code: Result<String, String>,
-    /// Who says that they answer (RFC 9207).
+/// The authorisation server's answer, as the browser passes it on.
+pub(super) struct CallbackAnswer {
+    pub(super) code: Result<String, Declined>,
+    /// The issuer that the answer names (RFC 9207).
     pub(super) issuer: Option<String>,
 }
 
-/// Waits for a browser.
+/// The authorisation server's reason for giving no code.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Declined(String);
+
 pub(super) struct Callback {
     listener: TcpListener,
     pub(super) redirect_uri: String,
 }
 
 impl Callback {
-    /// Listens on a given port, or on any.
-    pub(super) async fn open(port: Option<u16>) -> Result<Self, String> {
+    /// Listens on a port, or on any free one.
+    pub(super) async fn open(port: Option<u16>) -> Result<Self, AuthError> {
         let listener = TcpListener::bind(("127.0.0.1", port.unwrap_or(0)))
             .await
-            .map_err(|error| match port {
-                Some(port) => format!("the callback port {port} can't be used: {error}"),
-                None => format!("nothing can listen on 127.0.0.1: {error}"),
+            .map_err(|source| match port {
+                Some(port) => AuthError::CallbackPort { port, source },
+                None => AuthError::Listen(source),
             })?;
-        let port = listener
-            .local_addr()
-            .map_err(|error| error.to_string())?
-            .port();
+        let port = listener.local_addr()?.port();
         Ok(Self {
             listener,
             redirect_uri: format!("http://127.0.0.1:{port}/callback"),
         })
     }
 
-    /// Waits for the answer with this `state`.
-    pub(super) async fn answer(&self, state: &str) -> Result<Answer, String> {
+    /// Waits for the answer with a `state`.
+    pub(super) async fn answer(&self, state: &str) -> Result<CallbackAnswer, AuthError> {
         let (found, mut answers) = tokio::sync::mpsc::channel(1);
         loop {
             tokio::select! {
                 Some(answer) = answers.recv() => return Ok(answer),
                 connection = self.listener.accept() => {
-                    let (stream, _) = connection.map_err(|error| error.to_string())?;
-                    // A browser may open connections that it never uses.
+                    let (stream, _) = connection?;
+                    // A browser may open connections without using them.
                     let (found, state) = (found.clone(), state.to_owned());
                     lathe_spawn::task(async move {
                         if let Some(answer) = serve(stream, &state).await {
@@ -62,7 +64,7 @@ impl Callback {
     }
 }
 
-async fn serve(mut stream: TcpStream, state: &str) -> Option<Answer> {
+async fn serve(mut stream: TcpStream, state: &str) -> Option<CallbackAnswer> {
     let mut request = Vec::new();
     let mut buffer = [0; 4096];
     while !request.windows(4).any(|end| end == b"\r\n\r\n") {
@@ -74,12 +76,12 @@ async fn serve(mut stream: TcpStream, state: &str) -> Option<Answer> {
     }
     let answer = read(&String::from_utf8_lossy(&request), state);
     let (status, words) = match &answer {
-        Some(Answer { code: Ok(_), .. }) => {
+        Some(CallbackAnswer { code: Ok(_), .. }) => {
             ("200 OK", "You are signed in. This page can be closed.")
         }
         Some(_) => (
             "200 OK",
-            "The sign-in didn't work out; the terminal says why. This page can be closed.",
+            "Sign-in failed; the terminal says why. This page can be closed.",
         ),
         None => ("404 Not Found", "There is nothing here."),
     };
@@ -95,8 +97,8 @@ async fn serve(mut stream: TcpStream, state: &str) -> Option<Answer> {
     answer
 }
 
-/// What a request brings, if it is the one we wait for.
-fn read(request: &str, state: &str) -> Option<Answer> {
+/// The answer in a request, if its `state` is ours.
+fn read(request: &str, state: &str) -> Option<CallbackAnswer> {
     let mut words = request.lines().next()?.split(' ');
     if words.next()? != "GET" {
         return None;
@@ -120,14 +122,12 @@ fn read(request: &str, state: &str) -> Option<Answer> {
         (Some(code), None) => Ok(code),
         (_, Some(error)) => {
             let description = value("error_description").unwrap_or_default();
-            Err(crate::text::line(
-                format!("{error} {description}").trim(),
-                300,
-            ))
+            let reason = crate::text::line(format!("{error} {description}").trim(), 300);
+            Err(Declined(reason))
         }
-        (None, None) => Err("it brought no code".to_owned()),
+        (None, None) => Err(Declined("there is no code in the answer".to_owned())),
     };
-    Some(Answer {
+    Some(CallbackAnswer {
         code,
         issuer: value("iss"),
     })
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_our_own_state_counts() {
+    fn only_requests_with_our_state_are_accepted() {
         let get = |path: &str| read(&format!("GET {path} HTTP/1.1\r\n\r\n"), "s");
         let answer = get("/callback?code=a%2Fb&state=s&iss=https%3A%2F%2Fi").unwrap();
         assert_eq!(answer.code.as_deref(), Ok("a/b"));
@@ -147,7 +147,7 @@ mod tests {
         assert!(get("/callback?code=a").is_none());
         assert!(get("/favicon.ico?state=s&code=a").is_none());
         let denied = get("/callback?error=access_denied&error_description=no+way&state=s").unwrap();
-        assert_eq!(denied.code.unwrap_err(), "access_denied no way");
+        assert_eq!(denied.code.unwrap_err().to_string(), "access_denied no way");
         assert!(
             get("/callback?code=a&error=b&state=s")
                 .unwrap()

@@ -8,6 +8,7 @@
 
 use super::address::Policy;
 use super::challenge::Challenge;
+use super::error::AuthError;
 use crate::limits::AUTH_BYTES;
 use crate::net;
 use serde::Deserialize;
@@ -85,7 +86,7 @@ impl Discovery<'_> {
         &self,
         challenge: &Challenge,
         configured: Option<&str>,
-    ) -> Result<Discovered, String> {
+    ) -> Result<Discovered, AuthError> {
         let resource = self.resource(challenge).await?;
         let named = resource
             .as_ref()
@@ -96,19 +97,19 @@ impl Discovery<'_> {
         };
         let (issuer, server) = if let Some(address) = configured {
             let address = parse(address, "authServerMetadataUrl")?;
-            let server: ServerMetadata = self.fetch(&address).await?.ok_or_else(|| {
-                format!("{address} holds no description of an authorisation server")
-            })?;
+            let server: ServerMetadata = self
+                .fetch(&address)
+                .await?
+                .ok_or_else(|| AuthError::NoMetadata(address.clone()))?;
             let issuer = server.issuer.clone().unwrap_or_else(|| origin(&address));
             (issuer, server)
         } else if let Some(named) = named {
             let address = parse(&named, "authorization_servers")?;
             self.policy.check(&address)?;
-            let server = self.authorisation_server(&address).await?.ok_or_else(|| {
-                format!(
-                    "the authorisation server {named} doesn't describe itself at any known address"
-                )
-            })?;
+            let server = self
+                .authorisation_server(&address)
+                .await?
+                .ok_or_else(|| AuthError::Undescribed(named.clone()))?;
             check_issuer(&server, &named)?;
             (named, server)
         } else {
@@ -134,13 +135,13 @@ impl Discovery<'_> {
     }
 
     /// The server's own description: where the challenge says, by path, at the root.
-    async fn resource(&self, challenge: &Challenge) -> Result<Option<ResourceMetadata>, String> {
+    async fn resource(&self, challenge: &Challenge) -> Result<Option<ResourceMetadata>, AuthError> {
         let mut candidates = Vec::new();
         if let Some(named) = &challenge.resource_metadata {
             candidates.push(
                 self.server
                     .join(named)
-                    .map_err(|error| format!("the challenge names no address: {error}"))?,
+                    .map_err(AuthError::Challenge)?,
             );
         }
         for path in [self.server.path(), ""] {
@@ -155,11 +156,10 @@ impl Discovery<'_> {
             }
             if let Some(found) = self.fetch::<ResourceMetadata>(&address).await? {
                 if !covers(&found.resource, self.server) {
-                    return Err(format!(
-                        "the server says that it is {}, but it is asked at {}; a token for one isn't sent to the other",
-                        crate::text::line(&found.resource, 200),
-                        canonical(self.server)
-                    ));
+                    return Err(AuthError::OtherResource {
+                        claimed: found.resource,
+                        address: canonical(self.server),
+                    });
                 }
                 return Ok(Some(found));
             }
@@ -168,7 +168,7 @@ impl Discovery<'_> {
     }
 
     /// How an authorisation server describes itself.
-    async fn authorisation_server(&self, issuer: &Url) -> Result<Option<ServerMetadata>, String> {
+    async fn authorisation_server(&self, issuer: &Url) -> Result<Option<ServerMetadata>, AuthError> {
         let path = issuer.path().trim_end_matches('/');
         let mut candidates = vec![
             well_known(issuer, "oauth-authorization-server", path),
@@ -189,7 +189,7 @@ impl Discovery<'_> {
     }
 
     /// No description of the server: its origin authorises, with or without describing itself.
-    async fn old_style(&self) -> Result<(String, ServerMetadata), String> {
+    async fn old_style(&self) -> Result<(String, ServerMetadata), AuthError> {
         let mut root = self.server.clone();
         root.set_path("");
         root.set_query(None);
@@ -210,7 +210,7 @@ impl Discovery<'_> {
     }
 
     /// A description, if there is one at this address.
-    async fn fetch<T: DeserializeOwned>(&self, address: &Url) -> Result<Option<T>, String> {
+    async fn fetch<T: DeserializeOwned>(&self, address: &Url) -> Result<Option<T>, AuthError> {
         let response = self
             .client
             .get(address.clone())
@@ -218,21 +218,27 @@ impl Discovery<'_> {
             .header("mcp-protocol-version", self.version)
             .send()
             .await
-            .map_err(|error| {
-                let host = address.origin().ascii_serialization();
-                format!("{host} can't be asked: {}", net::innermost(&error))
+            .map_err(|error| AuthError::Unreachable {
+                host: address.origin().ascii_serialization(),
+                reason: net::innermost(&error),
             })?;
         if !response.status().is_success() {
             return Ok(None);
         }
-        let body = net::body(response, AUTH_BYTES).await?;
+        let body = net::body(response, AUTH_BYTES)
+            .await
+            .map_err(|error| AuthError::Http(error.to_string()))?;
         // A page for people at a well-known address is no description.
         Ok(serde_json::from_slice(&body).ok())
     }
 }
 
-fn parse(address: &str, what: &str) -> Result<Url, String> {
-    Url::parse(address).map_err(|error| format!("{what}: {address:?} is no address ({error})"))
+fn parse(address: &str, field: &'static str) -> Result<Url, AuthError> {
+    Url::parse(address).map_err(|source| AuthError::Address {
+        field,
+        address: address.to_owned(),
+        source,
+    })
 }
 
 fn origin(url: &Url) -> String {
@@ -273,13 +279,13 @@ fn covers(resource: &str, server: &Url) -> bool {
 }
 
 /// A description that names another issuer could be anybody's.
-fn check_issuer(server: &ServerMetadata, expected: &str) -> Result<(), String> {
+fn check_issuer(server: &ServerMetadata, expected: &str) -> Result<(), AuthError> {
     match &server.issuer {
         Some(issuer) if issuer.trim_end_matches('/') != expected.trim_end_matches('/') => {
-            Err(format!(
-                "the authorisation server {expected} says that it is {}; that is refused",
-                crate::text::line(issuer, 200)
-            ))
+            Err(AuthError::OtherIssuer {
+                expected: expected.to_owned(),
+                claimed: issuer.clone(),
+            })
         }
         _ => Ok(()),
     }

@@ -16,6 +16,7 @@ mod browser;
 mod callback;
 mod challenge;
 mod discovery;
+mod error;
 mod key;
 mod keyring;
 mod registration;

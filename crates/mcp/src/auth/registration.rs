@@ -1,6 +1,7 @@
 //! Who we are for an authorisation server: a client that somebody registered by hand, a document
 //! that describes us (its address is our id), or a registration on the spot (RFC 7591).
 
+use super::error::AuthError;
 use super::discovery::{Discovered, ServerMetadata};
 use crate::limits::AUTH_BYTES;
 use crate::net;
@@ -113,12 +114,9 @@ pub(super) async fn register(
     found: &Discovered,
     redirect_uri: &str,
     scopes: &[String],
-) -> Result<Client, String> {
+) -> Result<Client, AuthError> {
     let Some(endpoint) = &found.server.registration_endpoint else {
-        return Err(format!(
-            "{} takes no registrations; register a client there by hand and give it with --client-id",
-            found.issuer
-        ));
+        return Err(AuthError::NoRegistrations(found.issuer.clone()));
     };
     let methods = found.server.token_endpoint_auth_methods_supported.as_ref();
     let method = match methods {
@@ -138,7 +136,10 @@ pub(super) async fn register(
     if !scopes.is_empty() {
         request["scope"] = scopes.join(" ").into();
     }
-    let failed = |reason: String| format!("{} didn't register us: {reason}", found.issuer);
+    let failed = |reason: String| AuthError::Registration {
+        issuer: found.issuer.clone(),
+        reason,
+    };
     let response = http
         .post(endpoint)
         .json(&request)
@@ -146,12 +147,14 @@ pub(super) async fn register(
         .await
         .map_err(|error| failed(net::innermost(&error)))?;
     let status = response.status();
-    let body = net::body(response, AUTH_BYTES).await.map_err(failed)?;
+    let body = net::body(response, AUTH_BYTES)
+        .await
+        .map_err(|error| failed(error.to_string()))?;
     if !status.is_success() {
         return Err(failed(super::tokens::reason(status, &body)));
     }
     let registered: Registered = serde_json::from_slice(&body)
-        .map_err(|error| failed(format!("its answer is no registration ({error})")))?;
+        .map_err(|error| failed(format!("its answer is not a registration ({error})")))?;
     let secret = registered.client_secret.filter(|secret| !secret.is_empty());
     let method = match (&secret, registered.token_endpoint_auth_method.as_deref()) {
         (None, _) => Method::None,

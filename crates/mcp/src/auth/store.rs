@@ -90,6 +90,9 @@ struct Content {
     /// Secrets of clients that were registered by hand, by server address and client id.
     #[serde(default)]
     client_secrets: BTreeMap<String, String>,
+    /// The authorisation server that each of them was first used with.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    client_secret_issuers: BTreeMap<String, String>,
     /// Those of them that are in the keyring.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     client_secrets_in_keyring: BTreeSet<String>,
@@ -108,6 +111,15 @@ pub struct CredentialStore {
 struct Complaints {
     made: bool,
     waiting: Option<String>,
+}
+
+/// A stored client secret, asked for by an authorisation server.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum StoredSecret {
+    Secret(String),
+    /// It belongs to this other authorisation server.
+    Bound(String),
+    Absent,
 }
 
 /// Where tokens and secrets are kept.
@@ -276,7 +288,9 @@ impl CredentialStore {
     ) -> std::io::Result<()> {
         let _lock = self.lock("store")?;
         let mut content = self.read()?;
-        self.put_client_secret(&mut content, secret_key(server, client_id), secret)?;
+        let key = secret_key(server, client_id);
+        content.client_secret_issuers.remove(&key);
+        self.put_client_secret(&mut content, key, secret)?;
         self.write(&content)
     }
 
@@ -300,24 +314,59 @@ impl CredentialStore {
         Ok(())
     }
 
-    /// The secret of a client that was registered by hand.
-    pub(super) fn client_secret(&self, server: &str, client_id: &str) -> Option<String> {
+    /// The secret of a client that was registered manually, for the authorisation server `issuer`. The
+    /// first one that it is used with is the only one that gets it.
+    pub(super) fn client_secret(
+        &self,
+        server: &str,
+        client_id: &str,
+        issuer: &str,
+    ) -> StoredSecret {
         let key = secret_key(server, client_id);
-        let content = self.read().ok()?;
-        if let Some(secret) = content.client_secrets.get(&key) {
+        let Ok(content) = self.read() else {
+            return StoredSecret::Absent;
+        };
+        match content.client_secret_issuers.get(&key) {
+            Some(bound) if bound != issuer => return StoredSecret::Bound(bound.clone()),
+            _ => {}
+        }
+        let secret = if let Some(secret) = content.client_secrets.get(&key) {
             if self.keyring.is_ok()
                 && self.wanted != Wanted::File
                 && let Err(error) = self.set_client_secret(server, client_id, secret)
             {
                 tracing::warn!(%error, "a client secret can't be moved into the keyring");
             }
-            return Some(secret.clone());
+            Some(secret.clone())
+        } else if content.client_secrets_in_keyring.contains(&key) {
+            self.in_keyring(|keyring| keyring.get(&self.account(&key)))
+                .flatten()
+        } else {
+            None
+        };
+        let Some(secret) = secret else {
+            return StoredSecret::Absent;
+        };
+        match self.bind_client_secret(key, issuer) {
+            Ok(()) => StoredSecret::Secret(secret),
+            // Better no secret than one that could be sent anywhere next time.
+            Err(error) => {
+                tracing::warn!(%error, "a client secret can't be bound to its authorisation server");
+                StoredSecret::Absent
+            }
         }
-        if !content.client_secrets_in_keyring.contains(&key) {
-            return None;
+    }
+
+    fn bind_client_secret(&self, key: String, issuer: &str) -> std::io::Result<()> {
+        let _lock = self.lock("store")?;
+        let mut content = self.read()?;
+        if content.client_secret_issuers.get(&key).map(String::as_str) == Some(issuer) {
+            return Ok(());
         }
-        self.in_keyring(|keyring| keyring.get(&self.account(&key)))
-            .flatten()
+        content
+            .client_secret_issuers
+            .insert(key, issuer.to_owned());
+        self.write(&content)
     }
 
     /// Who is signed in where.
@@ -541,15 +590,25 @@ mod tests {
         let left = store.find("https://s.example/mcp", "1").unwrap();
         assert_eq!(left[0].issuer, "https://b");
         store.set_client_secret("s", "id", "hush").unwrap();
-        assert_eq!(store.client_secret("s", "id").as_deref(), Some("hush"));
-        assert_eq!(store.client_secret("s", "other"), None);
+        let secret = |id: &str, issuer: &str| store.client_secret("s", id, issuer);
+        let hush = || StoredSecret::Secret("hush".to_owned());
+        assert_eq!(secret("id", "https://a"), hush());
+        assert_eq!(secret("other", "https://a"), StoredSecret::Absent);
+        // It is sent to the authorisation server that it was first used with and to no other one.
+        assert_eq!(secret("id", "https://a"), hush());
+        assert_eq!(
+            secret("id", "https://evil"),
+            StoredSecret::Bound("https://a".to_owned())
+        );
+        store.set_client_secret("s", "id", "hush").unwrap();
+        assert_eq!(secret("id", "https://evil"), hush());
         // However its address is written.
         store
             .set_client_secret("https://h.example", "id", "x")
             .unwrap();
         assert_eq!(
-            store.client_secret("https://h.example/", "id").as_deref(),
-            Some("x")
+            store.client_secret("https://h.example/", "id", "https://a"),
+            StoredSecret::Secret("x".to_owned())
         );
     }
 
