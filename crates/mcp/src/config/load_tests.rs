@@ -153,7 +153,7 @@ fn a_projects_server_needs_trust_and_a_word() {
     let waiting = folder.load(Trust::Trusted);
     assert_eq!(stands(&waiting, "p"), "project needs approval");
     assert!(
-        waiting.remarks()[0].contains("lathe mcp enable p"),
+        waiting.remarks()[0].text.contains("lathe mcp enable p"),
         "{:?}",
         waiting.remarks()
     );
