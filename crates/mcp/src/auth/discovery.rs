@@ -138,11 +138,7 @@ impl Discovery<'_> {
     async fn resource(&self, challenge: &Challenge) -> Result<Option<ResourceMetadata>, AuthError> {
         let mut candidates = Vec::new();
         if let Some(named) = &challenge.resource_metadata {
-            candidates.push(
-                self.server
-                    .join(named)
-                    .map_err(AuthError::Challenge)?,
-            );
+            candidates.push(self.server.join(named).map_err(AuthError::Challenge)?);
         }
         for path in [self.server.path(), ""] {
             let address = well_known(self.server, "oauth-protected-resource", path);
@@ -168,7 +164,10 @@ impl Discovery<'_> {
     }
 
     /// How an authorisation server describes itself.
-    async fn authorisation_server(&self, issuer: &Url) -> Result<Option<ServerMetadata>, AuthError> {
+    async fn authorisation_server(
+        &self,
+        issuer: &Url,
+    ) -> Result<Option<ServerMetadata>, AuthError> {
         let path = issuer.path().trim_end_matches('/');
         let mut candidates = vec![
             well_known(issuer, "oauth-authorization-server", path),

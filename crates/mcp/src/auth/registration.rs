@@ -1,8 +1,8 @@
 //! Who we are for an authorisation server: a client that somebody registered by hand, a document
 //! that describes us (its address is our id), or a registration on the spot (RFC 7591).
 
-use super::error::AuthError;
 use super::discovery::{Discovered, ServerMetadata};
+use super::error::AuthError;
 use crate::limits::AUTH_BYTES;
 use crate::net;
 use crate::server::OAuthConfig;

@@ -363,9 +363,7 @@ impl CredentialStore {
         if content.client_secret_issuers.get(&key).map(String::as_str) == Some(issuer) {
             return Ok(());
         }
-        content
-            .client_secret_issuers
-            .insert(key, issuer.to_owned());
+        content.client_secret_issuers.insert(key, issuer.to_owned());
         self.write(&content)
     }
 
