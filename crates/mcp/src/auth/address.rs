@@ -1,10 +1,10 @@
-//! Which addresses an authorisation may lead to.
+//! The addresses that an authorisation may use.
 //!
-//! A server names where its authorisation server is, and we fetch from there: without a check, any
-//! server could have us knock at machines that only we can reach. So metadata and tokens are fetched
-//! from public addresses only, and from loopback or private ones only when the MCP server itself is
-//! at such an address (or the person said so). The check is on the addresses that a name resolves
-//! to, at the moment of connecting. What isn't loopback must be https.
+//! A server names its authorisation server, and we fetch from there: without a check, any server
+//! could make us send requests to machines in our private network. So metadata and tokens are
+//! fetched from public addresses only, and from loopback or private ones only if the MCP server
+//! itself has such an address (or the configuration allows it). The addresses that a name resolves
+//! to are checked on connection. Addresses other than loopback must be https.
 
 use super::error::AuthError;
 use lathe_settings::Environment;
@@ -14,10 +14,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use url::{Host, Url};
 
-/// How long one request to an authorisation server may take.
+/// The time limit of a request to an authorisation server.
 const REQUEST: Duration = Duration::from_secs(30);
 
-/// How far an address can be reached from.
+/// The reach of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
     Public,
@@ -54,7 +54,7 @@ fn class_v4(address: Ipv4Addr) -> Class {
 
 fn class_v6(address: Ipv6Addr) -> Class {
     let segments = address.segments();
-    // Addresses that stand for an IPv4 address are judged as that one.
+    // Addresses that embed an IPv4 address are classified as that one.
     let low = Ipv4Addr::from((u32::from(segments[6]) << 16) | u32::from(segments[7]));
     match segments {
         _ if address.is_loopback() => Class::Loopback,
@@ -70,7 +70,7 @@ fn class_v6(address: Ipv6Addr) -> Class {
     }
 }
 
-/// Where requests may go.
+/// The allowed addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Policy {
     private: bool,
@@ -78,7 +78,7 @@ pub(super) struct Policy {
 }
 
 impl Policy {
-    /// What the place of the MCP server allows.
+    /// The policy for an MCP server's address.
     pub(super) async fn of(server: &Url, allow_private: bool) -> Self {
         let addresses: Vec<IpAddr> = match server.host() {
             Some(Host::Ipv4(address)) => vec![address.into()],
@@ -105,7 +105,7 @@ impl Policy {
         }
     }
 
-    /// Whether an address may be asked, as far as its text tells.
+    /// Checks an address before its name is resolved.
     pub(super) fn check(self, url: &Url) -> Result<(), AuthError> {
         let loopback_name = |name: &str| {
             let name = name.trim_end_matches('.').to_ascii_lowercase();
@@ -154,7 +154,7 @@ impl Resolve for Filter {
     }
 }
 
-/// A client that goes only where the policy lets it.
+/// An HTTP client that connects to allowed addresses only.
 pub(super) fn client(
     policy: Policy,
     environment: &Environment,
@@ -198,7 +198,7 @@ mod tests {
         ] {
             assert!(policy.check(&url(refused)).is_err(), "{refused}");
         }
-        // What a name resolves to counts, not how it looks.
+        // The resolved address is checked, not the name.
         assert!(!policy.allows("127.0.0.1".parse().unwrap()));
     }
 

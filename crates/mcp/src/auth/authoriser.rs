@@ -1,7 +1,7 @@
-//! The authorisation of one server: its token, and the way to a new one.
+//! The authorisation of one server: its tokens, refreshing and signing in.
 //!
-//! Everything that gets or changes a token holds `flight`, so that ten refused calls make one
-//! refresh and one browser page. Across processes the store's lock does the same.
+//! Everything that gets or changes a token holds `flight`, so that ten refused calls cause one
+//! refresh and one browser page. The store's lock does the same across processes.
 
 use super::address::{self, Policy};
 use super::browser::Browser;
@@ -27,28 +27,26 @@ use std::time::Duration;
 use tokio::sync::broadcast;
 use url::Url;
 
-/// How long a person may take at the browser.
+/// The time limit for the person at the browser.
 const AGREEMENT: Duration = Duration::from_secs(5 * 60);
-/// A token that ends within this time is refreshed before it is used, in seconds.
+/// A token that expires within this many seconds is refreshed before use.
 const MARGIN: u64 = 30;
 
-/// A token for requests, where there is one. Cheap to clone.
+/// Provides tokens for requests. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct Access(pub(crate) Option<Arc<Authoriser>>);
 
 impl Access {
-    /// The token to send.
     pub(crate) async fn bearer(&self) -> Option<String> {
         self.0.as_ref()?.bearer().await
     }
 
-    /// The server refused a token; gives a fresh one if there is a way without a person.
+    /// Returns a new token after the server refused one, if that needs no person.
     pub(crate) async fn refused(&self, token: &str) -> Option<String> {
         self.0.as_ref()?.refused(token).await
     }
 }
 
-/// The authorisation of one server.
 pub(crate) struct Authoriser {
     server: String,
     url: Url,
@@ -105,8 +103,7 @@ impl Authoriser {
             .map_err(|error: AuthError| self.failed(error))
     }
 
-    /// Does something with the store, off the runtime's threads: a keyring may take its time. What the
-    /// person should know of it is told.
+    /// Uses the store on a blocking thread, since a keyring may be slow. Reports a broken keyring.
     async fn in_store<T: Send + 'static>(
         &self,
         work: impl FnOnce(&CredentialStore) -> std::io::Result<T> + Send + 'static,
@@ -158,7 +155,7 @@ impl Authoriser {
         if !tokens.ends_within(MARGIN) {
             return Some(tokens.access);
         }
-        // A token that ended is still tried if it can't be refreshed: clocks differ.
+        // An expired token is still tried if it can't be refreshed, since clocks differ.
         Some(self.refused(&tokens.access).await.unwrap_or(tokens.access))
     }
 
@@ -172,7 +169,7 @@ impl Authoriser {
         self.refresh(credentials).await
     }
 
-    /// Refreshes a token, or takes the one that another process got meanwhile.
+    /// Refreshes a token, or uses the one that another process got meanwhile.
     async fn refresh(&self, credentials: Credentials) -> Option<String> {
         let lock = {
             let credentials = credentials.clone();
@@ -193,7 +190,7 @@ impl Authoriser {
         }
         let old = credentials.tokens.clone()?;
         let refreshed = if self.config.client_credentials {
-            // Nothing to refresh: the client asks again by itself.
+            // Nothing to refresh: the client requests a new token.
             let challenge = Challenge::default();
             return self
                 .agree(&challenge)
@@ -214,7 +211,7 @@ impl Authoriser {
         };
         let outcome = match refreshed {
             Ok(mut tokens) => {
-                // A server that rotates nothing sends no new one.
+                // A server without rotation sends no new refresh token.
                 tokens.refresh = tokens.refresh.or(old.refresh);
                 let access = tokens.access.clone();
                 self.keep(Credentials {
@@ -234,7 +231,7 @@ impl Authoriser {
                         })
                         .await;
                     }
-                    // The registration is dead: the next sign-in makes a new one.
+                    // The registration is invalid: the next sign-in creates a new one.
                     Denied::Client(_) => self.forget(&credentials).await,
                     Denied::Other(_) => {}
                 }
@@ -283,10 +280,11 @@ impl Authoriser {
         *self.current.lock() = None;
     }
 
-    /// Gets an authorisation for what a challenge wants.
+    /// Authorises according to a challenge.
     ///
     /// # Errors
-    /// [`McpError::NeedsAuth`] where a person would be needed and none is there; otherwise why not.
+    /// [`McpError::NeedsAuth`] if a person is needed and there is no browser, or the reason of the
+    /// failure.
     pub(crate) async fn authorise(&self, challenge: &str) -> Result<(), McpError> {
         self.load().await;
         let _one = self.flight.lock().await;
@@ -296,7 +294,7 @@ impl Authoriser {
         self.agree(&Challenge::parse(challenge)).await
     }
 
-    /// Takes tokens that somebody got elsewhere meanwhile, such as with `lathe mcp login`.
+    /// Uses tokens that another process got meanwhile, such as `lathe mcp login`.
     async fn take_newer(&self) -> bool {
         let mut stored = self.stored().await.into_iter();
         let mut current = self.current.lock();
@@ -309,7 +307,7 @@ impl Authoriser {
         is_newer
     }
 
-    /// In a box, so that it is compiled here and not again in every crate that waits for a connection.
+    /// Boxed, so that it is not compiled again in every crate that awaits a connection.
     fn agree<'a>(&'a self, challenge: &'a Challenge) -> BoxFuture<'a, Result<(), McpError>> {
         Box::pin(self.agree_now(challenge))
     }
@@ -363,7 +361,7 @@ impl Authoriser {
                     self.keep(credentials).await;
                     return Ok(());
                 }
-                // The server has forgotten us: once more, with a new registration.
+                // The server no longer knows the client: try again with a new registration.
                 Err(Denied::Client(_)) if reused => {}
                 Err(denied) => return Err(self.failed(denied.text())),
             }
@@ -393,7 +391,7 @@ impl Authoriser {
         }
     }
 
-    /// What to ask for: what is configured or wanted, and what we had.
+    /// The scopes to request: configured or challenged ones, and those granted before.
     fn scopes(
         &self,
         challenge: &Challenge,
@@ -428,7 +426,7 @@ impl Authoriser {
             && !self.config.client_credentials
             && supported.iter().any(|scope| scope == "offline_access")
         {
-            // Without it some servers give no refresh token.
+            // Some servers give no refresh token without it.
             scopes.push("offline_access".to_owned());
         }
         let mut seen = std::collections::HashSet::new();
@@ -436,7 +434,7 @@ impl Authoriser {
         scopes
     }
 
-    /// The client's own credentials: nobody has to agree.
+    /// Signs in with the client's own credentials, without a person.
     async fn own_credentials(
         &self,
         http: &reqwest::Client,
@@ -467,7 +465,7 @@ impl Authoriser {
         Ok(())
     }
 
-    /// Opens the page, waits for the person, exchanges the code.
+    /// Opens the page, waits for the person, and exchanges the code.
     async fn ask_person(
         &self,
         http: &reqwest::Client,
@@ -530,7 +528,7 @@ impl Authoriser {
         Ok(credentials)
     }
 
-    /// Listens where the registration says, so that it can be used again; anywhere otherwise.
+    /// Listens on the registered port if possible, so that the registration can be reused.
     async fn callback(&self, registration: Option<&Client>) -> Result<Callback, AuthError> {
         if self.config.callback_port.is_some() {
             return Callback::open(self.config.callback_port).await;
@@ -561,7 +559,7 @@ impl Authoriser {
         }
     }
 
-    /// Forgets the tokens without telling anybody, so that the next connection asks anew.
+    /// Deletes the tokens without revoking them, so that the next connection signs in anew.
     pub(crate) async fn drop_tokens(&self) {
         let _one = self.flight.lock().await;
         for mut credentials in self.stored().await {
@@ -571,7 +569,8 @@ impl Authoriser {
         *self.current.lock() = None;
     }
 
-    /// Gives the tokens back (the refresh token first) and forgets them. Says whether there were any.
+    /// Revokes the tokens (the refresh token first) and deletes them. Returns whether there were
+    /// any.
     pub(crate) async fn log_out(&self) -> Result<bool, McpError> {
         let _one = self.flight.lock().await;
         let all = self.find().await.map_err(|error| self.failed(error))?;
@@ -600,7 +599,7 @@ impl Authoriser {
     }
 }
 
-/// The page where the person agrees.
+/// The address of the authorisation page.
 fn page(
     found: &Discovered,
     client: &Client,
@@ -636,14 +635,14 @@ fn page(
             query.append_pair("scope", &scopes.join(" "));
         }
         if scopes.iter().any(|scope| scope == "offline_access") {
-            // OpenID Connect wants the person to agree to that each time.
+            // OpenID Connect requires consent each time.
             query.append_pair("prompt", "consent");
         }
     }
     Ok(page)
 }
 
-/// RFC 9207: an answer of another server than the one we asked is an attack.
+/// RFC 9207: an answer from another server than the one asked is an attack.
 fn check_issuer(found: &Discovered, answered: Option<&str>) -> Result<(), AuthError> {
     let expected = found.server.issuer().unwrap_or(&found.issuer);
     match answered {

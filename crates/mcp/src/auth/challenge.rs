@@ -1,18 +1,18 @@
-//! What a server's `WWW-Authenticate` header says.
+//! The `WWW-Authenticate` header of a server.
 
-/// The parameters of a bearer challenge that matter.
+/// The relevant parameters of a bearer challenge.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Challenge {
-    /// Where the server describes who authorises (RFC 9728).
+    /// The address of the server's metadata (RFC 9728).
     pub resource_metadata: Option<String>,
-    /// The scopes that are wanted.
+    /// The required scopes.
     pub scope: Option<String>,
     /// `invalid_token`, `insufficient_scope`, …
     pub error: Option<String>,
 }
 
 impl Challenge {
-    /// Reads a header. What isn't understood is left out.
+    /// Parses a header. Unknown parts are ignored.
     #[must_use]
     pub fn parse(header: &str) -> Self {
         let mut challenge = Self::default();
@@ -38,7 +38,7 @@ impl Challenge {
         challenge
     }
 
-    /// The scopes that are wanted, one by one.
+    /// The required scopes as a list.
     #[must_use]
     pub fn scopes(&self) -> Vec<String> {
         let scope = self.scope.as_deref().unwrap_or_default();
@@ -46,7 +46,7 @@ impl Challenge {
     }
 }
 
-/// A quoted string or a token, and what comes after it.
+/// A quoted string or a token, and the rest.
 fn value(text: &str) -> (String, &str) {
     let text = text.trim_start();
     let Some(quoted) = text.strip_prefix('"') else {

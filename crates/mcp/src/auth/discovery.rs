@@ -1,10 +1,10 @@
-//! Who authorises for a server, and how.
+//! Discovery of a server's authorisation server.
 //!
 //! The server's challenge may name its metadata (RFC 9728); otherwise the well-known addresses are
-//! tried, by path and then at the root. The metadata names an authorisation server, which describes
-//! itself at one of the well-known addresses of RFC 8414 and OpenID Connect, in the specified order.
-//! Older servers have neither: then the server's own origin is asked, and in the end the endpoints
-//! that the specification of 2025-03-26 takes for granted.
+//! tried, by path and then at the root. The metadata names an authorisation server, whose own
+//! metadata is at one of the well-known addresses of RFC 8414 and OpenID Connect, tried in the
+//! specified order. Older servers have neither: then the server's own origin is tried, and finally
+//! the default endpoints of the specification of 2025-03-26.
 
 use super::address::Policy;
 use super::challenge::Challenge;
@@ -15,19 +15,18 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use url::Url;
 
-/// What was found out.
+/// The result of discovery.
 #[derive(Debug, Clone)]
 pub(super) struct Discovered {
-    /// Who authorises.
     pub(super) issuer: String,
-    /// Whom the tokens are for (the `resource` parameter).
+    /// The audience of the tokens (the `resource` parameter).
     pub(super) resource: String,
-    /// The scopes that the server's own metadata names.
+    /// The scopes in the server's own metadata.
     pub(super) resource_scopes: Vec<String>,
     pub(super) server: ServerMetadata,
 }
 
-/// What an authorisation server says of itself (RFC 8414).
+/// The metadata of an authorisation server (RFC 8414).
 #[derive(Debug, Clone, Deserialize, Default)]
 pub(super) struct ServerMetadata {
     #[serde(default)]
@@ -52,13 +51,12 @@ pub(super) struct ServerMetadata {
 }
 
 impl ServerMetadata {
-    /// Who the server says that it is.
     pub(super) fn issuer(&self) -> Option<&str> {
         self.issuer.as_deref()
     }
 }
 
-/// What an MCP server says of itself (RFC 9728).
+/// The metadata of an MCP server (RFC 9728).
 #[derive(Debug, Deserialize)]
 struct ResourceMetadata {
     resource: String,
@@ -68,20 +66,20 @@ struct ResourceMetadata {
     scopes_supported: Vec<String>,
 }
 
-/// Fetches descriptions, within the policy.
+/// Fetches metadata within the policy.
 pub(super) struct Discovery<'a> {
     pub(super) client: &'a reqwest::Client,
     pub(super) policy: Policy,
     pub(super) server: &'a Url,
-    /// The protocol version that discovery requests name.
+    /// The protocol version in discovery requests.
     pub(super) version: &'a str,
 }
 
 impl Discovery<'_> {
-    /// Finds out who authorises for the server.
+    /// Finds the authorisation server.
     ///
     /// # Errors
-    /// In words, naming what contradicts or is missing.
+    /// If metadata is missing or contradictory.
     pub(super) async fn run(
         &self,
         challenge: &Challenge,
@@ -134,7 +132,7 @@ impl Discovery<'_> {
         })
     }
 
-    /// The server's own description: where the challenge says, by path, at the root.
+    /// The server's own metadata: from the challenge, by path, or at the root.
     async fn resource(&self, challenge: &Challenge) -> Result<Option<ResourceMetadata>, AuthError> {
         let mut candidates = Vec::new();
         if let Some(named) = &challenge.resource_metadata {
@@ -163,7 +161,7 @@ impl Discovery<'_> {
         Ok(None)
     }
 
-    /// How an authorisation server describes itself.
+    /// The metadata of an authorisation server.
     async fn authorisation_server(
         &self,
         issuer: &Url,
@@ -187,7 +185,8 @@ impl Discovery<'_> {
         Ok(None)
     }
 
-    /// No description of the server: its origin authorises, with or without describing itself.
+    /// Without metadata of the server, its origin is the authorisation server, with or without
+    /// metadata.
     async fn old_style(&self) -> Result<(String, ServerMetadata), AuthError> {
         let mut root = self.server.clone();
         root.set_path("");
@@ -208,7 +207,7 @@ impl Discovery<'_> {
         Ok((issuer, server))
     }
 
-    /// A description, if there is one at this address.
+    /// The metadata at an address, if any.
     async fn fetch<T: DeserializeOwned>(&self, address: &Url) -> Result<Option<T>, AuthError> {
         let response = self
             .client
@@ -227,7 +226,7 @@ impl Discovery<'_> {
         let body = net::body(response, AUTH_BYTES)
             .await
             .map_err(|error| AuthError::Http(error.to_string()))?;
-        // A page for people at a well-known address is no description.
+        // An HTML page at a well-known address is not metadata.
         Ok(serde_json::from_slice(&body).ok())
     }
 }
@@ -253,7 +252,7 @@ fn well_known(base: &Url, name: &str, path: &str) -> Url {
     address
 }
 
-/// The server's address as the name of what a token is for.
+/// The server's address as the audience of a token.
 fn canonical(server: &Url) -> String {
     let mut address = server.clone();
     address.set_fragment(None);
@@ -264,7 +263,7 @@ fn canonical(server: &Url) -> String {
     }
 }
 
-/// Whether a description is about this server: the same origin, and its path or one above it.
+/// True if metadata is about this server: the same origin, and its path or a parent path.
 fn covers(resource: &str, server: &Url) -> bool {
     let Ok(resource) = Url::parse(resource) else {
         return false;
@@ -277,7 +276,7 @@ fn covers(resource: &str, server: &Url) -> bool {
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// A description that names another issuer could be anybody's.
+/// Metadata that names another issuer could be anybody's.
 fn check_issuer(server: &ServerMetadata, expected: &str) -> Result<(), AuthError> {
     match &server.issuer {
         Some(issuer) if issuer.trim_end_matches('/') != expected.trim_end_matches('/') => {

@@ -1,14 +1,14 @@
-//! Being authorised at servers that ask for it (OAuth 2.1).
+//! Authorisation at servers (OAuth 2.1).
 //!
-//! The loop that every connection follows: connect without a token; on a challenge find out who
-//! authorises (`discovery`), identify ourselves (`registration`), let the person agree in a
-//! browser (`callback`) or use the client's own credentials, and connect again with the token. A
-//! later refusal is answered by a refresh (`tokens`), then by asking for the scopes we had and the
-//! scopes that are wanted, together, at most twice.
+//! Every connection first tries without a token. On a challenge it finds the authorisation server
+//! (`discovery`), identifies the client (`registration`), lets the person consent in a browser
+//! (`callback`) or uses the client's own credentials, and connects again with the token. A later
+//! refusal leads to a refresh (`tokens`), then to a new authorisation with the scopes granted
+//! before and the required ones, at most twice.
 //!
-//! Where nobody is at a browser nothing waits: the server is reported as one that needs a sign-in,
-//! with the command for it. Credentials lie in the system's keyring (`keyring`), or in a file that only
-//! the person can read (`store`); no token, code or secret is ever written to a log.
+//! Without a browser nothing waits: the server is reported as requiring a sign-in, with the command
+//! for it. Credentials are in the system's keyring (`keyring`) or in a file that only the user can
+//! read (`store`); no token, code or secret is ever logged.
 
 mod address;
 mod authoriser;

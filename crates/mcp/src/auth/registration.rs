@@ -1,5 +1,5 @@
-//! Who we are for an authorisation server: a client that somebody registered by hand, a document
-//! that describes us (its address is our id), or a registration on the spot (RFC 7591).
+//! The client's identity at an authorisation server: manually registered, a metadata document (its
+//! address is the id), or dynamically registered (RFC 7591).
 
 use super::discovery::{Discovered, ServerMetadata};
 use super::error::AuthError;
@@ -9,23 +9,23 @@ use crate::server::OAuthConfig;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// A client as an authorisation server knows it.
+/// A client of an authorisation server.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Client {
     pub(super) id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) secret: Option<String>,
-    /// How it proves who it is at the token endpoint.
+    /// Its authentication at the token endpoint.
     pub(super) method: Method,
-    /// Whether it came from a registration that we may repeat.
+    /// True if it was registered dynamically, so that this can be repeated.
     #[serde(default)]
     pub(super) registered: bool,
-    /// The callback that it was registered with.
+    /// The registered callback.
     #[serde(default)]
     pub(super) redirect_uri: String,
 }
 
-/// How a client proves who it is.
+/// The authentication of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Method {
@@ -45,7 +45,7 @@ impl Method {
         }
     }
 
-    /// The way that a client with a secret takes: what the server prefers of what we know.
+    /// The authentication of a client with a secret: the first supported one.
     pub(super) fn with_secret(server: &ServerMetadata) -> Self {
         let Some(methods) = &server.token_endpoint_auth_methods_supported else {
             return Self::ClientSecretBasic;
@@ -72,7 +72,7 @@ struct Registered {
     token_endpoint_auth_method: Option<String>,
 }
 
-/// What identifies us without a registration: a client made by hand, or our document.
+/// A client that needs no registration: a manually registered one, or the metadata document.
 pub(super) fn known(
     config: &OAuthConfig,
     secret: Option<&str>,
@@ -105,10 +105,10 @@ pub(super) fn known(
     }
 }
 
-/// Registers us on the spot.
+/// Registers a client dynamically.
 ///
 /// # Errors
-/// In words, with the way out where the server takes no registrations.
+/// If the server accepts no registrations, or refuses this one.
 pub(super) async fn register(
     http: &reqwest::Client,
     found: &Discovered,
@@ -120,7 +120,7 @@ pub(super) async fn register(
     };
     let methods = found.server.token_endpoint_auth_methods_supported.as_ref();
     let method = match methods {
-        // Most servers take a public client, and it has nothing to lose.
+        // Most servers accept a public client, which has no secret to lose.
         None => Method::None,
         Some(methods) if methods.iter().any(|known| known == Method::None.word()) => Method::None,
         Some(_) => Method::with_secret(&found.server),

@@ -1,13 +1,13 @@
-//! Where credentials lie: tokens and secrets in the system's keyring, the rest in one file that only the
-//! person can read. Where there is no keyring, or it doesn't work, everything is in the file.
+//! The store of credentials: tokens and secrets in the system's keyring, the rest in a file that
+//! only the user can read. Without a working keyring, everything is in the file.
 //!
-//! An entry belongs to a server's address, an issuer and the part of the configuration that decides
-//! who we are there; a changed configuration or another issuer never gets another one's tokens. The
-//! file is written whole and renamed into place; writers in other processes are kept out by a lock. It
-//! says of each entry whether its secrets are in the keyring; those that are in the file are moved when
-//! they are used and the keyring works. That it doesn't work is told once.
+//! An entry belongs to a server's address, an issuer and the part of the configuration that
+//! identifies the client; a changed configuration or another issuer never gets its tokens. The file
+//! is replaced atomically under a lock. It records for each entry whether its secrets are in the
+//! keyring; those in the file are moved on use if the keyring works. A broken keyring is reported
+//! once.
 //!
-//! Everything here blocks, for seconds if a keyring hangs: it is called off the runtime's threads.
+//! Everything here blocks, for seconds if a keyring hangs, so it runs on blocking threads.
 
 use super::keyring::{Keyring, Wanted};
 use super::registration::Client;
@@ -24,14 +24,12 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What is known of us at one server.
+/// The credentials for one server.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Credentials {
-    /// The server's address.
     pub(super) server: String,
-    /// Who authorises.
     pub(super) issuer: String,
-    /// The configuration that this belongs to.
+    /// The hash of the configuration it belongs to.
     pub(super) config: String,
     pub(super) client: Client,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,12 +39,12 @@ pub(super) struct Credentials {
     pub(super) revocation_endpoint: Option<String>,
     pub(super) resource: String,
     pub(super) updated_at: u64,
-    /// The tokens and the client's secret are in the keyring, and not here.
+    /// True if the tokens and the client's secret are in the keyring instead.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) in_keyring: bool,
 }
 
-/// What of an entry goes into the keyring.
+/// The part of an entry that goes into the keyring.
 #[derive(Default, Serialize, Deserialize)]
 struct Secrets {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,14 +70,12 @@ impl Credentials {
     }
 }
 
-/// One sign-in, for people.
+/// A sign-in, for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// The server's address.
     pub server: String,
-    /// Who authorises.
     pub issuer: String,
-    /// The scopes that were granted.
+    /// The granted scopes.
     pub scopes: Vec<String>,
 }
 
@@ -87,7 +83,7 @@ pub struct Summary {
 struct Content {
     #[serde(default)]
     credentials: BTreeMap<String, Credentials>,
-    /// Secrets of clients that were registered by hand, by server address and client id.
+    /// Secrets of manually registered clients, by server address and client id.
     #[serde(default)]
     client_secrets: BTreeMap<String, String>,
     /// The authorisation server that each of them was first used with.
@@ -98,7 +94,7 @@ struct Content {
     client_secrets_in_keyring: BTreeSet<String>,
 }
 
-/// The credentials of a person. Cheap to clone; clones tell of a broken keyring once between them.
+/// The credentials of a user. Cheap to clone; all clones together report a broken keyring once.
 #[derive(Debug, Clone)]
 pub struct CredentialStore {
     folder: PathBuf,
@@ -125,23 +121,19 @@ pub(super) enum StoredSecret {
 /// Where tokens and secrets are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Keeping {
-    /// In the system's keyring, through this program.
+    /// In the system's keyring, through a program.
     Keyring {
         /// `secret-tool` or `security`.
         program: &'static str,
     },
-    /// In a file that only the person can read.
+    /// In a file that only the user can read.
     File {
-        /// The file.
         file: PathBuf,
-        /// Why not in a keyring.
+        /// Why the keyring is not used.
         why: String,
     },
-    /// Nowhere: the keyring was asked for, and doesn't work.
-    Nowhere {
-        /// Why.
-        why: String,
-    },
+    /// Nowhere: the keyring is required but doesn't work.
+    Nowhere { why: String },
 }
 
 fn key(server: &str, issuer: &str, config: &str) -> String {
@@ -161,15 +153,15 @@ fn digest(parts: &[&str]) -> String {
         .collect()
 }
 
-/// What the secret of a client is found by; the address may be written in several ways.
+/// The key of a client's secret, independent of the spelling of the address.
 fn secret_key(server: &str, client_id: &str) -> String {
-    // As the authorisation names a WebSocket server.
+    // As authorisation spells the address of a WebSocket server.
     let server = server.replacen("ws", "http", usize::from(server.starts_with("ws")));
     let address = headers::address(&server).map_or(server, String::from);
     digest(&[&address, client_id])
 }
 
-/// The part of a configuration that decides who we are.
+/// The hash of the part of a configuration that identifies the client.
 pub(super) fn config_hash(config: &OAuthConfig) -> String {
     digest(&[
         config.client_id.as_deref().unwrap_or_default(),
@@ -184,13 +176,13 @@ pub(super) fn config_hash(config: &OAuthConfig) -> String {
 }
 
 impl CredentialStore {
-    /// The credentials in a configuration folder, kept as the environment says.
+    /// The store in a config home, with the kind of storage from the environment.
     #[must_use]
     pub fn new(home: &Path, environment: &Environment) -> Self {
         Self {
             folder: home.to_owned(),
             wanted: Wanted::of(environment),
-            // Also where the file is wanted: what was put there before is still found and removed.
+            // Even if the file is wanted, so that earlier entries are still found and removed.
             keyring: Keyring::find(environment).map(Arc::new),
             complaints: Arc::default(),
         }
@@ -200,7 +192,7 @@ impl CredentialStore {
         self.folder.join("mcp-credentials.json")
     }
 
-    /// Where tokens and secrets are kept. Asks the keyring whether it works.
+    /// Where tokens and secrets are stored. Checks whether the keyring works.
     #[must_use]
     pub fn keeping(&self) -> Keeping {
         let why = match &self.keyring {
@@ -224,7 +216,7 @@ impl CredentialStore {
         }
     }
 
-    /// What the person should know about the keyring, once.
+    /// A notice about the keyring, returned once.
     #[must_use]
     pub fn complaint(&self) -> Option<String> {
         self.complaints.lock().waiting.take()
@@ -246,12 +238,12 @@ impl CredentialStore {
         });
     }
 
-    /// What an entry is called in the keyring. Other configuration folders have others.
+    /// The name of an entry in the keyring, which differs between config homes.
     fn account(&self, key: &str) -> String {
         digest(&[&self.folder.to_string_lossy(), key])
     }
 
-    /// Asks the keyring something; `None` when there is none that works.
+    /// Uses the keyring; `None` if it doesn't work.
     fn in_keyring<T>(&self, ask: impl FnOnce(&Keyring) -> Result<T, String>) -> Option<T> {
         match &self.keyring {
             Ok(keyring) => ask(keyring).map_err(|why| self.complain(&why)).ok(),
@@ -264,7 +256,7 @@ impl CredentialStore {
         }
     }
 
-    /// Puts a secret into the keyring. Says whether it is there.
+    /// Stores a secret in the keyring. Returns whether that worked.
     fn put(&self, key: &str, secret: &str) -> bool {
         self.wanted != Wanted::File
             && self
@@ -276,10 +268,10 @@ impl CredentialStore {
         let _ = self.in_keyring(|keyring| keyring.remove(&self.account(key)));
     }
 
-    /// Keeps the secret of a client that was registered by hand, for the server at this address.
+    /// Stores the secret of a manually registered client for a server.
     ///
     /// # Errors
-    /// If it can't be kept anywhere.
+    /// If it can't be stored.
     pub fn set_client_secret(
         &self,
         server: &str,
@@ -367,7 +359,7 @@ impl CredentialStore {
         self.write(&content)
     }
 
-    /// Who is signed in where.
+    /// All sign-ins.
     ///
     /// # Errors
     /// If the file can't be read.
@@ -384,7 +376,7 @@ impl CredentialStore {
         Ok(signed_in.collect())
     }
 
-    /// Gets what of an entry is in the keyring.
+    /// Adds the part of an entry that is in the keyring.
     fn fill_in(&self, entry: &mut Credentials) {
         if !entry.in_keyring {
             return;
@@ -398,8 +390,8 @@ impl CredentialStore {
         entry.client.secret = secrets.client_secret;
     }
 
-    /// All entries for a server and a configuration, the youngest first. Those whose secrets are not where
-    /// they should be are moved.
+    /// All entries for a server and a configuration, newest first. Secrets are moved to where they
+    /// should be.
     pub(super) fn find(&self, server: &str, config: &str) -> std::io::Result<Vec<Credentials>> {
         let mut found: Vec<Credentials> = self
             .read()?
@@ -418,11 +410,11 @@ impl CredentialStore {
         Ok(found)
     }
 
-    /// Moves an entry's secrets into the keyring or out of it, as it is wanted. What can't be moved stays.
+    /// Moves an entry's secrets into or out of the keyring. If that fails they stay.
     fn move_secrets(&self, key: &str) -> std::io::Result<()> {
         let _lock = self.lock("store")?;
         let mut content = self.read()?;
-        // As it is now: another process may have refreshed it meanwhile.
+        // Read again: another process may have refreshed it meanwhile.
         let Some(entry) = content.credentials.get_mut(key) else {
             return Ok(());
         };
@@ -487,7 +479,7 @@ impl CredentialStore {
         self.write(&content)
     }
 
-    /// Keeps other processes from refreshing the same tokens at the same time. Blocks.
+    /// Locks the refresh of these tokens against other processes. Blocks.
     pub(super) fn refresh_lock(&self, credentials: &Credentials) -> std::io::Result<File> {
         self.lock(&credentials.key())
     }
@@ -518,7 +510,7 @@ impl CredentialStore {
 
     fn write(&self, content: &Content) -> std::io::Result<()> {
         std::fs::create_dir_all(&self.folder)?;
-        // A temporary file is made for its owner only (0600), and keeps that when renamed.
+        // A temporary file is created with mode 0600 and keeps it when renamed.
         let mut file = tempfile::Builder::new()
             .prefix(".mcp-credentials")
             .tempfile_in(&self.folder)?;
@@ -600,7 +592,7 @@ mod tests {
         );
         store.set_client_secret("s", "id", "hush").unwrap();
         assert_eq!(secret("id", "https://evil"), hush());
-        // However its address is written.
+        // In any spelling of the address.
         store
             .set_client_secret("https://h.example", "id", "x")
             .unwrap();
