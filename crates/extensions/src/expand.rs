@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_argument_holds_is_never_expanded() {
+    fn placeholders_within_arguments_are_never_expanded() {
         assert_eq!(filled("$1 $2", "$2 x", &[]), "$2 x");
         let values = Values {
             arguments: "!`rm -rf /` ${CLAUDE_SKILL_DIR}",
@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_split_like_a_shell_splits_them() {
+    fn arguments_are_split_like_a_shell_splits_them() {
         assert_eq!(
             split_words("a \"b c\" 'd e' f\\ g"),
             ["a", "b c", "d e", "f g"]

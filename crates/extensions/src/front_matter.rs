@@ -636,7 +636,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_read_is_named_and_the_rest_counts() {
+    fn unreadable_files_are_reported_and_the_rest_is_used() {
         let (document, problems) = read(
             "---\nname: x\ntools: [Read, Grep\nhooks: {a: [}\nodd line\ndescription: \"open quote\nmodel: opus\n---\nBody",
         );

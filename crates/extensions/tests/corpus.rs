@@ -81,7 +81,7 @@ fn texts(value: &Value) -> Vec<String> {
 }
 
 #[test]
-fn what_people_publish_is_read_as_expected() {
+fn published_extensions_are_read_as_expected() {
     let temporary = tempfile::tempdir().unwrap();
     let sources = Sources::new(&places(temporary.path()), &Trust::Trusted, None);
     let skills = SkillCatalog::load(&sources);

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_vanish_whole_and_words_stay() {
+    fn escape_sequences_are_removed_and_text_stays() {
         assert_eq!(clean("a\u{1b}[31mred\u{1b}[0m b\nc\td"), "ared b\nc\td");
         assert_eq!(clean("x\u{1b}]0;title\u{7}y\u{1b}]8;;u\u{1b}\\z"), "xyz");
         assert_eq!(

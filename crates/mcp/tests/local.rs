@@ -69,7 +69,7 @@ async fn a_server_is_listed_called_read_and_completed() {
 }
 
 #[tokio::test]
-async fn what_a_server_speaks_is_remembered() {
+async fn the_protocol_era_of_a_server_is_remembered() {
     let home = Home::default();
     for probed in [1, 1] {
         let manager = one(&home, local(&[])).await;
@@ -150,7 +150,7 @@ async fn a_server_that_cannot_start_says_why() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_is_started_once_more_and_then_waits_for_a_word() {
+async fn a_server_that_dies_is_restarted_once_and_then_only_on_request() {
     let home = Home::default();
     let manager = one(&home, local(&[])).await;
     let mut changes = manager.changes();
@@ -204,7 +204,7 @@ async fn a_server_that_dies_is_started_once_more_and_then_waits_for_a_word() {
 }
 
 #[tokio::test]
-async fn invalid_json_and_wrong_ids_disturb_nobody() {
+async fn invalid_json_and_wrong_ids_are_ignored() {
     let home = Home::default();
     let manager = one(&home, local(&["invalid", "wrong-ids"])).await;
     for round in 0..3 {
@@ -232,7 +232,7 @@ async fn a_flood_on_standard_error_is_bounded_and_stops_nothing() {
 }
 
 #[tokio::test]
-async fn lists_are_cut_to_size_and_what_is_left_out_is_said() {
+async fn lists_are_cut_to_size_with_a_remark() {
     let home = Home::default();
     let manager = home.manager();
     manager.set_servers(servers([
@@ -287,7 +287,7 @@ async fn a_message_without_end_ends_the_connection_and_not_us() {
 }
 
 #[tokio::test]
-async fn a_changed_list_is_read_again_and_told() {
+async fn a_changed_list_is_read_again_and_reported() {
     let home = Home::default();
     let manager = one(&home, local(&[])).await;
     let mut changes = manager.changes();
@@ -309,7 +309,7 @@ async fn a_changed_list_is_read_again_and_told() {
 }
 
 #[tokio::test]
-async fn a_call_that_nobody_waits_for_is_cancelled_at_the_server() {
+async fn an_abandoned_call_is_cancelled_at_the_server() {
     let home = Home::default();
     let manager = one(&home, local(&[])).await;
     let cancelled = |count: usize| home.log("s").matches("cancelled ").count() == count;
@@ -502,7 +502,7 @@ async fn nothing_is_left_of_a_server_that_does_not_want_to_end() {
 }
 
 #[tokio::test]
-async fn a_server_ends_when_nobody_holds_its_manager_and_inherits_no_keys_of_ours() {
+async fn a_server_ends_with_its_manager_and_inherits_no_keys_of_ours() {
     let home = Home::default();
     let mut options = home.options();
     let variables = &mut options.environment.variables;

@@ -353,7 +353,7 @@ async fn tokens_of_the_file_move_into_the_keyring_and_back() {
 }
 
 #[tokio::test]
-async fn a_keyring_that_is_locked_is_told_once_and_the_file_takes_its_place() {
+async fn a_locked_keyring_is_reported_once_and_the_file_is_used_instead() {
     let home = Home::default();
     let server = Fixture::with("auth").await;
     let options = with_keyring(&home, &[]);
@@ -451,7 +451,7 @@ async fn a_server_cannot_send_us_to_addresses_that_only_we_can_reach() {
 }
 
 #[tokio::test]
-async fn a_refused_header_of_the_configuration_is_said_and_nothing_else_tried() {
+async fn a_refused_header_of_the_configuration_is_reported_and_nothing_else_tried() {
     let home = Home::default();
     let server = Fixture::with("auth").await;
     let mut remote = Remote::new(server.url("/mcp"));
@@ -497,7 +497,7 @@ async fn a_server_that_went_away_is_sought_and_found() {
 }
 
 #[tokio::test]
-async fn a_server_that_stays_away_is_given_up_and_said_once() {
+async fn a_server_that_stays_away_is_given_up_and_reported_once() {
     let home = Home::default();
     let server = Fixture::with("").await;
     let mut options = home.options();

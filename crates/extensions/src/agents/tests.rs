@@ -75,7 +75,7 @@ fn the_built_in_agents_are_whole_and_small() {
 }
 
 #[test]
-fn the_strongest_definition_of_a_name_counts() {
+fn the_definition_with_the_highest_precedence_is_used() {
     let at = surroundings();
     let root = &at.root;
     let look = |flags: &[Value]| {
@@ -179,7 +179,7 @@ fn nothing_of_an_untrusted_folder_runs_or_widens_anything() {
 }
 
 #[test]
-fn a_bad_field_is_reported_with_its_line_and_the_rest_counts() {
+fn a_bad_field_is_reported_with_its_line_and_the_rest_is_used() {
     let at = surroundings();
     write(
         &at.root,
@@ -211,7 +211,7 @@ fn a_bad_field_is_reported_with_its_line_and_the_rest_counts() {
 }
 
 #[test]
-fn notes_are_ignored_and_what_lacks_something_is_reported() {
+fn notes_are_ignored_and_incomplete_agents_are_reported() {
     let at = surroundings();
     let root = &at.root;
     write(
@@ -277,7 +277,7 @@ fn json_of_the_command_line_is_held_to_the_same_rules() {
 }
 
 #[test]
-fn a_server_that_says_nothing_of_how_to_reach_it_is_reported_and_the_others_count() {
+fn a_server_without_command_or_url_is_reported_and_the_others_are_used() {
     let at = surroundings();
     write(
         &at.root,
@@ -297,7 +297,7 @@ fn a_server_that_says_nothing_of_how_to_reach_it_is_reported_and_the_others_coun
 }
 
 #[test]
-fn plugins_bring_agents_under_their_name_and_can_not_run_things_by_them() {
+fn agents_of_plugins_have_a_prefix_and_can_not_widen_permissions() {
     let at = surroundings();
     let root = &at.root;
     write(
@@ -372,7 +372,7 @@ fn an_agent_of_a_plugin_without_a_name_has_that_of_its_file() {
 }
 
 #[test]
-fn a_key_that_is_written_wrong_is_said_and_keys_of_others_are_not() {
+fn a_misspelt_key_is_reported_and_keys_of_other_programs_are_not() {
     let here = surroundings();
     write(
         &here.root,

@@ -2,7 +2,7 @@ use super::*;
 use crate::Sources;
 
 #[test]
-fn commands_are_told_from_paths_and_words() {
+fn commands_are_distinguished_from_paths_and_sentences() {
     let read = |text| parse(text).map(|invocation| (invocation.name, invocation.arguments));
     assert_eq!(read("/clear"), Some(("clear", "")));
     assert_eq!(

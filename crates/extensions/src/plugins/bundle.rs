@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_t_be_started_here_is_told() {
+    fn a_bundle_that_can_t_be_started_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         for (manifest, why) in [
             (

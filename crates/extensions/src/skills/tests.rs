@@ -62,7 +62,7 @@ fn the_bundled_skills_are_whole() {
 }
 
 #[test]
-fn skills_and_commands_of_every_source_are_found_and_the_strongest_counts() {
+fn skills_and_commands_of_every_source_are_found_and_precedence_holds() {
     let at = surroundings();
     let root = &at.root;
     let text = |words: &str| format!("---\ndescription: {words}\n---\nBody of {words}\n");
@@ -94,7 +94,7 @@ fn skills_and_commands_of_every_source_are_found_and_the_strongest_counts() {
 }
 
 #[test]
-fn one_file_counts_once_however_it_is_reached() {
+fn a_file_reached_by_several_paths_is_loaded_once() {
     let at = surroundings();
     write(
         &at.root,
@@ -184,7 +184,7 @@ fn variables_of_folders_are_expanded_in_the_body_and_in_allowed_tools() {
 }
 
 #[test]
-fn odd_and_broken_files_cost_only_themselves() {
+fn a_broken_file_does_not_affect_others() {
     let at = surroundings();
     let root = &at.root;
     let skills = "repo/.lathe/skills";
@@ -325,7 +325,7 @@ fn a_pipe_in_the_place_of_a_file_does_not_hang() {
 }
 
 #[test]
-fn an_untrusted_folder_brings_words_only_and_no_links_out_of_it() {
+fn files_of_an_untrusted_folder_are_text_only_and_links_out_of_it_are_ignored() {
     let at = surroundings();
     write(
         &at.root,
@@ -375,7 +375,7 @@ fn sources_that_were_not_asked_for_are_not_read() {
 }
 
 #[test]
-fn nested_folders_count_once_a_file_in_them_is_touched() {
+fn skills_of_nested_folders_are_found_once_a_file_there_is_touched() {
     let at = surroundings();
     let root = &at.root;
     write(
@@ -411,7 +411,7 @@ fn nested_folders_count_once_a_file_in_them_is_touched() {
 }
 
 #[test]
-fn plugins_bring_skills_and_commands_under_their_name() {
+fn skills_and_commands_of_plugins_have_a_prefix() {
     let at = surroundings();
     let root = &at.root;
     write(

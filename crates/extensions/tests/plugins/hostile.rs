@@ -136,7 +136,7 @@ fn too_many_files_are_refused() {
 }
 
 #[test]
-fn archives_are_refused_with_what_to_use_instead() {
+fn archives_are_refused_with_an_alternative() {
     let home = Home::new();
     let zip = home.write("work/market.zip", "PK");
     for source in [
@@ -214,7 +214,7 @@ fn a_plugin_can_t_take_another_s_name() {
 }
 
 #[test]
-fn what_a_plugin_says_can_t_play_with_the_terminal() {
+fn texts_of_plugins_can_t_control_the_terminal() {
     let home = Home::new();
     let folder = home.marketplace("market", &json!([{"name": "evil", "source": "./evil"}]));
     home.write_json(

@@ -56,7 +56,7 @@ fn preparing_installs_nothing() {
 }
 
 #[test]
-fn what_a_dead_process_left_behind_is_swept_and_what_a_live_one_has_is_not() {
+fn staging_folders_of_dead_processes_are_deleted_and_those_of_live_ones_are_not() {
     let home = Home::new();
     let folder = home.usual();
     home.add_folder(&folder);
@@ -72,7 +72,7 @@ fn what_a_dead_process_left_behind_is_swept_and_what_a_live_one_has_is_not() {
 }
 
 #[test]
-fn two_installs_at_once_both_count() {
+fn two_concurrent_installs_are_both_recorded() {
     let home = Home::new();
     let names: Vec<String> = (0..6).map(|number| format!("tool{number}")).collect();
     let entries: Vec<Value> = names
@@ -94,7 +94,7 @@ fn two_installs_at_once_both_count() {
 }
 
 #[test]
-fn scopes_count_where_they_say() {
+fn a_plugin_is_used_only_within_its_scope() {
     let home = Home::new();
     let folder = home.usual();
     home.add_folder(&folder);
@@ -144,7 +144,7 @@ fn a_project_that_is_not_trusted_is_listed_and_runs_nothing() {
 }
 
 #[test]
-fn what_a_project_asks_for_and_nobody_installed_runs_nothing() {
+fn a_plugin_that_a_project_requests_does_not_run_before_it_is_installed() {
     let home = Home::new();
     home.write_json(
         "project/.lathe/settings.json",
@@ -275,7 +275,7 @@ fn a_project_can_switch_off_what_the_person_has_on() {
 }
 
 #[test]
-fn policy_decides_what_is_on() {
+fn managed_settings_decide_which_plugins_are_on() {
     let home = Home::new();
     let folder = home.usual();
     home.add_folder(&folder);
@@ -313,7 +313,7 @@ fn uninstalling_takes_files_settings_and_data_away() {
 }
 
 #[test]
-fn uninstalling_also_forgets_what_the_person_said_about_it_in_this_folder() {
+fn uninstalling_also_removes_the_users_settings_about_it_in_this_folder() {
     let home = Home::new();
     let folder = home.usual();
     home.add_folder(&folder);
@@ -460,7 +460,7 @@ fn a_plugin_that_wants_to_wait_is_installed_and_off() {
 }
 
 #[test]
-fn what_became_of_a_name_is_said_where_the_list_says_it() {
+fn renamed_and_removed_plugins_are_reported() {
     let home = Home::new();
     let folder = home.usual();
     home.add_folder(&folder);

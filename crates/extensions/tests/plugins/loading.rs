@@ -52,7 +52,7 @@ fn a_folder_that_is_named_for_the_session_needs_no_install() {
 }
 
 #[test]
-fn a_folder_that_is_none_is_said_and_the_rest_goes_on() {
+fn a_missing_plugin_folder_is_reported_and_others_are_loaded() {
     let home = Home::new();
     home.tool("work/tool", "5");
     let folders = ["work/nowhere", "work", "work/tool"].map(|path| home.root().join(path));
@@ -150,7 +150,7 @@ fn without_setting_sources_no_plugin_is_on() {
 }
 
 #[test]
-fn wrong_words_in_enabled_plugins_are_said() {
+fn invalid_values_in_enabled_plugins_are_reported() {
     let home = Home::new();
     home.write_json(
         "home/.lathe/settings.json",

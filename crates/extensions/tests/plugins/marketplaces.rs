@@ -157,7 +157,7 @@ fn a_marketplace_that_settings_name_is_added_when_it_is_needed() {
 }
 
 #[test]
-fn a_marketplace_that_an_untrusted_folder_names_doesn_t_count() {
+fn a_marketplace_in_the_settings_of_an_untrusted_folder_is_ignored() {
     let mut home = Home::new();
     let folder = home.usual();
     home.write_json(

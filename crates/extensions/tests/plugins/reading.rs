@@ -211,7 +211,7 @@ fn only_harmless_settings_can_be_preset() {
 }
 
 #[test]
-fn unknown_keys_are_dropped_with_a_word_and_wrong_ones_cost_themselves() {
+fn unknown_and_wrong_keys_are_reported_and_ignored() {
     let home = Home::new();
     home.write_json(
         "work/x/.claude-plugin/plugin.json",
@@ -230,7 +230,7 @@ fn unknown_keys_are_dropped_with_a_word_and_wrong_ones_cost_themselves() {
 }
 
 #[test]
-fn what_the_person_filled_in_reaches_servers_and_secrets_reach_nothing_else() {
+fn options_reach_servers_and_secrets_reach_nothing_else() {
     let mut home = Home::new();
     home.write_json(
         "work/market/x/.claude-plugin/plugin.json",
@@ -274,7 +274,7 @@ fn what_the_person_filled_in_reaches_servers_and_secrets_reach_nothing_else() {
 }
 
 #[test]
-fn validating_tells_an_author_what_others_would_trip_over() {
+fn validation_reports_problems_to_the_author() {
     let home = Home::new();
     home.write_json(
         "work/x/.claude-plugin/plugin.json",

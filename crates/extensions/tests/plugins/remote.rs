@@ -110,7 +110,7 @@ fn a_branch_is_fetched_when_one_is_named() {
 }
 
 #[test]
-fn an_update_that_fails_leaves_what_was_there() {
+fn a_failed_update_keeps_the_installed_version() {
     let home = Home::new();
     let folder = home.usual();
     home.commit(&folder);
@@ -262,7 +262,7 @@ fn a_stranger_s_list_has_no_business_on_this_machine() {
 }
 
 #[test]
-fn lists_from_the_web_are_kept_and_failures_are_said() {
+fn lists_from_the_web_are_stored_and_failures_are_reported() {
     let home = Home::new();
     let web = Web::new();
     let (folder, ..) = repository(&home);

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_yes_holds_for_what_was_shown() {
+    fn an_approval_holds_for_the_approved_configuration() {
         let folder = tempfile::tempdir().unwrap();
         let choices = choices(folder.path());
         let entry = json!({"command": "a", "args": ["b"]});

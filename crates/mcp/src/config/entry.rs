@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_file_field_and_fix() {
+    fn errors_name_file_field_and_fix() {
         for (entry, words) in [
             (json!(3), vec!["mcpServers.s", "object"]),
             (json!({}), vec!["command", "url"]),

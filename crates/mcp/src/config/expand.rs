@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named_once_for_each_field() {
+    fn unset_variables_are_reported_once_per_field() {
         let (expanded, names) = expand("${A} ${B} ${A}");
         assert_eq!(expanded, "${A} ${B} ${A}");
         assert_eq!(names, ["A", "B"]);

@@ -99,7 +99,7 @@ fn stands(servers: &Servers, name: &str) -> String {
 }
 
 #[test]
-fn the_strongest_place_counts() {
+fn the_scope_with_the_highest_precedence_is_used() {
     let folder = Folder::new();
     folder.write(
         "home/.lathe/settings.json",
@@ -142,7 +142,7 @@ fn the_strongest_place_counts() {
 }
 
 #[test]
-fn a_projects_server_needs_trust_and_a_word() {
+fn a_projects_server_needs_trust_and_approval() {
     let folder = Folder::new();
     let entry = json!({"command": "x", "args": ["1"]});
     folder.write("project/.mcp.json", &file(&json!({"p": entry})));
@@ -222,7 +222,7 @@ fn a_caller_that_names_the_project_answers_for_it() {
 }
 
 #[test]
-fn in_a_strange_folder_local_servers_count_if_this_person_added_them() {
+fn in_an_untrusted_folder_only_local_servers_that_the_user_added_are_used() {
     let folder = Folder::new();
     folder.write(
         "project/.lathe/settings.local.json",
@@ -382,7 +382,7 @@ fn a_name_that_hides_where_the_server_ends_is_refused() {
 }
 
 #[test]
-fn what_is_broken_is_said_and_the_rest_counts() {
+fn broken_entries_are_reported_and_the_rest_is_used() {
     let mut folder = Folder::new();
     folder.variables.insert("SET".to_owned(), "yes".to_owned());
     folder.write(
@@ -426,7 +426,7 @@ fn what_is_broken_is_said_and_the_rest_counts() {
 }
 
 #[test]
-fn the_nearest_file_of_a_repository_counts() {
+fn the_nearest_file_of_a_repository_takes_precedence() {
     let folder = Folder::new();
     folder.write(
         "project/.mcp.json",

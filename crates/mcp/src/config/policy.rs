@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn wildcards_stand_for_anything() {
+    fn wildcards_match_anything() {
         for (pattern, text, fits) in [
             ("https://a/*", "https://a/b/c", true),
             ("*", "", true),
