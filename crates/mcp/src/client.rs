@@ -31,7 +31,8 @@ use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use tokio::sync::{Notify, Semaphore, broadcast, mpsc};
+use std::time::Duration;
+use tokio::sync::{Notify, Semaphore, broadcast, mpsc, watch};
 
 /// The lists that a server reported as changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -39,6 +40,13 @@ pub(crate) struct Dirty {
     pub(crate) tools: bool,
     pub(crate) resources: bool,
     pub(crate) prompts: bool,
+}
+
+/// How many changes of lists a server announced, and how many of them were read.
+#[derive(Debug, Clone, Copy, Default)]
+struct ListProgress {
+    announced: u64,
+    read: u64,
 }
 
 /// The state of a server that its connections share.
@@ -53,6 +61,7 @@ pub(crate) struct ConnectionContext {
     progress: Mutex<Following>,
     dirty: Mutex<Dirty>,
     marked: Notify,
+    lists: watch::Sender<ListProgress>,
     /// Limits the number of open questions to the person.
     questions: Semaphore,
 }
@@ -96,6 +105,7 @@ impl ConnectionContext {
             progress: Mutex::default(),
             dirty: Mutex::default(),
             marked: Notify::new(),
+            lists: watch::Sender::default(),
             questions: Semaphore::new(OPEN_QUESTIONS),
         }
     }
@@ -106,8 +116,28 @@ impl ConnectionContext {
     }
 
     pub(crate) fn mark(&self, mark: impl FnOnce(&mut Dirty)) {
+        self.lists.send_modify(|lists| lists.announced += 1);
         mark(&mut self.dirty.lock());
         self.marked.notify_one();
+    }
+
+    /// The number of changes that were announced so far.
+    pub(crate) fn announced(&self) -> u64 {
+        self.lists.borrow().announced
+    }
+
+    /// All changes up to this number were read, or can't be.
+    pub(crate) fn lists_read(&self, announced: u64) {
+        self.lists
+            .send_modify(|lists| lists.read = lists.read.max(announced));
+    }
+
+    /// Waits until the changes that were announced before now are read, for a limited time.
+    pub(crate) async fn lists_current(&self, limit: Duration) {
+        let announced = self.announced();
+        let mut lists = self.lists.subscribe();
+        let read = lists.wait_for(|lists| lists.read >= announced);
+        let _ = tokio::time::timeout(limit, read).await;
     }
 
     /// Waits until lists have changed, and resets the flags.
@@ -429,19 +459,16 @@ impl ClientHandler for Client {
     async fn on_resource_list_changed(&self, _context: NotificationContext<RoleClient>) {
         let shared = &self.shared;
         shared.notification("notifications/resources/list_changed", Value::Null);
-        shared.mark(|dirty| dirty.resources = true);
     }
 
     async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
         let shared = &self.shared;
         shared.notification("notifications/tools/list_changed", Value::Null);
-        shared.mark(|dirty| dirty.tools = true);
     }
 
     async fn on_prompt_list_changed(&self, _context: NotificationContext<RoleClient>) {
         let shared = &self.shared;
         shared.notification("notifications/prompts/list_changed", Value::Null);
-        shared.mark(|dirty| dirty.prompts = true);
     }
 
     async fn on_custom_notification(

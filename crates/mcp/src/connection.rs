@@ -484,23 +484,12 @@ async fn listen(connection: Arc<Connection>, filter: SubscriptionFilter, stop: C
             }
         };
         while let Ok(Some(notification)) = subscription.next().await {
-            match notification {
-                ServerNotification::ToolListChangedNotification(_) => {
-                    shared.mark(|dirty| dirty.tools = true);
-                }
-                ServerNotification::PromptListChangedNotification(_) => {
-                    shared.mark(|dirty| dirty.prompts = true);
-                }
-                ServerNotification::ResourceListChangedNotification(_) => {
-                    shared.mark(|dirty| dirty.resources = true);
-                }
-                ServerNotification::ResourceUpdatedNotification(updated) => {
-                    shared.tell(crate::status::Change::ResourceUpdated {
-                        server: shared.server.clone(),
-                        uri: updated.params.uri,
-                    });
-                }
-                _ => {}
+            // Changed lists are noticed by the transport.
+            if let ServerNotification::ResourceUpdatedNotification(updated) = notification {
+                shared.tell(crate::status::Change::ResourceUpdated {
+                    server: shared.server.clone(),
+                    uri: updated.params.uri,
+                });
             }
         }
     };

@@ -294,6 +294,9 @@ async fn a_changed_list_is_read_again_and_reported() {
     call(&manager, "change", json!({"name": "fresh"}))
         .await
         .unwrap();
+    // What was announced before the answer is there with it.
+    let names = manager.tools();
+    assert!(names.iter().any(|tool| tool.item["name"] == "fresh"));
     wait_for(
         &mut changes,
         |change| matches!(change, Change::Tools { server } if server == "s"),

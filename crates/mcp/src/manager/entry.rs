@@ -232,8 +232,12 @@ impl ManagedServer {
         };
         let start = async {
             let connection = Arc::new(connect::open(&recipe).await?);
+            let announced = self.shared.announced();
             match self.read_lists(&connection, ALL).await {
-                Ok(()) => Ok(connection),
+                Ok(()) => {
+                    self.shared.lists_read(announced);
+                    Ok(connection)
+                }
                 Err(error) => {
                     connection.close().await;
                     Err(error)
@@ -308,6 +312,12 @@ impl ManagedServer {
 
     /// Reads changed lists and notifies subscribers.
     async fn refresh(&self, connection: &Arc<Connection>, dirty: Dirty) {
+        let announced = self.shared.announced();
+        self.reload(connection, dirty).await;
+        self.shared.lists_read(announced);
+    }
+
+    async fn reload(&self, connection: &Arc<Connection>, dirty: Dirty) {
         if let Err(error) = self.read_lists(connection, dirty).await {
             let reason = error.reason(&self.name);
             self.shared

@@ -14,6 +14,9 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How long a call waits for lists that the server announced as changed before its answer.
+const LISTS_AFTER_CALL: Duration = Duration::from_secs(2);
+
 impl Manager {
     /// Calls a tool and returns the server's `CallToolResult`. Dropping the future cancels the call
     /// at the server.
@@ -46,11 +49,14 @@ impl Manager {
             let meta = options.meta.as_ref();
             Box::pin(async move { connection.ask(make, progress, meta).await })
         });
-        tokio::select! {
+        let outcome = tokio::select! {
             biased;
-            () = options.cancel.cancelled() => Err(McpError::Cancelled),
+            () = options.cancel.cancelled() => return Err(McpError::Cancelled),
             outcome = limited(server, limit, calling) => outcome,
-        }
+        };
+        // A tool that the call added can be used with the next request.
+        entry.shared.lists_current(LISTS_AFTER_CALL).await;
+        outcome
     }
 
     /// Reads a resource and returns the server's `ReadResourceResult`.

@@ -164,8 +164,8 @@ pub(crate) fn link(log: ServerLog, ending: Ending) -> (Link, FarEnd) {
     (link, far)
 }
 
-/// A transport that passes progress on in order: the SDK handles notifications concurrently with
-/// answers, and progress after the answer would be lost.
+/// A transport that passes progress and changed lists on in order: the SDK handles notifications
+/// concurrently with answers, and what is handled after the answer would be too late.
 pub(crate) struct InOrder<T> {
     pub(crate) transport: T,
     pub(crate) shared: Arc<ConnectionContext>,
@@ -183,10 +183,23 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for InOrder<T> {
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         let message = self.transport.receive().await?;
-        if let ServerJsonRpcMessage::Notification(told) = &message
-            && let ServerNotification::ProgressNotification(progress) = &told.notification
-        {
-            self.shared.progressed(&progress.params);
+        if let ServerJsonRpcMessage::Notification(told) = &message {
+            let shared = &self.shared;
+            match &told.notification {
+                ServerNotification::ProgressNotification(progress) => {
+                    shared.progressed(&progress.params);
+                }
+                ServerNotification::ToolListChangedNotification(_) => {
+                    shared.mark(|dirty| dirty.tools = true);
+                }
+                ServerNotification::PromptListChangedNotification(_) => {
+                    shared.mark(|dirty| dirty.prompts = true);
+                }
+                ServerNotification::ResourceListChangedNotification(_) => {
+                    shared.mark(|dirty| dirty.resources = true);
+                }
+                _ => {}
+            }
         }
         Some(message)
     }
