@@ -409,10 +409,14 @@ fn word_for_word(value: &str) -> String {
         .filter(|line| !line.is_empty())
         .collect();
     let joined = lines.join(" ");
-    // A quote at one end only is part of the text.
+    // A quote that is neither closed at the end nor elsewhere was forgotten; others are text.
     let quoted = |quote: char| {
-        let inner = joined.strip_prefix(quote)?.strip_suffix(quote)?;
-        Some(inner.to_owned())
+        let inner = joined.strip_prefix(quote)?;
+        match inner.strip_suffix(quote) {
+            Some(inner) => Some(inner.to_owned()),
+            None if inner.contains(quote) => None,
+            None => Some(inner.to_owned()),
+        }
     };
     quoted('"').or_else(|| quoted('\'')).unwrap_or(joined)
 }

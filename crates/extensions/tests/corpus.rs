@@ -17,8 +17,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Keys of an expectation that are no fields of what is expected.
-const CONTROL: [&str; 12] = [
-    "kind", "name", "file", "folder", "missing", "problems", "atLeast", "brings", "hooks", "mcp",
+const CONTROL: [&str; 13] = [
+    "kind", "name", "file", "folder", "missing", "problems", "atLeast", "brings", "emptyBody", "hooks", "mcp",
     "lsp", "styles",
 ];
 
@@ -111,7 +111,10 @@ fn published_extensions_are_read_as_expected() {
             let found = skills
                 .get(name)
                 .filter(|skill| skill.form == form)
-                .inspect(|skill| assert!(!skill.body().unwrap().is_empty(), "{what}"))
+                .inspect(|skill| {
+                    let is_empty = skill.body().unwrap().is_empty();
+                    assert_eq!(is_empty, expected["emptyBody"] == true, "{what}");
+                })
                 .map(|skill| serde_json::to_value(skill).unwrap());
             hold_fields(expected, found, &what);
             hold_problems(expected, &problems, &what);

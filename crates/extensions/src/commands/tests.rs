@@ -12,7 +12,7 @@ fn commands_are_distinguished_from_paths_and_sentences() {
     assert_eq!(read("/a:b-c_d 1"), Some(("a:b-c_d", "1")));
     assert_eq!(read("/review\nline two"), Some(("review", "line two")));
     assert_eq!(read("/?"), Some(("?", "")));
-    for name in ["speckit.plan", "5why", "1st", "_x", "a:b.c"] {
+    for name in ["speckit.plan", "5why", "1st", "_x", "a:b.plan"] {
         let text = format!("/{name} now");
         let read = parse(&text).map(|invocation| (invocation.name, invocation.arguments));
         assert_eq!(read, Some((name, "now")));

@@ -487,7 +487,8 @@ fn the_listing_keeps_to_its_budget_and_shortens_bundled_skills_last() {
     );
     let roomy = listing(&skills, 1_000_000);
     // Where there is room, descriptions are whole, up to the limit of the format.
-    assert!(roomy.lines().all(|line| !line.contains('…')), "{roomy}");
+    let cut = |line: &str| line.starts_with("- skill-") && line.contains('…');
+    assert!(!roomy.lines().any(cut), "{roomy}");
     let long = many(&at, 1, &"word ".repeat(1_000));
     let long = listing(&[long.get("skill-000").unwrap()], 1_000_000);
     assert_eq!(long.chars().count(), "- skill-000: ".len() + 1_536);
