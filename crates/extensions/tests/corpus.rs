@@ -18,8 +18,19 @@ use std::path::{Path, PathBuf};
 
 /// Keys of an expectation that are no fields of what is expected.
 const CONTROL: [&str; 13] = [
-    "kind", "name", "file", "folder", "missing", "problems", "atLeast", "brings", "emptyBody", "hooks", "mcp",
-    "lsp", "styles",
+    "kind",
+    "name",
+    "file",
+    "folder",
+    "missing",
+    "problems",
+    "atLeast",
+    "brings",
+    "emptyBody",
+    "hooks",
+    "mcp",
+    "lsp",
+    "styles",
 ];
 
 fn corpus() -> PathBuf {

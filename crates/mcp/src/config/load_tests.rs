@@ -280,8 +280,8 @@ fn adding_and_removing_leaves_the_rest_of_a_file_alone() {
     );
     assert!(!folder.folder.path().join("project/.mcp.json").exists());
     assert!(folder.load(Trust::Trusted).list.is_empty());
-    let error = super::super::edit::add(&places, Scope::User, "a b", &command("x")).unwrap_err();
-    assert!(error.to_string().contains("a b"), "{error}");
+    let error = super::super::edit::add(&places, Scope::User, "a__b", &command("x")).unwrap_err();
+    assert!(error.to_string().contains("a__b"), "{error}");
 
     // Adding a server to the project approves it.
     super::super::edit::add(&places, Scope::Project, "p", &command("x")).unwrap();
