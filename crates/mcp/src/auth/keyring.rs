@@ -1,10 +1,10 @@
-//! The system's keyring, reached through the program that the system has for it: `secret-tool` (Secret
-//! Service, as GNOME and KDE have it) or `security` (the keychain of macOS).
+//! The system's keyring, used through the system's own program: `secret-tool` (Secret Service of GNOME
+//! and KDE) or `security` (the keychain of macOS).
 //!
-//! A secret goes to the program's standard input and comes from its standard output; it is never an
-//! argument, which other users could read. A keyring can be locked, or wait for a person at a screen that
-//! nobody looks at: each question has a limit, and one that wasn't answered is the last that is asked in
-//! this process, so that a session loses a few seconds at most.
+//! A secret is passed by standard input and output, never as an argument, which other users could read.
+//! A keyring can be locked, or wait for a person who is not there: each request has a time limit, and
+//! after one failure the keyring is not used again in this process, so that a session loses a few seconds
+//! at most.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -14,27 +14,27 @@ use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long the keyring may take for one answer.
+/// The time limit of a request.
 const LIMIT: Duration = Duration::from_secs(5);
-/// What our entries are called there.
+/// The service name of our entries.
 const SERVICE: &str = "lathe-mcp";
-/// How much of a secret goes into one entry of the keychain: its program reads lines of 4,096 bytes.
+/// The maximum size of a keychain entry: the program reads lines of 4,096 bytes.
 const PIECE: usize = 2_048;
 
-/// Where the person wants credentials to be kept (`LATHE_MCP_CREDENTIALS`).
+/// Where credentials are to be stored (`LATHE_MCP_CREDENTIALS`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Wanted {
-    /// In the keyring where there is one that works, else in the file.
+    /// In the keyring if it works, else in the file.
     #[default]
     Auto,
-    /// In the keyring, and nowhere else.
+    /// Only in the keyring.
     Keyring,
     /// In the file.
     File,
 }
 
 impl Wanted {
-    /// What the environment says.
+    /// Reads the environment.
     #[must_use]
     pub fn of(environment: &Environment) -> Self {
         match environment::value(environment, "LATHE_MCP_CREDENTIALS").map(str::trim) {
@@ -45,7 +45,7 @@ impl Wanted {
     }
 }
 
-/// Which program is asked.
+/// The kind of keyring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// `secret-tool`.
@@ -70,23 +70,58 @@ pub(super) struct Keyring {
     program: PathBuf,
     environment: Environment,
     limit: Duration,
-    /// Why it isn't asked any more.
-    down: Mutex<Option<String>>,
+    /// Why it is not used again.
+    down: Mutex<Option<KeyringError>>,
 }
 
-/// What a program said.
-struct Said {
+/// The result of a program.
+struct ProgramOutput {
     code: Option<i32>,
     output: String,
     complaint: String,
+}
+
+/// Why the keyring can't be used. Cloned, because it stays so for the life of the process.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum KeyringError {
+    #[error("there is no program {0}")]
+    NoProgram(&'static str),
+    #[error("there is no session bus (DBUS_SESSION_BUS_ADDRESS)")]
+    NoSessionBus,
+    #[error("{program} can't be started: {reason}")]
+    Start {
+        program: &'static str,
+        reason: String,
+    },
+    #[error("{program} didn't answer within {} s", .limit.as_secs_f32())]
+    Timeout {
+        program: &'static str,
+        limit: Duration,
+    },
+    #[error("{program} failed ({}): {message}", ending(.code))]
+    Failed {
+        program: &'static str,
+        /// `None` if a signal ended it.
+        code: Option<i32>,
+        message: String,
+    },
+    #[error("{program} stored nothing{}{message}", if .message.is_empty() { "" } else { ": " })]
+    NotStored {
+        program: &'static str,
+        message: String,
+    },
+}
+
+fn ending(code: &Option<i32>) -> String {
+    code.map_or("a signal".to_owned(), |code| format!("exit code {code}"))
 }
 
 impl Keyring {
     /// The keyring, if this machine has one.
     ///
     /// # Errors
-    /// In words, why there is none.
-    pub(super) fn find(environment: &Environment) -> Result<Self, String> {
+    /// If there is none.
+    pub(super) fn find(environment: &Environment) -> Result<Self, KeyringError> {
         let kind = if cfg!(target_os = "macos") {
             Kind::Keychain
         } else {
@@ -95,18 +130,22 @@ impl Keyring {
         Self::of_kind(kind, environment, LIMIT)
     }
 
-    fn of_kind(kind: Kind, environment: &Environment, limit: Duration) -> Result<Self, String> {
+    fn of_kind(
+        kind: Kind,
+        environment: &Environment,
+        limit: Duration,
+    ) -> Result<Self, KeyringError> {
         let name = kind.program();
         let path = environment.variable("PATH").unwrap_or_default();
         let program = std::env::split_paths(path)
-            // A folder that is relative could be the project's.
+            // A relative folder could be the project's.
             .filter(|folder| folder.is_absolute())
             .map(|folder| folder.join(name))
             .find(|file| file.is_file())
-            .ok_or_else(|| format!("there is no program {name}"))?;
+            .ok_or(KeyringError::NoProgram(name))?;
         if kind == Kind::SecretService && !has_bus(environment) {
             // Without one, the program would try to start a desktop.
-            return Err("there is no session bus (DBUS_SESSION_BUS_ADDRESS)".to_owned());
+            return Err(KeyringError::NoSessionBus);
         }
         Ok(Self {
             kind,
@@ -117,35 +156,34 @@ impl Keyring {
         })
     }
 
-    /// The program that is asked.
     pub(super) fn program(&self) -> &'static str {
         self.kind.program()
     }
 
-    /// Whether it takes a secret: one that is locked can still be asked for what it doesn't have.
-    pub(super) fn check(&self) -> Result<(), String> {
+    /// Checks that it stores a secret; a locked one still answers lookups.
+    pub(super) fn check(&self) -> Result<(), KeyringError> {
         self.set("check", "nothing")?;
         self.remove("check")
     }
 
     /// The secret of an account; `None` if there is none.
-    pub(super) fn get(&self, account: &str) -> Result<Option<String>, String> {
+    pub(super) fn get(&self, account: &str) -> Result<Option<String>, KeyringError> {
         self.guarded(|| match self.kind {
             Kind::SecretService => self.secret_tool_get(account),
             Kind::Keychain => self.keychain_get(account),
         })
     }
 
-    /// Keeps a secret in place of the one that there was.
-    pub(super) fn set(&self, account: &str, secret: &str) -> Result<(), String> {
+    /// Stores or replaces a secret.
+    pub(super) fn set(&self, account: &str, secret: &str) -> Result<(), KeyringError> {
         self.guarded(|| match self.kind {
             Kind::SecretService => self.secret_tool_set(account, secret),
             Kind::Keychain => self.keychain_set(account, secret),
         })
     }
 
-    /// Forgets a secret. That there was none is well.
-    pub(super) fn remove(&self, account: &str) -> Result<(), String> {
+    /// Removes a secret, if there is one.
+    pub(super) fn remove(&self, account: &str) -> Result<(), KeyringError> {
         self.guarded(|| match self.kind {
             Kind::SecretService => {
                 let said = self.run(
@@ -158,15 +196,15 @@ impl Keyring {
         })
     }
 
-    /// A keyring that failed once isn't asked again.
-    fn guarded<T>(&self, ask: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    /// After one failure the keyring is not used again.
+    fn guarded<T>(&self, ask: impl FnOnce() -> Result<T, KeyringError>) -> Result<T, KeyringError> {
         if let Some(reason) = &*self.down.lock() {
             return Err(reason.clone());
         }
         ask().inspect_err(|reason| *self.down.lock() = Some(reason.clone()))
     }
 
-    fn secret_tool_get(&self, account: &str) -> Result<Option<String>, String> {
+    fn secret_tool_get(&self, account: &str) -> Result<Option<String>, KeyringError> {
         let said = self.run(
             &["lookup", "service", SERVICE, "account", account],
             Vec::new(),
@@ -174,33 +212,40 @@ impl Keyring {
         Ok(self.judge(&said)?.then_some(said.output))
     }
 
-    fn secret_tool_set(&self, account: &str, secret: &str) -> Result<(), String> {
+    fn secret_tool_set(&self, account: &str, secret: &str) -> Result<(), KeyringError> {
         let label = "--label=Lathe: signed in at an MCP server";
         let words = ["store", label, "service", SERVICE, "account", account];
         let said = self.run(&words, secret.as_bytes().to_vec())?;
         match self.judge(&said)? {
             true => Ok(()),
-            false => Err(format!("{} kept nothing", self.program())),
+            false => Err(self.not_stored(&said)),
         }
     }
 
-    /// `true` for done, `false` for nothing there: `secret-tool` then ends with 1 and says nothing.
-    fn judge(&self, said: &Said) -> Result<bool, String> {
+    /// False if there is no entry: `secret-tool` then exits with 1 without a message.
+    fn judge(&self, said: &ProgramOutput) -> Result<bool, KeyringError> {
         let complaint = crate::text::line(said.complaint.trim(), 200);
         match said.code {
             Some(0) => Ok(true),
             Some(1) if complaint.is_empty() => Ok(false),
             // errSecItemNotFound
             Some(44) if self.kind == Kind::Keychain => Ok(false),
-            code => Err(format!(
-                "{} failed ({}): {complaint}",
-                self.program(),
-                code.map_or("a signal".to_owned(), |code| format!("exit code {code}"))
-            )),
+            code => Err(KeyringError::Failed {
+                program: self.program(),
+                code,
+                message: complaint,
+            }),
         }
     }
 
-    fn piece(&self, account: &str, number: usize) -> Result<Option<String>, String> {
+    fn not_stored(&self, said: &ProgramOutput) -> KeyringError {
+        KeyringError::NotStored {
+            program: self.program(),
+            message: crate::text::line(said.complaint.trim(), 200),
+        }
+    }
+
+    fn piece(&self, account: &str, number: usize) -> Result<Option<String>, KeyringError> {
         let account = format!("{account}.{number}");
         let words = ["find-generic-password", "-s", SERVICE, "-a", &account, "-w"];
         let said = self.run(&words, Vec::new())?;
@@ -209,8 +254,8 @@ impl Keyring {
             .then(|| said.output.trim_end_matches('\n').to_owned()))
     }
 
-    /// The pieces of a secret: the first begins with their number.
-    fn keychain_get(&self, account: &str) -> Result<Option<String>, String> {
+    /// Reads a secret in pieces; the first begins with their number.
+    fn keychain_get(&self, account: &str) -> Result<Option<String>, KeyringError> {
         let Some(first) = self.piece(account, 0)? else {
             return Ok(None);
         };
@@ -219,7 +264,7 @@ impl Keyring {
         };
         let mut encoded = start.to_owned();
         for number in 1..count.parse().unwrap_or(1) {
-            // Pieces of two writers are no secret at all.
+            // Pieces of two writers don't make a secret.
             match self.piece(account, number)? {
                 Some(piece) => encoded.push_str(&piece),
                 None => return Ok(None),
@@ -229,7 +274,7 @@ impl Keyring {
         Ok(secret.and_then(|bytes| String::from_utf8(bytes).ok()))
     }
 
-    fn keychain_set(&self, account: &str, secret: &str) -> Result<(), String> {
+    fn keychain_set(&self, account: &str, secret: &str) -> Result<(), KeyringError> {
         let encoded = STANDARD_NO_PAD.encode(secret);
         let pieces: Vec<&str> = encoded
             .as_bytes()
@@ -249,16 +294,15 @@ impl Keyring {
         }
         let said = self.run(&["-i"], commands.into_bytes())?;
         self.judge(&said)?;
-        // Interactively it ends with 0 whatever happened.
+        // In interactive mode it always exits with 0.
         if self.keychain_get(account)?.as_deref() != Some(secret) {
-            let complaint = crate::text::line(said.complaint.trim(), 200);
-            return Err(format!("{} kept nothing: {complaint}", self.program()));
+            return Err(self.not_stored(&said));
         }
         self.keychain_remove(account, pieces.len())
     }
 
-    /// Removes pieces from this one on.
-    fn keychain_remove(&self, account: &str, from: usize) -> Result<(), String> {
+    /// Removes the pieces from a number on.
+    fn keychain_remove(&self, account: &str, from: usize) -> Result<(), KeyringError> {
         for number in from.. {
             let account = format!("{account}.{number}");
             let words = ["delete-generic-password", "-s", SERVICE, "-a", &account];
@@ -270,26 +314,29 @@ impl Keyring {
         Ok(())
     }
 
-    /// Runs the program, at most for the limit.
-    fn run(&self, words: &[&str], input: Vec<u8>) -> Result<Said, String> {
+    /// Runs the program within the time limit.
+    fn run(&self, words: &[&str], input: Vec<u8>) -> Result<ProgramOutput, KeyringError> {
         let name = self.program();
         let command = Command::new(&self.program)
             .arguments(words)
             .without_inherited_environment()
             .variables(&self.environment.variables);
-        let finished = run_blocking(command, input, self.limit)
-            .map_err(|error| format!("{name} can't be started: {}", error.reason()))?;
+        let finished =
+            run_blocking(command, input, self.limit).map_err(|error| KeyringError::Start {
+                program: name,
+                reason: error.reason().to_string(),
+            })?;
         let code = match finished.ending {
             Ending::Exited(code) => Some(code),
             Ending::TimedOut => {
-                return Err(format!(
-                    "{name} didn't answer within {} s",
-                    self.limit.as_secs_f32()
-                ));
+                return Err(KeyringError::Timeout {
+                    program: name,
+                    limit: self.limit,
+                });
             }
             Ending::Signalled | Ending::Flooded | Ending::Cancelled => None,
         };
-        Ok(Said {
+        Ok(ProgramOutput {
             code,
             output: finished.stdout,
             complaint: finished.stderr,
@@ -377,7 +424,7 @@ esac
         let limit = Duration::from_millis(200);
         let keyring = Keyring::of_kind(Kind::SecretService, &environment, limit).unwrap();
         let reason = keyring.set("a", "x").unwrap_err();
-        assert_eq!(reason, "secret-tool didn't answer within 0.2 s");
+        assert_eq!(reason.to_string(), "secret-tool didn't answer within 0.2 s");
         assert_eq!(keyring.get("a").unwrap_err(), reason);
         // Asked once; it may have been ended before it could note that.
         let started = std::fs::read_to_string(folder.path().join("started"));
@@ -385,7 +432,7 @@ esac
     }
 
     #[test]
-    fn why_there_is_none_is_said() {
+    fn the_reason_for_a_missing_keyring_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let mut environment = machine(folder.path(), "secret-tool", "exit 1");
         let found = |environment: &Environment| {
@@ -394,14 +441,21 @@ esac
                 .unwrap_err()
         };
         environment.variables.remove("DBUS_SESSION_BUS_ADDRESS");
-        assert!(found(&environment).contains("session bus"));
+        assert!(found(&environment).to_string().contains("session bus"));
         environment
             .variables
             .insert("PATH".to_owned(), "/nowhere".to_owned());
-        assert!(found(&environment).contains("no program secret-tool"));
+        assert!(
+            found(&environment)
+                .to_string()
+                .contains("no program secret-tool")
+        );
         let broken = machine(folder.path(), "secret-tool", "echo locked >&2; exit 1");
         let keyring = Keyring::of_kind(Kind::SecretService, &broken, LONG).unwrap();
         let reason = keyring.check().unwrap_err();
-        assert_eq!(reason, "secret-tool failed (exit code 1): locked");
+        assert_eq!(
+            reason.to_string(),
+            "secret-tool failed (exit code 1): locked"
+        );
     }
 }

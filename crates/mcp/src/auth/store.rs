@@ -9,7 +9,7 @@
 //!
 //! Everything here blocks, for seconds if a keyring hangs, so it runs on blocking threads.
 
-use super::keyring::{Keyring, Wanted};
+use super::keyring::{Keyring, KeyringError, Wanted};
 use super::registration::Client;
 use super::tokens::{Tokens, now};
 use crate::headers;
@@ -99,7 +99,7 @@ struct Content {
 pub struct CredentialStore {
     folder: PathBuf,
     wanted: Wanted,
-    keyring: Result<Arc<Keyring>, String>,
+    keyring: Result<Arc<Keyring>, KeyringError>,
     complaints: Arc<Mutex<Complaints>>,
 }
 
@@ -203,9 +203,9 @@ impl CredentialStore {
                         program: keyring.program(),
                     };
                 }
-                Err(why) => why,
+                Err(error) => error.to_string(),
             },
-            Err(why) => why.clone(),
+            Err(error) => error.to_string(),
         };
         match self.wanted {
             Wanted::Keyring => Keeping::Nowhere { why },
@@ -222,17 +222,17 @@ impl CredentialStore {
         self.complaints.lock().waiting.take()
     }
 
-    fn complain(&self, why: &str) {
+    fn complain(&self, why: &KeyringError) {
         let mut complaints = self.complaints.lock();
         if std::mem::replace(&mut complaints.made, true) {
             return;
         }
         complaints.waiting = Some(match self.wanted {
             Wanted::Keyring => format!(
-                "the keyring can't be used ({why}), and LATHE_MCP_CREDENTIALS allows nothing else: sign-ins at MCP servers are not kept"
+                "the keyring can't be used ({why}), and LATHE_MCP_CREDENTIALS allows nothing else: sign-ins at MCP servers are not stored"
             ),
             Wanted::Auto | Wanted::File => format!(
-                "the keyring can't be used ({why}): sign-ins at MCP servers are kept in {}, which only you can read; LATHE_MCP_CREDENTIALS=file doesn't ask the keyring",
+                "the keyring can't be used ({why}): sign-ins at MCP servers are stored in {}, which only you can read; set LATHE_MCP_CREDENTIALS=file to skip the keyring",
                 self.file().display()
             ),
         });
@@ -244,7 +244,7 @@ impl CredentialStore {
     }
 
     /// Uses the keyring; `None` if it doesn't work.
-    fn in_keyring<T>(&self, ask: impl FnOnce(&Keyring) -> Result<T, String>) -> Option<T> {
+    fn in_keyring<T>(&self, ask: impl FnOnce(&Keyring) -> Result<T, KeyringError>) -> Option<T> {
         match &self.keyring {
             Ok(keyring) => ask(keyring).map_err(|why| self.complain(&why)).ok(),
             Err(why) => {

@@ -21,7 +21,6 @@ const LARGE_TYPES: &[(&str, &str, &str)] = &[
         "MessageRecord",
         "a line of a transcript, as its format has it",
     ),
-    ("extensions", "Skill", "the front matter of a skill file"),
     (
         "headless",
         "Initialize",
