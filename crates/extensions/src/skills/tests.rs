@@ -489,7 +489,7 @@ fn the_listing_keeps_to_its_budget_and_shortens_bundled_skills_last() {
     // Where there is room, descriptions are whole, up to the limit of the format.
     let cut = |line: &str| line.starts_with("- skill-") && line.contains('…');
     assert!(!roomy.lines().any(cut), "{roomy}");
-    let long = many(&at, 1, &"word ".repeat(1_000));
+    let long = many(&at, 1, &"x".repeat(5_000));
     let long = listing(&[long.get("skill-000").unwrap()], 1_000_000);
     assert_eq!(long.chars().count(), "- skill-000: ".len() + 1_536);
     for small in [0, 10, 100, 400, 700, 1_500] {
