@@ -1,6 +1,6 @@
 //! The fuzz target of this crate's parsers, for the tests and for `fuzz/`.
 
-use crate::conversation;
+use crate::history;
 use crate::load::load;
 use serde_json::Value;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn check(path: &Path) {
     let _ = (loaded.tip(), loaded.history(), loaded.prompts());
     let _ = loaded.interruption();
     let chain = loaded.chain();
-    let messages: Vec<Value> = conversation::normalize(chain.iter().map(AsRef::as_ref), MODEL)
+    let messages: Vec<Value> = history::normalize(chain.iter().map(AsRef::as_ref), MODEL)
         .iter()
         .filter_map(|message| serde_json::to_value(message).ok())
         .map(checkable)
