@@ -201,10 +201,90 @@ impl fmt::Display for BuiltinCommand {
     }
 }
 
+/// A command as a person typed it: `/name arguments`. Parsed once, when the prompt is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Invocation {
+    /// The name, without the slash.
+    pub name: String,
+    /// The rest of the text, trimmed.
+    pub arguments: String,
+}
+
+impl Invocation {
+    /// Reads a text as `/name arguments`. `None` for anything else: a path (`/tmp/x is full`), a lone
+    /// slash, a sentence.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let rest = text.trim().strip_prefix('/')?;
+        let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+        let (name, arguments) = rest.split_at(end);
+        (name == "?" || is_typed_name(name)).then(|| Self {
+            name: name.to_owned(),
+            arguments: arguments.trim().to_owned(),
+        })
+    }
+}
+
+/// True if a word after a slash can be the name of a command: `speckit.plan`, `5why`, `_x`, but
+/// neither a number nor a file (`/5`, `/notes.txt`).
+fn is_typed_name(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '_')
+        && name.ends_with(|last: char| last != '.')
+        && name.contains(|letter: char| letter.is_ascii_alphabetic())
+        && name
+            .chars()
+            .all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, ':' | '_' | '-' | '.'))
+        && name
+            .rsplit_once('.')
+            .is_none_or(|(_, ending)| !FILE_ENDINGS.contains(&ending))
+}
+
+/// Words after a dot that make a name a file's.
+const FILE_ENDINGS: [&str; 16] = [
+    "c", "conf", "css", "csv", "html", "js", "json", "log", "md", "py", "rs", "sh", "toml", "ts",
+    "txt", "yaml",
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::HashSet;
+
+    #[test]
+    fn commands_are_told_from_paths_and_sentences() {
+        let read = |text: &str| {
+            let parsed = Invocation::parse(text)?;
+            Some((parsed.name, parsed.arguments))
+        };
+        let command = |name: &str, arguments: &str| Some((name.to_owned(), arguments.to_owned()));
+        assert_eq!(read("/clear"), command("clear", ""));
+        assert_eq!(
+            read(" /compact  the tests \n"),
+            command("compact", "the tests")
+        );
+        assert_eq!(read("/a:b-c_d 1"), command("a:b-c_d", "1"));
+        assert_eq!(read("/review\nline two"), command("review", "line two"));
+        assert_eq!(read("/?"), command("?", ""));
+        for name in ["speckit.plan", "5why", "1st", "_x", "a:b.plan"] {
+            assert_eq!(read(&format!("/{name} now")), command(name, "now"));
+        }
+        for text in [
+            "/tmp/x",
+            "/usr/bin is full",
+            "hello /clear",
+            "/",
+            "/ x",
+            "/1",
+            "/2.5",
+            "/a.txt",
+            "/end.",
+            "",
+            "//x",
+            "/é",
+        ] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn names_and_aliases_are_unique_and_find_their_command() {

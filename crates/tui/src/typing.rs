@@ -8,8 +8,7 @@ use crate::input::Input;
 use crate::key::{Code, Key};
 use crate::keymap::{Action, Context, Found};
 use crate::terminal;
-use lathe_extensions::commands::{Invocation, parse};
-use lathe_protocol::command::BuiltinCommand;
+use lathe_protocol::command::{BuiltinCommand, Invocation};
 use lathe_protocol::content::{Content, ContentBlock};
 use lathe_protocol::op::{Op, Prompt};
 use std::time::{Duration, Instant};
@@ -275,8 +274,8 @@ impl App {
     pub(crate) fn submit_text(&mut self, text: &str, attachments: &[Attachment]) {
         let trimmed = text.trim();
         self.history.add(trimmed);
-        if let Some(Invocation { name, arguments }) = parse(trimmed) {
-            self.command(name, arguments);
+        if let Some(Invocation { name, arguments }) = Invocation::parse(trimmed) {
+            self.command(&name, &arguments);
             return;
         }
         if let Some(command) = trimmed

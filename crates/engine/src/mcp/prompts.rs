@@ -4,6 +4,7 @@
 use super::Mcp;
 use crate::conversation::{Conversation, ConversationShared};
 use lathe_mcp::{Manager, State};
+use lathe_protocol::command::Invocation;
 use lathe_protocol::content::{Content, ContentBlock};
 use lathe_tools::mcp_result::{self, Place, clean};
 use lathe_tools::mcp_tool::{prefix, tool_name};
@@ -194,16 +195,6 @@ fn split(text: &str) -> Vec<String> {
     words
 }
 
-/// The command that a prompt's words begin with, if it can be one of a server's, and what follows it.
-fn command_of(text: &str) -> Option<(&str, &str)> {
-    let rest = text.trim().strip_prefix('/')?;
-    let (name, typed) = match rest.split_once(char::is_whitespace) {
-        Some((name, typed)) => (name, typed.trim()),
-        None => (rest, ""),
-    };
-    name.starts_with("mcp__").then_some((name, typed))
-}
-
 impl Mcp {
     /// The prompts of connected servers.
     pub(crate) fn prompts(&self) -> Vec<McpPrompt> {
@@ -219,9 +210,13 @@ impl Mcp {
             .collect()
     }
 
-    /// What a command becomes; `None` when the text is no command of a server.
-    async fn expand(&self, text: &str, place: &Place) -> Option<Result<Vec<ContentBlock>, String>> {
-        let (command, typed) = command_of(text)?;
+    /// The content that a command of a server stands for; `None` when no server is configured.
+    async fn expand(
+        &self,
+        command: &Invocation,
+        place: &Place,
+    ) -> Option<Result<Vec<ContentBlock>, String>> {
+        let (command, typed) = (command.name.as_str(), command.arguments.as_str());
         self.running()?;
         let mut found = self.find(command);
         if found.is_none() {
@@ -331,13 +326,16 @@ impl ConversationShared {
 
 impl Conversation {
     /// Puts what a server's prompt says after the words that name it. Gives what is wrong, if something is.
-    pub(crate) async fn expand_mcp_prompt(&mut self, text: &str) -> Result<(), String> {
-        if command_of(text).is_none() {
+    pub(crate) async fn expand_mcp_prompt(
+        &mut self,
+        command: Option<&Invocation>,
+    ) -> Result<(), String> {
+        let Some(command) = command.filter(|command| command.name.starts_with("mcp__")) else {
             return Ok(());
-        }
+        };
         let shared = self.shared.clone();
         let place = shared.place_of_prompt();
-        match shared.integrations.mcp.expand(text, &place).await {
+        match shared.integrations.mcp.expand(command, &place).await {
             None => Ok(()),
             Some(Err(error)) => Err(error),
             Some(Ok(blocks)) => {
@@ -370,8 +368,6 @@ mod tests {
         assert_eq!(prompt.command, "mcp__my_server__ask_me");
         assert_eq!(prompt.description, "d");
         assert_eq!(prompt.hint(), "<city> [state]");
-        assert_eq!(command_of(" /mcp__a__b  x y "), Some(("mcp__a__b", "x y")));
-        assert_eq!(command_of("/clear"), None);
     }
 
     #[test]
