@@ -3,10 +3,6 @@
 //!
 //! Not every linker knows both, and not every C library starts a program with packed addresses. So a tiny
 //! program is linked with them and started; what doesn't work on this machine is left out.
-#![expect(
-    clippy::print_stdout,
-    reason = "a build script talks to Cargo on standard output"
-)]
 
 use std::path::Path;
 use std::process::{Command, Stdio};
