@@ -60,7 +60,7 @@ pub struct Prompt {
     /// Text, images and documents.
     pub content: Content,
     /// The command that the text is, if it is one.
-    pub command: Option<Invocation>,
+    pub command: Option<Box<Invocation>>,
     /// Deliver as it is: no slash commands, no `@file` expansion.
     pub verbatim: bool,
     /// Add to the conversation without running a turn.
@@ -80,8 +80,8 @@ impl Prompt {
         Self {
             uuid: RecordId::random(),
             command: match &content {
-                Content::Text(text) => Invocation::parse(text),
-                Content::Blocks(_) => Invocation::parse(&content.text()),
+                Content::Text(text) => Invocation::parse(text).map(Box::new),
+                Content::Blocks(_) => Invocation::parse(&content.text()).map(Box::new),
             },
             content,
             verbatim: false,
@@ -101,7 +101,7 @@ impl Prompt {
             Content::Blocks(blocks) => matches!(blocks.as_slice(), [ContentBlock::Text(_)]),
         };
         let composed = self.verbatim || self.is_meta || self.context_only;
-        self.command.as_ref().filter(|_| only_text && !composed)
+        self.command.as_deref().filter(|_| only_text && !composed)
     }
 }
 

@@ -71,7 +71,7 @@ impl Conversation {
         if let Some(reason) = verdict.stop {
             return Err(ended(TerminalReason::HookStopped, reason));
         }
-        if expands && let Err(done) = self.expand(&text, command.as_ref(), turn).await {
+        if expands && let Err(done) = self.expand(&text, command.as_deref(), turn).await {
             if arrival == Arrival::First {
                 return Err(done);
             }
