@@ -4,8 +4,8 @@
 mod asking;
 
 use crate::Ended;
-use crate::cell::{self, Call, CallState};
-use crate::text::clean;
+use crate::render::cell::{self, Call, CallState};
+use crate::render::text::clean;
 use asking::Asking;
 use lathe_commands::CommandOutcome;
 use lathe_engine::{EventStream, OpenError, SessionChoice, SessionHandle, SessionOptions};
@@ -317,8 +317,8 @@ impl Plain {
                     elapsed: *elapsed,
                 };
                 if !matches!(call.display, Display::None | Display::File { .. }) {
-                    let theme = crate::theme::Theme::built_in("ansi", false);
-                    let look = crate::markdown::Look {
+                    let theme = crate::render::theme::Theme::built_in("ansi", false);
+                    let look = crate::render::markdown::Look {
                         theme: &theme,
                         columns: 100,
                     };
