@@ -226,7 +226,6 @@ pub const WELL_KNOWN: &[(&str, &str, &str)] = &[
 ];
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests assert by panicking")]
 mod tests {
     use super::*;
     use serde_json::json;

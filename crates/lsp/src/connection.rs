@@ -58,13 +58,22 @@ struct Lines {
     ending: Mutex<Option<String>>,
 }
 
+/// Why a message can't be sent.
+#[derive(Debug, thiserror::Error)]
+enum SendError {
+    #[error("it has stopped reading")]
+    Full,
+    #[error("its input is closed")]
+    Closed,
+}
+
 impl Lines {
-    /// Hands a message to the writer. A server that doesn't read isn't waited for.
-    fn send(&self, message: &Value) -> Result<(), String> {
+    /// Queues a message for the writer. Fails at once if the server doesn't read.
+    fn send(&self, message: &Value) -> Result<(), SendError> {
         let bytes = framing::frame(message.to_string().as_bytes());
         self.outgoing.try_send(bytes).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => "it has stopped reading".to_owned(),
-            mpsc::error::TrySendError::Closed(_) => "its input is closed".to_owned(),
+            mpsc::error::TrySendError::Full(_) => SendError::Full,
+            mpsc::error::TrySendError::Closed(_) => SendError::Closed,
         })
     }
 
@@ -179,8 +188,8 @@ impl Connection {
     /// Tells the server something. What can't be told is found out by the next question.
     pub(crate) fn notify(&self, method: &str, params: &Value) {
         let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
-        if let Err(reason) = self.lines.send(&message) {
-            self.give_up(reason);
+        if let Err(error) = self.lines.send(&message) {
+            self.give_up(error.to_string());
         }
     }
 
@@ -208,9 +217,9 @@ impl Connection {
             open: true,
         };
         let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        if let Err(reason) = self.lines.send(&message) {
+        if let Err(error) = self.lines.send(&message) {
             question.open = false;
-            self.give_up(reason);
+            self.give_up(error.to_string());
             return Err(self.ending().await);
         }
         let answer = tokio::select! {
@@ -369,8 +378,8 @@ fn receive(mut message: Value, lines: &Lines, receiver: &dyn Receiver) {
                     "jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message},
                 }),
             };
-            if let Err(reason) = lines.send(&reply) {
-                tracing::debug!(reason, "a language server can't be answered");
+            if let Err(error) = lines.send(&reply) {
+                tracing::debug!(%error, "a reply to a language server can't be sent");
             }
         }
         (Some(method), None) => {

@@ -106,7 +106,6 @@ where
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests assert by panicking")]
 mod tests {
     use super::*;
 

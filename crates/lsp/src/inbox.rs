@@ -276,7 +276,6 @@ impl Receiver for Inbox {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests assert by panicking")]
 mod tests {
     use super::*;
 

@@ -516,7 +516,6 @@ impl Lines {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests assert by panicking")]
 mod tests {
     use super::*;
 

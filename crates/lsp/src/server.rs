@@ -75,7 +75,8 @@ impl Server {
             name: config.name.clone(),
             reason,
         };
-        let process = process::start(&config, root, environment).map_err(failed)?;
+        let process = process::start(&config, root, environment)
+            .map_err(|error| failed(error.to_string()))?;
         let folder = json!({
             "uri": to_uri(root),
             "name": root.file_name().map_or_else(|| "/".to_owned(), |name| name.to_string_lossy().into_owned()),
@@ -174,9 +175,9 @@ impl Server {
     pub(crate) async fn show(&self, path: &Path) -> Result<Shown, LspError> {
         match read_text(path).await {
             Ok(text) => Ok(self.show_text(path, text).await),
-            Err(reason) => {
+            Err(error) => {
                 self.hide(path).await;
-                Err(LspError::Question(reason))
+                Err(LspError::Question(error.to_string()))
             }
         }
     }
@@ -503,31 +504,54 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// The text of a file, if it is one.
-pub(crate) async fn read_text(path: &Path) -> Result<String, String> {
-    let path = path.to_owned();
-    let read = move || read_text_now(&path);
+/// Why a file can't be shown to a server.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FileError {
+    #[error("{}: {source}", path.display())]
+    Io {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("{} is not a file", .0.display())]
+    NotAFile(PathBuf),
+    #[error(
+        "{} is larger than {} MB, too large for a language server",
+        .0.display(),
+        FILE_BYTES / 1024 / 1024
+    )]
+    TooLarge(PathBuf),
+    #[error("{} is not UTF-8 text", .0.display())]
+    NotText(PathBuf),
+}
+
+/// The text of a file.
+pub(crate) async fn read_text(path: &Path) -> Result<String, FileError> {
+    let file = path.to_owned();
+    let read = move || read_text_now(&file);
     match lathe_spawn::blocking(read).await {
         Ok(text) => text,
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(FileError::Io {
+            path: path.to_owned(),
+            source: std::io::Error::other(error),
+        }),
     }
 }
 
-/// As [`read_text`], for threads that may wait.
-pub(crate) fn read_text_now(path: &Path) -> Result<String, String> {
-    let shown = path.display();
-    let metadata = std::fs::metadata(path).map_err(|error| format!("{shown}: {error}"))?;
+/// As [`read_text`], on a thread that may block.
+pub(crate) fn read_text_now(path: &Path) -> Result<String, FileError> {
+    let failed = |source| FileError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let metadata = std::fs::metadata(path).map_err(failed)?;
     if !metadata.is_file() {
-        return Err(format!("{shown} is not a file"));
+        return Err(FileError::NotAFile(path.to_owned()));
     }
     if metadata.len() > FILE_BYTES {
-        return Err(format!(
-            "{shown} is larger than {} MB, too large for a language server",
-            FILE_BYTES / 1024 / 1024
-        ));
+        return Err(FileError::TooLarge(path.to_owned()));
     }
-    let bytes = std::fs::read(path).map_err(|error| format!("{shown}: {error}"))?;
-    String::from_utf8(bytes).map_err(|_| format!("{shown} is not UTF-8 text"))
+    let bytes = std::fs::read(path).map_err(failed)?;
+    String::from_utf8(bytes).map_err(|_| FileError::NotText(path.to_owned()))
 }
 
 /// What we tell a server that we can do.

@@ -279,7 +279,7 @@ struct Worker {
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 
 impl Worker {
-    #[allow(
+    #[expect(
         clippy::needless_pass_by_value,
         reason = "when the thread ends, so must its end of the queue"
     )]

@@ -434,7 +434,6 @@ pub(crate) fn likeness(one: &[(char, char)], other: &[(char, char)]) -> f64 {
             }
         }
     }
-    #[allow(clippy::cast_precision_loss, reason = "lengths of lines")]
     let all = (one.len() + other.len()) as f64;
     if all == 0.0 {
         0.0
