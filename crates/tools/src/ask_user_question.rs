@@ -251,7 +251,9 @@ fn check_options(question: &Question, at: String) -> Result<(), QuestionError> {
     }
     for (number, option) in options.iter().enumerate() {
         if option.label.trim().is_empty() {
-            return Err(QuestionError::Empty(format!("{at}.options[{number}].label")));
+            return Err(QuestionError::Empty(format!(
+                "{at}.options[{number}].label"
+            )));
         }
         if options[..number]
             .iter()

@@ -232,13 +232,11 @@ fn fit_value(value: &mut Value, schema: &Value, name: &str) -> Result<(), Misfit
     fit_kind(value, schema, name)?;
     let least = schema.get("minimum").and_then(Value::as_i64);
     match (least, value.as_i64()) {
-        (Some(least), Some(number)) if number < least => {
-            Err(Misfit::TooSmall {
-                name: name.to_owned(),
-                least,
-                number,
-            })
-        }
+        (Some(least), Some(number)) if number < least => Err(Misfit::TooSmall {
+            name: name.to_owned(),
+            least,
+            number,
+        }),
         _ => Ok(()),
     }
 }
@@ -308,15 +306,11 @@ fn fit_kind(value: &mut Value, schema: &Value, name: &str) -> Result<(), Misfit>
             _ => Err(wrong("a whole number", value.to_string())),
         },
         ("string", None) => Err(wrong("text", kind_of(value).to_owned())),
-        ("number", None) if !value.is_number() => {
-            Err(wrong("a number", kind_of(value).to_owned()))
-        }
+        ("number", None) if !value.is_number() => Err(wrong("a number", kind_of(value).to_owned())),
         ("boolean", None) if !value.is_boolean() => {
             Err(wrong("true or false", kind_of(value).to_owned()))
         }
-        ("array", None) if !value.is_array() => {
-            Err(wrong("an array", kind_of(value).to_owned()))
-        }
+        ("array", None) if !value.is_array() => Err(wrong("an array", kind_of(value).to_owned())),
         ("object", None) if !value.is_object() => {
             Err(wrong("an object", kind_of(value).to_owned()))
         }

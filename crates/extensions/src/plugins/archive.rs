@@ -39,9 +39,7 @@ fn unpack_tar(tar: impl Read, to: &Path, limits: Limits) -> Result<(), ArchiveEr
     let mut archive = Archive::new(tar);
     for entry in archive.entries().map_err(ArchiveError::Tar)?.raw(true) {
         let mut entry = entry.map_err(ArchiveError::Tar)?;
-        headers = headers
-            .checked_sub(1)
-            .ok_or(ArchiveError::TooManyHeaders)?;
+        headers = headers.checked_sub(1).ok_or(ArchiveError::TooManyHeaders)?;
         let name = match long_name.take() {
             Some(name) => name,
             None => utf8(entry.header().path_bytes().into_owned())?,

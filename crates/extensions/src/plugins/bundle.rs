@@ -77,8 +77,7 @@ impl Bundle<'_> {
                 (archive.file(MANIFEST)?, None)
             }
         };
-        let manifest: Value =
-            serde_json::from_slice(&manifest).map_err(BundleError::Manifest)?;
+        let manifest: Value = serde_json::from_slice(&manifest).map_err(BundleError::Manifest)?;
         let name = manifest["name"].as_str().unwrap_or_default().to_owned();
         if name.is_empty() {
             return Err(BundleError::NoName);

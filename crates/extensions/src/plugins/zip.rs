@@ -38,8 +38,7 @@ impl<'a> Archive<'a> {
     /// # Errors
     /// If the archive is broken or refused.
     pub(crate) fn read(bytes: &'a [u8], limits: Limits) -> Result<Self, ArchiveError> {
-        let mut zip =
-            ZipIterable::try_new(Cursor::new(bytes), Config::default())?;
+        let mut zip = ZipIterable::try_new(Cursor::new(bytes), Config::default())?;
         let mut meter = Meter::new(limits);
         let mut paths = HashSet::new();
         let mut files = Vec::new();
