@@ -1,6 +1,6 @@
 //! Questions and answers over a server's standard input and output.
 //!
-//! A question has a number, a limit and somebody who waits; when nobody waits any more the server is told so
+//! A request has an id, a time limit and a waiter; when nobody waits any more it is cancelled at the server
 //! (`$/cancelRequest`). What the server asks or tells goes to a [`Receiver`]. Whatever the server does, every
 //! question gets an end: when the process is gone, all that wait are told how it went.
 
@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 /// The error's number for a method that isn't known.
 pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
 
-/// Takes what a server says by itself. Called on the task that reads: nothing here may wait.
+/// Handles messages that a server sends by itself. Called on the reading task, so it must not block.
 pub(crate) trait Receiver: Send + Sync + 'static {
     /// It tells something.
     fn notified(&self, method: &str, params: Value);
@@ -50,7 +50,7 @@ pub(crate) struct Connection {
     gone: CancellationToken,
 }
 
-/// What the tasks around a connection share.
+/// State shared by the tasks of a connection.
 struct Lines {
     outgoing: mpsc::Sender<Vec<u8>>,
     waiting: Mutex<HashMap<i64, oneshot::Sender<Answer>>>,

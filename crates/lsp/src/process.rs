@@ -74,7 +74,7 @@ pub(crate) fn start(
     })
 }
 
-/// What a program inherits: everything but the keys that are meant for us.
+/// The inherited environment, without our own secrets.
 fn inherited(environment: &Environment) -> impl Iterator<Item = (&String, &String)> {
     environment
         .variables

@@ -1,4 +1,4 @@
-//! The questions that can be asked about code, and the answers in one shape.
+//! Requests about code, and their answers in one form.
 //!
 //! Servers answer the same question in several forms (a place, a list of places, a list of links; a tree of
 //! symbols or a flat list). Here they become one form each, with lines and characters counted from 1.
@@ -20,33 +20,33 @@ const LINE_CHARS: usize = 200;
 /// The longest explanation.
 const HOVER_CHARS: usize = 10_000;
 
-/// What can be asked.
+/// A kind of request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// Where a symbol is defined.
     GoToDefinition,
     /// Where a symbol is used.
     FindReferences,
-    /// What a symbol is.
+    /// Documentation and type of a symbol.
     Hover,
     /// The symbols of a file.
     DocumentSymbol,
     /// Symbols of the project, by name.
     WorkspaceSymbol,
-    /// What implements a symbol.
+    /// Implementations of a symbol.
     GoToImplementation,
     /// The function at a place.
     PrepareCallHierarchy,
-    /// What calls a function.
+    /// Callers of a function.
     IncomingCalls,
-    /// What a function calls.
+    /// Functions that a function calls.
     OutgoingCalls,
     /// The problems of a file.
     Diagnostics,
 }
 
 impl Operation {
-    /// What a server that can answer says at its start, and the method that asks.
+    /// The capability and the method of the protocol.
     fn asks(self) -> (&'static str, &'static str) {
         match self {
             Self::GoToDefinition => ("definitionProvider", "textDocument/definition"),
@@ -98,7 +98,7 @@ impl Operation {
 /// A question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
-    /// What is asked.
+    /// The kind of request.
     pub operation: Operation,
     /// The file that it is about, or that says which server is asked.
     pub path: PathBuf,
@@ -128,9 +128,9 @@ pub struct Place {
 pub struct Symbol {
     /// Its name.
     pub name: String,
-    /// What it is: `function`, `class`.
+    /// Its kind: `function`, `class`.
     pub kind: &'static str,
-    /// What it is in.
+    /// The symbol that contains it.
     pub container: Option<String>,
     /// How deep it is inside others.
     pub depth: usize,

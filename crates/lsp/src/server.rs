@@ -35,14 +35,14 @@ pub(crate) struct Server {
     pub(crate) encoding: Encoding,
     documents: tokio::sync::Mutex<Documents>,
     started: Instant,
-    /// Whether it said nothing when it last should have.
+    /// True if it didn't report anything after the last change.
     quiet: AtomicBool,
 }
 
 #[derive(Default)]
 struct Documents {
     open: HashMap<PathBuf, Document>,
-    /// Counts uses.
+    /// Incremented with every use.
     clock: u64,
 }
 
@@ -56,14 +56,15 @@ struct Document {
 pub(crate) struct Shown {
     pub(crate) version: i64,
     pub(crate) text: String,
-    /// Whether the server was told something new.
+    /// True if the server didn't have this version yet.
     pub(crate) news: bool,
-    /// Where the reports stood before it was told.
+    /// The sequence number of reports before it was shown.
     pub(crate) mark: u64,
 }
 
 impl Server {
-    /// Starts a server in a folder and waits until it can be asked. One that can't is gone when this returns.
+    /// Starts a server in a folder and waits until it is initialised. If that fails, its process is gone when this
+    /// returns.
     pub(crate) async fn start(
         config: Arc<ServerConfig>,
         root: &Path,
@@ -144,7 +145,7 @@ impl Server {
         })
     }
 
-    /// Whether it can't be asked any more.
+    /// True once requests are no longer possible.
     pub(crate) fn is_over(&self) -> bool {
         self.connection.is_over()
     }
@@ -154,7 +155,7 @@ impl Server {
         self.connection.ending().await
     }
 
-    /// Whether it is still at work on something that it told of.
+    /// True while it reports work in progress.
     pub(crate) fn is_busy(&self) -> bool {
         self.inbox.is_busy()
     }
@@ -164,7 +165,7 @@ impl Server {
         self.connection.close(self.config.shutdown_timeout).await;
     }
 
-    /// Whether it can do something: it said so at the start (`key`) or later (`method`).
+    /// True if it has a capability: declared at initialisation (`key`) or registered later (`method`).
     pub(crate) fn can(&self, key: &str, method: &str) -> bool {
         let said = self.capabilities.get(key);
         said.is_some_and(|value| !value.is_null() && *value != Value::Bool(false))
@@ -301,7 +302,7 @@ impl Server {
         );
     }
 
-    /// Waits until it is at work on nothing that it told of.
+    /// Waits until it reports no work in progress.
     pub(crate) async fn idle(&self, limit: Duration, cancel: &CancellationToken) {
         let mut changes = self.inbox.changes();
         let waits = async {
@@ -318,8 +319,8 @@ impl Server {
         }
     }
 
-    /// Asks it something. An empty answer is doubted while it is still reading the project, and a question
-    /// that it put aside is asked again.
+    /// Sends a request. Retries while the answer is empty because the server is still indexing, or if the server
+    /// asked to retry.
     pub(crate) async fn ask(
         &self,
         method: &str,
@@ -353,12 +354,12 @@ impl Server {
         }
     }
 
-    /// Whether it is asked for problems, rather than reporting them by itself.
+    /// True if problems are pulled from it rather than pushed by it.
     pub(crate) fn is_asked(&self) -> bool {
         self.can("diagnosticProvider", "textDocument/diagnostic")
     }
 
-    /// Waits until the server has said what it finds in a file that it was shown. Gives whether it has.
+    /// Waits until the server has reported on a file that it was shown; false on a timeout.
     pub(crate) async fn judged(
         &self,
         path: &Path,
@@ -381,8 +382,8 @@ impl Server {
         }
     }
 
-    /// As [`Self::judged`], after a change. A server that said nothing the last time isn't waited for as
-    /// long: some report only what is wrong.
+    /// As [`Self::judged`], after a change. The wait is shorter for a server that reported nothing the last time:
+    /// some report only problems.
     pub(crate) async fn judged_again(&self, path: &Path, shown: &Shown) {
         let limit = if self.quiet.load(Ordering::Relaxed) {
             CHECK_OF_QUIET
@@ -393,12 +394,12 @@ impl Server {
         let judged = self.judged(path, shown, limit, &nobody).await;
         self.quiet.store(!judged, Ordering::Relaxed);
         if self.is_asked() && self.inbox.speaks() {
-            // Some are asked for what they know themselves, and report what a compiler says after a save.
+            // Some answer pulls with their own problems and push the compiler's after a save.
             let _ = tokio::time::timeout(CHECK, self.still()).await;
         }
     }
 
-    /// Waits until it has been at work on nothing and said nothing for a moment.
+    /// Waits until it has been idle and silent for a moment.
     async fn still(&self) {
         let mut changes = self.inbox.changes();
         while !self.is_over() {
@@ -409,7 +410,7 @@ impl Server {
         }
     }
 
-    /// Waits for the server's own report, and until it is still.
+    /// Waits for the server's own report and until no more follow.
     async fn heard(&self, path: &Path, shown: &Shown) {
         let mut changes = self.inbox.changes();
         loop {
@@ -469,7 +470,7 @@ impl Server {
         }
     }
 
-    /// What the server finds in a file, as far as it has said so, worst first.
+    /// The problems that the server has reported for a file, worst first.
     pub(crate) async fn problems(&self, path: &Path) -> Vec<Problem> {
         let mut problems = self.inbox.problems(path);
         if problems.is_empty() {
@@ -482,7 +483,7 @@ impl Server {
     }
 }
 
-/// What happened to a file, by the protocol's number.
+/// A change of a file, with the protocol's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
     Created = 1,
@@ -554,7 +555,7 @@ pub(crate) fn read_text_now(path: &Path) -> Result<String, FileError> {
     String::from_utf8(bytes).map_err(|_| FileError::NotText(path.to_owned()))
 }
 
-/// What we tell a server that we can do.
+/// Our client capabilities.
 fn client_capabilities() -> Value {
     let link = json!({"dynamicRegistration": false, "linkSupport": true});
     let plain = json!({"dynamicRegistration": false});

@@ -81,7 +81,7 @@ pub enum WriteProblem {
     Failing {
         /// The transcript.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: String,
         /// How many records wait.
         waiting: usize,
@@ -196,7 +196,7 @@ impl TranscriptWriter {
         self.sender.is_some()
     }
 
-    /// Queues a record. Never blocks; trouble is told to [`WriterOptions::on_problem`].
+    /// Queues a record. Never blocks; problems go to [`WriterOptions::on_problem`].
     pub fn append(&self, record: impl Into<Arc<Record>>) {
         if let Some(sender) = &self.sender
             && sender.send(Command::Append(record.into())).is_err()

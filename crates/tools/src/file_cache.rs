@@ -1,4 +1,4 @@
-//! What this conversation knows of the files it has seen.
+//! The files that this conversation has seen, and in which version.
 //!
 //! A file may only be changed when the model has read it and it is still what was read; the same
 //! part of a file that hasn't changed need not be sent again; a file that someone else changed is
@@ -7,7 +7,7 @@
 //! the text doesn't fit any more it is dropped first (only the diff is lost), then whole entries
 //! (the file must be read again before it is changed).
 //!
-//! What was put into the conversation without being asked for (an instruction file, a mentioned
+//! Content added to the conversation without a call (an instruction file, a mentioned
 //! file) is noted as *injected*: it never counts as read.
 //!
 //! A file is known by its real path, so reading through a symlink and editing behind it agree.
@@ -32,7 +32,7 @@ const MOST_BOOKMARKS: usize = 256;
 /// The longest diff that is reported.
 const LONGEST_DIFF: usize = 8 * 1024;
 
-/// What was asked of Read: the same question about the same version has the same answer.
+/// A request to Read: the same request for the same version has the same answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadQuestion {
     /// First line, as given.
@@ -111,7 +111,7 @@ impl Entry {
     }
 }
 
-/// What Read found, to be remembered.
+/// The result of a Read, to be remembered.
 #[derive(Debug)]
 pub struct ReadFact<'a> {
     /// The version.
@@ -124,7 +124,7 @@ pub struct ReadFact<'a> {
     pub lines: Option<(usize, usize)>,
     /// How many lines there are, when that is known.
     pub total_lines: Option<usize>,
-    /// What was asked.
+    /// The request.
     pub question: ReadQuestion,
 }
 
@@ -169,7 +169,7 @@ pub struct FileChange {
     pub diff: String,
 }
 
-/// What this conversation knows of the files it has seen.
+/// The files that this conversation has seen, and in which version.
 #[derive(Default)]
 pub struct FileCache {
     state: Mutex<State>,

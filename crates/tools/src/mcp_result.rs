@@ -1,4 +1,4 @@
-//! What becomes of an MCP server's answer: text and pictures as blocks, everything else as a file or as
+//! Converts the result of an MCP call: text and pictures as blocks, everything else as a file or as
 //! words that say what it was.
 //!
 //! A server is not trusted with anything here. Control characters are taken out, so nothing it says can
@@ -28,7 +28,7 @@ const MOST_PICTURES: usize = 20;
 pub struct Place {
     /// The folder; created on first use.
     pub folder: PathBuf,
-    /// What files are named after.
+    /// The base of file names.
     pub name: String,
     /// How many bytes of text are shown.
     pub most_bytes: usize,

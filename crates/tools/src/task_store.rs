@@ -19,9 +19,9 @@ const MOST_TASKS: usize = 1_000;
 pub struct Task {
     /// Names it: a number, counted up.
     pub id: String,
-    /// What is to be done, in a line.
+    /// The task in a line.
     pub subject: String,
-    /// What is to be done.
+    /// The task in detail.
     #[serde(default)]
     pub description: String,
     /// The same as something being done ("Running the tests").
@@ -29,7 +29,7 @@ pub struct Task {
     pub active_form: Option<String>,
     /// How far it is.
     pub status: TodoStatus,
-    /// Whoever works on it.
+    /// The agent or person that works on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// Tasks that wait for it.
@@ -43,7 +43,7 @@ pub struct Task {
     pub metadata: Map<String, Value>,
 }
 
-/// What is on disk.
+/// The list as it is on disk.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TaskList {
@@ -130,7 +130,7 @@ impl TaskStore {
     /// Changes the list, as a whole or not at all.
     ///
     /// # Errors
-    /// What the change says, or when the file can't be used; then nothing changed.
+    /// If the change fails or the file can't be used; then nothing is changed.
     pub fn change<T>(
         &self,
         change: impl FnOnce(&mut TaskList) -> Result<T, TaskListError>,
@@ -266,7 +266,7 @@ impl TaskList {
         false
     }
 
-    /// What a task still waits for.
+    /// The open tasks that a task waits for.
     #[must_use]
     pub fn open_blockers(&self, task: &Task) -> Vec<String> {
         task.blocked_by

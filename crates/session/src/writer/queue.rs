@@ -1,4 +1,4 @@
-//! The way from whoever appends to the writer's thread.
+//! The queue between appenders and the writer's thread.
 //!
 //! While the writer gathers a batch, what is appended only lies down here: the thread sleeps until
 //! the batch is due. Waking it for each record would cost more than writing it. Whatever somebody
