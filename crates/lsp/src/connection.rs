@@ -33,7 +33,7 @@ pub(crate) trait Receiver: Send + Sync + 'static {
     fn asked(&self, method: &str, params: Value) -> Result<Value, (i64, String)>;
 }
 
-type Answer = Result<Value, (i64, String)>;
+type Reply = Result<Value, (i64, String)>;
 
 /// A connection to a running server. When the last hold on it is gone, so is the server.
 pub(crate) struct Connection {
@@ -53,7 +53,7 @@ pub(crate) struct Connection {
 /// State shared by the tasks of a connection.
 struct Lines {
     outgoing: mpsc::Sender<Vec<u8>>,
-    waiting: Mutex<HashMap<i64, oneshot::Sender<Answer>>>,
+    waiting: Mutex<HashMap<i64, oneshot::Sender<Reply>>>,
     /// How it ended, once it has.
     ending: Mutex<Option<String>>,
 }

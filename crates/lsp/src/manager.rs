@@ -7,7 +7,7 @@ use crate::config::{ServerConfig, Servers};
 use crate::edits::Edits;
 use crate::error::LspError;
 use crate::limits::{INSTANCES, NEWS};
-use crate::query::{Answer, Question};
+use crate::query::{QueryAnswer, Question};
 use crate::server::Change;
 use crate::slot::{Slot, Standing};
 use lathe_settings::Environment;
@@ -135,7 +135,7 @@ impl LanguageServers {
         &self,
         question: &Question,
         cancel: &CancellationToken,
-    ) -> Result<Answer, LspError> {
+    ) -> Result<QueryAnswer, LspError> {
         let path = &question.path;
         let slots = self.inner.slots_of(path);
         if slots.is_empty() {
@@ -159,7 +159,7 @@ impl LanguageServers {
         slot: &Arc<Slot>,
         question: &Question,
         cancel: &CancellationToken,
-    ) -> Result<Answer, LspError> {
+    ) -> Result<QueryAnswer, LspError> {
         let mut again = true;
         loop {
             let server = tokio::select! {

@@ -5,7 +5,7 @@
 //! [`crate::mcp_result`].
 
 use crate::context::{CallContext, ToolContext};
-use crate::mcp_result::{self, Place, clean};
+use crate::mcp_result::{self, ResultStore, clean};
 use crate::tool::{CallTraits, DynTool, InterruptBehavior, PreparedCall, ToolError, ToolOutput};
 use futures::future::BoxFuture;
 use lathe_protocol::display::Display;
@@ -323,10 +323,10 @@ impl PreparedCall for Prepared {
 pub(crate) async fn answered(
     result: Value,
     context: &CallContext,
-    make: fn(&Value, &Place) -> ToolOutput,
+    make: fn(&Value, &ResultStore) -> ToolOutput,
 ) -> Result<ToolOutput, ToolError> {
     let limit = (context.session.environment)("MAX_MCP_OUTPUT_TOKENS");
-    let place = Place::new(
+    let place = ResultStore::new(
         &context.session.results_folder,
         context.tool_use_id.as_str(),
         limit.as_deref(),

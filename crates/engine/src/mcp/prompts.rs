@@ -6,7 +6,7 @@ use crate::conversation::{Conversation, ConversationShared};
 use lathe_mcp::{Manager, State};
 use lathe_protocol::command::Invocation;
 use lathe_protocol::content::{Content, ContentBlock};
-use lathe_tools::mcp_result::{self, Place, clean};
+use lathe_tools::mcp_result::{self, ResultStore, clean};
 use lathe_tools::mcp_tool::{prefix, tool_name};
 use serde_json::{Map, Value};
 use std::time::Duration;
@@ -214,7 +214,7 @@ impl Mcp {
     async fn expand(
         &self,
         command: &Invocation,
-        place: &Place,
+        place: &ResultStore,
     ) -> Option<Result<Vec<ContentBlock>, String>> {
         let (command, typed) = (command.name.as_str(), command.arguments.as_str());
         self.running()?;
@@ -244,7 +244,7 @@ impl Mcp {
         &self,
         prompt: &McpPrompt,
         typed: &str,
-        place: &Place,
+        place: &ResultStore,
     ) -> Result<Vec<ContentBlock>, String> {
         let command = &prompt.command;
         let arguments = prompt.fill(typed).map_err(|missing| missing.for_model())?;
@@ -291,7 +291,7 @@ impl Mcp {
 }
 
 /// The blocks of a `GetPromptResult`.
-fn blocks(result: &Value, place: &Place) -> Vec<ContentBlock> {
+fn blocks(result: &Value, place: &ResultStore) -> Vec<ContentBlock> {
     let messages = result.get("messages").and_then(Value::as_array);
     // All in one, so that the limit is for all of them.
     let mut items = Vec::new();
@@ -317,10 +317,10 @@ fn blocks(result: &Value, place: &Place) -> Vec<ContentBlock> {
 
 impl ConversationShared {
     /// Where the parts of a prompt go that are too large to show.
-    pub(crate) fn place_of_prompt(&self) -> Place {
+    pub(crate) fn place_of_prompt(&self) -> ResultStore {
         let limit = (self.tools.environment)("MAX_MCP_OUTPUT_TOKENS");
         let name = format!("prompt-{}", lathe_protocol::ids::RequestId::random());
-        Place::new(&self.tools.results_folder, &name, limit.as_deref())
+        ResultStore::new(&self.tools.results_folder, &name, limit.as_deref())
     }
 }
 
@@ -399,7 +399,7 @@ mod tests {
     #[test]
     fn the_limit_is_for_all_messages_of_a_prompt() {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place::new(folder.path(), "p", Some("100"));
+        let place = ResultStore::new(folder.path(), "p", Some("100"));
         let message = |role: &str, content: Value| json!({"role": role, "content": content});
         let few = json!({"messages": [
             message("user", json!({"type": "text", "text": "a\u{1b}[1mb"})),
