@@ -35,5 +35,5 @@ pub use edits::Conversation;
 pub use error::LspError;
 pub use manager::{LanguageServers, Status, Surroundings, patience};
 pub use process::find_program;
-pub use query::{QueryAnswer, Operation, CodeLocation, Question, Symbol};
+pub use query::{CodeLocation, Operation, QueryAnswer, Question, Symbol};
 pub use slot::Standing;

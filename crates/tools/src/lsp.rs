@@ -5,7 +5,9 @@
 
 use crate::context::{CallContext, ToolContext};
 use crate::tool::{CallTraits, Tool, ToolError, ToolOutput};
-use lathe_lsp::{QueryAnswer, LanguageServers, LspError, Operation, CodeLocation, Question, Symbol};
+use lathe_lsp::{
+    CodeLocation, LanguageServers, LspError, Operation, QueryAnswer, Question, Symbol,
+};
 use lathe_protocol::display::Display;
 use lathe_protocol::permission::Subject;
 use schemars::JsonSchema;

@@ -1,7 +1,7 @@
 //! Servers that misbehave.
 
 use crate::support::{LONG, Work, is_alive, scripted, until};
-use lathe_lsp::{QueryAnswer, LspError, Operation, Question, Standing};
+use lathe_lsp::{LspError, Operation, QueryAnswer, Question, Standing};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 

@@ -1,7 +1,7 @@
 //! Servers that people use.
 
 use crate::support::Work;
-use lathe_lsp::{QueryAnswer, Operation};
+use lathe_lsp::{Operation, QueryAnswer};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 

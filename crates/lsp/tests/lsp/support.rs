@@ -1,8 +1,8 @@
 //! A folder with files in it, and servers for them.
 
 use lathe_lsp::{
-    QueryAnswer, Conversation, LanguageServers, LspError, Operation, Question, Servers, Surroundings,
-    tell,
+    Conversation, LanguageServers, LspError, Operation, QueryAnswer, Question, Servers,
+    Surroundings, tell,
 };
 use lathe_settings::Environment;
 use parking_lot::Mutex;
