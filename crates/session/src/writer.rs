@@ -279,10 +279,7 @@ struct Worker {
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 
 impl Worker {
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "when the thread ends, so must its end of the queue"
-    )]
+    // By value: when the thread ends, its end of the queue is dropped.
     fn run(mut self, commands: Receiver) {
         let mut due: Option<Instant> = None;
         loop {
