@@ -363,7 +363,7 @@ fn apply(
     }
     changed.dedup();
     if changed.is_empty() {
-        return Err("Nothing was to be changed: name a field beside taskId.".to_owned());
+        return Err(TaskListError::NothingToChange);
     }
     Ok(changed)
 }

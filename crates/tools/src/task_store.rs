@@ -78,6 +78,9 @@ pub enum TaskListError {
         /// The ids of the tasks on the list.
         known: Vec<String>,
     },
+    /// An update without a field.
+    #[error("Nothing was to be changed: name a field beside taskId.")]
+    NothingToChange,
     /// The list is full.
     #[error("The list has {MOST_TASKS} tasks already; delete some that are done.")]
     Full,
@@ -342,8 +345,8 @@ mod tests {
         }
         list.make_wait("2", "1").unwrap();
         list.make_wait("#3", "2").unwrap();
-        assert!(list.make_wait("1", "3").unwrap_err().contains("already"));
-        assert!(list.make_wait("1", "9").unwrap_err().contains("1, 2, 3"));
+        assert!(list.make_wait("1", "3").unwrap_err().to_string().contains("already"));
+        assert!(list.make_wait("1", "9").unwrap_err().to_string().contains("1, 2, 3"));
         assert_eq!(list.get("1").unwrap().blocks, ["2"]);
         assert_eq!(list.open_blockers(list.get("3").unwrap()), ["2"]);
         list.get_mut("2").unwrap().status = TodoStatus::Completed;
@@ -374,7 +377,7 @@ mod tests {
         store.change(|list| list.add(task("one"))).unwrap();
         let refused: Result<(), _> = store.change(|list| {
             list.remove("1");
-            Err("no".to_owned())
+            Err(TaskListError::Full)
         });
         assert!(refused.is_err());
         assert_eq!(store.read().unwrap().tasks().len(), 1);
