@@ -345,8 +345,18 @@ mod tests {
         }
         list.make_wait("2", "1").unwrap();
         list.make_wait("#3", "2").unwrap();
-        assert!(list.make_wait("1", "3").unwrap_err().to_string().contains("already"));
-        assert!(list.make_wait("1", "9").unwrap_err().to_string().contains("1, 2, 3"));
+        assert!(
+            list.make_wait("1", "3")
+                .unwrap_err()
+                .to_string()
+                .contains("already")
+        );
+        assert!(
+            list.make_wait("1", "9")
+                .unwrap_err()
+                .to_string()
+                .contains("1, 2, 3")
+        );
         assert_eq!(list.get("1").unwrap().blocks, ["2"]);
         assert_eq!(list.open_blockers(list.get("3").unwrap()), ["2"]);
         list.get_mut("2").unwrap().status = TodoStatus::Completed;
