@@ -143,7 +143,7 @@ const SHELL_WORDS: [&str; 37] = [
 ];
 
 fn is_on_path(program: &str, environment: &lathe_settings::Environment) -> bool {
-    let path = environment.variable("PATH").unwrap_or_default();
+    let path = environment.foreign("PATH").unwrap_or_default();
     std::env::split_paths(path).any(|folder| folder.join(program).is_file())
 }
 

@@ -4,8 +4,8 @@ use crate::{Installation, Report};
 use lathe_model::AnthropicConfig;
 use lathe_session::SessionStore;
 use lathe_session::store::Scope;
-use lathe_settings::Environment;
-use lathe_settings::environment::{VARIABLES, find};
+use lathe_settings::environment::Declaration;
+use lathe_settings::{Environment, Variable};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -86,7 +86,7 @@ pub(crate) fn program_of(command: &str, environment: &Environment) -> Option<Pat
     if command.contains('/') {
         return Some(environment.resolve(command)).filter(|file| file.is_file());
     }
-    let path = environment.variable("PATH").unwrap_or_default();
+    let path = environment.foreign("PATH").unwrap_or_default();
     std::env::split_paths(path)
         .map(|folder| folder.join(command))
         .find(|candidate| candidate.is_file())
@@ -111,14 +111,13 @@ fn others_can_write(folder: &Path) -> bool {
 pub(crate) fn keys(installation: &Installation<'_>, report: &mut Report<'_>) {
     let environment = &installation.environment;
     let place = |name: &str| {
-        if installation.places.environment.variable(name).is_some() {
+        if installation.places.environment.foreign(name).is_some() {
             "the environment"
         } else {
             "settings (env)"
         }
     };
-    let config = AnthropicConfig::from_env(|name| environment.variable(name).map(str::to_owned));
-    let config = match config {
+    let config = match AnthropicConfig::of(environment) {
         Ok(config) => config,
         Err(error) => {
             report.error(error.to_string(), "correct that variable");
@@ -140,10 +139,10 @@ pub(crate) fn keys(installation: &Installation<'_>, report: &mut Report<'_>) {
             "unset the one that you don't mean",
         );
     }
-    if let Some(base) = environment.variable("ANTHROPIC_BASE_URL") {
+    if let Some(base) = environment.get(Variable::BaseUrl) {
         report.fine(format!("requests go to {}", without_user(base)));
     }
-    if environment.variable("OPENAI_API_KEY").is_some() {
+    if environment.get(Variable::OpenaiApiKey).is_some() {
         report.fine(format!(
             "OPENAI_API_KEY is set, by {}",
             place("OPENAI_API_KEY")
@@ -155,7 +154,7 @@ pub(crate) fn keys(installation: &Installation<'_>, report: &mut Report<'_>) {
             continue;
         };
         for name in env.keys().filter(|_| shared) {
-            if find(name).is_some_and(|variable| variable.secret) {
+            if Variable::find(name).is_some_and(Variable::is_secret) {
                 let file = layer
                     .path
                     .as_ref()
@@ -182,10 +181,7 @@ fn without_user(address: &str) -> String {
 }
 
 pub(crate) fn sandbox(installation: &Installation<'_>, report: &mut Report<'_>) {
-    let path = installation
-        .environment
-        .variable("PATH")
-        .unwrap_or_default();
+    let path = installation.environment.foreign("PATH").unwrap_or_default();
     let bubblewrap = std::env::split_paths(path)
         .map(|folder| folder.join("bwrap"))
         .find(|candidate| candidate.is_file());
@@ -217,7 +213,7 @@ pub(crate) fn terminal(installation: &Installation<'_>, report: &mut Report<'_>)
     if !facts.is_terminal {
         report.fine("standard output is no terminal; `lathe -p` works there");
     }
-    match environment.variable("TERM") {
+    match environment.foreign("TERM") {
         Some("dumb") => report.warning(
             "TERM is dumb: nothing can be drawn",
             "use another terminal, or LATHE_SCREEN_READER=1 for plain lines",
@@ -229,11 +225,11 @@ pub(crate) fn terminal(installation: &Installation<'_>, report: &mut Report<'_>)
         ),
         None => {}
     }
-    let name = environment.variable("TERM").unwrap_or_default();
-    let colours = if environment.variable("NO_COLOR").is_some() {
+    let name = environment.foreign("TERM").unwrap_or_default();
+    let colours = if environment.get(Variable::NoColor).is_some() {
         "no colours (NO_COLOR is set)"
     } else if matches!(
-        environment.variable("COLORTERM"),
+        environment.foreign("COLORTERM"),
         Some("truecolor" | "24bit")
     ) {
         "all colours"
@@ -251,7 +247,7 @@ pub(crate) fn terminal(installation: &Installation<'_>, report: &mut Report<'_>)
         Some((columns, rows)) => report.fine(format!("{columns} columns, {rows} rows")),
         None => {}
     }
-    if environment.variable("TMUX").is_some() {
+    if environment.foreign("TMUX").is_some() {
         report.note(
             "inside tmux, Shift+Enter and colours depend on its configuration",
             "in ~/.tmux.conf: set -s extended-keys on; set -as terminal-features ',*:RGB:extkeys'",
@@ -261,8 +257,9 @@ pub(crate) fn terminal(installation: &Installation<'_>, report: &mut Report<'_>)
             "the kitty keyboard protocol is asked for at each start, and used where the terminal has it",
         );
     }
-    let locale = environment
-        .first_variable(&["LC_ALL", "LC_CTYPE", "LANG"])
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .into_iter()
+        .find_map(|name| environment.foreign(name))
         .unwrap_or_default();
     let utf8 = locale
         .to_ascii_lowercase()
@@ -385,14 +382,13 @@ pub(crate) fn disk(installation: &Installation<'_>, report: &mut Report<'_>) {
 
 pub(crate) fn variables(installation: &Installation<'_>, report: &mut Report<'_>) {
     let names = || {
-        VARIABLES.iter().flat_map(|variable| {
-            std::iter::once(variable.name).chain(variable.aliases.iter().copied())
-        })
+        let declared = Variable::ALL.iter().map(|variable| variable.declaration());
+        declared.flat_map(Declaration::names)
     };
     let mut unknown = 0;
     for name in installation.places.environment.variables.keys() {
         // Tests mark their processes.
-        let known = find(name).is_some() || name.starts_with("LATHE_TEST_");
+        let known = Variable::find(name).is_some() || name.starts_with("LATHE_TEST_");
         if !name.starts_with("LATHE_") || known {
             continue;
         }

@@ -42,7 +42,7 @@ use lathe_settings::instructions::{InstructionOptions, Instructions};
 use lathe_settings::schema::MemoryExtraction;
 use lathe_settings::trust_store::TrustStore;
 use lathe_settings::write::OwnWrites;
-use lathe_settings::{Environment, LoadOptions, Places, Resolved, Source, Trust};
+use lathe_settings::{Environment, LoadOptions, Places, Resolved, Source, Trust, Variable};
 use lathe_tools::structured_output::StructuredOutput;
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
@@ -197,7 +197,7 @@ async fn prepare_now(
     }
     let catalog = catalog(&environment, &settings, &mut remarks);
     let (provider, key_source) = provider(&environment, &settings, &places)?;
-    let policy = RecoveryPolicy::from_env(|name| environment.variable(name).map(str::to_owned))?;
+    let policy = RecoveryPolicy::of(&environment)?;
 
     let (events, stream) = events::channel();
     let opened = transcript(&places, &options, &events)?;
@@ -290,7 +290,7 @@ async fn prepare_now(
     let (agents, styles) = agents.wait().await?;
     let mut registry = offered(&options, &agents, &environment, &mut language)?;
     let deferred = Arc::new(DeferredTools::default());
-    if environment.variable("ENABLE_TOOL_SEARCH") != Some("false") {
+    if environment.switch(Variable::EnableToolSearch) != Some(false) {
         tool_search::add(&mut registry, &deferred);
     }
     if let Some(schema) = &options.json_schema {
@@ -345,7 +345,7 @@ async fn prepare_now(
     let mut betas = options.betas.clone();
     betas.extend(model.betas.iter().cloned());
     let max_output_tokens = environment
-        .first_variable(&["LATHE_MAX_OUTPUT_TOKENS", "CLAUDE_CODE_MAX_OUTPUT_TOKENS"])
+        .get(Variable::MaxOutputTokens)
         .and_then(|text| text.parse().ok());
     if options.task_budget.is_some() {
         betas.push(TASK_BUDGET_BETA.to_owned());
@@ -362,7 +362,7 @@ async fn prepare_now(
             max_tokens: options
                 .max_session_tokens
                 .or_else(|| {
-                    let text = environment.variable("LATHE_MAX_SESSION_TOKENS")?;
+                    let text = environment.get(Variable::MaxSessionTokens)?;
                     text.parse().ok()
                 })
                 .or(settings.settings.max_session_tokens),
@@ -388,8 +388,7 @@ async fn prepare_now(
             layers: RwLock::new(live::layers(&settings)),
             loader: live::SettingsLoader::new(places.clone(), load_options.clone()),
             key_source: key_source.clone(),
-            model_is_pinned: options.model.is_some()
-                || environment.variable("ANTHROPIC_MODEL").is_some(),
+            model_is_pinned: options.model.is_some() || environment.get(Variable::Model).is_some(),
         },
         plugins,
         agents: open_agents::agents(agents, opened.paths.clone(), writer, &environment, &options),
@@ -456,19 +455,19 @@ async fn prepare_now(
     }));
     shared.state.notes.kept.enable(switched_on(
         &environment,
-        "LATHE_SESSION_NOTES",
+        Variable::SessionNotes,
         settings.settings.session_notes,
     ));
     shared.session.background.wait_at_end(!options.interactive);
     conversation.context.magic_docs.kept.enabled = switched_on(
         &environment,
-        "LATHE_MAGIC_DOCS",
+        Variable::MagicDocs,
         settings.settings.magic_docs,
     );
     conversation.context.title_wanted = options.persist
         && switched_on(
             &environment,
-            "LATHE_SESSION_TITLES",
+            Variable::SessionTitles,
             settings
                 .settings
                 .session_titles
@@ -597,7 +596,7 @@ fn extraction(
     if settings.settings.auto_memory == Some(false) || !options.persist {
         return Extraction::Off;
     }
-    if let Some(name) = environment.variable("LATHE_MEMORY_EXTRACTION") {
+    if let Some(name) = environment.get(Variable::MemoryExtraction) {
         return Extraction::named(name).unwrap_or_else(|| {
             remarks.push(format!(
                 "LATHE_MEMORY_EXTRACTION: {name:?} is none of off, propose and keep"
@@ -656,11 +655,8 @@ fn with_settings(environment: &Environment, settings: &Resolved) -> Environment 
 }
 
 /// Whether something is on that is off by itself: a variable decides, else a setting.
-fn switched_on(environment: &Environment, variable: &str, setting: Option<bool>) -> bool {
-    match environment.variable(variable) {
-        Some(value) => !matches!(value, "" | "0" | "false"),
-        None => setting.unwrap_or(false),
-    }
+fn switched_on(environment: &Environment, variable: Variable, setting: Option<bool>) -> bool {
+    environment.switch(variable).or(setting).unwrap_or(false)
 }
 
 /// What a session used before.

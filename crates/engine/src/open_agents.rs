@@ -10,7 +10,7 @@ use lathe_extensions::{AgentCatalog, AgentDefinition, AgentMcpServer, ExtensionS
 use lathe_hooks::{HookRegistry, HookSource};
 use lathe_permissions::Permissions;
 use lathe_session::{SessionPaths, WriterOptions};
-use lathe_settings::{Environment, Places};
+use lathe_settings::{Environment, Places, Variable};
 use lathe_tools::agent::Agent;
 use lathe_tools::ask_user_question::AskUserQuestion;
 use lathe_tools::monitor::Monitor;
@@ -125,7 +125,7 @@ pub(crate) fn add_tools(
 ) {
     registry.add(agent_tool(catalog, None));
     registry.add(SendMessage);
-    let html = environment.variable("CLAUDE_CODE_QUESTION_PREVIEW_FORMAT") == Some("html");
+    let html = environment.get(Variable::QuestionPreviewFormat) == Some("html");
     registry.add(AskUserQuestion::new(html));
     registry.add(EnterPlanMode);
     registry.add(ExitPlanMode);
@@ -136,7 +136,7 @@ pub(crate) fn add_tools(
     registry.add(TaskList);
     if options.tools.is_none() {
         let newer = environment
-            .first_variable(&["LATHE_ENABLE_TASKS", "CLAUDE_CODE_ENABLE_TASKS"])
+            .get(Variable::EnableTasks)
             .is_some_and(|value| !matches!(value, "" | "0" | "false" | "no" | "off"));
         registry.retain(|tool| {
             if newer {
@@ -177,25 +177,23 @@ pub(crate) fn task_store(
     paths: &SessionPaths,
     persist: bool,
 ) -> Arc<TaskStore> {
-    let shared = environment
-        .first_variable(&["LATHE_TASK_LIST_ID", "CLAUDE_CODE_TASK_LIST_ID"])
-        .map(|name| {
-            let name: String = name
-                .chars()
-                .take(80)
-                .map(|letter| {
-                    if letter.is_alphanumeric() || letter == '_' {
-                        letter
-                    } else {
-                        '-'
-                    }
-                })
-                .collect();
-            places
-                .config_home
-                .join("tasks")
-                .join(format!("{name}.json"))
-        });
+    let shared = environment.get(Variable::TaskListId).map(|name| {
+        let name: String = name
+            .chars()
+            .take(80)
+            .map(|letter| {
+                if letter.is_alphanumeric() || letter == '_' {
+                    letter
+                } else {
+                    '-'
+                }
+            })
+            .collect();
+        places
+            .config_home
+            .join("tasks")
+            .join(format!("{name}.json"))
+    });
     let file: Option<PathBuf> =
         shared.or_else(|| persist.then(|| paths.session_folder().join("tasks.json")));
     Arc::new(TaskStore::new(file))
@@ -212,10 +210,7 @@ pub(crate) fn agents(
     let agents = Agents::new(catalog, paths, writer);
     if !options.interactive {
         let ceiling = environment
-            .first_variable(&[
-                "LATHE_PRINT_BACKGROUND_WAIT_MS",
-                "CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS",
-            ])
+            .get(Variable::PrintBackgroundWait)
             .and_then(|text| text.trim().parse().ok())
             .map_or(USUAL_PATIENCE, Duration::from_millis);
         agents.wait_at_end(ceiling);

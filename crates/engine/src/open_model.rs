@@ -2,7 +2,7 @@
 
 use crate::options::{OpenError, SessionOptions};
 use lathe_model::{AnthropicConfig, AnthropicProvider, CacheMarkers, Catalog, Provider, Thinking};
-use lathe_settings::{Environment, Places, Resolved};
+use lathe_settings::{Environment, Places, Resolved, Variable};
 use std::sync::Arc;
 
 pub(crate) fn catalog(
@@ -10,22 +10,21 @@ pub(crate) fn catalog(
     settings: &Resolved,
     remarks: &mut Vec<String>,
 ) -> Arc<Catalog> {
-    let mut catalog =
-        Catalog::built_in().with_env(|name| environment.variable(name).map(str::to_owned));
+    let mut catalog = Catalog::built_in().with_environment(environment);
     if let Some(small) = &settings.settings.small_model {
         catalog.prefer_small_model(small);
     }
     if let Some(declared) = crate::models::declared(&settings.settings, &catalog)
         && let Err(problems) = catalog.extend(&declared)
     {
-        remarks.extend(problems);
+        remarks.extend(problems.iter().map(ToString::to_string));
     }
     Arc::new(catalog)
 }
 
 /// How long the provider keeps what was sent.
 pub(crate) fn cache_markers(environment: &Environment) -> CacheMarkers {
-    match environment.variable("LATHE_PROMPT_CACHE") {
+    match environment.get(Variable::PromptCache) {
         Some("1h") => CacheMarkers::OneHour,
         Some("off") => CacheMarkers::None,
         _ => CacheMarkers::FiveMinutes,
@@ -37,8 +36,7 @@ pub(crate) fn provider(
     settings: &Resolved,
     places: &Places,
 ) -> Result<(Arc<dyn Provider>, String), OpenError> {
-    let mut config =
-        AnthropicConfig::from_env(|name| environment.variable(name).map(str::to_owned))?;
+    let mut config = AnthropicConfig::of(environment)?;
     if let Some(command) = &settings.settings.api_key_helper {
         config.key_helper = Some(key_helper(command.clone(), places, environment));
     }
@@ -86,7 +84,7 @@ pub(crate) fn chosen_model(
     options
         .model
         .as_deref()
-        .or_else(|| environment.variable("ANTHROPIC_MODEL"))
+        .or_else(|| environment.get(Variable::Model))
         .or(settings.settings.model.as_deref())
         .map_or_else(|| catalog.default_model(), |name| catalog.resolve(name))
 }
@@ -101,7 +99,7 @@ pub(crate) fn thinking(
 ) -> Option<Thinking> {
     let tokens = options
         .max_thinking_tokens
-        .or_else(|| environment.variable("MAX_THINKING_TOKENS")?.parse().ok())
+        .or_else(|| environment.get(Variable::MaxThinkingTokens)?.parse().ok())
         .or_else(|| u32::try_from(settings.settings.max_thinking_tokens?).ok());
     let wanted = match (options.thinking, tokens) {
         (Some(mode), _) => Thinking {

@@ -168,8 +168,7 @@ pub(crate) fn permissions(
     }
     context.bypass_available =
         options.allow_bypass || context.mode == PermissionMode::BypassPermissions;
-    let mut gates = ModeGates::of_process();
-    gates.contained = environment.variable("IS_SANDBOX") == Some("1");
+    let mut gates = ModeGates::of(environment);
     gates.bypass_disabled =
         configured.is_some_and(|configured| configured.disable_bypass_permissions_mode.is_some());
     gates.auto_disabled =

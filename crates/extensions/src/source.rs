@@ -2,7 +2,7 @@
 
 use crate::plugin::PluginContribution;
 use lathe_settings::paths::PROJECT_FOLDERS;
-use lathe_settings::{Places, Source, Trust};
+use lathe_settings::{Places, Source, Trust, Variable};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -133,10 +133,7 @@ impl Sources {
         let mut user = Vec::new();
         if includes(Source::User) {
             user.push(places.config_home.clone());
-            let named = places
-                .environment
-                .first_variable(&["LATHE_CONFIG_DIR", "CLAUDE_CONFIG_DIR"])
-                .is_some();
+            let named = places.environment.get(Variable::ConfigDir).is_some();
             // Unless a config folder is set, `~/.claude` and `~/.agents` of other tools are read
             // too.
             if let Some(home) = places.environment.home.as_ref().filter(|_| !named) {

@@ -8,20 +8,11 @@ use lathe_engine::mcp::McpControl;
 use lathe_protocol::permission::{PermissionReply, PermissionRequest};
 use serde_json::{Value, json};
 
-/// No connected server has the tool.
-#[derive(Debug, thiserror::Error)]
-#[error("--permission-prompt-tool {tool}: {known}")]
-pub(crate) struct NoSuchTool {
-    tool: String,
-    /// The tools that there are, as text.
-    known: String,
-}
-
 /// Whether a connected server has the tool. Waits for servers that are being connected.
 ///
 /// # Errors
-/// When no server has it.
-pub(crate) async fn find(mcp: &McpControl, tool: &str) -> Result<(), NoSuchTool> {
+/// In words, with the tools that there are.
+pub(crate) async fn find(mcp: &McpControl, tool: &str) -> Result<(), String> {
     mcp.settled().await;
     let known: Vec<String> = mcp
         .tool_sizes()
@@ -31,15 +22,12 @@ pub(crate) async fn find(mcp: &McpControl, tool: &str) -> Result<(), NoSuchTool>
     if known.iter().any(|name| name == tool) {
         return Ok(());
     }
-    let known = match known.len() {
+    let there = match known.len() {
         0 => "no MCP server is connected that has tools".to_owned(),
         1..=20 => format!("there are: {}", known.join(", ")),
-        many => format!("none of the {many} tools of MCP servers has this name"),
+        many => format!("none of the {many} tools of MCP servers is called so"),
     };
-    Err(NoSuchTool {
-        tool: tool.to_owned(),
-        known,
-    })
+    Err(format!("--permission-prompt-tool {tool}: {there}"))
 }
 
 /// Asks the tool.

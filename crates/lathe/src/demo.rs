@@ -14,7 +14,7 @@ use lathe_protocol::permission::PermissionMode;
 use lathe_protocol::record::{MessageRecord, RecordKind};
 use lathe_protocol::stream::{Delta, StreamEvent};
 use lathe_scripted::{Reply, Scenario, ScriptedServer};
-use lathe_settings::Environment;
+use lathe_settings::{Environment, Variable};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write as _};
@@ -87,13 +87,13 @@ async fn play(environment: Environment, arguments: &DemoArguments) -> anyhow::Re
     let project = std::fs::canonicalize(folder.path())?.join("sample");
     write_project(&project)?;
     let server = ScriptedServer::start(scenario(arguments.fast)).await?;
+    let mut screen = Screen::new(&environment);
     let environment = demo_environment(&environment, &project, folder.path(), &server.base_url());
     let options = SessionOptions {
         permission_mode: Some(PermissionMode::AcceptEdits),
         allowed_tools: vec![format!("Bash({TEST_COMMAND})")],
         ..SessionOptions::default()
     };
-    let mut screen = Screen::new();
     screen.introduction(&project);
 
     let opened = open(environment, options).await?;
@@ -169,7 +169,7 @@ fn demo_environment(
 ) -> Environment {
     let mut variables: BTreeMap<String, String> = ["PATH", "LANG", "LC_ALL", "TERM", "TMPDIR"]
         .into_iter()
-        .filter_map(|name| Some((name.to_owned(), environment.variable(name)?.to_owned())))
+        .filter_map(|name| Some((name.to_owned(), environment.foreign(name)?.to_owned())))
         .collect();
     variables.insert("HOME".into(), home.display().to_string());
     variables.insert(
@@ -193,8 +193,9 @@ struct Screen {
 }
 
 impl Screen {
-    fn new() -> Self {
-        let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    fn new(environment: &Environment) -> Self {
+        let coloured = environment.get(Variable::NoColor).is_none();
+        let colour = coloured && std::io::stdout().is_terminal();
         Self {
             colour,
             in_words: false,

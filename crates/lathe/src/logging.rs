@@ -2,8 +2,8 @@
 
 use crate::arguments::SessionArguments;
 use crate::error::{CliError, Kinded as _};
-use lathe_settings::Environment;
 use lathe_settings::paths::config_home;
+use lathe_settings::{Environment, Variable};
 use std::io::IsTerminal as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::sync::Mutex;
@@ -19,7 +19,7 @@ pub(crate) fn start(
     std::panic::set_hook(Box::new(|panic| {
         tracing::error!("{panic}");
     }));
-    let variable = environment.variable("LATHE_LOG").map(str::to_owned);
+    let variable = environment.get(Variable::Log).map(str::to_owned);
     let flags = &arguments.log;
     let enabled = flags.debug.is_some()
         || flags.debug_to_stderr
@@ -39,7 +39,7 @@ pub(crate) fn start(
             .hint("a filter looks like lathe_model=debug,lathe_tools=trace")
     })?;
     let named = flags.debug_file.clone().or_else(|| {
-        let path = environment.variable("LATHE_LOG_FILE")?;
+        let path = environment.get(Variable::LogFile)?;
         Some(environment.resolve(path))
     });
     // In the interactive terminal, a log on standard error would be drawn over the screen.

@@ -9,7 +9,7 @@ use lathe_headless::print::{self, Format, PrintOptions, Signal};
 use lathe_headless::sdk::SdkOptions;
 use lathe_protocol::frame::{FrameOptions, SessionStateFrames};
 use lathe_protocol::op::Prompt;
-use lathe_settings::Environment;
+use lathe_settings::{Environment, Variable};
 use std::io::Write as _;
 use tokio::sync::watch;
 
@@ -77,9 +77,9 @@ async fn interactive(environment: Environment, mut arguments: SessionArguments) 
 
 /// The frames that the flags and the host's environment ask for.
 fn frame_options(environment: &Environment, arguments: &SessionArguments) -> FrameOptions {
-    let session_state = if is_on(environment, "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS") {
+    let session_state = if environment.is_on(Variable::EmitSessionState) {
         SessionStateFrames::Caller
-    } else if is_on(environment, "CLAUDE_CODE_SDK_READS_SESSION_STATE") {
+    } else if environment.is_on(Variable::HostReadsSessionState) {
         SessionStateFrames::HostOnly
     } else {
         SessionStateFrames::Off
@@ -93,23 +93,17 @@ fn frame_options(environment: &Environment, arguments: &SessionArguments) -> Fra
     }
 }
 
-fn is_on(environment: &Environment, name: &str) -> bool {
-    environment
-        .variable(name)
-        .is_some_and(|value| !matches!(value, "0" | "false"))
-}
-
 /// Stores sessions where an SDK host looks for them: the SDKs read and write sessions themselves, below
 /// `CLAUDE_CONFIG_DIR` or `~/.claude`.
 fn use_folder_of_host(environment: &mut Environment) {
     let is_sdk = environment
-        .variable("CLAUDE_CODE_ENTRYPOINT")
+        .get(Variable::Entrypoint)
         .is_some_and(|entry| entry.starts_with("sdk-"));
     if !is_sdk {
         return;
     }
-    let chosen = environment.variable("CLAUDE_CONFIG_DIR").map(str::to_owned);
-    let is_free = environment.variable("LATHE_CONFIG_DIR").is_none();
+    let chosen = environment.foreign("CLAUDE_CONFIG_DIR").map(str::to_owned);
+    let is_free = environment.foreign("LATHE_CONFIG_DIR").is_none();
     let folder = match (chosen, &environment.home) {
         (Some(folder), _) => folder,
         (None, Some(home)) if is_free => home.join(".claude").to_string_lossy().into_owned(),
@@ -134,7 +128,7 @@ async fn drive(
     let sdk = SdkOptions {
         frames: frame_options(&environment, arguments),
         prompt: arguments.prompt.clone().filter(|prompt| !prompt.is_empty()),
-        checkpointing: is_on(&environment, "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"),
+        checkpointing: environment.is_on(Variable::HostFileCheckpointing),
         mirror: arguments.session.session_mirror,
         permission_tool: permission_tool
             .filter(|tool| *tool != "stdio")

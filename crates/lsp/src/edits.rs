@@ -1,12 +1,14 @@
 //! New problems after an edit.
 //!
-//! Before one of our tools changes a file, its text is kept. Afterwards the servers check both versions in the
-//! background: problems of the new text that the old one didn't have are new. A file that is already open at a
-//! server is checked in its new version only.
+//! Before one of our tools changes a file, its text is kept; after it, the servers of the file are shown both,
+//! one after the other, beside everything else: what they find in the old text is what was there before, and
+//! what they find in the new one beyond that is news. A file that is open at a server already needs no look at
+//! its old text.
 //!
-//! New problems are pulled, not pushed: the next request asks for them, waits briefly for edits that are still
-//! being checked, and gets those that are neither old nor reported already. Later ones go with a later request.
-//! Edits belong to a [`Conversation`], so that parallel agents get their own.
+//! News are not pushed at anyone. Whoever makes the next request asks for them, waits a moment for edits that
+//! are still being looked at, and gets what isn't known to have been there before or told already. What comes
+//! later is told with a later request. Edits belong to a [`Conversation`], so that agents beside each other hear
+//! of their own.
 
 use crate::diagnostics::{FileNews, Problem, Severity, new_problems};
 use crate::limits::{AROUND, BASELINE, INDEXING_BESIDE, WATCHED};
@@ -20,23 +22,23 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// The conversation that an edit belongs to.
+/// Whose edits they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Conversation(u64);
 
-/// Edits and the problems that followed them.
+/// What is known of edits.
 #[derive(Default)]
 pub(crate) struct Edits {
     state: Mutex<State>,
-    /// Incremented with every change.
+    /// Counts what changed.
     changes: watch::Sender<u64>,
 }
 
 #[derive(Default)]
 struct State {
-    /// The text of files before the change that is being made.
+    /// What files held before the change that is being made.
     before: HashMap<PathBuf, Option<String>>,
-    /// The number of edits being checked.
+    /// Edits that are being looked at.
     running: HashMap<Conversation, usize>,
     /// The newest edit of each file.
     newest: HashMap<PathBuf, u64>,
@@ -44,7 +46,7 @@ struct State {
     conversations: u64,
     /// Changed files whose problems are followed.
     watched: Vec<Watched>,
-    /// True if a request timed out waiting for the edits being checked now.
+    /// Whether somebody waited in vain for what is being looked at now.
     late: bool,
 }
 
@@ -52,21 +54,21 @@ struct State {
 struct Watched {
     conversation: Conversation,
     path: PathBuf,
-    /// Problems that existed before the change or were reported.
+    /// What was there before the change, or has been told.
     known: Vec<Problem>,
 }
 
-/// An edit to check.
+/// An edit that is to be looked at.
 struct Edit {
     path: PathBuf,
     conversation: Conversation,
-    /// The text before; `None` if the file didn't exist or couldn't be read.
+    /// What the file held before; `None` where it wasn't there or couldn't be read.
     before: Option<String>,
     number: u64,
 }
 
 impl LanguageServers {
-    /// A new conversation, whose edits are reported separately.
+    /// Somebody whose edits are told apart from others'.
     #[must_use]
     pub fn conversation(&self) -> Conversation {
         let mut state = self.inner.edits.state.lock();
@@ -74,7 +76,7 @@ impl LanguageServers {
         Conversation(state.conversations)
     }
 
-    /// Call before one of our tools changes a file. Reads it, so the thread must be allowed to block.
+    /// A file is about to be changed by one of our tools. Reads it, so call it where waiting is allowed.
     pub fn before_edit(&self, path: &Path) {
         let inner = &self.inner;
         if inner.patience().is_none() || !inner.covers(path) {
@@ -83,13 +85,13 @@ impl LanguageServers {
         let text = read_text_now(path).ok();
         let mut state = inner.edits.state.lock();
         if state.before.len() >= WATCHED {
-            // Left behind by changes that were never made.
+            // What changes that were never made have left behind.
             state.before.clear();
         }
         state.before.insert(path.to_owned(), text);
     }
 
-    /// Call after one of our tools changed a file. Starts its servers if necessary.
+    /// A file was changed by one of our tools. Its servers are started if they aren't there yet.
     pub fn after_edit(&self, path: &Path, conversation: Conversation, runtime: &Handle) {
         let inner = self.inner.clone();
         if !inner.covers(path) {
@@ -124,8 +126,8 @@ impl LanguageServers {
         });
     }
 
-    /// New problems in the files that a conversation changed, each reported once. Waits briefly for edits
-    /// that are still being checked.
+    /// What is new in files that were changed in a conversation, each thing once. Waits a moment for edits
+    /// that are still being looked at.
     pub async fn news(
         &self,
         conversation: Conversation,
@@ -139,7 +141,7 @@ impl LanguageServers {
             tokio::select! {
                 () = edits.looked_at(conversation) => {}
                 () = cancel.cancelled() => {}
-                // Don't wait for the same edits twice.
+                // Whoever waited in vain doesn't wait for the same again.
                 () = tokio::time::sleep(limit) => edits.state.lock().late = true,
             }
         }
@@ -295,7 +297,7 @@ impl Inner {
         }
     }
 
-    /// The problems worth reporting that running servers find in a file.
+    /// What running servers find in a file that is worth telling.
     async fn problems_of(&self, path: &Path) -> Vec<Problem> {
         let servers: Vec<Arc<Server>> = self
             .slots_of(path)

@@ -1,8 +1,8 @@
-//! Errors of requests to language servers.
+//! Why a server gave no answer.
 
 use std::time::Duration;
 
-/// Why a request failed. The texts are for the model and for users.
+/// Why a server gave no answer. The texts are for the model and for people.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LspError {
     /// No server is configured for this kind of file.
@@ -24,7 +24,7 @@ pub enum LspError {
         /// How.
         reason: String,
     },
-    /// The server failed too often.
+    /// The server has been given up.
     #[error("the language server {name} is not used any more in this session: {reason}")]
     GivenUp {
         /// The server.
@@ -37,7 +37,7 @@ pub enum LspError {
     TimedOut {
         /// The server.
         name: String,
-        /// The request.
+        /// What it was asked.
         method: String,
         /// How long it had.
         limit: Duration,
@@ -47,7 +47,7 @@ pub enum LspError {
     Refused {
         /// The server.
         name: String,
-        /// The request.
+        /// What it was asked.
         method: String,
         /// The error's number.
         code: i64,
@@ -59,13 +59,13 @@ pub enum LspError {
     Unsupported {
         /// The server.
         name: String,
-        /// The operation.
+        /// What was wanted.
         operation: String,
     },
-    /// The request is invalid for the file.
+    /// The question makes no sense for the file.
     #[error("{0}")]
     Question(String),
-    /// The request was cancelled.
+    /// Nobody waits for the answer any more.
     #[error("the question was cancelled")]
     Cancelled,
 }

@@ -1,4 +1,4 @@
-//! Notifications and requests from a server.
+//! What a server says by itself, and what it is answered when it asks.
 //!
 //! Servers ask for their configuration, announce what else they can do, tell how far they are with reading
 //! the project, and report problems. None of that waits for anyone: it is noted here, and whoever waits for a
@@ -17,7 +17,7 @@ use tokio::sync::watch;
 /// The most pieces of work that are followed.
 const PIECES_OF_WORK: usize = 200;
 
-/// The state that a server's messages have built up.
+/// What a server has said.
 pub(crate) struct Inbox {
     settings: Option<Value>,
     folders: Value,
@@ -28,19 +28,19 @@ pub(crate) struct Inbox {
 
 #[derive(Default)]
 struct State {
-    /// Problems that it pushed.
+    /// Problems that it reported by itself.
     pushed: HashMap<PathBuf, Published>,
-    /// Problems that were pulled.
+    /// Problems that it was asked for.
     pulled: HashMap<PathBuf, Vec<Problem>>,
-    /// Capabilities registered after initialisation: ids and methods.
+    /// What it announced after the start: ids and methods.
     registered: HashMap<String, String>,
-    /// Tokens of work in progress.
+    /// What it is at work on.
     work: HashSet<String>,
-    /// True once it has reported work.
+    /// Whether it ever told of work.
     has_worked: bool,
-    /// How often it asked for problems to be pulled again.
+    /// How often it said that problems should be asked for anew.
     refreshes: u64,
-    /// Incremented with every report.
+    /// Counts reports.
     sequence: u64,
 }
 
@@ -85,7 +85,7 @@ impl Inbox {
             .any(|registered| registered == method)
     }
 
-    /// How often it asked for problems to be pulled again.
+    /// How often it said that problems should be asked for anew.
     pub(crate) fn refreshes(&self) -> u64 {
         self.state.lock().refreshes
     }
@@ -110,7 +110,7 @@ impl Inbox {
         }
     }
 
-    /// The problems of a file without duplicates.
+    /// What is known of a file, each thing once.
     pub(crate) fn problems(&self, path: &Path) -> Vec<Problem> {
         let state = self.state.lock();
         let mut problems = state.pulled.get(path).cloned().unwrap_or_default();
@@ -197,7 +197,7 @@ impl Inbox {
         }
     }
 
-    /// The configured value of each section that the server asks for.
+    /// What settings say about each section that the server asks for.
     fn configuration(&self, params: &Value) -> Value {
         let items = params.get("items").and_then(Value::as_array);
         let answers = items.into_iter().flatten().map(|item| {
@@ -276,6 +276,7 @@ impl Receiver for Inbox {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests assert by panicking")]
 mod tests {
     use super::*;
 

@@ -1,13 +1,14 @@
 //! The language servers of a session.
 //!
-//! [`LanguageServers`] is the public interface: it selects the servers for a file, starts them on demand, sends
-//! requests and reports changes (`edits`). Whatever a server does, the caller gets at most an error.
+//! [`LanguageServers`] is what the rest sees: it picks the servers of a file, starts them when they are
+//! needed, asks them, and shows them what changes (`edits`). Nothing is started before that, and nothing that
+//! a server does or doesn't do is more than an error to whoever asked.
 
 use crate::config::{ServerConfig, Servers};
 use crate::edits::Edits;
 use crate::error::LspError;
 use crate::limits::{INSTANCES, NEWS};
-use crate::query::{QueryAnswer, Question};
+use crate::query::{Answer, Question};
 use crate::server::Change;
 use crate::slot::{Slot, Standing};
 use lathe_settings::Environment;
@@ -19,19 +20,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// The context in which servers are started.
+/// What servers are started with.
 pub struct Surroundings {
     /// The environment; keys that are meant for us are not passed on.
     pub environment: Environment,
-    /// Our version, sent to servers.
+    /// Our version, which servers are told.
     pub version: String,
     /// The folders that may be worked in, the session's own first.
     pub roots: Box<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
-    /// Called once for each server that fails.
+    /// Told once of each server that fails.
     pub on_problem: Box<dyn Fn(String) + Send + Sync>,
 }
 
-/// How long a request waits for new diagnostics, from the settings; `None` if they are disabled.
+/// What settings say about news: how long is waited for them, `None` for no news.
 #[must_use]
 pub fn patience(settings: Option<&LspDiagnostics>) -> Option<Duration> {
     let Some(settings) = settings else {
@@ -44,7 +45,7 @@ pub fn patience(settings: Option<&LspDiagnostics>) -> Option<Duration> {
     Some(wait.map_or(NEWS, |wait| Duration::from_secs_f64(wait.clamp(0.0, 120.0))))
 }
 
-/// The status of a server, for display.
+/// A server as a person sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
     /// Its name.
@@ -55,7 +56,7 @@ pub struct Status {
     pub endings: String,
     /// The folder that it runs in, where it was needed.
     pub root: Option<PathBuf>,
-    /// Its state.
+    /// Where it stands.
     pub standing: Standing,
 }
 
@@ -135,7 +136,7 @@ impl LanguageServers {
         &self,
         question: &Question,
         cancel: &CancellationToken,
-    ) -> Result<QueryAnswer, LspError> {
+    ) -> Result<Answer, LspError> {
         let path = &question.path;
         let slots = self.inner.slots_of(path);
         if slots.is_empty() {
@@ -159,7 +160,7 @@ impl LanguageServers {
         slot: &Arc<Slot>,
         question: &Question,
         cancel: &CancellationToken,
-    ) -> Result<QueryAnswer, LspError> {
+    ) -> Result<Answer, LspError> {
         let mut again = true;
         loop {
             let server = tokio::select! {

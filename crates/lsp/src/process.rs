@@ -3,7 +3,7 @@
 use crate::config::ServerConfig;
 use crate::limits::LAST_WORDS;
 use lathe_process::{Command, Running};
-use lathe_settings::{Environment, environment};
+use lathe_settings::Environment;
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -22,46 +22,34 @@ pub(crate) struct Process {
     pub(crate) errors: tokio::task::JoinHandle<()>,
 }
 
-/// Why a server's program can't be started.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum StartError {
-    #[error("there is no program {0}; install it, or give its full path in \"command\"")]
-    NoProgram(String),
-    #[error("{program}: {source}")]
-    Spawn {
-        program: String,
-        source: std::io::Error,
-    },
-    #[error("{0}: its standard input and output are not available")]
-    NoPipes(String),
-}
-
 /// Starts a server's program in a folder.
+///
+/// # Errors
+/// In words, with the way out.
 pub(crate) fn start(
     config: &ServerConfig,
     root: &Path,
     environment: &Environment,
-) -> Result<Process, StartError> {
+) -> Result<Process, String> {
     let name = &config.command;
-    let program = find_program(name, &config.env, environment)
-        .ok_or_else(|| StartError::NoProgram(name.clone()))?;
+    let program = find_program(name, &config.env, environment).ok_or_else(|| {
+        format!("there is no program {name}; install it, or give its full path in \"command\"")
+    })?;
     let mut running = Command::new(program)
         .arguments(&config.args)
         .without_inherited_environment()
-        .variables(inherited(environment))
+        // A server that needs one of our keys is given it by its own `env`.
+        .variables(environment.without_secrets())
         .variables(&config.env)
         .directory(root)
         .spawn()
-        .map_err(|source| StartError::Spawn {
-            program: name.clone(),
-            source,
-        })?;
+        .map_err(|error| format!("{name}: {error}"))?;
     let (Some(stdin), Some(stdout), Some(stderr)) = (
         running.stdin.take(),
         running.stdout.take(),
         running.stderr.take(),
     ) else {
-        return Err(StartError::NoPipes(name.clone()));
+        return Err(format!("{name}: its input and output can't be had"));
     };
     let words = LastWords::default();
     let errors = lathe_spawn::task(drain(stderr, words.clone()));
@@ -72,14 +60,6 @@ pub(crate) fn start(
         words,
         errors,
     })
-}
-
-/// The inherited environment, without our own secrets.
-fn inherited(environment: &Environment) -> impl Iterator<Item = (&String, &String)> {
-    environment
-        .variables
-        .iter()
-        .filter(|(name, _)| !environment::find(name).is_some_and(|variable| variable.secret))
 }
 
 /// Where a program is: a path as it is written, a name on the `PATH` that the program will have.

@@ -1,4 +1,4 @@
-//! Requests about code, and their answers in one form.
+//! The questions that can be asked about code, and the answers in one shape.
 //!
 //! Servers answer the same question in several forms (a place, a list of places, a list of links; a tree of
 //! symbols or a flat list). Here they become one form each, with lines and characters counted from 1.
@@ -20,33 +20,33 @@ const LINE_CHARS: usize = 200;
 /// The longest explanation.
 const HOVER_CHARS: usize = 10_000;
 
-/// A kind of request.
+/// What can be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// Where a symbol is defined.
     GoToDefinition,
     /// Where a symbol is used.
     FindReferences,
-    /// Documentation and type of a symbol.
+    /// What a symbol is.
     Hover,
     /// The symbols of a file.
     DocumentSymbol,
     /// Symbols of the project, by name.
     WorkspaceSymbol,
-    /// Implementations of a symbol.
+    /// What implements a symbol.
     GoToImplementation,
     /// The function at a place.
     PrepareCallHierarchy,
-    /// Callers of a function.
+    /// What calls a function.
     IncomingCalls,
-    /// Functions that a function calls.
+    /// What a function calls.
     OutgoingCalls,
     /// The problems of a file.
     Diagnostics,
 }
 
 impl Operation {
-    /// The capability and the method of the protocol.
+    /// What a server that can answer says at its start, and the method that asks.
     fn asks(self) -> (&'static str, &'static str) {
         match self {
             Self::GoToDefinition => ("definitionProvider", "textDocument/definition"),
@@ -98,7 +98,7 @@ impl Operation {
 /// A question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
-    /// The kind of request.
+    /// What is asked.
     pub operation: Operation,
     /// The file that it is about, or that says which server is asked.
     pub path: PathBuf,
@@ -112,7 +112,7 @@ pub struct Question {
 
 /// A place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CodeLocation {
+pub struct Place {
     /// The file.
     pub path: PathBuf,
     /// The line, from 1; 0 where the server names only the file.
@@ -128,21 +128,21 @@ pub struct CodeLocation {
 pub struct Symbol {
     /// Its name.
     pub name: String,
-    /// Its kind: `function`, `class`.
+    /// What it is: `function`, `class`.
     pub kind: &'static str,
-    /// The symbol that contains it.
+    /// What it is in.
     pub container: Option<String>,
     /// How deep it is inside others.
     pub depth: usize,
     /// Where it is.
-    pub place: CodeLocation,
+    pub place: Place,
 }
 
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum QueryAnswer {
+pub enum Answer {
     /// Places.
-    Places(Vec<CodeLocation>),
+    Places(Vec<Place>),
     /// An explanation.
     Text(String),
     /// Symbols.
@@ -159,7 +159,7 @@ impl Server {
         &self,
         question: &Question,
         cancel: &CancellationToken,
-    ) -> Result<QueryAnswer, LspError> {
+    ) -> Result<Answer, LspError> {
         let operation = question.operation;
         let shown = self.show(&question.path).await?;
         self.show_changes().await;
@@ -172,7 +172,7 @@ impl Server {
             if !judged && problems.is_empty() && self.is_over() {
                 return Err(self.ending().await);
             }
-            return Ok(QueryAnswer::Problems(problems));
+            return Ok(Answer::Problems(problems));
         }
         self.idle(INDEXING, cancel).await;
         let (_, method) = operation.asks();
@@ -197,19 +197,19 @@ impl Server {
         let mut lines = Lines::new(self.encoding);
         lines.know(&question.path, &shown.text);
         Ok(match operation {
-            Operation::Hover => QueryAnswer::Text(cut(&hover(&answer), HOVER_CHARS)),
+            Operation::Hover => Answer::Text(cut(&hover(&answer), HOVER_CHARS)),
             Operation::DocumentSymbol | Operation::WorkspaceSymbol => {
                 let mut symbols = Vec::new();
                 read_symbols(&answer, &question.path, 0, None, &mut symbols);
-                QueryAnswer::Symbols(lines.fill_symbols(symbols).await)
+                Answer::Symbols(lines.fill_symbols(symbols).await)
             }
             Operation::PrepareCallHierarchy => {
                 let items = entries(&answer).iter().filter_map(|item| named(item, None));
-                QueryAnswer::Symbols(lines.fill_symbols(items.collect()).await)
+                Answer::Symbols(lines.fill_symbols(items.collect()).await)
             }
             Operation::IncomingCalls | Operation::OutgoingCalls => {
                 let calls = self.calls(operation, &answer, cancel).await?;
-                QueryAnswer::Calls(lines.fill_calls(calls).await)
+                Answer::Calls(lines.fill_calls(calls).await)
             }
             _ => {
                 let places = match &answer {
@@ -218,7 +218,7 @@ impl Server {
                     }
                     one => place(one).into_iter().collect(),
                 };
-                QueryAnswer::Places(lines.fill(places).await)
+                Answer::Places(lines.fill(places).await)
             }
         })
     }
@@ -320,7 +320,7 @@ fn entries(value: &Value) -> &[Value] {
 }
 
 /// A place as servers write it: a location, or a link to one.
-fn place(value: &Value) -> Option<CodeLocation> {
+fn place(value: &Value) -> Option<Place> {
     let uri = value.get("uri").or_else(|| value.get("targetUri"))?;
     let range = value
         .get("range")
@@ -329,12 +329,12 @@ fn place(value: &Value) -> Option<CodeLocation> {
     place_at(uri.as_str()?, range)
 }
 
-fn place_at(uri: &str, range: Option<&Value>) -> Option<CodeLocation> {
+fn place_at(uri: &str, range: Option<&Value>) -> Option<Place> {
     let number = |key: &str| {
         let number = range?.get("start")?.get(key)?.as_u64()?;
         u32::try_from(number).ok()
     };
-    Some(CodeLocation {
+    Some(Place {
         path: from_uri(uri)?,
         line: number("line").map_or(0, |line| line.saturating_add(1)),
         column: number("character").unwrap_or(0),
@@ -352,7 +352,7 @@ fn named(item: &Value, file: Option<&Path>) -> Option<Symbol> {
     let place = match (item.get("location"), item.get("uri"), file) {
         (Some(location), _, _) => place(location)?,
         (None, Some(uri), _) => place_at(uri.as_str()?, range)?,
-        (None, None, Some(path)) => CodeLocation {
+        (None, None, Some(path)) => Place {
             path: path.to_owned(),
             ..place_at("file:///", range)?
         },
@@ -473,7 +473,7 @@ impl Lines {
     }
 
     /// Puts the line in, and makes a character of the offset.
-    async fn fill_one(&mut self, place: &mut CodeLocation) {
+    async fn fill_one(&mut self, place: &mut Place) {
         if !self.files.contains_key(&place.path) {
             // So many files aren't shown anyway; a file that can't be read has no lines.
             let text = if self.files.len() < 100 {
@@ -493,7 +493,7 @@ impl Lines {
         place.text = cut(line.trim(), LINE_CHARS);
     }
 
-    async fn fill(&mut self, mut places: Vec<CodeLocation>) -> Vec<CodeLocation> {
+    async fn fill(&mut self, mut places: Vec<Place>) -> Vec<Place> {
         for place in &mut places {
             self.fill_one(place).await;
         }
@@ -516,6 +516,7 @@ impl Lines {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests assert by panicking")]
 mod tests {
     use super::*;
 

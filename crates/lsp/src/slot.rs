@@ -1,7 +1,7 @@
 //! A configured server in a folder: not started, running, or given up.
 //!
-//! A server is started when it is first needed. If it exits by itself it is restarted at the next use, at most
-//! three times, failed starts included. A failure is reported to the user once.
+//! It is started when it is first needed. When it ends by itself it is started again at the next need, three
+//! times at most; a start that fails counts as well. What went wrong is told to the person once.
 
 use crate::config::ServerConfig;
 use crate::error::LspError;
@@ -12,10 +12,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// The state of a server.
+/// Where a server stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
-    /// Not needed yet.
+    /// Nobody has needed it yet.
     Waiting,
     /// It is being started.
     Starting,
@@ -23,9 +23,9 @@ pub enum Standing {
     Running,
     /// It runs, and is still reading the project.
     Indexing,
-    /// Exited; the next use restarts it.
+    /// It ended and would be started again.
     Ended,
-    /// Failed too often; it is not started again.
+    /// It isn't started any more.
     GivenUp(String),
 }
 

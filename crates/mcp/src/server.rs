@@ -6,7 +6,7 @@
 //! environment).
 
 use indexmap::IndexMap;
-use lathe_settings::{Environment, environment};
+use lathe_settings::{Environment, Variable};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -228,14 +228,15 @@ impl Timeouts {
     /// Reads the limits from the environment.
     #[must_use]
     pub fn of(environment: &Environment) -> Self {
-        let millis = |name: &str| {
-            environment::number(environment, name)
+        let millis = |variable| {
+            environment
+                .number(variable)
                 .filter(|value| *value > 0)
                 .map(Duration::from_millis)
         };
         Self {
-            start: millis("MCP_TIMEOUT").unwrap_or(Self::default().start),
-            tool: millis("MCP_TOOL_TIMEOUT"),
+            start: millis(Variable::McpTimeout).unwrap_or(Self::default().start),
+            tool: millis(Variable::McpToolTimeout),
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::ruleset::{Rule, RuleSet};
 use lathe_protocol::permission::{
     Behavior, PermissionDenial, PermissionMode, PermissionUpdate, RuleSource, RuleValue,
 };
+use lathe_settings::{Environment, Variable};
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -51,13 +52,12 @@ pub struct ModeGates {
 }
 
 impl ModeGates {
-    /// The gates of this process: its user and `IS_SANDBOX`.
+    /// The gates of this process: its user, and `IS_SANDBOX` in its environment.
     #[must_use]
-    pub fn of_process() -> Self {
-        let contained = std::env::var_os("IS_SANDBOX").is_some_and(|value| value == "1");
+    pub fn of(environment: &Environment) -> Self {
         Self {
             privileged: is_privileged(),
-            contained,
+            contained: environment.get(Variable::IsSandbox) == Some("1"),
             ..Self::default()
         }
     }

@@ -1,6 +1,6 @@
-//! What `lathe config` and `lathe trust` do. Everything here returns text; the binary prints it.
+//! The commands `lathe config` and `lathe trust`. Everything here returns text; the binary prints it.
 
-use crate::environment::VARIABLES;
+use crate::environment::Variable;
 use crate::key::{BadKey, KeyPath};
 use crate::load::{LoadOptions, Resolved, files};
 use crate::paths::{Environment, Places};
@@ -42,7 +42,7 @@ pub enum CliError {
     NoFolder(PathBuf),
 }
 
-/// `config get <key>`: what counts for a key.
+/// `config get <key>`: the value in effect for a key.
 ///
 /// # Errors
 /// When the key is malformed or nothing sets it.
@@ -218,10 +218,7 @@ pub fn edit(places: &Places, scope: Source) -> Result<(String, PathBuf), CliErro
         };
         write(places, scope, &[edit], None)?;
     }
-    let editor = places
-        .environment
-        .first_variable(&["VISUAL", "EDITOR"])
-        .unwrap_or("vi");
+    let editor = places.environment.get(Variable::Editor).unwrap_or("vi");
     Ok((editor.to_owned(), file))
 }
 
@@ -235,16 +232,16 @@ pub fn schema() -> String {
     format!("{}\n", pretty(json_schema()))
 }
 
-/// What `config doctor` found.
+/// The result of `config doctor`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Diagnosis {
     /// For the person.
     pub text: String,
-    /// Whether anything doesn't count.
+    /// Whether anything is ignored.
     pub healthy: bool,
 }
 
-/// `config doctor`: what is read, what is wrong, what doesn't count and why. `further` are problems
+/// `config doctor`: which files are read, what is wrong in them, what is ignored and why. `further` are problems
 /// that other parts found (rules that don't parse, hooks that never run).
 #[must_use]
 pub fn doctor(
@@ -288,14 +285,14 @@ pub fn doctor(
             if !withheld.is_empty() {
                 let _ = writeln!(
                     text,
-                    "\nThis folder is not trusted; these don't count (`lathe trust add` changes that):"
+                    "\nThis folder is not trusted, so these have no effect (`lathe trust add` changes that):"
                 );
                 for bring in &withheld {
                     let _ = writeln!(text, "  {}: {bring}", bring.kind.heading());
                 }
             }
             if healthy {
-                text.push_str("Everything that is set counts.\n");
+                text.push_str("Everything that is set is in effect.\n");
             }
             text
         }
@@ -312,17 +309,18 @@ fn of_severity(problems: &[Problem], severity: Severity) -> impl Iterator<Item =
 /// `config env`: every variable that Lathe knows, with what it is set to here.
 #[must_use]
 pub fn environment(environment: &Environment, format: Format) -> String {
-    let value = |variable: &crate::environment::Variable| {
-        variable
-            .value(environment)
-            .map(|value| if variable.secret { "(hidden)" } else { value })
+    let value = |variable: Variable| {
+        let hidden = variable.is_secret();
+        environment
+            .get(variable)
+            .map(|value| if hidden { "(hidden)" } else { value })
     };
     match format {
         Format::Json => pretty(&Value::Array(
-            VARIABLES
+            Variable::ALL
                 .iter()
-                .map(|variable| {
-                    let mut row = serde_json::to_value(variable).unwrap_or_default();
+                .map(|&variable| {
+                    let mut row = serde_json::to_value(variable.declaration()).unwrap_or_default();
                     row["value"] = value(variable).into();
                     row
                 })
@@ -330,13 +328,12 @@ pub fn environment(environment: &Environment, format: Format) -> String {
         )),
         Format::Text => {
             let mut text = String::new();
-            for variable in VARIABLES {
-                let names: Vec<&str> = std::iter::once(variable.name)
-                    .chain(variable.aliases.iter().copied())
-                    .collect();
-                let _ = write!(text, "{}\n    {}", names.join(", "), variable.meaning);
-                if !variable.default.is_empty() {
-                    let _ = write!(text, " Default: {}.", variable.default);
+            for &variable in Variable::ALL {
+                let declared = variable.declaration();
+                let names: Vec<&str> = declared.names().collect();
+                let _ = write!(text, "{}\n    {}", names.join(", "), declared.meaning);
+                if !declared.default.is_empty() {
+                    let _ = write!(text, " Default: {}.", declared.default);
                 }
                 if let Some(value) = value(variable) {
                     let _ = write!(text, "\n    set to {value}");
@@ -393,7 +390,7 @@ pub fn trust_add(
     let folder = store.remember(&folder, true, now)?;
     let mut text = format!("{} is trusted from now on\n", folder.display());
     if !brought.is_empty() {
-        text.push_str("it brings:\n");
+        text.push_str("it contains:\n");
     }
     for bring in brought {
         let _ = writeln!(text, "  {}: {bring}", bring.kind.heading());

@@ -1,6 +1,6 @@
 //! The tables of `docs/settings.md`, made from the declarations.
 
-use crate::environment::VARIABLES;
+use crate::environment::Variable;
 use crate::schema::{ALIASES, json_schema};
 use crate::validate::describe;
 use serde_json::{Map, Value};
@@ -160,7 +160,7 @@ fn steps_to(schema: &Value, reference: &str) -> Option<String> {
 fn environment() -> String {
     let mut text =
         String::from("| variable | also | meaning | default | used by |\n|---|---|---|---|---|\n");
-    for variable in VARIABLES {
+    for variable in Variable::ALL.iter().map(|variable| variable.declaration()) {
         let also: Vec<String> = variable
             .aliases
             .iter()

@@ -22,7 +22,7 @@ pub struct Document {
     pub value: Value,
     /// JSON pointer → where the key (or, in a list, the element) starts.
     positions: HashMap<String, Position>,
-    /// Keys that stand twice in one object (JSON pointers); the last one counts.
+    /// Keys that stand twice in one object (JSON pointers); the last one applies.
     pub duplicates: Vec<String>,
 }
 
@@ -30,13 +30,13 @@ pub struct Document {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct DocumentError {
-    /// What is wrong.
+    /// The mistake.
     pub message: String,
     /// Where.
     pub position: Position,
 }
 
-/// What a settings file may look like: comments and trailing commas, and otherwise strict JSON.
+/// The syntax of a settings file: comments and trailing commas, and otherwise strict JSON.
 /// A laxer reading would accept files that other readers of the same file refuse.
 #[must_use]
 pub(crate) fn parse_options() -> ParseOptions {

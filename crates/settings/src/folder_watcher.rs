@@ -170,7 +170,7 @@ mod system {
             Ok(descriptor)
         }
 
-        /// Watches the folders below one. A link to a folder counts as that folder; one that leads back
+        /// Watches the folders below one. A link to a folder is treated as that folder; one that leads back
         /// up is known by its watch, which is the same.
         fn add_below(&self, watches: &mut HashMap<WatchDescriptor, Watched>, folder: &Path) {
             let mut seen = HashSet::new();
@@ -258,7 +258,7 @@ mod system {
             };
             let appeared = has(AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVED_TO);
             if recursive && appeared && path.is_dir() {
-                // What is in it already makes no event of its own; that the folder is new is told.
+                // What is in it already makes no event of its own; the event says that the folder is new.
                 if self
                     .add(&mut watches, &path, RecursiveMode::Recursive)
                     .is_ok()

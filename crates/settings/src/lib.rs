@@ -1,4 +1,4 @@
-//! Where configuration comes from.
+//! Settings: where they come from, and which apply.
 //!
 //! Settings lie in several files — a company's policy, the person's own, the project's, the
 //! project's for this person — and on the command line. This crate finds them ([`paths`]), reads
@@ -7,7 +7,7 @@
 //! merges the rest by strength ([`merge`], [`mod@load`]). It also changes them without disturbing what
 //! the user wrote ([`mod@write`]) and notices when somebody else does ([`watch`]).
 //!
-//! What it deliberately doesn't do: it never prints, never asks, never stops a start, and reads the
+//! Deliberately absent: it never prints, never asks, never stops a start, and reads the
 //! process's own environment in one place only ([`paths::Environment::of_process`]). A file that is
 //! broken is a [`source::Problem`] in the result and grants nothing.
 //!
@@ -38,6 +38,7 @@ pub mod validate;
 pub mod watch;
 pub mod write;
 
+pub use environment::Variable;
 pub use key::KeyPath;
 pub use load::{Layer, LoadOptions, Resolved, SourcedRule, load};
 pub use paths::{Environment, Places};

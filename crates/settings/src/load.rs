@@ -1,4 +1,4 @@
-//! Reads all sources and says what counts.
+//! Reads all sources and merges them into the settings in effect.
 //!
 //! Each file becomes a [`Layer`]: parsed, held to the schema, freed of what an untrusted folder may
 //! not say. The layers are then merged by strength. Nothing here fails: what is wrong with a file is
@@ -17,16 +17,16 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What a caller chooses about loading.
+/// Options of loading.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LoadOptions {
     /// The values of `--settings`: each a file, or JSON.
     pub flags: Vec<String>,
     /// The values of `--managed-settings`: policy from the parent process, below the machine's own.
     pub managed_flags: Vec<String>,
-    /// The sources of `--setting-sources`; `None` is all. Managed settings and flags always count.
+    /// The sources of `--setting-sources`; `None` is all. Managed settings and flags always apply.
     pub sources: Option<Vec<Source>>,
-    /// How far the folder's own settings count.
+    /// How far the folder's own settings take effect.
     pub trust: Trust,
 }
 
@@ -49,11 +49,11 @@ pub struct Layer {
     pub source: Source,
     /// The file; `None` for JSON on the command line.
     pub path: Option<PathBuf>,
-    /// The folder from which rule patterns such as `/src/**` and relative paths count.
+    /// The folder that rule patterns such as `/src/**` and relative paths refer to.
     pub folder: PathBuf,
-    /// What counts of it.
+    /// The part in effect.
     pub value: Value,
-    /// What would count if the folder was trusted.
+    /// The part that would take effect if the folder was trusted.
     pub withheld: Vec<Bring>,
     pub(crate) document: Document,
 }
@@ -78,13 +78,13 @@ impl Layer {
 /// A permission rule as it stands in a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SourcedRule {
-    /// What it does.
+    /// Its behaviour.
     pub behavior: Behavior,
     /// The rule as written.
     pub rule: String,
     /// Where it comes from.
     pub source: RuleSource,
-    /// The folder from which patterns such as `/src/**` count.
+    /// The folder that patterns such as `/src/**` refer to.
     pub folder: PathBuf,
     /// The file.
     pub file: Option<PathBuf>,
@@ -114,16 +114,16 @@ pub struct HookSwitches {
     pub managed_only: bool,
 }
 
-/// What all sources say together.
+/// The settings of all sources, merged.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Resolved {
-    /// What counts.
+    /// The settings in effect.
     pub settings: Settings,
     /// The same as JSON.
     pub value: Value,
     /// The layers, weakest first.
     pub layers: Vec<Layer>,
-    /// What is wrong.
+    /// Problems in the files.
     pub problems: Vec<Problem>,
 }
 
@@ -142,7 +142,7 @@ impl Resolved {
             })
     }
 
-    /// Every permission rule that counts, with where it stands. With
+    /// Every permission rule in effect, with its origin. With
     /// `allowManagedPermissionRulesOnly`, allow and ask rules of other sources are left out; their
     /// deny rules stay, since those can only take away.
     #[must_use]
@@ -232,7 +232,7 @@ impl Resolved {
             .collect()
     }
 
-    /// What the folder brings and what doesn't count because it isn't trusted.
+    /// The content of the folder that has no effect because the folder isn't trusted.
     #[must_use]
     pub fn withheld(&self) -> Vec<Bring> {
         let mut all: Vec<Bring> = self

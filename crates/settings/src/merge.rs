@@ -18,14 +18,14 @@ pub enum Merged {
     Scalar(Value),
     /// A list: adds to a list below, unless it starts afresh.
     List {
-        /// Whether what is below doesn't count.
+        /// Whether it replaces everything below it.
         afresh: bool,
         /// The elements, each once, in order.
         items: Vec<Value>,
     },
     /// An object: adds to an object below, unless it starts afresh.
     Object {
-        /// Whether what is below doesn't count.
+        /// Whether it replaces everything below it.
         afresh: bool,
         /// The fields in order.
         fields: Vec<(String, Merged)>,
@@ -128,7 +128,7 @@ impl Merged {
         }
     }
 
-    /// What counts in the end: without the deletions.
+    /// The merged value, without the deletions.
     #[must_use]
     pub fn into_value(self) -> Option<Value> {
         match self {

@@ -27,14 +27,14 @@ pub enum Edit {
     Add {
         /// The list's key.
         key: KeyPath,
-        /// What to add.
+        /// The entry to add.
         items: Vec<Value>,
     },
     /// Takes elements out of a list.
     Remove {
         /// The list's key.
         key: KeyPath,
-        /// What to take out.
+        /// The entry to remove.
         items: Vec<Value>,
     },
 }
@@ -172,7 +172,7 @@ fn add(
     Ok(changed)
 }
 
-/// The property that counts: of two with the same name the last.
+/// The property that applies: the last of two with the same name.
 fn property(object: &CstObject, name: &str) -> Option<CstObjectProp> {
     object
         .properties()

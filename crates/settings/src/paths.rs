@@ -1,8 +1,9 @@
 //! Where files are: the config home, the managed folder, the project's folders.
 //!
 //! Nothing here reads the process's own environment except [`Environment::of_process`]; everything
-//! else is told, so that a test never touches the machine's real configuration.
+//! else is passed in, so that a test never touches the machine's real configuration.
 
+use crate::environment::Variable;
 use crate::source::Source;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// The folder names that are read in a project, strongest first. Only the first is written.
 pub const PROJECT_FOLDERS: [&str; 2] = [".lathe", ".claude"];
 
-/// What a process is told by its surroundings.
+/// The environment of a process.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Environment {
     /// The environment variables.
@@ -26,6 +27,7 @@ impl Environment {
     ///
     /// # Errors
     /// When the working folder is gone or not readable.
+    #[expect(clippy::disallowed_methods, reason = "this is the place")]
     pub fn of_process() -> std::io::Result<Self> {
         let variables = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -37,19 +39,28 @@ impl Environment {
         })
     }
 
-    /// The value of a variable; an empty one counts as unset.
+    /// An environment of these variables alone, without a home folder.
     #[must_use]
-    pub fn variable(&self, name: &str) -> Option<&str> {
+    pub fn of_variables(
+        variables: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)>,
+    ) -> Self {
+        let variables = variables.into_iter();
+        Self {
+            variables: variables
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
+            ..Self::default()
+        }
+    }
+
+    /// The value of a variable that isn't ours and so has no [`Variable`](crate::Variable), such as `TERM`.
+    /// An empty one is unset.
+    #[must_use]
+    pub fn foreign(&self, name: &str) -> Option<&str> {
         self.variables
             .get(name)
             .map(String::as_str)
             .filter(|value| !value.is_empty())
-    }
-
-    /// The first variable that is set.
-    #[must_use]
-    pub fn first_variable(&self, names: &[&str]) -> Option<&str> {
-        names.iter().find_map(|name| self.variable(name))
     }
 
     /// A path with a leading `~` replaced by the home folder and made absolute from the working folder.
@@ -89,8 +100,8 @@ impl Places {
         Self::with_managed(environment, managed_folder())
     }
 
-    /// The same with another managed folder. Deliberately not an environment variable: whoever is
-    /// managed could set that.
+    /// The same with another managed folder. Deliberately not an environment variable: a
+    /// managed user could set that.
     #[must_use]
     pub fn with_managed(environment: Environment, managed: PathBuf) -> Self {
         let config_home = config_home(&environment);
@@ -184,7 +195,7 @@ impl Places {
 /// The person's own folder: `LATHE_CONFIG_DIR`, else `CLAUDE_CONFIG_DIR`, else `~/.lathe`.
 #[must_use]
 pub fn config_home(environment: &Environment) -> PathBuf {
-    if let Some(named) = environment.first_variable(&["LATHE_CONFIG_DIR", "CLAUDE_CONFIG_DIR"]) {
+    if let Some(named) = environment.get(Variable::ConfigDir) {
         return environment.resolve(named);
     }
     environment.home.as_ref().map_or_else(

@@ -1,7 +1,7 @@
 //! Watching files without a clock: nothing runs until something happens.
 //!
 //! What the system reports is gathered until it has been quiet for a moment, or for so long that waiting
-//! for quiet would be waiting for ever, and is then handed over at once. Between two changes the thread
+//! for quiet would be waiting for ever, and is then passed on at once. Between two changes the thread
 //! sleeps without a time limit, so that a program at rest stays at rest. That something was opened or read
 //! is no change.
 
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// After how many times the quiet moment a change is handed over although there is no quiet.
+/// After how many times the quiet moment a change is passed on although there is no quiet.
 const PATIENCE: u32 = 10;
 /// Events that are kept for one change; more of them say nothing more.
 const MOST: usize = 1_000;
@@ -89,7 +89,7 @@ mod tests {
     use std::path::PathBuf;
 
     #[test]
-    fn a_burst_is_handed_over_once_and_the_end_ends_it() {
+    fn a_burst_is_passed_on_once_and_the_end_ends_it() {
         let (sender, events) = channel();
         let (told, handed) = channel();
         for number in 0..5 {
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn traffic_without_end_is_handed_over_all_the_same() {
+    fn traffic_without_end_is_passed_on_all_the_same() {
         let (sender, events) = channel();
         let (told, handed) = channel();
         std::thread::spawn(move || {
@@ -118,7 +118,7 @@ mod tests {
             });
         });
         let busy = std::thread::spawn(move || {
-            // Until somebody has heard of it.
+            // Until it has been received.
             while handed.try_recv().is_err() {
                 let event = Event::new(EventKind::Create(CreateKind::File));
                 if sender.send(event).is_err() {

@@ -17,7 +17,28 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 /// Reads a file's text; `None` when it isn't there and needn't be.
-pub(crate) type Reader<'a> = dyn FnMut(&Path, Presence) -> Result<Option<String>, String> + 'a;
+pub(crate) type Reader<'a> = dyn FnMut(&Path, Presence) -> Result<Option<String>, ReadError> + 'a;
+
+/// Why a settings file could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ReadError {
+    #[error("no such file")]
+    Missing,
+    #[error("can't be read: {0}")]
+    Unreadable(String),
+    #[error("is not a file")]
+    NotAFile,
+    #[error("is larger than {} MB", LARGEST / 1024 / 1024)]
+    TooLarge,
+    #[error("is not UTF-8 text")]
+    NotText,
+}
+
+impl From<std::io::Error> for ReadError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Unreadable(error.to_string())
+    }
+}
 
 /// Whether a file has to be there.
 #[derive(Clone, Copy, PartialEq)]
@@ -65,14 +86,14 @@ impl Resolved {
         match read(path, presence) {
             Ok(Some(text)) => self.load_text(source, Some(path), &text, places, options),
             Ok(None) => {}
-            Err(message) => {
+            Err(error) => {
                 let fix = Some(match presence {
                     Presence::Required => {
                         "give --settings a readable file, or JSON in braces".to_owned()
                     }
-                    Presence::Optional => "nothing in it counts until it can be read".to_owned(),
+                    Presence::Optional => "nothing in it applies until it can be read".to_owned(),
                 });
-                self.report(source, Some(path), None, "", message, fix);
+                self.report(source, Some(path), None, "", error.to_string(), fix);
             }
         }
     }
@@ -88,7 +109,7 @@ impl Resolved {
         let document = match Document::parse(text) {
             Ok(document) => document,
             Err(error) => {
-                let fix = Some("nothing in this file counts until it is fixed".to_owned());
+                let fix = Some("nothing in this file applies until it is fixed".to_owned());
                 self.report(source, path, Some(error.position), "", error.message, fix);
                 return;
             }
@@ -100,7 +121,7 @@ impl Resolved {
                 path,
                 &document,
                 pointer,
-                "stands twice; the last one counts",
+                "is set twice; the last value applies",
                 None,
             );
         }
@@ -148,7 +169,7 @@ impl Resolved {
                     .is_some_and(|value| !value.is_null())
                 {
                     remove_pointer(value, &pointer);
-                    let message = "counts only in managed settings; ignored here";
+                    let message = "only effective in managed settings; ignored here";
                     self.warn(source, path, document, &pointer, message, None);
                 }
             }
@@ -352,25 +373,24 @@ fn restricts(key: &str) -> bool {
 /// Files larger than this are no settings.
 const LARGEST: u64 = 8 * 1024 * 1024;
 
-pub(crate) fn read(path: &Path, presence: Presence) -> Result<Option<String>, String> {
+pub(crate) fn read(path: &Path, presence: Presence) -> Result<Option<String>, ReadError> {
     let metadata = match std::fs::metadata(path) {
         Ok(metadata) => metadata,
         Err(error) if missing(&error) && presence == Presence::Optional => return Ok(None),
-        Err(error) if missing(&error) => return Err("no such file".to_owned()),
-        Err(error) => return Err(format!("can't be read: {error}")),
+        Err(error) if missing(&error) => return Err(ReadError::Missing),
+        Err(error) => return Err(error.into()),
     };
     // A pipe given on the command line (`--settings <(…)`) is fine; one lying in a folder would
     // make the start wait for ever.
     if metadata.is_dir() || (!metadata.is_file() && presence == Presence::Optional) {
-        return Err("is not a file".to_owned());
+        return Err(ReadError::NotAFile);
     }
     if metadata.len() > LARGEST {
-        return Err(format!("is larger than {} MB", LARGEST / 1024 / 1024));
+        return Err(ReadError::TooLarge);
     }
-    let bytes = std::fs::read(path).map_err(|error| format!("can't be read: {error}"))?;
-    String::from_utf8(bytes)
+    String::from_utf8(std::fs::read(path)?)
         .map(Some)
-        .map_err(|_| "is not UTF-8 text".to_owned())
+        .map_err(|_| ReadError::NotText)
 }
 
 fn missing(error: &std::io::Error) -> bool {
@@ -388,7 +408,7 @@ fn with_our_words(mut value: Value) -> Value {
     value
 }
 
-/// Renames the ecosystem's other names for keys to ours; where both stand, ours counts.
+/// Renames the ecosystem's other names for keys to ours; where both are set, ours applies.
 fn with_canonical_keys(value: Value) -> Value {
     let Value::Object(mut map) = value else {
         return value;

@@ -44,7 +44,7 @@ impl Source {
         }
     }
 
-    /// Whether its files lie in the project's folder, so that trust decides whether they count.
+    /// Whether its files lie in the project's folder, so that trust decides whether they apply.
     #[must_use]
     pub fn comes_with_the_folder(self) -> bool {
         matches!(self, Self::Project | Self::Local)
@@ -106,7 +106,7 @@ pub enum Severity {
     Note,
     /// Probably not what was meant.
     Warning,
-    /// Something in the file does not count.
+    /// Something in the file is ignored.
     Error,
 }
 
@@ -125,11 +125,11 @@ pub struct Problem {
     pub column: Option<usize>,
     /// The key, such as `permissions.allow[2]`; empty for the whole file.
     pub key: String,
-    /// What is wrong.
+    /// The mistake.
     pub message: String,
-    /// What to do about it.
+    /// The remedy.
     pub fix: Option<String>,
-    /// Whether a restriction does not count because of it: faces say that louder.
+    /// Whether a restriction is not in effect because of it; faces show that more prominently.
     pub restriction_lost: bool,
 }
 
@@ -154,7 +154,7 @@ impl fmt::Display for Problem {
             write!(f, " ({fix})")?;
         }
         if self.restriction_lost {
-            write!(f, " [a restriction does not count until this is fixed]")?;
+            write!(f, " [a restriction is not in effect until this is fixed]")?;
         }
         Ok(())
     }

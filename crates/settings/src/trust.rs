@@ -1,4 +1,4 @@
-//! Whether a folder's own settings count.
+//! Whether a folder's own settings take effect.
 //!
 //! A folder that was cloned a minute ago must not be able to run anything. Until a person trusts it,
 //! only keys that can't do harm are taken from its settings ([`withhold`]); the list of those is
@@ -11,15 +11,15 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// How far the folder's own settings count.
+/// How far the folder's own settings take effect.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Trust {
-    /// A person trusts the folder: everything counts.
+    /// A person trusts the folder: everything takes effect.
     Trusted,
-    /// Nobody has said so yet: only harmless keys count.
+    /// Nobody has decided yet: only harmless keys take effect.
     #[default]
     Untrusted,
-    /// Nobody is there to ask: what the caller's flags name counts, the rest only where harmless.
+    /// Nobody can be asked: what the caller's flags name takes effect, the rest only where harmless.
     Headless {
         /// The sources that `--setting-sources` names.
         named: Vec<Source>,
@@ -27,7 +27,7 @@ pub enum Trust {
 }
 
 impl Trust {
-    /// Whether everything in this source counts.
+    /// Whether everything in this source takes effect.
     #[must_use]
     pub fn covers(&self, source: Source) -> bool {
         !source.comes_with_the_folder()
@@ -38,14 +38,14 @@ impl Trust {
             }
     }
 
-    /// Whether things in the folder beside its settings count: `.mcp.json`, skills, agents, plugins.
+    /// Whether things in the folder beside its settings take effect: `.mcp.json`, skills, agents, plugins.
     #[must_use]
     pub fn covers_folder(&self) -> bool {
         self.covers(Source::Project)
     }
 }
 
-/// What kind of thing a folder brings.
+/// The kind of a [`Bring`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum BringKind {
@@ -93,14 +93,14 @@ impl BringKind {
     }
 }
 
-/// Something that a folder brings and that counts only when it is trusted.
+/// Something in a folder that takes effect only when the folder is trusted.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Bring {
-    /// What kind it is.
+    /// Its kind.
     pub kind: BringKind,
     /// The key, such as `hooks.PreToolUse`, or the file.
     pub key: String,
-    /// What it is, shortened: the command, the rule, the name.
+    /// Its text, shortened: the command, the rule, the name.
     pub what: String,
 }
 
@@ -146,7 +146,7 @@ const HARMLESS: &[&str] = &[
     "prefersReducedMotion",
 ];
 
-/// What counts of an untrusted folder's settings, and what doesn't.
+/// The part of an untrusted folder's settings that takes effect, and the rest.
 #[must_use]
 pub fn withhold(value: &Value) -> (Value, Vec<Bring>) {
     let mut kept = Map::new();

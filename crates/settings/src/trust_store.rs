@@ -1,4 +1,4 @@
-//! Remembers which folders a person trusts, and shows what a folder brings.
+//! Remembers which folders a person trusts, and lists the content of a folder that needs trust.
 
 use crate::load::{LoadOptions, load};
 use crate::paths::{PROJECT_FOLDERS, Places};
@@ -12,7 +12,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// What is remembered about a folder.
+/// The decision about a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TrustEntry {
@@ -81,7 +81,7 @@ impl TrustStore {
         &self.file
     }
 
-    /// What is known about a folder: its own entry, or that of the nearest folder above it. A broken
+    /// The decision about a folder: its own entry, or that of the nearest folder above it. A broken
     /// or unreadable store knows nothing, so everything is untrusted.
     #[must_use]
     pub fn entry(&self, folder: &Path) -> Option<TrustEntry> {
@@ -99,7 +99,7 @@ impl TrustStore {
         self.entry(folder).is_some_and(|entry| entry.trusted)
     }
 
-    /// How far a folder's settings count when a person is there to be asked.
+    /// How far a folder's settings apply when a person can be asked.
     #[must_use]
     pub fn trust(&self, folder: &Path) -> Trust {
         if self.is_trusted(folder) {
@@ -109,7 +109,7 @@ impl TrustStore {
         }
     }
 
-    /// How far a folder's settings count when nobody is there: what the flags name, unless a person
+    /// How far a folder's settings apply when nobody can be asked: what the flags name, unless a person
     /// has trusted the folder before.
     #[must_use]
     pub fn headless_trust(&self, folder: &Path, named: Option<&[Source]>) -> Trust {
@@ -231,7 +231,7 @@ fn real(folder: &Path) -> PathBuf {
     fs::canonicalize(folder).unwrap_or_else(|_| folder.to_path_buf())
 }
 
-/// What the project's folder would bring if it was trusted: from its settings, its `.mcp.json` and
+/// The content of the project's folder that takes effect only if it is trusted: from its settings, its `.mcp.json` and
 /// its extension folders.
 #[must_use]
 pub fn brings(places: &Places) -> Vec<Bring> {

@@ -15,23 +15,23 @@ use serde_json::{Map, Value};
 pub struct Finding {
     /// The JSON pointer of the value.
     pub pointer: String,
-    /// What it is.
+    /// The finding.
     pub kind: FindingKind,
 }
 
-/// What validation found.
+/// A finding of the validation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FindingKind {
-    /// The value doesn't fit and doesn't count.
+    /// The value doesn't fit and is ignored.
     Wrong {
-        /// What would fit.
+        /// The expected value.
         expected: String,
-        /// What is there.
+        /// The value in the file.
         found: String,
-        /// What to write instead, where that is clear.
+        /// The correction, where that is clear.
         fix: Option<String>,
     },
-    /// A key without which the entry makes no sense; the entry doesn't count.
+    /// A key without which the entry makes no sense; the entry is ignored.
     Missing {
         /// The key.
         key: String,
@@ -43,7 +43,7 @@ pub enum FindingKind {
     },
 }
 
-/// Checks a settings file. Returns what counts of it, and what is to be said.
+/// Checks a settings file. Returns the valid part and the findings.
 #[must_use]
 pub fn validate(value: &Value) -> (Value, Vec<Finding>) {
     let schema = json_schema();
@@ -232,7 +232,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    #[allow(clippy::unused_self, reason = "a method like its siblings")]
+    #[expect(clippy::unused_self, reason = "a method like its siblings")]
     fn has_type(&self, value: &Value, schema: &Value) -> bool {
         if schema.get("const").is_some_and(|word| word != value) {
             return false;
@@ -346,7 +346,7 @@ impl<'a> Check<'a> {
     }
 }
 
-/// What a schema asks for, in words.
+/// The values that a schema accepts, in words.
 pub(crate) fn describe(root: &Value, schema: &Value) -> String {
     let check = Check {
         root,

@@ -30,22 +30,22 @@ const QUIET: Duration = Duration::from_millis(150);
 pub struct Change {
     /// The files that changed, with their sources.
     pub files: Vec<(Source, PathBuf)>,
-    /// Which keys now count differently; may be empty when a stronger source hides the change.
+    /// The keys whose effective value changed; may be empty when a stronger source hides the change.
     pub keys: Vec<KeyChange>,
-    /// What is wrong with the changed files.
+    /// Problems in the changed files.
     pub problems: Vec<Problem>,
-    /// What counts from now on.
+    /// The settings in effect from now on.
     pub resolved: Arc<Resolved>,
 }
 
-/// A key that counts differently.
+/// A key whose effective value changed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct KeyChange {
     /// The key.
     pub key: String,
-    /// What counted before.
+    /// The value before.
     pub old: Option<Value>,
-    /// What counts now.
+    /// The value now.
     pub new: Option<Value>,
 }
 
@@ -76,7 +76,7 @@ impl KeyChange {
 
 /// Why settings can't be watched.
 #[derive(Debug, thiserror::Error)]
-#[error("settings can't be watched, changes count after a restart: {0}")]
+#[error("settings can't be watched, so changes take effect after a restart: {0}")]
 pub struct WatchError(#[from] notify::Error);
 
 /// Watches until it is dropped.
@@ -135,7 +135,7 @@ impl SettingsWatcher {
         Ok((Self { shared }, receiver))
     }
 
-    /// What counts now.
+    /// The value now.
     #[must_use]
     pub fn current(&self) -> Arc<Resolved> {
         Arc::clone(&self.shared.lock().state.current)
@@ -227,15 +227,15 @@ impl Shared {
     }
 }
 
-/// What is known about the files, and the pure part of noticing a change.
+/// The known state of the files, and the pure part of noticing a change.
 struct WatchState {
     places: Places,
     options: LoadOptions,
     current: Arc<Resolved>,
     own: OwnWrites,
-    /// What each file held when it was last looked at; `None` for a file that can't be read.
+    /// The content of each file when it was last read; `None` for a file that can't be read.
     seen: HashMap<PathBuf, Option<String>>,
-    /// What each file held when it was last whole.
+    /// The last valid content of each file.
     good: HashMap<PathBuf, String>,
 }
 
@@ -414,7 +414,7 @@ impl WatchState {
             column: error.as_ref().map(|error| error.position.column),
             key: String::new(),
             message: error.map_or_else(|| "can't be read".to_owned(), |error| error.message),
-            fix: Some("its last good content still counts".to_owned()),
+            fix: Some("its last valid content stays in effect".to_owned()),
             restriction_lost: false,
         }
     }

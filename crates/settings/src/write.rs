@@ -38,7 +38,7 @@ pub enum WriteError {
         file: PathBuf,
         /// Where.
         position: Position,
-        /// What is wrong.
+        /// The mistake.
         message: String,
     },
     /// Something else stands where an object or a list is needed.
@@ -46,7 +46,7 @@ pub enum WriteError {
     InTheWay {
         /// The key.
         key: String,
-        /// What is needed.
+        /// The expected value.
         wanted: &'static str,
     },
     /// The value doesn't fit the key.
@@ -54,11 +54,11 @@ pub enum WriteError {
     Invalid {
         /// The key.
         key: String,
-        /// What is wrong.
+        /// The mistake.
         message: String,
     },
     /// A folder's file is a link into the person's own configuration.
-    #[error("{} is a link into {}; what is saved for a folder must not count everywhere, nothing was written", file.display(), target.display())]
+    #[error("{} is a link into {}; what is saved for a folder must not apply everywhere; nothing was written", file.display(), target.display())]
     Astray {
         /// The file.
         file: PathBuf,
@@ -75,7 +75,7 @@ pub enum WriteError {
     },
 }
 
-/// What this process wrote itself, so that its watcher doesn't report it back.
+/// Files that this process wrote itself, so that its watcher doesn't report them.
 #[derive(Debug, Clone, Default)]
 pub struct OwnWrites(Arc<Mutex<HashMap<PathBuf, [u8; 32]>>>);
 
@@ -137,7 +137,7 @@ pub fn check(key: &KeyPath, value: &Value) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// What a write did.
+/// The result of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
     /// The file.

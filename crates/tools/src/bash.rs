@@ -9,6 +9,7 @@ use lathe_protocol::content::{Content, ContentBlock};
 use lathe_protocol::display::Display;
 use lathe_protocol::ids::{TaskId, ToolUseId};
 use lathe_protocol::permission::Subject;
+use lathe_settings::Variable;
 use lathe_shell::analysis::{self, WorkingFolder};
 use lathe_shell::run::{
     DirectoryChange, Exit, ExitMeaning, Finished, OnTimeout, Output, Progress, RunOptions,
@@ -57,25 +58,21 @@ impl Limits {
     const MOST_OUTPUT: u64 = 150_000;
 
     fn of(context: &ToolContext) -> Self {
-        let number = |name: &str, default: u64| {
-            (context.environment)(name)
-                .and_then(|value| value.trim().parse().ok())
+        let environment = &context.environment;
+        let number = |variable, default: u64| {
+            environment
+                .number(variable)
                 .filter(|&value| value > 0)
                 .unwrap_or(default)
         };
-        let is_on = |name: &str| {
-            (context.environment)(name)
-                .is_some_and(|value| matches!(value.trim(), "1" | "true" | "yes" | "on"))
-        };
-        let default_timeout = number("BASH_DEFAULT_TIMEOUT_MS", 120_000);
-        let most = number("BASH_MAX_TIMEOUT_MS", 600_000).max(default_timeout);
-        let output = number("BASH_MAX_OUTPUT_LENGTH", 30_000).min(Self::MOST_OUTPUT);
+        let default_timeout = number(Variable::BashDefaultTimeout, 120_000);
+        let most = number(Variable::BashMaxTimeout, 600_000).max(default_timeout);
+        let output = number(Variable::BashMaxOutput, 30_000).min(Self::MOST_OUTPUT);
         Self {
             default_timeout: Duration::from_millis(default_timeout),
             most_timeout: Duration::from_millis(most),
             output: usize::try_from(output).unwrap_or(usize::MAX),
-            background: !is_on("LATHE_DISABLE_BACKGROUND_TASKS")
-                && !is_on("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"),
+            background: !environment.is_on(Variable::DisableBackgroundTasks),
         }
     }
 
@@ -393,7 +390,7 @@ fn result(input: &Input, finished: &Finished, limits: &Limits) -> ToolOutput {
     }
 }
 
-/// Further information for the model.
+/// What else the model should know.
 fn notes(finished: &Finished) -> Vec<String> {
     let mut notes = Vec::new();
     if finished.output.file_truncated {

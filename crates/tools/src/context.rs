@@ -1,4 +1,4 @@
-//! The parts of a session that a tool may use.
+//! What a tool may use of the session it works for.
 
 use crate::file_cache::FileCache;
 use crate::host::SessionHost;
@@ -6,6 +6,7 @@ use crate::task_store::TaskStore;
 use crate::tool::ToolError;
 use lathe_protocol::display::{Display, TodoItem};
 use lathe_protocol::ids::{RecordId, SessionId, ToolUseId};
+use lathe_settings::Environment;
 use lathe_shell::run::{ShellOptions, ShellSession};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
@@ -28,7 +29,7 @@ pub struct ToolContext {
     pub working_folder: RwLock<PathBuf>,
     /// Runs shell commands; knows the background ones.
     pub shell: Arc<ShellSession>,
-    /// The files that were read, and which parts.
+    /// What has been read of which files.
     pub file_cache: Arc<FileCache>,
     /// The task list.
     pub todos: Mutex<Vec<TodoItem>>,
@@ -39,8 +40,8 @@ pub struct ToolContext {
     pub change_observer: Arc<dyn ChangeObserver>,
     /// Says which files' contents may not be read without a person's word.
     pub secrets: SecretCheck,
-    /// Looks up an environment variable.
-    pub environment: EnvironmentLookup,
+    /// The environment of the session.
+    pub environment: Arc<Environment>,
 }
 
 /// Told of every file before a tool changes it.
@@ -105,9 +106,6 @@ impl ProgressSink {
     }
 }
 
-/// Looks up an environment variable.
-pub type EnvironmentLookup = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
-
 /// Says of a file whether its content may not be read without a person's word.
 pub type SecretCheck = Arc<dyn Fn(&Path) -> bool + Send + Sync>;
 
@@ -132,6 +130,16 @@ impl ToolContext {
             ),
             ..ShellOptions::new(&working_folder, &results_folder)
         };
+        let environment = Environment {
+            variables,
+            home: Some(home.clone()),
+            cwd: working_folder.clone(),
+        };
+        let environment = Environment {
+            variables,
+            home: Some(home.clone()),
+            cwd: working_folder.clone(),
+        };
         Self {
             session_id,
             home,
@@ -145,7 +153,7 @@ impl ToolContext {
             host: RwLock::default(),
             change_observer: Arc::new(NoChangeObserver),
             secrets,
-            environment: Arc::new(move |name| variables.get(name).cloned()),
+            environment: Arc::new(environment),
         }
     }
 

@@ -5,9 +5,7 @@
 
 use crate::context::{CallContext, ToolContext};
 use crate::tool::{CallTraits, Tool, ToolError, ToolOutput};
-use lathe_lsp::{
-    CodeLocation, LanguageServers, LspError, Operation, QueryAnswer, Question, Symbol,
-};
+use lathe_lsp::{Answer, LanguageServers, LspError, Operation, Place, Question, Symbol};
 use lathe_protocol::display::Display;
 use lathe_protocol::permission::Subject;
 use schemars::JsonSchema;
@@ -178,7 +176,7 @@ struct Written<'a> {
 }
 
 impl<'a> Written<'a> {
-    fn of(answer: &QueryAnswer, operation: Operation, session: &'a ToolContext) -> Self {
+    fn of(answer: &Answer, operation: Operation, session: &'a ToolContext) -> Self {
         let mut written = Self {
             text: String::new(),
             entries: 0,
@@ -186,21 +184,21 @@ impl<'a> Written<'a> {
             session,
         };
         let total = match answer {
-            QueryAnswer::Text(text) => {
+            Answer::Text(text) => {
                 written.entries = usize::from(!text.is_empty());
                 written.text.clone_from(text);
                 written.entries
             }
-            QueryAnswer::Places(places) => {
+            Answer::Places(places) => {
                 written.list(places, Self::place);
                 places.len()
             }
-            QueryAnswer::Symbols(symbols) => {
+            Answer::Symbols(symbols) => {
                 let in_file = operation == Operation::DocumentSymbol;
                 written.list(symbols, |written, symbol| written.symbol(symbol, in_file));
                 symbols.len()
             }
-            QueryAnswer::Calls(calls) => {
+            Answer::Calls(calls) => {
                 written.list(calls, |written, (symbol, lines)| {
                     let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
                     let text = written.symbol(symbol, false);
@@ -212,7 +210,7 @@ impl<'a> Written<'a> {
                 });
                 calls.len()
             }
-            QueryAnswer::Problems(problems) => {
+            Answer::Problems(problems) => {
                 written.list(problems, |_, problem| problem.line_text());
                 problems.len()
             }
@@ -250,7 +248,7 @@ impl<'a> Written<'a> {
         }
     }
 
-    fn place(&mut self, place: &CodeLocation) -> String {
+    fn place(&mut self, place: &Place) -> String {
         let shown = self.position(place);
         if place.text.is_empty() || !self.may_show(&place.path) {
             shown
@@ -283,7 +281,7 @@ impl<'a> Written<'a> {
         )
     }
 
-    fn position(&mut self, place: &CodeLocation) -> String {
+    fn position(&mut self, place: &Place) -> String {
         if !self.files.contains(&place.path) {
             self.files.push(place.path.clone());
         }

@@ -1,15 +1,16 @@
 //! A tool of an MCP server, as one tool among the others.
 //!
-//! The connections are behind the small trait [`McpCaller`]; this module knows names, schemas, permission
-//! subjects and progress, and nothing of transports. Results are converted in
+//! Whoever holds the connections stands behind the small trait [`McpCaller`]; this module knows names,
+//! schemas, permission subjects and progress, and nothing of transports. What becomes of an answer is in
 //! [`crate::mcp_result`].
 
 use crate::context::{CallContext, ToolContext};
-use crate::mcp_result::{self, ResultStore, clean};
+use crate::mcp_result::{self, Place, clean};
 use crate::tool::{CallTraits, DynTool, InterruptBehavior, PreparedCall, ToolError, ToolOutput};
 use futures::future::BoxFuture;
 use lathe_protocol::display::Display;
 use lathe_protocol::permission::Subject;
+use lathe_settings::Variable;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -60,7 +61,7 @@ pub struct McpProgress {
     pub progress: f64,
     /// Of how much, if that is known.
     pub total: Option<f64>,
-    /// The current step.
+    /// What is being done.
     pub message: Option<String>,
 }
 
@@ -81,7 +82,7 @@ impl McpProgress {
     }
 }
 
-/// A tool as declared by its server.
+/// What a server says of one of its tools.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct McpToolInfo {
     /// The name, without the server's.
@@ -148,14 +149,14 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// The name under which the model calls a server's tool. Characters that the API doesn't accept become
+/// The name under which the model calls a server's tool. What the API doesn't take in a name becomes
 /// an underscore.
 #[must_use]
 pub fn tool_name(server: &str, tool: &str) -> String {
     format!("{}{}", prefix(server), cleaned(tool))
 }
 
-/// The prefix of the names of a server's tools.
+/// What the names of a server's tools begin with.
 #[must_use]
 pub fn prefix(server: &str) -> String {
     format!("mcp__{}__", cleaned(server))
@@ -323,13 +324,16 @@ impl PreparedCall for Prepared {
 pub(crate) async fn answered(
     result: Value,
     context: &CallContext,
-    make: fn(&Value, &ResultStore) -> ToolOutput,
+    make: fn(&Value, &Place) -> ToolOutput,
 ) -> Result<ToolOutput, ToolError> {
-    let limit = (context.session.environment)("MAX_MCP_OUTPUT_TOKENS");
-    let place = ResultStore::new(
+    let limit = context
+        .session
+        .environment
+        .get(Variable::MaxMcpOutputTokens);
+    let place = Place::new(
         &context.session.results_folder,
         context.tool_use_id.as_str(),
-        limit.as_deref(),
+        limit,
     );
     lathe_spawn::blocking(move || make(&result, &place))
         .await

@@ -26,9 +26,9 @@ pub(crate) enum NotebookError {
     /// No such cell.
     #[error("there is no cell {wanted}; the cells are {known}")]
     NoSuchCell {
-        /// The id that was asked for.
+        /// What was asked for.
         wanted: String,
-        /// The ids that exist.
+        /// What there is.
         known: String,
     },
     /// A part of the file isn't where it should be.
@@ -36,7 +36,7 @@ pub(crate) enum NotebookError {
     NoSource(usize),
 }
 
-/// The kind of a cell.
+/// What a cell is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CellKind {
@@ -104,7 +104,7 @@ impl<'a> Spans<'a> {
         line.get(..length).unwrap_or_default()
     }
 
-    /// The layout of the file, detected from its first cell.
+    /// How the file is laid out, told from its first cell.
     fn layout(&self) -> Layout {
         let Some(first) = self.cells.first() else {
             if !self.text.trim_end().contains('\n') {
@@ -143,7 +143,7 @@ enum Layout {
     Lines {
         /// The indentation of a cell.
         cell: String,
-        /// The indentation of each level.
+        /// What each level adds.
         step: String,
     },
 }
@@ -163,7 +163,7 @@ impl Layout {
         Ok(text.replace('\n', &format!("\n{cell}{}", step.repeat(level))))
     }
 
-    /// The separator between two cells, after the comma.
+    /// What stands between two cells, after the comma.
     fn between(&self) -> String {
         match self {
             Self::OneLine => " ".to_owned(),
@@ -368,7 +368,7 @@ impl Cell {
         })
     }
 
-    /// The replacements that give the cell another source and kind.
+    /// What to exchange to give the cell another source and kind.
     fn replaced(
         &self,
         layout: &Layout,

@@ -202,7 +202,7 @@ async fn extract(
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .kill_on_drop(true);
-    if let Some(path) = (context.session.environment)("PATH") {
+    if let Some(path) = context.session.environment.foreign("PATH") {
         command.env("PATH", path);
     }
     let mut child = match command.spawn() {

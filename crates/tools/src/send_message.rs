@@ -45,7 +45,7 @@ impl Tool for SendMessage {
         }
     }
 
-    /// Permission is asked for each of the agent's calls.
+    /// What the agent does with it is asked about call by call.
     fn subject(&self, _input: &Input, _context: &ToolContext) -> Subject {
         Subject::Nothing
     }

@@ -1,5 +1,9 @@
 //! Bash, TaskOutput and TaskStop as the model calls them: by name or alias, with JSON, against a
 //! real shell.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(clippy::unwrap_used, reason = "helpers of tests assert too")]
 
 use lathe_protocol::content::{Content, ContentBlock};

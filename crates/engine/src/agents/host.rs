@@ -14,6 +14,7 @@ use lathe_protocol::event::{Event, NoticeLevel};
 use lathe_protocol::ids::{AgentId, RecordId, ToolUseId};
 use lathe_protocol::op::Prompt;
 use lathe_protocol::permission::PermissionMode;
+use lathe_settings::Variable;
 use lathe_tools::agent::{self, FORK, GENERAL};
 use lathe_tools::host::{
     AgentOrder, AgentReport, AgentStatus, AgentTask, MonitorOrder, PlanState, SessionHost,
@@ -180,16 +181,8 @@ impl SessionHost for Host {
 
 /// Whether background work is possible here.
 fn may_go_on(shared: &ConversationShared) -> bool {
-    let off = [
-        "LATHE_DISABLE_BACKGROUND_TASKS",
-        "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS",
-    ]
-    .iter()
-    .any(|name| {
-        (shared.tools.environment)(name)
-            .is_some_and(|value| !matches!(value.as_str(), "" | "0" | "false"))
-    });
-    !off
+    let environment = &shared.tools.environment;
+    !environment.is_on(Variable::DisableBackgroundTasks)
 }
 
 /// The definition that an order names; `None` is a fork.
@@ -247,9 +240,8 @@ fn model_of(
     order: &AgentOrder,
     definition: &AgentDefinition,
 ) -> String {
-    let forced = ["LATHE_SUBAGENT_MODEL", "CLAUDE_CODE_SUBAGENT_MODEL"]
-        .iter()
-        .find_map(|name| (shared.tools.environment)(name).filter(|value| !value.is_empty()));
+    let environment = &shared.tools.environment;
+    let forced = environment.get(Variable::SubagentModel).map(str::to_owned);
     let parents = || shared.choices.read().model.clone();
     let wanted = forced
         .or_else(|| order.model.clone())

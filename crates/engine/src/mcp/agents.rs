@@ -133,7 +133,7 @@ impl AgentServers {
             Some(path) => config::ConfigLocation::file(path),
             None => config::ConfigLocation::flag("--agents"),
         };
-        let lookup = |name: &str| running.environment.variable(name).map(str::to_owned);
+        let lookup = |name: &str| running.environment.foreign(name).map(str::to_owned);
         let (strict, settings) = {
             let known = running.state.lock();
             (known.options.strict, known.settings.settings.clone())

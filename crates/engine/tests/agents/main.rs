@@ -1,4 +1,8 @@
 //! Sub-agents, task lists, questions and plans, against a scripted model.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

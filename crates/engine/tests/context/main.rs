@@ -1,5 +1,9 @@
 //! Long conversations: counting, making room, keeping the provider's cache, and what they cost. The
 //! model is scripted; everything else is real.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -10,7 +10,7 @@ use lathe_protocol::event::{Event, TurnResult};
 use lathe_protocol::ids::{RecordId, ToolUseId};
 use lathe_protocol::permission::PermissionMode;
 use lathe_protocol::record::MessageRecord;
-use lathe_settings::Environment;
+use lathe_settings::{Environment, Variable};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -40,25 +40,14 @@ struct Done {
 impl Helpers {
     /// The helpers that the environment enables. Suggestions are enabled by the host.
     pub(super) fn new(environment: &Environment) -> Self {
-        let names = [
-            "LATHE_TOOL_USE_SUMMARIES",
-            "CLAUDE_CODE_EMIT_TOOL_USE_SUMMARIES",
-        ];
-        let sums_up = environment
-            .first_variable(&names)
-            .is_some_and(|value| !matches!(value, "" | "0" | "false"));
         let mut helpers = Self::default();
-        helpers.sums_up = sums_up;
+        helpers.sums_up = environment.is_on(Variable::ToolUseSummaries);
         helpers
     }
 
     /// The host wants to know what the person may say next.
     pub(super) fn suggest(&mut self, environment: &Environment) {
-        let names = [
-            "LATHE_PROMPT_SUGGESTIONS",
-            "CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION",
-        ];
-        self.suggests = !matches!(environment.first_variable(&names), Some("0" | "false"));
+        self.suggests = environment.switch(Variable::PromptSuggestions) != Some(false);
     }
 
     /// The host wants to know what agents are doing.

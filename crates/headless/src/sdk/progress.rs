@@ -7,7 +7,7 @@ use lathe_protocol::content::ContentBlock;
 use lathe_protocol::event::{Event, TaskNotice, TaskUsage};
 use lathe_protocol::ids::{RecordId, ToolUseId};
 use lathe_protocol::record::{MessageRecord, RecordKind};
-use lathe_settings::Environment;
+use lathe_settings::{Environment, Variable};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
@@ -60,13 +60,10 @@ impl Work {
 impl Progress {
     /// Switches summaries on, unless the environment forbids them.
     pub(super) fn tell(&mut self, environment: &Environment) {
-        let off = environment
-            .variable("CLAUDE_CODE_DISABLE_AGENT_PROGRESS_SUMMARIES")
-            .is_some_and(|value| !matches!(value, "" | "0" | "false"));
+        let off = environment.is_on(Variable::DisableAgentProgress);
         let every = environment
-            .variable("LATHE_AGENT_PROGRESS_MS")
-            .and_then(|text| text.trim().parse().ok())
-            .map_or(EVERY, |ms: u64| Duration::from_millis(ms.max(1)));
+            .number(Variable::AgentProgressInterval)
+            .map_or(EVERY, |ms| Duration::from_millis(ms.max(1)));
         self.every = (!off).then_some(every);
     }
 

@@ -9,7 +9,7 @@ use lathe_mcp::auth::SystemBrowser;
 use lathe_mcp::config::{self, Servers};
 use lathe_mcp::probe::{self, Elicit, Operation, Outcome, Plan};
 use lathe_mcp::{Options, ProtocolChoice, Remote, ServerConfig, TransportConfig};
-use lathe_settings::{Environment, environment};
+use lathe_settings::{Environment, Variable};
 use serde_json::Value;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -238,7 +238,8 @@ fn plan(
         let oauth = &mut remote.oauth;
         oauth.client_id = arguments.client_id.or(oauth.client_id.take());
         if arguments.client_secret {
-            let secret = environment::value(environment, "MCP_CLIENT_SECRET")
+            let secret = environment
+                .get(Variable::McpClientSecret)
                 .ok_or_else(|| CliError::usage("--client-secret: MCP_CLIENT_SECRET is not set"))?;
             oauth.client_secret = Some(secret.to_owned());
         }

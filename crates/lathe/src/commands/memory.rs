@@ -4,7 +4,7 @@ use super::{open_editor, places, print};
 use crate::error::{CliError, Kinded as _, Outcome, notice};
 use clap::{Args, Subcommand};
 use lathe_memory::{AutoMemory, MemoryError};
-use lathe_settings::Environment;
+use lathe_settings::{Environment, Variable};
 use std::fmt::Write as _;
 
 /// `lathe memory`.
@@ -125,7 +125,7 @@ pub(crate) fn run(environment: Environment, arguments: MemoryArguments) -> Outco
                 let folder = memory.folder().display();
                 CliError::failure(format!("{folder} can't be created: {error}"))
             })?;
-            let editor = places.environment.first_variable(&["VISUAL", "EDITOR"]);
+            let editor = places.environment.get(Variable::Editor);
             open_editor(editor.unwrap_or("vi"), &path)
         }
     }

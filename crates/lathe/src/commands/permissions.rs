@@ -8,17 +8,18 @@ use lathe_permissions::cli::{self, Format};
 use lathe_permissions::settings::{context_of, rules_of};
 use lathe_protocol::permission::{Behavior, RuleSource};
 use lathe_settings::trust_store::TrustStore;
-use lathe_settings::{Environment, Places, Resolved, load};
+use lathe_settings::{Environment, Places, Resolved, Variable, load};
 use std::io::IsTerminal as _;
 
 /// `lathe permissions`.
 pub(crate) fn run(environment: Environment, command: PermissionsCommand) -> Outcome {
     match command {
         PermissionsCommand::List { json } => {
+            let format = format(json, &environment);
             let places = places(environment);
             let settings = load(&places, &load_options(&places, &[], None));
             let (rules, problems) = rules_of(&settings, &context(&places, &settings));
-            print(&cli::list(&settings, &rules, &problems, format(json)))
+            print(&cli::list(&settings, &rules, &problems, format))
         }
         PermissionsCommand::Add {
             behavior,
@@ -37,12 +38,13 @@ pub(crate) fn run(environment: Environment, command: PermissionsCommand) -> Outc
             print_line(&removed.or_usage()?)
         }
         PermissionsCommand::Explain(arguments) => {
+            let coloured = format(false, &environment) == Format::Colour;
             let context = judge(environment, &arguments.options)?;
             let explanation = cli::explain(&arguments.command.join(" "), &context);
             if arguments.json {
                 print(&format!("{}\n", explanation.to_json()))
             } else {
-                print(&explanation.to_text(format(false) == Format::Colour))
+                print(&explanation.to_text(coloured))
             }
         }
         PermissionsCommand::Test { file, options } => {
@@ -58,10 +60,10 @@ pub(crate) fn run(environment: Environment, command: PermissionsCommand) -> Outc
     }
 }
 
-fn format(json: bool) -> Format {
+fn format(json: bool, environment: &Environment) -> Format {
     if json {
         Format::Json
-    } else if std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
+    } else if std::io::stdout().is_terminal() && environment.get(Variable::NoColor).is_none() {
         Format::Colour
     } else {
         Format::Plain

@@ -118,7 +118,7 @@ fn delete(
 /// The number of columns that a table may have.
 fn terminal_width(environment: &Environment) -> usize {
     environment
-        .variable("COLUMNS")
+        .foreign("COLUMNS")
         .and_then(|text| text.parse().ok())
         .unwrap_or(120)
 }

@@ -1,4 +1,8 @@
 //! Language servers as processes: a scripted one that behaves as told, and real ones.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

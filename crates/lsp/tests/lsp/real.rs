@@ -1,7 +1,7 @@
 //! Servers that people use.
 
 use crate::support::Work;
-use lathe_lsp::{Operation, QueryAnswer};
+use lathe_lsp::{Answer, Operation};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -43,7 +43,7 @@ async fn pyright_answers_and_reports() {
         .await
         .unwrap();
     match answer {
-        QueryAnswer::Places(places) => {
+        Answer::Places(places) => {
             let shown = (
                 work.shown(&places[0].path),
                 places[0].line,
@@ -55,7 +55,7 @@ async fn pyright_answers_and_reports() {
         other => panic!("{other:?}"),
     }
     match work.ask(Operation::Hover, "app.py", 6, 12).await.unwrap() {
-        QueryAnswer::Text(text) => assert!(text.contains("(name: str) -> str"), "{text}"),
+        Answer::Text(text) => assert!(text.contains("(name: str) -> str"), "{text}"),
         other => panic!("{other:?}"),
     }
     match work
@@ -63,7 +63,7 @@ async fn pyright_answers_and_reports() {
         .await
         .unwrap()
     {
-        QueryAnswer::Places(places) => assert_eq!(places.len(), 3),
+        Answer::Places(places) => assert_eq!(places.len(), 3),
         other => panic!("{other:?}"),
     }
     match work
@@ -71,7 +71,7 @@ async fn pyright_answers_and_reports() {
         .await
         .unwrap()
     {
-        QueryAnswer::Calls(calls) => assert_eq!(calls[0].0.name, "main"),
+        Answer::Calls(calls) => assert_eq!(calls[0].0.name, "main"),
         other => panic!("{other:?}"),
     }
     work.edit("app.py", &PYTHON.replace("greet('x')", "greet(7)"));
@@ -102,7 +102,7 @@ async fn typescript_answers_and_is_asked_for_problems() {
         .await
         .unwrap()
     {
-        QueryAnswer::Places(places) => assert_eq!((places[0].line, places[0].column), (1, 17)),
+        Answer::Places(places) => assert_eq!((places[0].line, places[0].column), (1, 17)),
         other => panic!("{other:?}"),
     }
     match work
@@ -110,7 +110,7 @@ async fn typescript_answers_and_is_asked_for_problems() {
         .await
         .unwrap()
     {
-        QueryAnswer::Symbols(symbols) => assert_eq!(symbols[0].name, "twice"),
+        Answer::Symbols(symbols) => assert_eq!(symbols[0].name, "twice"),
         other => panic!("{other:?}"),
     }
     work.edit("a.ts", &text.replace("twice(2)", "twice('two')"));

@@ -18,7 +18,7 @@ use crate::status::Change;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures::future::BoxFuture;
-use lathe_settings::{Environment, environment};
+use lathe_settings::{Environment, Variable};
 use parking_lot::Mutex;
 use rmcp::model::ProtocolVersion;
 use sha2::{Digest as _, Sha256};
@@ -490,7 +490,7 @@ impl Authoriser {
             )));
         }
         let callback = self.callback(registration.as_ref()).await.map_err(failed)?;
-        let document = environment::value(&self.environment, "MCP_OAUTH_CLIENT_METADATA_URL");
+        let document = self.environment.get(Variable::McpClientMetadataUrl);
         let redirect = &callback.redirect_uri;
         let known = registration::known(&self.config, secret, document, &found.server, redirect);
         let client = match (known, registration) {

@@ -37,7 +37,7 @@ impl SystemBrowser {
     }
 
     fn command(&self) -> Vec<String> {
-        if let Some(browser) = self.environment.variable("BROWSER") {
+        if let Some(browser) = self.environment.foreign("BROWSER") {
             // As other programs read it: the first of several, split at blanks.
             let first = browser.split(':').next().unwrap_or(browser);
             return first.split_whitespace().map(str::to_owned).collect();

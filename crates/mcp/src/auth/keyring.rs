@@ -9,7 +9,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use lathe_process::{Command, Ending, run_blocking};
-use lathe_settings::{Environment, environment};
+use lathe_settings::{Environment, Variable};
 use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -37,7 +37,7 @@ impl Wanted {
     /// Reads the environment.
     #[must_use]
     pub fn of(environment: &Environment) -> Self {
-        match environment::value(environment, "LATHE_MCP_CREDENTIALS").map(str::trim) {
+        match environment.get(Variable::McpCredentials).map(str::trim) {
             Some("keyring") => Self::Keyring,
             Some("file") => Self::File,
             _ => Self::Auto,
@@ -136,7 +136,7 @@ impl Keyring {
         limit: Duration,
     ) -> Result<Self, KeyringError> {
         let name = kind.program();
-        let path = environment.variable("PATH").unwrap_or_default();
+        let path = environment.foreign("PATH").unwrap_or_default();
         let program = std::env::split_paths(path)
             // A relative folder could be the project's.
             .filter(|folder| folder.is_absolute())
@@ -345,10 +345,10 @@ impl Keyring {
 }
 
 fn has_bus(environment: &Environment) -> bool {
-    if environment.variable("DBUS_SESSION_BUS_ADDRESS").is_some() {
+    if environment.foreign("DBUS_SESSION_BUS_ADDRESS").is_some() {
         return true;
     }
-    let folder = environment.variable("XDG_RUNTIME_DIR");
+    let folder = environment.foreign("XDG_RUNTIME_DIR");
     folder.is_some_and(|folder| PathBuf::from(folder).join("bus").exists())
 }
 
@@ -361,6 +361,10 @@ mod tests {
     const LONG: Duration = Duration::from_secs(120);
 
     /// A machine whose keyring is a script.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the stand-in for a keyring runs real programs"
+    )]
     fn machine(folder: &Path, program: &str, script: &str) -> Environment {
         let file = folder.join(program);
         std::fs::write(&file, format!("#!/bin/bash\n{script}")).unwrap();

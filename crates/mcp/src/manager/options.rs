@@ -2,7 +2,7 @@
 
 use crate::auth::Browser;
 use crate::server::Timeouts;
-use lathe_settings::{Environment, environment, paths};
+use lathe_settings::{Environment, Variable, paths};
 use serde_json::Value;
 use std::fmt;
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ const LEVELS: [&str; 8] = [
 
 /// From the environment; all messages if Lathe itself is being debugged.
 fn log_level(environment: &Environment) -> &'static str {
-    let wanted = environment::value(environment, "LATHE_MCP_LOG_LEVEL").unwrap_or_default();
+    let wanted = environment.get(Variable::McpLogLevel).unwrap_or_default();
     let known = LEVELS
         .into_iter()
         .find(|level| wanted.trim().eq_ignore_ascii_case(level));

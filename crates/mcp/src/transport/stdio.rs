@@ -11,7 +11,7 @@ use crate::limits::{FAREWELL, MESSAGE_BYTES};
 use crate::log::ServerLog;
 use crate::server::Program;
 use lathe_process::{Command, Running};
-use lathe_settings::{Environment, environment};
+use lathe_settings::Environment;
 use std::process::ExitStatus;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
@@ -56,15 +56,6 @@ pub(crate) fn connect(
     Ok(near)
 }
 
-/// The inherited environment: everything except our own keys. A server that needs one of them gets
-/// it by its own `env`.
-fn inherited(environment: &Environment) -> impl Iterator<Item = (&String, &String)> {
-    environment
-        .variables
-        .iter()
-        .filter(|(name, _)| !environment::find(name).is_some_and(|variable| variable.secret))
-}
-
 fn start(program: &Program, environment: &Environment) -> Result<Running, McpError> {
     let folder = program
         .cwd
@@ -73,7 +64,8 @@ fn start(program: &Program, environment: &Environment) -> Result<Running, McpErr
     let command = Command::new(&program.command)
         .arguments(&program.args)
         .without_inherited_environment()
-        .variables(inherited(environment))
+        // A server that needs one of our keys is given it by its own `env`.
+        .variables(environment.without_secrets())
         .variables(&program.env)
         .directory(&folder);
     command.spawn().map_err(|error| {

@@ -20,7 +20,7 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
-/// How many bytes of one file count.
+/// How many bytes of one file are used.
 pub const LARGEST_FILE: usize = 40_000;
 /// How deep imports go.
 pub const DEEPEST_IMPORT: usize = 5;
@@ -96,7 +96,7 @@ pub struct InstructionFile {
     pub scope: Scope,
     /// Why it was loaded.
     pub reason: Reason,
-    /// What counts of it.
+    /// The part that is used.
     #[serde(skip)]
     pub text: String,
     /// How many bytes the file has.
@@ -134,7 +134,7 @@ pub struct Skipped {
     pub needs_approval: bool,
 }
 
-/// What discovery is told.
+/// Options of the discovery.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct InstructionOptions {
     /// Further folders that may be worked in.
@@ -152,7 +152,7 @@ pub struct InstructionOptions {
 pub struct ChangedInstruction {
     /// The file.
     pub path: PathBuf,
-    /// What it says now; `None` when it is gone.
+    /// Its current content; `None` when it is gone.
     pub now: Option<InstructionFile>,
 }
 
@@ -224,13 +224,13 @@ impl Instructions {
         Self::discover(&places, self.options.clone())
     }
 
-    /// What is loaded, in the order in which it speaks.
+    /// The loaded files, in the order in which the model gets them.
     #[must_use]
     pub fn files(&self) -> &[InstructionFile] {
         &self.loaded
     }
 
-    /// What was left out, and why.
+    /// The files that were left out, and why.
     pub fn skipped(&self) -> impl Iterator<Item = &Skipped> {
         self.skipped.iter()
     }
@@ -539,7 +539,7 @@ fn real(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
 }
 
-/// Reads what could count of a file, and how long it is. Anything but a regular file is refused: a
+/// Reads the part of a file that can be used, and its length. Anything but a regular file is refused: a
 /// pipe would make the start wait.
 fn read_bounded(path: &Path) -> std::io::Result<(String, u64)> {
     if !fs::metadata(path)?.is_file() {

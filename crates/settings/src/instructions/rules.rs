@@ -14,7 +14,7 @@ pub(super) struct Rule {
     pub(super) scope: Scope,
     patterns: Vec<String>,
     globs: GlobSet,
-    /// The folder from which patterns count.
+    /// The folder that patterns are relative to.
     base: PathBuf,
 }
 

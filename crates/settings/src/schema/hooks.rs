@@ -28,7 +28,7 @@ pub struct HookGroup {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HookDefinition {
-    /// What kind of hook it is: `command`, `http`, `prompt`, `agent`, `mcp_tool` or `callback`.
+    /// The kind of hook: `command`, `http`, `prompt`, `agent`, `mcp_tool` or `callback`.
     #[serde(rename = "type")]
     pub kind: HookKind,
     /// command: what the shell runs, or the program when `args` is given. It gets JSON on stdin.
@@ -89,7 +89,7 @@ pub struct HookDefinition {
     /// Whether it runs only once a session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub once: Option<bool>,
-    /// What is shown while it runs.
+    /// The message shown while it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_message: Option<String>,
     /// `block` turns a failure or time-out of the hook into a block.

@@ -27,10 +27,10 @@ pub struct LanguageServerSettings {
     /// Environment variables for it. API keys of Lathe are not passed on.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, EnvValue>,
-    /// What it is given when it starts, in its own format.
+    /// Options that the server gets when it starts, in its own format.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initialization_options: Option<Value>,
-    /// What it is answered when it asks for its configuration, in its own format.
+    /// The answer when the server asks for its configuration, in its own format.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<Value>,
     /// The folder that it works in (default: found by `rootMarkers`, else the session's).
@@ -69,7 +69,7 @@ pub enum LanguageServerTransport {
     Stdio,
 }
 
-/// What the model is told of what language servers find.
+/// Which problems that language servers find are sent to the model.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LspDiagnostics {

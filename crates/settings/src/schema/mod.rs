@@ -69,7 +69,7 @@ pub struct Settings {
     /// Environment variables for the session and for every command that it runs.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, EnvValue>,
-    /// What may run without a question, what asks and what is refused.
+    /// Permission rules: what runs without a question, what asks and what is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permissions: Option<PermissionSettings>,
     /// Checks that run at lifecycle events, by event name.
@@ -78,10 +78,10 @@ pub struct Settings {
     /// Switches off every hook (managed hooks stay on unless managed settings say so themselves).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disable_all_hooks: Option<bool>,
-    /// Only hooks from managed settings run. Counts only in managed settings.
+    /// Only hooks from managed settings run. Only effective in managed settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_managed_hooks_only: Option<bool>,
-    /// Only permission rules from managed settings count. Counts only in managed settings.
+    /// Only permission rules from managed settings apply. Only effective in managed settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_managed_permission_rules_only: Option<bool>,
     /// Addresses that http hooks may call (`*` is a wildcard); unset allows every address.
@@ -102,16 +102,16 @@ pub struct Settings {
     /// The output style, by name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_style: Option<String>,
-    /// Whether commits and pull requests name Lathe as a co-author; `attribution` says it finer.
+    /// Whether commits and pull requests name Lathe as a co-author; `attribution` gives finer control.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub include_co_authored_by: Option<bool>,
-    /// What commits and pull requests say about how they were made; an empty text hides it.
+    /// The text in commits and pull requests about how they were made; an empty text hides it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attribution: Option<Attribution>,
     /// After how many days without use a session is deleted (default 30; 0 keeps none).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cleanup_period_days: Option<u32>,
-    /// Whether every server of the project's `.mcp.json` counts as approved.
+    /// Whether every server of the project's `.mcp.json` is approved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enable_all_project_mcp_servers: Option<bool>,
     /// Servers of the project's `.mcp.json` that are approved, by name.
@@ -126,13 +126,13 @@ pub struct Settings {
     /// The only MCP servers that may be used; unset allows every server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_mcp_servers: Option<Vec<McpServerMatch>>,
-    /// MCP servers that may not be used; beats every allowance.
+    /// MCP servers that may not be used, even if they are allowed elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub denied_mcp_servers: Option<Vec<McpServerMatch>>,
     /// Which plugins are on, as `name@marketplace`: `true` or `false`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub enabled_plugins: BTreeMap<String, Value>,
-    /// Marketplaces that the folder's people should know, by name.
+    /// Marketplaces to suggest to everyone who works in this folder, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub extra_known_marketplaces: BTreeMap<String, Value>,
     /// The only marketplaces that may be used; unset allows every one.
@@ -141,13 +141,13 @@ pub struct Settings {
     /// Marketplaces that may not be used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocked_marketplaces: Option<Vec<Value>>,
-    /// What users filled in for plugins, by plugin.
+    /// Values that users entered for plugins, by plugin.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub plugin_configs: BTreeMap<String, Value>,
     /// Language servers by name, in the format of plugins.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub lsp_servers: BTreeMap<String, LanguageServerSettings>,
-    /// What the model is told of what language servers find after an edit.
+    /// Which problems that language servers find after an edit are sent to the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lsp_diagnostics: Option<LspDiagnostics>,
     /// The language in which the model answers.
@@ -159,30 +159,30 @@ pub struct Settings {
     /// How the prompt is edited: `normal`, `emacs` or `vim`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub editor_mode: Option<EditorMode>,
-    /// Whether the conversation is compacted by itself before it gets too long (default true).
+    /// Whether the conversation is compacted automatically before it gets too long (default true).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auto_compact: Option<bool>,
     /// Whether the model keeps notes about the project between sessions (default true).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auto_memory: Option<bool>,
-    /// What becomes of what is found worth remembering after a turn, in the terminal: `off`, `propose` (a
-    /// person decides; the default) or `keep`.
+    /// How facts worth remembering are handled after a turn, in the terminal: `off`, `propose` (you decide; the
+    /// default) or `keep`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_extraction: Option<MemoryExtraction>,
-    /// Whether the model keeps a running account of the session, which stands in for older history when the
-    /// window is full (default false; `LATHE_SESSION_NOTES` goes before it).
+    /// Whether the model keeps running notes on the session, which replace older history when the context
+    /// window is full (default false; `LATHE_SESSION_NOTES` overrides it).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_notes: Option<bool>,
     /// Whether documents that begin with `# MAGIC DOC:` and were read in a session are kept current (default
-    /// false; `LATHE_MAGIC_DOCS` goes before it).
+    /// false; `LATHE_MAGIC_DOCS` overrides it).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub magic_docs: Option<bool>,
     /// The most dollars that a run may cost, not counting what a resumed session spent before;
-    /// `--max-budget-usd` goes before it.
+    /// `--max-budget-usd` overrides it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_budget_usd: Option<f64>,
-    /// The most tokens that a session may use, input and output together; `--max-session-tokens` goes
-    /// before it.
+    /// The most tokens that a session may use, input and output together; `--max-session-tokens`
+    /// overrides it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_session_tokens: Option<u64>,
     /// Whether files are saved before they change, so that a turn can be undone (default true).
@@ -191,36 +191,36 @@ pub struct Settings {
     /// Where usage numbers are sent, if anywhere. Nothing is sent unless this is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub telemetry: Option<Telemetry>,
-    /// How the person is told that something waits: `auto`, `bell`, `desktop` or `off`.
+    /// How you are notified that something needs your attention: `auto`, `bell`, `desktop` or `off`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notifications: Option<Notifications>,
-    /// Whether long output is shown whole.
+    /// Whether long output is shown in full.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verbose: Option<bool>,
-    /// The dollars after which, and after each more of which, the terminal asks whether to go on
+    /// The terminal asks whether to continue each time this many dollars have been spent
     /// (default 5; 0 never asks).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_threshold_usd: Option<f64>,
     /// Whether hints are shown while waiting (default true).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spinner_tips_enabled: Option<bool>,
-    /// Whether what may be said next is suggested in the empty prompt, by the small model (default true).
+    /// Whether the small model suggests the next prompt while the prompt is empty (default true).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt_suggestions: Option<bool>,
-    /// Whether what happened while the terminal didn't have the focus is told in a line, by the small model
+    /// Whether the small model summarises in one line what happened while the terminal was not focused
     /// (default true).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub away_summary: Option<bool>,
-    /// Whether sessions of the terminal are named after their first turn, by the small model (default true).
+    /// Whether the small model names terminal sessions after their first turn (default true).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_titles: Option<bool>,
-    /// Whether animations are kept still.
+    /// Whether animations are disabled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefers_reduced_motion: Option<bool>,
     /// Where plans are kept, relative to the project.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plans_directory: Option<String>,
-    /// The agent as which the main conversation runs, by name.
+    /// The agent that the main conversation runs as, by name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// Instruction files that are never loaded, as patterns over absolute paths.
@@ -290,17 +290,17 @@ impl EnvValue {
     }
 }
 
-/// What may run without a question.
+/// Permission rules.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PermissionSettings {
     /// Rules for what passes, such as `Bash(npm run test:*)` or `Read(~/notes/**)`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<String>,
-    /// Rules for what always asks; beats `allow`.
+    /// Rules for what always asks; takes precedence over `allow`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ask: Vec<String>,
-    /// Rules for what is refused; beats everything.
+    /// Rules for what is refused; takes precedence over everything.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deny: Vec<String>,
     /// The permission mode to start in.
@@ -309,10 +309,10 @@ pub struct PermissionSettings {
     /// Further folders that may be worked in.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub additional_directories: Vec<String>,
-    /// `disable` takes the mode `bypassPermissions` away.
+    /// `disable` disables the mode `bypassPermissions`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disable_bypass_permissions_mode: Option<Disable>,
-    /// `disable` takes the mode `auto` away.
+    /// `disable` disables the mode `auto`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disable_auto_mode: Option<Disable>,
     /// Keys that this version doesn't know.
@@ -336,7 +336,7 @@ pub struct StatusLine {
     /// Always `command`.
     #[serde(rename = "type", default = "command_word")]
     pub kind: CommandWord,
-    /// What the shell runs; it gets the session as JSON on stdin.
+    /// The shell command; it gets the session as JSON on stdin.
     pub command: String,
     /// Blank columns at both ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -357,7 +357,7 @@ pub struct CommandSetting {
     /// Always `command`.
     #[serde(rename = "type", default = "command_word")]
     pub kind: CommandWord,
-    /// What the shell runs.
+    /// The shell command.
     pub command: String,
     /// Keys that this version doesn't know.
     #[serde(flatten)]
@@ -377,7 +377,7 @@ fn command_word() -> CommandWord {
     CommandWord::Command
 }
 
-/// What commits and pull requests say about how they were made.
+/// The text in commits and pull requests about how they were made.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Attribution {
@@ -393,7 +393,7 @@ pub struct Attribution {
     pub extra: Extra,
 }
 
-/// What becomes of what is found worth remembering.
+/// How facts worth remembering are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum MemoryExtraction {
@@ -462,7 +462,7 @@ pub struct Telemetry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Notifications {
-    /// What the terminal can do.
+    /// Whatever the terminal supports.
     Auto,
     /// The terminal's bell.
     Bell,
@@ -476,13 +476,13 @@ pub enum Notifications {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AutoMode {
-    /// What is fine, in words.
+    /// Actions that are fine, in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<String>,
-    /// What should rather be asked, in words.
+    /// Actions that should rather ask, in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub soft_deny: Vec<String>,
-    /// What the classifier should know about the surroundings.
+    /// What the classifier should know about the environment.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub environment: Vec<String>,
     /// Keys that this version doesn't know.

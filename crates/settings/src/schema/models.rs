@@ -83,7 +83,7 @@ pub struct ModelSettings {
     pub extra: Extra,
 }
 
-/// What a model costs, in US dollars per million tokens.
+/// The prices of a model, in US dollars per million tokens.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PriceSettings {

@@ -24,10 +24,10 @@ pub struct SandboxSettings {
     /// Whether the model may ask to run a command outside the sandbox (default true).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_unsandboxed_commands: Option<bool>,
-    /// What of the file system is reachable.
+    /// The part of the file system that is reachable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filesystem: Option<SandboxFilesystem>,
-    /// What of the network is reachable.
+    /// The part of the network that is reachable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<SandboxNetwork>,
     /// Patterns of environment variables that commands don't see, beside the built-in ones.
@@ -45,7 +45,7 @@ pub struct SandboxSettings {
     pub extra: Extra,
 }
 
-/// What of the file system a sandboxed command reaches.
+/// The part of the file system that a sandboxed command reaches.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SandboxFilesystem {
@@ -67,7 +67,7 @@ pub struct SandboxFilesystem {
     pub extra: Extra,
 }
 
-/// What of the network a sandboxed command reaches.
+/// The part of the network that a sandboxed command reaches.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SandboxNetwork {
@@ -86,7 +86,7 @@ pub struct SandboxNetwork {
     /// Whether commands may listen on local ports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_local_binding: Option<bool>,
-    /// Only hosts from managed settings count. Counts only in managed settings.
+    /// Only hosts from managed settings apply. Only effective in managed settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_managed_domains_only: Option<bool>,
     /// The port of an HTTP proxy of your own.

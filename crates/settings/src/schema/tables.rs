@@ -1,4 +1,4 @@
-//! What is special about some keys.
+//! Keys with special rules.
 
 /// Top-level keys under another name that files of this ecosystem use; read as the key beside it.
 pub const ALIASES: &[(&str, &str)] = &[
@@ -10,7 +10,7 @@ pub const ALIASES: &[(&str, &str)] = &[
     ("smallFastModel", "smallModel"),
 ];
 
-/// Keys whose lists are not united over the sources: the highest source's list counts as it is. They
+/// Keys whose lists are not united over the sources: the highest source's list applies as it is. They
 /// are either ordered choices or restrictions, which a lower source must not widen.
 pub const REPLACED_LISTS: &[&str] = &[
     "fallbackModel",

@@ -2,7 +2,7 @@
 
 use crate::Machine;
 use lathe_settings::cli::{self, Format};
-use lathe_settings::{LoadOptions, Resolved, Source, Trust, TrustStore, load};
+use lathe_settings::{LoadOptions, Resolved, Source, Trust, TrustStore, Variable, load};
 use pretty_assertions::assert_eq;
 use serde_json::Value;
 
@@ -234,10 +234,7 @@ fn variables_are_listed_with_their_values_and_secrets_are_not() {
     assert!(text.contains("set to (hidden)") && !text.contains("sk-secret"));
     assert!(text.contains("LATHE_MAX_RETRIES, CLAUDE_CODE_MAX_RETRIES"));
     assert!(text.contains("set to 3"));
-    assert_eq!(
-        lathe_settings::environment::number(&places.environment, "LATHE_MAX_RETRIES"),
-        Some(3)
-    );
+    assert_eq!(places.environment.number(Variable::MaxRetries), Some(3));
     let json: Value =
         serde_json::from_str(&cli::environment(&places.environment, Format::Json)).unwrap();
     assert!(
@@ -246,9 +243,9 @@ fn variables_are_listed_with_their_values_and_secrets_are_not() {
             .iter()
             .any(|row| row["name"] == "MCP_TIMEOUT")
     );
-    let mut names: Vec<&str> = lathe_settings::environment::VARIABLES
+    let mut names: Vec<&str> = Variable::ALL
         .iter()
-        .flat_map(|variable| std::iter::once(variable.name).chain(variable.aliases.iter().copied()))
+        .flat_map(|variable| variable.declaration().names())
         .collect();
     let count = names.len();
     names.sort_unstable();

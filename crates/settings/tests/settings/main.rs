@@ -1,4 +1,8 @@
 //! Settings as files on disk, end to end.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

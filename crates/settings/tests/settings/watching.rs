@@ -73,7 +73,8 @@ async fn a_broken_edit_keeps_the_last_good_content_and_says_so() {
     assert_eq!(change.resolved.rules().len(), 1, "the denial still holds");
     let problem = change.problems[0].to_string();
     assert!(
-        problem.contains("settings.json:2:") && problem.contains("last good content still counts"),
+        problem.contains("settings.json:2:")
+            && problem.contains("last valid content stays in effect"),
         "{problem}"
     );
     std::fs::write(&file, r#"{"permissions": {"deny": ["Read"]}}"#).unwrap();
@@ -248,7 +249,7 @@ async fn a_file_that_breaks_before_it_is_watched_keeps_what_was_loaded() {
     assert!(
         change.problems[0]
             .to_string()
-            .contains("last good content still counts")
+            .contains("last valid content stays in effect")
     );
 }
 

@@ -1,4 +1,8 @@
 //! The file tools as the engine uses them: by name, from JSON, on real files.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

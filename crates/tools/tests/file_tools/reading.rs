@@ -5,6 +5,7 @@ use base64::Engine as _;
 use lathe_protocol::content::{ContentBlock, Source};
 use lathe_protocol::display::Display;
 use lathe_protocol::permission::Subject;
+use lathe_settings::Environment;
 use lathe_tools::registry;
 use serde_json::json;
 use std::io::Write as _;
@@ -391,7 +392,7 @@ async fn pages_of_a_pdf_are_taken_out_by_pdftotext() {
         return;
     }
     let workshop = Workshop::with(|session| {
-        session.environment = Arc::new(move |name| (name == "PATH").then(|| path.clone()));
+        session.environment = Arc::new(Environment::of_variables([("PATH", path)]));
     });
     workshop.put("long.pdf", pdf(30));
     let output = workshop

@@ -4,13 +4,11 @@
 mod asking;
 
 use crate::Ended;
-use crate::render::cell::{self, Call, CallState};
-use crate::render::text::clean;
+use crate::cell::{self, Call, CallState};
+use crate::text::clean;
 use asking::Asking;
 use lathe_commands::CommandOutcome;
 use lathe_engine::{EventStream, OpenError, SessionChoice, SessionHandle, SessionOptions};
-use lathe_extensions::CommandAction;
-use lathe_protocol::command::{BuiltinCommand, Invocation};
 use lathe_protocol::content::ContentBlock;
 use lathe_protocol::display::Display;
 use lathe_protocol::event::{Event, TerminalReason};
@@ -78,7 +76,7 @@ pub(crate) async fn run(
     let mut events = opened.events;
     let mut lines = tokio::io::BufReader::new(tokio::io::stdin()).lines();
     if let Some(prompt) = prompt {
-        plain.prompt(Prompt::new(prompt));
+        plain.prompt(&prompt);
     } else {
         plain.ready();
     }
@@ -156,10 +154,10 @@ impl Plain {
         }
     }
 
-    fn prompt(&mut self, prompt: Prompt) {
+    fn prompt(&mut self, text: &str) {
         self.busy = true;
         self.interrupts = 0;
-        self.session.send(Op::Prompt(prompt));
+        self.session.send(Op::Prompt(Prompt::new(text.to_owned())));
     }
 
     async fn line(&mut self, line: &str) -> Next {
@@ -176,30 +174,20 @@ impl Plain {
             }
             return Next::GoOn;
         }
-        if line.trim().is_empty() {
-            self.ready();
-            return Next::GoOn;
-        }
-        let prompt = Prompt::new(line.trim().to_owned());
-        match prompt.command.clone() {
-            Some(command) if self.is_exit(&command) => self.ended = true,
-            Some(command) => return self.command(prompt, &command).await,
-            None => self.prompt(prompt),
+        match line.trim() {
+            "" => self.ready(),
+            "/exit" | "/quit" | "/q" => self.ended = true,
+            text if lathe_commands::is_command(text) => return self.command(text).await,
+            text => self.prompt(text),
         }
         Next::GoOn
     }
 
-    fn is_exit(&self, command: &Invocation) -> bool {
-        let registry = self.session.extensions().commands();
-        let command = registry.find(&command.name);
-        command.is_some_and(|it| it.action == CommandAction::Builtin(BuiltinCommand::Exit))
-    }
-
     /// A command: answered by the engine, as for every face without views.
-    async fn command(&mut self, prompt: Prompt, command: &Invocation) -> Next {
-        match lathe_commands::run(&self.session, command).await {
+    async fn command(&mut self, text: &str) -> Next {
+        match lathe_commands::run(&self.session, text).await {
             CommandOutcome::Prompt => {
-                self.prompt(prompt);
+                self.prompt(text);
                 return Next::GoOn;
             }
             CommandOutcome::Answer(answer) => say(&clean(&answer)),
@@ -317,8 +305,8 @@ impl Plain {
                     elapsed: *elapsed,
                 };
                 if !matches!(call.display, Display::None | Display::File { .. }) {
-                    let theme = crate::render::theme::Theme::built_in("ansi", false);
-                    let look = crate::render::markdown::Look {
+                    let theme = crate::theme::Theme::built_in("ansi", false);
+                    let look = crate::markdown::Look {
                         theme: &theme,
                         columns: 100,
                     };

@@ -4,6 +4,7 @@ use super::{AddArguments, McpConfiguration, TransportWord};
 use crate::error::{CliError, Kinded as _, notice};
 use lathe_mcp::auth::CredentialStore;
 use lathe_mcp::config::{self, Choices, ConfigLocation, Scope, Standing, edit, entry, import};
+use lathe_settings::Variable;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -32,7 +33,7 @@ pub(super) fn add(loaded: &McpConfiguration, arguments: &AddArguments) -> Result
 fn client_secret(loaded: &McpConfiguration) -> Result<&str, CliError> {
     loaded
         .environment
-        .variable("MCP_CLIENT_SECRET")
+        .get(Variable::McpClientSecret)
         .ok_or_else(|| {
             CliError::usage("--client-secret: MCP_CLIENT_SECRET is not set")
                 .hint("set the variable to the secret; it is stored apart from the configuration")

@@ -1,0 +1,312 @@
+//! The list of sessions to go on with: search and preview, all folders or this project, one branch or
+//! all, another title, and forks below what they were taken from.
+
+use crate::answers::ago;
+use crate::app::App;
+use crate::dialog::{Dialog, Form, Item, Picker, Purpose};
+use crate::jobs::Found;
+use crate::style::Line;
+use crate::theme::Theme;
+use lathe_protocol::ids::SessionId;
+use lathe_session::{Scope, SessionInfo, SessionStore};
+use std::collections::HashMap;
+
+/// Sessions that are listed.
+const MOST: usize = 200;
+
+/// What the list was made from, and which part of it is shown.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    pub(crate) all: Vec<SessionInfo>,
+    pub(crate) everywhere: bool,
+    /// Only those that ended on this branch.
+    pub(crate) branch: Option<String>,
+    /// Which one to come back to after something was done with it.
+    pub(crate) selected: Option<String>,
+}
+
+impl Sessions {
+    /// The list.
+    pub(crate) fn picker(&self, theme: &Theme) -> Picker {
+        let shown = self;
+        let items = items(&shown.all, shown.branch.as_deref(), shown.everywhere);
+        let mut facts = vec![if shown.everywhere {
+            "all folders".to_owned()
+        } else {
+            "this project".to_owned()
+        }];
+        facts.extend(
+            shown
+                .branch
+                .as_ref()
+                .map(|branch| format!("only the branch {branch}")),
+        );
+        let mut picker = Picker::new(Purpose::Resume, "Go on with", items)
+            .explained(vec![Line::styled(facts.join(" · "), theme.muted)])
+            .filterable()
+            .with_key(
+                'a',
+                if shown.everywhere {
+                    "this project"
+                } else {
+                    "all folders"
+                },
+            )
+            .with_key(
+                'b',
+                if shown.branch.is_some() {
+                    "all branches"
+                } else {
+                    "its branch"
+                },
+            )
+            .with_key('r', "rename");
+        if let Some(selected) = &shown.selected {
+            picker = picker.at(selected);
+        }
+        picker
+    }
+}
+
+impl App {
+    /// Reads which sessions there are, and shows them.
+    pub(crate) fn list_sessions(&mut self) {
+        let everywhere = self.sessions.everywhere;
+        let store = SessionStore::new(&self.places.config_home);
+        let cwd = self.places.environment.cwd.clone();
+        self.jobs.blocking(move || {
+            let scope = if everywhere {
+                Scope::Everywhere
+            } else {
+                Scope::Project(&cwd)
+            };
+            Some(Found::Sessions {
+                sessions: store.list(scope, Some(MOST)),
+                everywhere,
+            })
+        });
+    }
+
+    pub(crate) fn sessions_found(&mut self, sessions: Vec<SessionInfo>, everywhere: bool) {
+        let present = self
+            .session
+            .as_ref()
+            .map(lathe_engine::SessionHandle::session_id);
+        self.sessions.all = sessions
+            .into_iter()
+            .filter(|info| Some(info.id) != present)
+            .collect();
+        self.sessions.everywhere = everywhere;
+        let none = self.sessions.all.is_empty();
+        if none && (everywhere || self.session.is_none()) {
+            self.remark("there are no sessions yet");
+            if self.session.is_none() && !self.opening {
+                self.open_session();
+            }
+            return;
+        }
+        self.show_sessions();
+    }
+
+    /// Shows the sessions that were read, as far as they are wanted.
+    fn show_sessions(&mut self) {
+        let picker = self.sessions.picker(&self.theme);
+        self.dialog = Some(Dialog::Picker(picker));
+    }
+
+    /// A key in the list: other folders, one branch, another title.
+    pub(crate) fn sessions_key(&mut self, id: &str, key: char) {
+        self.sessions.selected = Some(id.to_owned());
+        let info = self
+            .sessions
+            .all
+            .iter()
+            .find(|info| info.id.to_string() == id);
+        match key {
+            'a' => {
+                self.sessions.everywhere = !self.sessions.everywhere;
+                self.list_sessions();
+            }
+            'b' => {
+                let branch = info.and_then(|info| info.branch.clone());
+                self.sessions.branch = match self.sessions.branch.take() {
+                    Some(_) => None,
+                    None => branch.or_else(|| self.branch.clone()),
+                };
+                self.show_sessions();
+            }
+            'r' => {
+                let title = info
+                    .and_then(|info| info.custom_title.clone().or_else(|| info.title.clone()))
+                    .unwrap_or_default();
+                let purpose = Purpose::RenameSession { id: id.to_owned() };
+                self.dialog = Some(Dialog::Form(Form::new(
+                    purpose,
+                    "A title for this session",
+                    &title,
+                )));
+            }
+            _ => self.show_sessions(),
+        }
+    }
+
+    /// Gives a session of the list another title, and shows the list again.
+    pub(crate) fn rename_session(&mut self, id: &str, title: &str) {
+        let store = SessionStore::new(&self.places.config_home);
+        let info = self
+            .sessions
+            .all
+            .iter_mut()
+            .find(|info| info.id.to_string() == id);
+        if let Some(info) = info {
+            match store.rename(info, title) {
+                Ok(()) => {
+                    info.title = Some(title.to_owned());
+                    info.custom_title = Some(title.to_owned());
+                }
+                Err(error) => {
+                    self.warn(error.to_string());
+                }
+            }
+        }
+        self.show_sessions();
+    }
+}
+
+/// The rows of the list: sessions by when they were last used, forks below what they were taken from.
+fn items(sessions: &[SessionInfo], branch: Option<&str>, everywhere: bool) -> Vec<Item> {
+    let wanted: Vec<&SessionInfo> = sessions
+        .iter()
+        .filter(|info| branch.is_none_or(|branch| info.branch.as_deref() == Some(branch)))
+        .collect();
+    let by_id: HashMap<SessionId, &SessionInfo> =
+        wanted.iter().map(|info| (info.id, *info)).collect();
+    let mut families: Vec<(&SessionInfo, Vec<&SessionInfo>)> = Vec::new();
+    for info in wanted {
+        let root = root_of(info, &by_id);
+        match families.iter_mut().find(|(known, _)| known.id == root.id) {
+            Some((known, forks)) if known.id != info.id => forks.push(info),
+            Some(_) => {}
+            None => {
+                let forks = if root.id == info.id {
+                    Vec::new()
+                } else {
+                    vec![info]
+                };
+                families.push((root, forks));
+            }
+        }
+    }
+    let mut items = Vec::new();
+    for (root, forks) in families {
+        items.push(item(root, "", everywhere));
+        let last = forks.len().saturating_sub(1);
+        for (index, fork) in forks.into_iter().enumerate() {
+            let mark = if index == last { "└ " } else { "├ " };
+            items.push(item(fork, mark, everywhere));
+        }
+    }
+    items
+}
+
+/// The session that a fork goes back to, as far as it is listed.
+fn root_of<'a>(
+    info: &'a SessionInfo,
+    by_id: &HashMap<SessionId, &'a SessionInfo>,
+) -> &'a SessionInfo {
+    let mut root = info;
+    // A damaged file may name a circle.
+    for _ in 0..by_id.len() {
+        match root.forked_from.and_then(|from| by_id.get(&from)) {
+            Some(from) => root = from,
+            None => break,
+        }
+    }
+    root
+}
+
+fn item(info: &SessionInfo, mark: &str, everywhere: bool) -> Item {
+    let title = info
+        .title
+        .clone()
+        .or_else(|| info.first_prompt.clone())
+        .unwrap_or_else(|| "(nothing was said)".to_owned());
+    let mut facts = vec![ago(info.modified)];
+    facts.extend(
+        info.messages
+            .map(|count| crate::text::counted(count, "message")),
+    );
+    facts.extend(info.branch.clone().filter(|branch| !branch.is_empty()));
+    if everywhere && let Some(cwd) = &info.cwd {
+        facts.push(cwd.display().to_string());
+    }
+    facts.extend(info.tag.clone().map(|tag| format!("#{tag}")));
+    let mut item = Item::new(
+        info.id.to_string(),
+        format!("{mark}{}", title.lines().next().unwrap_or_default()),
+        facts.join(" · "),
+    );
+    item.preview = info.preview(4);
+    item
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    fn session(number: u8, title: &str, branch: &str, from: Option<u8>) -> SessionInfo {
+        let id = |number: u8| -> SessionId {
+            format!("00000000-0000-4000-8000-0000000000{number:02}")
+                .parse()
+                .unwrap()
+        };
+        SessionInfo {
+            id: id(number),
+            title: Some(title.to_owned()),
+            custom_title: None,
+            first_prompt: None,
+            tag: None,
+            branch: Some(branch.to_owned()),
+            messages: Some(2),
+            size: 1,
+            created: None,
+            modified: jiff::Timestamp::now(),
+            cwd: None,
+            path: PathBuf::from("/nowhere.jsonl"),
+            forked_from: from.map(id),
+        }
+    }
+
+    fn labels(sessions: &[SessionInfo], branch: Option<&str>) -> Vec<String> {
+        items(sessions, branch, false)
+            .into_iter()
+            .map(|item| item.label)
+            .collect()
+    }
+
+    #[test]
+    fn forks_stand_below_what_they_were_taken_from() {
+        let sessions = [
+            session(3, "fork of fork", "main", Some(2)),
+            session(4, "other", "main", None),
+            session(2, "fork", "topic", Some(1)),
+            session(1, "root", "main", None),
+            session(6, "alone", "main", Some(9)),
+        ];
+        assert_eq!(
+            labels(&sessions, None),
+            ["root", "├ fork of fork", "└ fork", "other", "alone"]
+        );
+        assert_eq!(labels(&sessions, Some("topic")), ["fork"]);
+    }
+
+    #[test]
+    fn a_circle_of_forks_is_listed_all_the_same() {
+        let sessions = [
+            session(1, "a", "main", Some(2)),
+            session(2, "b", "main", Some(1)),
+        ];
+        assert_eq!(labels(&sessions, None).len(), 2);
+    }
+}
