@@ -2,11 +2,11 @@
 
 use crate::answer::{self, HookAnswer};
 use futures::StreamExt as _;
+use lathe_net::{ClientOptions, NetError, Network, Reach};
 use lathe_protocol::hook::HookEvent;
+use lathe_settings::Environment;
 use lathe_settings::schema::HookDefinition;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 /// How much of an answer is read.
@@ -14,29 +14,16 @@ const LARGEST_BODY: usize = 1024 * 1024;
 
 /// The client for an address. It follows no redirects: a hook's address is the one that was written
 /// down, and not where that one points today. This machine is reached without a proxy.
-fn client(address: &reqwest::Url) -> Result<&'static reqwest::Client, String> {
-    type Made = OnceLock<Result<reqwest::Client, String>>;
-    static CLIENT: Made = OnceLock::new();
-    static LOCAL: Made = OnceLock::new();
-    let host = address
-        .host_str()
-        .unwrap_or_default()
-        .trim_matches(['[', ']']);
-    let local = host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
-    let made = if local { &LOCAL } else { &CLIENT };
-    made.get_or_init(|| {
-        // Fails only when a provider is installed already, which is just as well.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let builder = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .user_agent(concat!("lathe/", env!("CARGO_PKG_VERSION")));
-        let builder = if local { builder.no_proxy() } else { builder };
-        builder
-            .build()
-            .map_err(|error| format!("no http client: {error}"))
-    })
-    .as_ref()
-    .map_err(Clone::clone)
+fn client(
+    address: &reqwest::Url,
+    environment: &BTreeMap<String, String>,
+) -> Result<reqwest::Client, NetError> {
+    let options = ClientOptions {
+        reach: Reach::by_host(address),
+        user_agent: Some(concat!("lathe/", env!("CARGO_PKG_VERSION"))),
+        ..ClientOptions::default()
+    };
+    Network::of(&Environment::of_variables(environment.clone())).shared_client(&options)
 }
 
 /// Sends the input and reads the answer. The error is for the person.
@@ -58,7 +45,8 @@ pub(crate) async fn post(
         return Err(format!("{address} is not among allowedHttpHookUrls"));
     }
     let target = reqwest::Url::parse(address).map_err(|error| format!("{address}: {error}"))?;
-    let mut request = client(&target)?
+    let mut request = client(&target, environment)
+        .map_err(|error| error.to_string())?
         .post(target)
         .header("content-type", "application/json")
         .timeout(limit)

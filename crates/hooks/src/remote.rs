@@ -59,11 +59,13 @@ impl HookRegistry {
             HookKind::Command => Err("a command is run elsewhere".to_owned()),
             HookKind::Http => {
                 let allowed = self.allowed_urls();
-                let mut environment: BTreeMap<String, String> = std::env::vars_os()
-                    .filter_map(|(name, value)| {
-                        Some((name.into_string().ok()?, value.into_string().ok()?))
-                    })
-                    .collect();
+                let mut environment: BTreeMap<String, String> =
+                    lathe_process::inherited_environment()
+                        .into_iter()
+                        .filter_map(|(name, value)| {
+                            Some((name.into_string().ok()?, value.into_string().ok()?))
+                        })
+                        .collect();
                 environment.extend(self.settings_environment());
                 environment.extend(context.environment.clone());
                 let (answer, body) = http::post(

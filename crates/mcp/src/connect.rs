@@ -224,7 +224,7 @@ async fn link(recipe: &Recipe<'_>, ending: &Ending) -> Result<Link, CallError> {
                     CallError::Failed(format!("{:?} is not a ws:// or wss:// address", remote.url))
                 })?;
             let fixed = headers::of(remote, environment).await?;
-            websocket::connect(&url, &fixed, &access, log, ending)
+            websocket::connect(&url, environment, &fixed, &access, log, ending)
                 .await
                 .map_err(refused)
         }

@@ -1,4 +1,8 @@
 //! Servers that people run: the reference servers over all their transports, the official SDKs'.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod common;

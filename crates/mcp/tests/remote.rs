@@ -1,4 +1,8 @@
 //! Remote servers: sessions that are forgotten, tokens that end, servers that go away.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 // The signature of the library's callback.
 #![allow(clippy::result_large_err)]

@@ -14,9 +14,9 @@ pub enum ToolInput {
     Valid,
     /// They are not. The block holds `{}`, which the API takes back; the call must not run.
     Broken {
-        /// What the model wrote.
+        /// The text that the model wrote.
         text: String,
-        /// What is wrong with it.
+        /// The mistake in it.
         error: String,
     },
 }
@@ -216,7 +216,7 @@ impl MessageAssembler {
         Ok(message)
     }
 
-    /// What there is when a response is interrupted: the completed blocks, and the words of a text
+    /// The content of an interrupted response: the completed blocks, and the words of a text
     /// that was being written. Reasoning without its signature and calls without all of their
     /// arguments are left out, since the API would not take them back. `None` before the first event.
     #[must_use]

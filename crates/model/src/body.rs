@@ -27,7 +27,7 @@ pub struct RequestBody {
     length: u64,
 }
 
-/// What a body is for.
+/// The purpose of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// A response, streamed.

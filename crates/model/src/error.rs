@@ -1,4 +1,4 @@
-//! Why a model call failed, in the terms of whoever has to act on it.
+//! Why a model call failed, classified by what has to be done about it.
 //!
 //! [`ModelError`] has one variant per *reaction*: compact, drop a block, ask for a key, wait, give up.
 //! Its text is what a person or an SDK host sees: first `API Error: …`, then a line with the way out.
@@ -13,7 +13,7 @@ pub enum ModelError {
     InvalidRequest(Box<ApiFailure>),
     /// The conversation doesn't fit into the context window.
     PromptTooLong {
-        /// What the API said.
+        /// The message of the API.
         failure: Box<ApiFailure>,
         /// How many tokens it is, if the API said so.
         tokens: Option<u64>,
@@ -24,14 +24,14 @@ pub enum ModelError {
     RequestTooLarge(Box<ApiFailure>),
     /// An image is too large, or can't be read.
     ImageTooLarge {
-        /// What the API said.
+        /// The message of the API.
         failure: Box<ApiFailure>,
         /// Which block it is, if the API said so.
         at: Option<BlockPosition>,
     },
     /// A PDF is too large or too long, or can't be read.
     PdfTooLarge {
-        /// What the API said.
+        /// The message of the API.
         failure: Box<ApiFailure>,
         /// Which block it is, if the API said so.
         at: Option<BlockPosition>,
@@ -55,11 +55,11 @@ pub enum ModelError {
     Server(Box<ApiFailure>),
     /// The API could not be reached, or the connection broke before it answered.
     Network {
-        /// What kind of trouble.
+        /// The kind of failure.
         trouble: NetworkTrouble,
         /// The address that was tried.
         url: String,
-        /// What the system said.
+        /// The message of the system.
         message: String,
     },
     /// The API did not answer in time.
@@ -81,14 +81,14 @@ pub enum ModelError {
     Protocol {
         /// The address.
         url: String,
-        /// What is wrong with the answer.
+        /// What is wrong with the response.
         message: String,
     },
     /// There is no key at all.
     NoCredentials,
     /// The command that prints the key failed.
     KeyHelper {
-        /// What went wrong.
+        /// The mistake.
         message: String,
     },
     /// A setting for the connection is unusable.
@@ -100,14 +100,14 @@ pub enum ModelError {
     Cancelled,
 }
 
-/// What the API said when it refused.
+/// The details of a refusal by the API.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ApiFailure {
     /// The HTTP status; absent when a stream reported the trouble.
     pub status: Option<u16>,
     /// The API's word for it, for example `invalid_request_error`.
     pub kind: Option<String>,
-    /// What it said.
+    /// Its message.
     pub message: String,
     /// The API's id of the request.
     pub request_id: Option<String>,
@@ -150,7 +150,7 @@ pub enum NetworkTrouble {
 }
 
 impl ModelError {
-    /// What the API said, if it said something.
+    /// The message of the API, if there is one.
     #[must_use]
     pub fn failure(&self) -> Option<&ApiFailure> {
         match self {
@@ -198,7 +198,7 @@ impl ModelError {
         self.failure().and_then(|failure| failure.retry_after)
     }
 
-    /// Whether the same request may succeed later. The API's own opinion counts first.
+    /// Whether the same request may succeed later. The API's own opinion takes precedence.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         if let Some(opinion) = self.failure().and_then(|failure| failure.should_retry) {
@@ -363,7 +363,7 @@ impl ModelError {
             },
             Self::Timeout { .. } => "API_TIMEOUT_MS sets the limit",
             Self::Stalled { .. } => "LATHE_STREAM_IDLE_TIMEOUT_MS sets the limit",
-            Self::Truncated { .. } => "try again; a proxy on the way may cut long responses",
+            Self::Truncated { .. } => "try again; a proxy in between may cut long responses",
             Self::Protocol { .. } => {
                 "check ANTHROPIC_BASE_URL; it must speak the Anthropic Messages API"
             }
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn the_apis_own_opinion_on_trying_again_counts_first() {
+    fn the_apis_own_opinion_on_trying_again_takes_precedence() {
         let mut refused = failure(529, "busy");
         refused.should_retry = Some(false);
         assert!(!ModelError::Overloaded(refused).is_retryable());

@@ -9,9 +9,9 @@ use lathe_protocol::content::{Content, ContentBlock, Source};
 use lathe_protocol::usage::Usage;
 use serde_json::Value;
 
-/// What a message costs beside its content: roles and separators.
+/// The cost of a message beside its content: roles and separators.
 const PER_MESSAGE: u64 = 4;
-/// What a block costs beside its content: type, ids.
+/// The cost of a block beside its content: type, ids.
 const PER_BLOCK: u64 = 8;
 /// An image whose size isn't known, and the most that one costs.
 const IMAGE_MOST: u64 = 1_600;
@@ -34,7 +34,7 @@ pub fn text(text: &str) -> u64 {
     hundredths.div_ceil(100)
 }
 
-/// What the character before was: runs of letters and digits cost where they begin.
+/// The kind of the previous character: runs of letters and digits cost where they begin.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Letter,
@@ -44,7 +44,7 @@ enum Kind {
     Other,
 }
 
-/// What a byte costs after a kind of character, and what it is itself.
+/// The cost of a byte after a kind of character, and its own kind.
 #[derive(Clone, Copy)]
 struct Cost {
     kind: Kind,

@@ -2,7 +2,7 @@
 
 use crate::anthropic::events;
 use crate::assemble::MessageAssembler;
-use crate::sse::{SseDecoder, SseEvent};
+use lathe_net::sse::{SseDecoder, SseEvent};
 
 /// A stream of server-sent events gives the same events however it is cut into chunks, and an answer is put
 /// together from whatever they say.

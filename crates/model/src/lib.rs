@@ -9,7 +9,7 @@
 //!
 //! Two rules shape the crate. A request body is a list of byte slices that were serialised once
 //! ([`body`]), so a turn costs what it adds and not what the conversation weighs. And nothing here
-//! reads the process environment: whoever starts a session hands over a lookup function, so that a
+//! reads the process environment: the caller passes an [`Environment`](lathe_settings::Environment), so that a
 //! test or an embedding host decides what is seen.
 //!
 //! ```no_run
@@ -21,12 +21,12 @@
 //! use std::sync::Arc;
 //! use tokio_util::sync::CancellationToken;
 //!
-//! let environment = |name: &str| std::env::var(name).ok();
-//! let provider = Arc::new(AnthropicProvider::new(&AnthropicConfig::from_env(environment)?)?);
+//! let environment = lathe_settings::Environment::of_process()?;
+//! let provider = Arc::new(AnthropicProvider::new(&AnthropicConfig::of(&environment)?)?);
 //! let mut request = ModelRequest::new("claude-sonnet-5-5", 8192);
 //! request.messages.push(EncodedMessage::new(Role::User, &[ContentBlock::text("Hello")])?);
 //!
-//! let policy = RecoveryPolicy::from_env(environment)?;
+//! let policy = RecoveryPolicy::of(&environment)?;
 //! let mut deliveries = lathe_model::run(provider, request, policy, CancellationToken::new());
 //! let mut assembler = MessageAssembler::default();
 //! while let Some(delivery) = deliveries.next().await {
@@ -63,11 +63,10 @@ pub mod fuzzing;
 pub mod provider;
 pub mod recovery;
 pub mod request;
-pub mod sse;
 
 pub use anthropic::{AnthropicConfig, AnthropicProvider, KeyHelper};
 pub use assemble::{CompletedBlock, MessageAssembler, ToolInput};
-pub use catalog::{Catalog, ModelInfo, ResolvedModel};
+pub use catalog::{Catalog, CatalogError, EntryError, ModelInfo, ResolvedModel};
 pub use error::{ApiFailure, BlockPosition, ModelError, NetworkTrouble};
 pub use provider::{Provider, ResponseStream, Transfer};
 pub use recovery::{

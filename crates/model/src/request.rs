@@ -1,4 +1,4 @@
-//! What is asked of a model: mostly bytes that were serialised before.
+//! A request to a model: mostly bytes that were serialised before.
 
 use bytes::Bytes;
 use lathe_protocol::encoded::EncodedMessages;
@@ -87,13 +87,13 @@ pub enum CacheMarkers {
 pub struct Thinking {
     /// Whether and how much.
     pub mode: ThinkingMode,
-    /// What of it is shown; `None` leaves it to the API.
+    /// How much of it is shown; `None` leaves it to the API.
     pub display: Option<ThinkingDisplay>,
-    /// What the API does with earlier reasoning that doesn't belong to this conversation any more.
+    /// How the API handles earlier reasoning that doesn't belong to this conversation any more.
     pub stale: StaleThinking,
 }
 
-/// What happens to reasoning in the conversation that its model doesn't recognise, because
+/// How reasoning in the conversation is handled that its model doesn't recognise, because
 /// something before it was changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StaleThinking {
@@ -117,7 +117,7 @@ pub enum ThinkingMode {
     Disabled,
 }
 
-/// What of the reasoning comes back.
+/// How much of the reasoning is returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ThinkingDisplay {
     /// A summary.

@@ -1,4 +1,8 @@
 //! TLS, certificates, HTTP/2 and proxies, against real sockets.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -8,8 +12,8 @@
 
 mod support;
 
-use lathe_model::anthropic::ProxySettings;
 use lathe_model::{AnthropicConfig, AnthropicProvider, ModelError, NetworkTrouble, RecoveryPolicy};
+use lathe_net::{ClientIdentity, Network, Proxies};
 use lathe_scripted::{Reply, Scenario, ScriptedServer};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,15 +22,46 @@ use support::{Outcome, RawServer, answer, config, quick, read_request, run};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 fn data(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("tests/data")
         .join(name)
+}
+
+/// The system's authorities and one more.
+fn beside(authority: &str) -> Network {
+    Network {
+        extra_ca_files: vec![data(authority)],
+        ..Network::default()
+    }
+}
+
+/// One authority and no other.
+fn only(authority: &str) -> Network {
+    Network {
+        ca_file: Some(data(authority)),
+        ..Network::default()
+    }
+}
+
+fn through(proxies: Proxies) -> Network {
+    Network {
+        proxies,
+        ..Network::default()
+    }
+}
+
+fn https_through(proxy: &RawServer) -> Proxies {
+    Proxies {
+        https: Some(proxy.url()),
+        ..Proxies::default()
+    }
 }
 
 /// Speaks TLS in front of a server that doesn't.
@@ -48,6 +83,10 @@ async fn tls_by(name: &str, backend: SocketAddr, protocols: &[&str]) -> RawServe
         .iter()
         .map(|protocol| protocol.as_bytes().to_vec())
         .collect();
+    behind(tls, backend).await
+}
+
+async fn behind(tls: ServerConfig, backend: SocketAddr) -> RawServer {
     let acceptor = TlsAcceptor::from(Arc::new(tls));
     RawServer::start(move |_, stream| {
         let acceptor = acceptor.clone();
@@ -88,7 +127,7 @@ async fn run_with(config: &AnthropicConfig) -> Outcome {
 
 fn secure(front: &RawServer) -> AnthropicConfig {
     AnthropicConfig {
-        extra_ca_files: vec![data("ca.pem")],
+        network: beside("ca.pem"),
         ..config(&format!("https://localhost:{}", front.address.port()))
     }
 }
@@ -127,8 +166,7 @@ async fn an_unknown_authority_is_refused_at_once_with_the_way_out() {
     let front = tls_in_front_of(address, &["http/1.1"]).await;
     // Any other authority will do: here the server's own certificate, which signed nothing.
     let strange = AnthropicConfig {
-        extra_ca_files: Vec::new(),
-        ca_file: Some(data("server.pem")),
+        network: only("server.pem"),
         ..secure(&front)
     };
     let outcome = run_with(&strange).await;
@@ -143,10 +181,47 @@ async fn the_system_does_not_trust_a_stranger_either() {
     let (_server, address) = scripted(1).await;
     let front = tls_in_front_of(address, &["http/1.1"]).await;
     let system = AnthropicConfig {
-        extra_ca_files: Vec::new(),
+        network: Network::default(),
         ..secure(&front)
     };
     not_trusted(&run_with(&system).await);
+}
+
+/// Speaks TLS to clients whose certificate comes from our authority, and to nobody else.
+async fn tls_for_known_clients(backend: SocketAddr) -> RawServer {
+    let provider = Arc::new(ring::default_provider());
+    let mut roots = RootCertStore::empty();
+    roots
+        .add(CertificateDer::from_pem_file(data("client-ca.pem")).unwrap())
+        .unwrap();
+    let clients =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+            .build()
+            .unwrap();
+    let tls = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_client_cert_verifier(clients)
+        .with_single_cert(
+            vec![CertificateDer::from_pem_file(data("server.pem")).unwrap()],
+            PrivateKeyDer::from_pem_file(data("server.key")).unwrap(),
+        )
+        .unwrap();
+    behind(tls, backend).await
+}
+
+#[tokio::test]
+async fn a_server_that_asks_for_it_gets_the_clients_certificate() {
+    let (server, address) = scripted(1).await;
+    let front = tls_for_known_clients(address).await;
+    let mut known = secure(&front);
+    known.network.identity = Some(ClientIdentity {
+        certificate: data("client.pem"),
+        key: Some(data("client.key")),
+    });
+    assert_eq!(run_with(&known).await.text(), "secure");
+    assert!(run_with(&secure(&front)).await.error.is_some());
+    server.finish();
 }
 
 #[tokio::test]
@@ -154,8 +229,7 @@ async fn one_file_can_stand_for_all_authorities() {
     let (server, address) = scripted(1).await;
     let front = tls_in_front_of(address, &["h2"]).await;
     let only = AnthropicConfig {
-        extra_ca_files: Vec::new(),
-        ca_file: Some(data("ca.pem")),
+        network: only("ca.pem"),
         ..secure(&front)
     };
     assert_eq!(run_with(&only).await.text(), "secure");
@@ -167,13 +241,12 @@ async fn a_server_that_is_its_own_authority_is_trusted_when_it_is_named() {
     let (server, address) = scripted(2).await;
     let front = tls_by("self-signed", address, &["http/1.1"]).await;
     let named = AnthropicConfig {
-        extra_ca_files: vec![data("self-signed.pem")],
+        network: beside("self-signed.pem"),
         ..secure(&front)
     };
     assert_eq!(run_with(&named).await.text(), "secure");
     let alone = AnthropicConfig {
-        extra_ca_files: Vec::new(),
-        ca_file: Some(data("self-signed.pem")),
+        network: only("self-signed.pem"),
         ..secure(&front)
     };
     assert_eq!(run_with(&alone).await.text(), "secure");
@@ -184,9 +257,9 @@ async fn a_server_that_is_its_own_authority_is_trusted_when_it_is_named() {
     let proxy = RawServer::start(move |_, stream| tunnel(stream, target)).await;
     let elsewhere = AnthropicConfig {
         base_url: format!("https://127.0.0.2:{}", target.port()),
-        proxies: ProxySettings {
-            https: Some(proxy.url()),
-            ..ProxySettings::default()
+        network: Network {
+            proxies: https_through(&proxy),
+            ..named.network.clone()
         },
         ..named
     };
@@ -207,9 +280,9 @@ async fn a_certificate_for_another_name_is_refused() {
     let target = front.address;
     let proxy = RawServer::start(move |_, stream| tunnel(stream, target)).await;
     let elsewhere = AnthropicConfig {
-        proxies: ProxySettings {
-            https: Some(proxy.url()),
-            ..ProxySettings::default()
+        network: Network {
+            proxies: https_through(&proxy),
+            ..elsewhere.network.clone()
         },
         ..elsewhere
     };
@@ -230,7 +303,7 @@ async fn a_certificate_for_another_name_is_refused() {
 async fn plain_text_where_tls_is_expected_is_named() {
     let (_server, address) = scripted(1).await;
     let config = AnthropicConfig {
-        extra_ca_files: vec![data("ca.pem")],
+        network: beside("ca.pem"),
         ..config(&format!("https://{address}"))
     };
     let error = run_with(&config).await.error.unwrap();
@@ -254,7 +327,10 @@ fn a_missing_or_empty_authority_file_is_named_when_it_matters() {
     std::fs::write(&empty, "no certificate in here").unwrap();
     for path in [&missing, &empty] {
         let secure = AnthropicConfig {
-            extra_ca_files: vec![path.clone()],
+            network: Network {
+                extra_ca_files: vec![path.clone()],
+                ..Network::default()
+            },
             ..config("https://localhost")
         };
         let Err(error) = AnthropicProvider::new(&secure) else {
@@ -265,7 +341,10 @@ fn a_missing_or_empty_authority_file_is_named_when_it_matters() {
         assert!(text.contains("NODE_EXTRA_CA_CERTS"), "{text}");
         // Without TLS no certificate is looked at: that is what keeps a local start fast.
         let plain = AnthropicConfig {
-            extra_ca_files: vec![path.clone()],
+            network: Network {
+                extra_ca_files: vec![path.clone()],
+                ..Network::default()
+            },
             ..config("http://localhost")
         };
         assert!(AnthropicProvider::new(&plain).is_ok());
@@ -292,10 +371,13 @@ async fn https_goes_through_a_tunnel() {
     let proxy = RawServer::start(move |_, stream| tunnel(stream, target)).await;
     let config = AnthropicConfig {
         base_url: "https://localhost:9".into(),
-        proxies: ProxySettings {
-            https: Some(format!("127.0.0.1:{}", proxy.address.port())),
-            http: Some("http://127.0.0.1:1".into()),
-            ..ProxySettings::default()
+        network: Network {
+            proxies: Proxies {
+                https: Some(format!("127.0.0.1:{}", proxy.address.port())),
+                http: Some("http://127.0.0.1:1".into()),
+                ..Proxies::default()
+            },
+            ..beside("ca.pem")
         },
         ..secure(&front)
     };
@@ -312,13 +394,13 @@ async fn http_goes_to_the_proxy_with_the_whole_address_and_the_password() {
     })
     .await;
     let config = AnthropicConfig {
-        proxies: ProxySettings {
+        network: through(Proxies {
             all: Some(format!(
                 "http://user:pass@127.0.0.1:{}",
                 proxy.address.port()
             )),
-            ..ProxySettings::default()
-        },
+            ..Proxies::default()
+        }),
         ..config("http://far.invalid/base")
     };
     assert_eq!(run_with(&config).await.text(), "by proxy");
@@ -338,11 +420,11 @@ async fn http_goes_to_the_proxy_with_the_whole_address_and_the_password() {
 async fn exceptions_are_reached_directly() {
     let (server, address) = scripted(1).await;
     let config = AnthropicConfig {
-        proxies: ProxySettings {
+        network: through(Proxies {
             all: Some("http://127.0.0.1:1".into()),
             exceptions: Some("example.com, 127.0.0.1".into()),
-            ..ProxySettings::default()
-        },
+            ..Proxies::default()
+        }),
         ..config(&format!("http://{address}"))
     };
     assert_eq!(run_with(&config).await.text(), "secure");
@@ -361,10 +443,9 @@ async fn a_proxy_that_refuses_is_named() {
     })
     .await;
     let config = AnthropicConfig {
-        extra_ca_files: vec![data("ca.pem")],
-        proxies: ProxySettings {
-            https: Some(proxy.url()),
-            ..ProxySettings::default()
+        network: Network {
+            proxies: https_through(&proxy),
+            ..beside("ca.pem")
         },
         ..config("https://localhost:9")
     };
@@ -385,10 +466,10 @@ async fn a_proxy_that_refuses_is_named() {
 #[tokio::test]
 async fn a_proxy_that_is_not_there_is_named() {
     let config = AnthropicConfig {
-        proxies: ProxySettings {
+        network: through(Proxies {
             all: Some("http://127.0.0.1:1".into()),
-            ..ProxySettings::default()
-        },
+            ..Proxies::default()
+        }),
         ..config("http://proxy-like.example")
     };
     let error = run_with(&config).await.error.unwrap();
@@ -408,10 +489,10 @@ async fn a_proxy_that_is_not_there_is_named() {
 #[test]
 fn a_proxy_address_that_is_none_is_named_without_its_password() {
     let config = AnthropicConfig {
-        proxies: ProxySettings {
+        network: through(Proxies {
             https: Some("http://user:hidden@[bad".into()),
-            ..ProxySettings::default()
-        },
+            ..Proxies::default()
+        }),
         ..config("https://localhost")
     };
     let Err(error) = AnthropicProvider::new(&config) else {

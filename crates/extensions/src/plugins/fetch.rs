@@ -3,10 +3,11 @@
 
 use super::archive::unpack;
 use super::copy::Limits;
-use super::source::{check_web_address, is_loopback, without_secret};
+use super::source::{check_web_address, without_secret};
 use super::{PluginError, plain};
 use base64::Engine as _;
 use futures::StreamExt as _;
+use lathe_net::{ClientOptions, NetError, Network, Reach, Redirects};
 use serde_json::Value;
 use sha2::{Digest as _, Sha512};
 use std::collections::BTreeMap;
@@ -31,6 +32,8 @@ pub enum DownloadError {
     Timeout(#[source] reqwest::Error),
     #[error("{}", innermost(.0))]
     Request(#[source] reqwest::Error),
+    #[error(transparent)]
+    Network(#[from] NetError),
     #[error("the server answered {0}")]
     Status(reqwest::StatusCode),
     #[error("it is larger than {megabytes} MB")]
@@ -68,40 +71,36 @@ pub enum RegistryError {
 ///
 /// # Errors
 /// If the download fails.
-pub async fn list(url: &str, headers: &BTreeMap<String, String>) -> Result<Vec<u8>, PluginError> {
-    get(url, headers, MAX_LIST).await
+pub async fn list(
+    url: &str,
+    headers: &BTreeMap<String, String>,
+    network: &Network,
+) -> Result<Vec<u8>, PluginError> {
+    get(url, headers, MAX_LIST, network).await
 }
 
 async fn get(
     address: &str,
     headers: &BTreeMap<String, String>,
     largest: usize,
+    network: &Network,
 ) -> Result<Vec<u8>, PluginError> {
     let failed = |error: DownloadError| PluginError::fetch(without_secret(address), error);
     check_web_address(address)
         .map_err(|error| PluginError::refused(without_secret(address), error))?;
     let url = reqwest::Url::parse(address)
         .map_err(|error| PluginError::fetch(without_secret(address), error))?;
-    let local = is_loopback(&url);
-    // Fails only when a provider is installed already, which is just as well.
-    let _ = rustls::crypto::ring::default_provider().install_default();
     // A redirect must not lead from an encrypted address to one that isn't.
-    let policy = reqwest::redirect::Policy::custom(move |attempt| {
-        let fine = attempt.url().scheme() == "https" || (local && is_loopback(attempt.url()));
-        if attempt.previous().len() > 5 {
-            attempt.error("too many redirects")
-        } else if fine {
-            attempt.follow()
-        } else {
-            attempt.error("it redirects to an address that is not encrypted")
-        }
-    });
-    let builder = reqwest::Client::builder()
-        .redirect(policy)
-        .timeout(TIMEOUT)
-        .user_agent(concat!("lathe/", env!("CARGO_PKG_VERSION")));
-    let builder = if local { builder.no_proxy() } else { builder };
-    let client = builder.build().map_err(|error| failed(error.into()))?;
+    let options = ClientOptions {
+        redirects: Redirects::Encrypted,
+        reach: Reach::by_host(&url),
+        user_agent: Some(concat!("lathe/", env!("CARGO_PKG_VERSION"))),
+        timeout: Some(TIMEOUT),
+        ..ClientOptions::default()
+    };
+    let client = network
+        .shared_client(&options)
+        .map_err(|error| failed(error.into()))?;
     let mut request = client.get(url);
     for (name, value) in headers {
         request = request.header(name, value);
@@ -146,11 +145,12 @@ pub async fn package(
     registry: Option<&str>,
     to: &Path,
     limits: Limits,
+    network: &Network,
 ) -> Result<String, PluginError> {
     let failed = |error: RegistryError| PluginError::fetch(format!("npm {name}"), error);
     let registry = registry.unwrap_or(REGISTRY).trim_end_matches('/');
     let address = format!("{registry}/{}", name.replace('/', "%2f"));
-    let bytes = get(&address, &BTreeMap::new(), MAX_METADATA).await?;
+    let bytes = get(&address, &BTreeMap::new(), MAX_METADATA, network).await?;
     let description: Value =
         serde_json::from_slice(&bytes).map_err(|error| failed(error.into()))?;
     let (version, dist) = choose(&description, version).map_err(failed)?;
@@ -158,7 +158,7 @@ pub async fn package(
         .get("tarball")
         .and_then(Value::as_str)
         .ok_or_else(|| failed(RegistryError::NoAddress(version.clone())))?;
-    let bytes = get(tarball, &BTreeMap::new(), MAX_PACKAGE).await?;
+    let bytes = get(tarball, &BTreeMap::new(), MAX_PACKAGE, network).await?;
     check_integrity(&bytes, dist.get("integrity").and_then(Value::as_str))
         .map_err(|error| PluginError::refused(format!("npm {name}@{version}"), error))?;
     unpack(&bytes[..], to, limits)?;

@@ -130,7 +130,7 @@ impl Git<'_> {
             .arguments(["-c", "advice.detachedHead=false"])
             .arguments(arguments)
             .directory(self.folder);
-        let unset = |name: &str| self.environment.variable(name).is_none();
+        let unset = |name: &str| self.environment.foreign(name).is_none();
         if unset("GIT_ALLOW_PROTOCOL") {
             command = command.variable("GIT_ALLOW_PROTOCOL", "https:http:ssh:file");
         }

@@ -15,6 +15,7 @@ use super::policy::PolicyError;
 use super::source::PluginSource;
 use super::store::{InstallScope, Installed, Staging, now};
 use super::{PluginError, fetch, git};
+use lathe_net::Network;
 use lathe_settings::write::{Edit, write};
 use lathe_settings::{KeyPath, Source};
 use serde_json::Value;
@@ -115,6 +116,7 @@ impl PluginManager {
                     registry.as_deref(),
                     &fetched,
                     limits,
+                    &Network::of(self.environment()),
                 )
                 .await?;
                 given_version = Some(version);

@@ -8,6 +8,7 @@ use super::source::{MarketplaceSource, SourceError, github_address};
 use super::store::{InstallScope, KnownMarketplace, Staging, Store, now};
 use super::{PluginError, fetch, git};
 use crate::problem::Problem;
+use lathe_net::Network;
 use lathe_settings::{Environment, Places, Resolved, Source};
 use serde::Serialize;
 use serde_json::Value;
@@ -165,7 +166,7 @@ impl PluginManager {
                 list: path.clone(),
             }),
             MarketplaceSource::Url { url, headers } => {
-                let bytes = fetch::list(url, headers).await?;
+                let bytes = fetch::list(url, headers, &Network::of(self.environment())).await?;
                 let file = staging.path().join("marketplace.json");
                 std::fs::write(&file, bytes).map_err(PluginError::io(&file))?;
                 Ok(Fetched::File { file })

@@ -487,7 +487,7 @@ pub fn check_git_address(address: &str) -> Result<(), SourceError> {
     match url.scheme() {
         // ssh would take a host that starts with a hyphen for an option.
         "https" | "ssh" if url.host_str().is_some_and(|host| !host.starts_with('-')) => Ok(()),
-        "http" if is_loopback(&url) => Ok(()),
+        "http" if lathe_net::is_loopback(&url) => Ok(()),
         "http" => Err(SourceError::Unencrypted(shown)),
         "file" => Ok(()),
         _ => Err(SourceError::GitAddress(shown)),
@@ -505,20 +505,9 @@ pub fn check_web_address(address: &str) -> Result<(), SourceError> {
     };
     match url.scheme() {
         "https" => Ok(()),
-        "http" if is_loopback(&url) => Ok(()),
+        "http" if lathe_net::is_loopback(&url) => Ok(()),
         "http" => Err(SourceError::Unencrypted(shown)),
         _ => Err(SourceError::WebAddress(shown)),
-    }
-}
-
-/// True if the host of an address is this machine.
-#[must_use]
-pub fn is_loopback(url: &url::Url) -> bool {
-    match url.host() {
-        Some(url::Host::Domain(name)) => name == "localhost",
-        Some(url::Host::Ipv4(address)) => address.is_loopback(),
-        Some(url::Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
     }
 }
 

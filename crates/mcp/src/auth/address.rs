@@ -7,6 +7,7 @@
 //! to are checked on connection. Addresses other than loopback must be https.
 
 use super::error::AuthError;
+use lathe_net::{ClientOptions, Network};
 use lathe_settings::Environment;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -159,12 +160,14 @@ pub(super) fn client(
     policy: Policy,
     environment: &Environment,
 ) -> Result<reqwest::Client, AuthError> {
-    crate::net::builder(environment, false)
-        .map_err(|error| AuthError::Http(error.to_string()))?
-        .timeout(REQUEST)
-        .dns_resolver(Arc::new(Filter(policy)))
-        .build()
-        .map_err(|error| AuthError::Http(crate::net::innermost(&error)))
+    let options = ClientOptions {
+        timeout: Some(REQUEST),
+        resolver: Some(Arc::new(Filter(policy))),
+        ..crate::net::options()
+    };
+    Network::of(environment)
+        .client(&options)
+        .map_err(|error| AuthError::Http(error.to_string()))
 }
 
 #[cfg(test)]

@@ -4,15 +4,17 @@ use super::{Ending, FarEnd, Link, SendError, link};
 use crate::auth::Access;
 use crate::limits::MESSAGE_BYTES;
 use crate::log::ServerLog;
-use crate::net;
 use futures::{SinkExt as _, StreamExt as _};
+use lathe_net::Network;
+use lathe_settings::Environment;
 use reqwest::header::HeaderMap;
+use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::http::{HeaderValue, StatusCode, header};
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Error, Message};
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
+use tokio_tungstenite::{Connector, MaybeTlsStream, WebSocketStream};
 use url::Url;
 
 /// Why a connection failed.
@@ -29,21 +31,29 @@ type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
 pub(crate) async fn connect(
     url: &Url,
+    environment: &Environment,
     headers: &HeaderMap,
     access: &Access,
     log: &ServerLog,
     ending: &Ending,
 ) -> Result<Link, Refused> {
-    net::install_crypto();
+    let tls = match url.scheme() {
+        "wss" => {
+            let tls = Network::of(environment).tls();
+            let tls = tls.map_err(|error| Refused::Failed(error.to_string()))?;
+            Some(Connector::Rustls(Arc::new(tls)))
+        }
+        _ => None,
+    };
     let token = access.bearer().await;
-    let socket = match open(url, headers, token.as_deref()).await {
+    let socket = match open(url, tls.clone(), headers, token.as_deref()).await {
         Err(Refused::Unauthorised(challenge)) => {
             let fresh = match &token {
                 Some(token) => access.refused(token).await,
                 None => None,
             };
             match fresh {
-                Some(fresh) => open(url, headers, Some(&fresh)).await?,
+                Some(fresh) => open(url, tls, headers, Some(&fresh)).await?,
                 None => return Err(Refused::Unauthorised(challenge)),
             }
         }
@@ -54,7 +64,12 @@ pub(crate) async fn connect(
     Ok(near)
 }
 
-async fn open(url: &Url, headers: &HeaderMap, token: Option<&str>) -> Result<Socket, Refused> {
+async fn open(
+    url: &Url,
+    tls: Option<Connector>,
+    headers: &HeaderMap,
+    token: Option<&str>,
+) -> Result<Socket, Refused> {
     let failed = |error: Error| Refused::Failed(error.to_string());
     let mut request = url.as_str().into_client_request().map_err(failed)?;
     let all = request.headers_mut();
@@ -74,7 +89,9 @@ async fn open(url: &Url, headers: &HeaderMap, token: Option<&str>) -> Result<Soc
     let config = WebSocketConfig::default()
         .max_message_size(Some(MESSAGE_BYTES))
         .max_frame_size(Some(MESSAGE_BYTES));
-    match tokio_tungstenite::connect_async_with_config(request, Some(config), true).await {
+    let connecting =
+        tokio_tungstenite::connect_async_tls_with_config(request, Some(config), true, tls);
+    match connecting.await {
         Ok((socket, _)) => Ok(socket),
         Err(Error::Http(response))
             if matches!(

@@ -1,9 +1,10 @@
-//! What a connection to the Messages API needs to know.
+//! The configuration of a connection to the Messages API.
 
 use super::credentials::KeyHelper;
 use crate::error::ModelError;
+use lathe_net::Network;
+use lathe_settings::{Environment, Variable};
 use std::fmt;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// The address used unless another is set.
@@ -29,27 +30,10 @@ pub struct AnthropicConfig {
     pub headers: Vec<(String, String)>,
     /// Added to the User-Agent: the program that Lathe works for.
     pub client_app: Option<String>,
-    /// Proxies.
-    pub proxies: ProxySettings,
-    /// CA certificates (PEM files) that are trusted beside the system's.
-    pub extra_ca_files: Vec<PathBuf>,
-    /// CA certificates (a PEM file) that are trusted instead of the system's.
-    pub ca_file: Option<PathBuf>,
+    /// Proxies and certificates.
+    pub network: Network,
     /// How long connecting may take.
     pub connect_timeout: Duration,
-}
-
-/// Proxies, by the usual variables.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ProxySettings {
-    /// For `https` addresses.
-    pub https: Option<String>,
-    /// For `http` addresses.
-    pub http: Option<String>,
-    /// For both, where nothing more specific is set.
-    pub all: Option<String>,
-    /// Hosts that are reached directly, separated by commas.
-    pub exceptions: Option<String>,
 }
 
 impl Default for AnthropicConfig {
@@ -63,68 +47,47 @@ impl Default for AnthropicConfig {
             betas: Vec::new(),
             headers: Vec::new(),
             client_app: None,
-            proxies: ProxySettings::default(),
-            extra_ca_files: Vec::new(),
-            ca_file: None,
+            network: Network::default(),
             connect_timeout: Duration::from_secs(30),
         }
     }
 }
 
 impl AnthropicConfig {
-    /// Reads the usual variables through `lookup`. An empty variable is an unset one.
+    /// The configuration as the environment describes it.
     ///
     /// # Errors
     /// When `ANTHROPIC_CUSTOM_HEADERS` or a number can't be read.
-    pub fn from_env(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ModelError> {
-        let get = |name: &str| {
-            lookup(name)
-                .map(|value| value.trim().to_owned())
-                .filter(|value| !value.is_empty())
-        };
-        // Proxy variables are traditionally written in either case; the lower one is the older.
-        let either = |name: &str| get(&name.to_lowercase()).or_else(|| get(name));
+    pub fn of(environment: &Environment) -> Result<Self, ModelError> {
+        let get = |variable| environment.get(variable).map(str::to_owned);
         let mut config = Self::default();
-        if let Some(url) = get("ANTHROPIC_BASE_URL") {
+        if let Some(url) = get(Variable::BaseUrl) {
             config.base_url = url;
         }
-        config.api_key = get("ANTHROPIC_API_KEY");
-        config.auth_token = get("ANTHROPIC_AUTH_TOKEN");
-        config.betas = list(get("ANTHROPIC_BETAS"));
-        config.client_app = get("CLAUDE_AGENT_SDK_CLIENT_APP");
-        if let Some(text) = get("ANTHROPIC_CUSTOM_HEADERS") {
-            config.headers = headers(&text)?;
+        config.api_key = get(Variable::ApiKey);
+        config.auth_token = get(Variable::AuthToken);
+        config.betas = list(environment.get(Variable::Betas));
+        config.client_app = get(Variable::ClientApp);
+        if let Some(text) = environment.get(Variable::CustomHeaders) {
+            config.headers = headers(text)?;
         }
-        // The trace that a host started; whatever isn't one is left out rather than sent on.
+        // The trace that a host started; anything else is left out rather than sent on.
         let is_trace = |text: &String| {
             text.len() >= 55
                 && text
                     .chars()
                     .all(|letter| letter.is_ascii_hexdigit() || letter == '-')
         };
-        if let Some(trace) = get("TRACEPARENT").filter(is_trace) {
+        if let Some(trace) = get(Variable::TraceParent).filter(is_trace) {
             config.headers.push(("traceparent".to_owned(), trace));
         }
-        if let Some(text) = get("CLAUDE_CODE_API_KEY_HELPER_TTL_MS") {
+        if let Some((name, text)) = environment.get_named(Variable::ApiKeyHelperTtl) {
             let milliseconds = text.parse().map_err(|_| ModelError::Configuration {
-                message: format!(
-                    "CLAUDE_CODE_API_KEY_HELPER_TTL_MS must be a whole number, not {text:?}"
-                ),
+                message: format!("{name} must be a whole number, not {text:?}"),
             })?;
             config.key_helper_lifetime = Duration::from_millis(milliseconds);
         }
-        config.proxies = ProxySettings {
-            https: either("HTTPS_PROXY"),
-            http: either("HTTP_PROXY"),
-            all: either("ALL_PROXY"),
-            exceptions: either("NO_PROXY"),
-        };
-        config.ca_file = get("SSL_CERT_FILE").map(PathBuf::from);
-        config.extra_ca_files = ["NODE_EXTRA_CA_CERTS", "LATHE_EXTRA_CA_CERTS"]
-            .into_iter()
-            .filter_map(get)
-            .map(PathBuf::from)
-            .collect();
+        config.network = Network::of(environment);
         Ok(config)
     }
 
@@ -152,15 +115,15 @@ impl fmt::Debug for AnthropicConfig {
             .field("key_source", &self.key_source())
             .field("betas", &self.betas)
             .field("header_names", &header_names)
-            .field("extra_ca_files", &self.extra_ca_files)
-            .field("ca_file", &self.ca_file)
+            .field("extra_ca_files", &self.network.extra_ca_files)
+            .field("ca_file", &self.network.ca_file)
             .finish_non_exhaustive()
     }
 }
 
-fn list(text: Option<String>) -> Vec<String> {
-    let text = text.unwrap_or_default();
-    text.split(',')
+fn list(text: Option<&str>) -> Vec<String> {
+    text.unwrap_or_default()
+        .split(',')
         .map(str::trim)
         .filter(|item| !item.is_empty())
         .map(str::to_owned)
@@ -188,12 +151,7 @@ mod tests {
     use super::*;
 
     fn from(pairs: &[(&str, &str)]) -> Result<AnthropicConfig, ModelError> {
-        AnthropicConfig::from_env(|name| {
-            pairs
-                .iter()
-                .find(|(key, _)| *key == name)
-                .map(|(_, value)| (*value).to_owned())
-        })
+        AnthropicConfig::of(&Environment::of_variables(pairs.iter().copied()))
     }
 
     #[test]
@@ -204,12 +162,7 @@ mod tests {
             ("ANTHROPIC_AUTH_TOKEN", ""),
             ("ANTHROPIC_BETAS", "a, b,"),
             ("ANTHROPIC_CUSTOM_HEADERS", "X-One: 1\n\nX-Two: a:b\n"),
-            ("https_proxy", "http://lower"),
-            ("HTTPS_PROXY", "http://upper"),
-            ("NO_PROXY", "localhost"),
-            ("NODE_EXTRA_CA_CERTS", "/ca.pem"),
-            ("LATHE_EXTRA_CA_CERTS", "/more.pem"),
-            ("SSL_CERT_FILE", "/only.pem"),
+            ("https_proxy", "http://proxy"),
         ])
         .unwrap();
         assert_eq!(config.base_url, "http://localhost:1");
@@ -223,13 +176,8 @@ mod tests {
                 ("X-Two".to_owned(), "a:b".to_owned())
             ]
         );
-        assert_eq!(config.proxies.https.as_deref(), Some("http://lower"));
-        assert_eq!(config.proxies.exceptions.as_deref(), Some("localhost"));
-        assert_eq!(
-            config.extra_ca_files,
-            [PathBuf::from("/ca.pem"), PathBuf::from("/more.pem")]
-        );
-        assert_eq!(config.ca_file, Some(PathBuf::from("/only.pem")));
+        let proxies = &config.network.proxies;
+        assert_eq!(proxies.https.as_deref(), Some("http://proxy"));
         assert_eq!(config.key_source(), "ANTHROPIC_API_KEY");
     }
 

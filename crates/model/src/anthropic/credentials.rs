@@ -11,7 +11,7 @@ use tokio::sync::Mutex;
 /// helper with a cache of its own can drop it. An error is the reason in words.
 pub type KeyHelper = Arc<dyn Fn(bool) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
 
-/// What a request shows to be let in.
+/// The credentials of a request.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Credentials {
     pub(crate) api_key: Option<String>,
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_given_key_counts_before_the_helper() {
+    async fn a_given_key_takes_precedence_over_the_helper() {
         let config = AnthropicConfig {
             api_key: Some("given".into()),
             key_helper: Some(numbering()),

@@ -2,8 +2,8 @@
 
 use crate::classify;
 use crate::error::ModelError;
-use crate::sse::SseEvent;
 use bytes::Bytes;
+use lathe_net::sse::SseEvent;
 use lathe_protocol::content::{ContentBlock, TextBlock, ThinkingBlock};
 use lathe_protocol::message::AssistantMessage;
 use lathe_protocol::stream::{Delta, MessageDelta, StreamEvent, StreamPiece};
@@ -35,16 +35,19 @@ pub(crate) fn read(
     event: SseEvent,
     request_id: Option<&str>,
 ) -> Result<Option<StreamPiece>, Unusable> {
+    let Some(data) = event.data else {
+        return Ok(None);
+    };
     // What gateways of another family end their streams with.
-    if event.data.as_ref() == b"[DONE]" {
+    if data.as_ref() == b"[DONE]" {
         return Ok(None);
     }
-    if let Some(parsed) = growth(&event.data) {
-        return Ok(Some(StreamPiece::new(parsed, event.data)));
+    if let Some(parsed) = growth(&data) {
+        return Ok(Some(StreamPiece::new(parsed, data)));
     }
-    let parsed = match serde_json::from_slice::<StreamEvent>(&event.data) {
+    let parsed = match serde_json::from_slice::<StreamEvent>(&data) {
         Ok(parsed) => parsed,
-        Err(error) => match second_look(&event.data) {
+        Err(error) => match second_look(&data) {
             Some(Ok(parsed)) => parsed,
             Some(Err(kind)) => {
                 tracing::debug!(kind, "skipping an event of unknown type");
@@ -65,7 +68,7 @@ pub(crate) fn read(
             id,
         )));
     }
-    Ok(Some(StreamPiece::new(parsed, event.data)))
+    Ok(Some(StreamPiece::new(parsed, data)))
 }
 
 /// A block grows by words, as the API writes it. Nearly all events are that, and knowing it beforehand
@@ -257,7 +260,9 @@ mod tests {
         read(
             SseEvent {
                 name: Bytes::new(),
-                data: Bytes::from(data.to_owned()),
+                data: Some(Bytes::from(data.to_owned())),
+                id: None,
+                retry: None,
             },
             Some("req_1"),
         )

@@ -18,13 +18,13 @@ const QUICK: Duration = Duration::from_millis(4);
 const STREAK: u32 = 16;
 /// How long pieces of a quick stream are gathered. The clock's own grain comes on top.
 const GULP: Duration = Duration::from_millis(6);
-/// So many pieces are taken at a time: whoever reads more slowly than they come holds the rest back.
+/// So many pieces are taken at a time: a reader that is slower than the stream holds the rest back.
 const MOST: usize = 64;
 
 /// A stream that is read in gulps while it is quick.
 pub(super) struct Gathering<S: Stream> {
     pieces: S,
-    /// What was read together and not given out yet.
+    /// Items that were read together and not given out yet.
     gulp: VecDeque<S::Item>,
     /// The stream is over; it must not be asked again.
     ended: bool,
@@ -190,7 +190,7 @@ mod tests {
     async fn a_short_answer_is_not_held_up() {
         let (sender, receiver) = mpsc::unbounded();
         let mut gathering = Gathering::new(receiver);
-        tokio::spawn(async move {
+        lathe_spawn::task(async move {
             for piece in 0..12 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 let _ = sender.unbounded_send(piece);

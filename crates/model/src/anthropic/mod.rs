@@ -1,6 +1,6 @@
 //! The Anthropic Messages API, and whatever speaks it.
 //!
-//! [`AnthropicConfig`] is a plain value, usually made by [`AnthropicConfig::from_env`];
+//! [`AnthropicConfig`] is a plain value, usually made by [`AnthropicConfig::of`];
 //! [`AnthropicProvider`] is a connection pool with credentials. `transport` builds the HTTP client
 //! and explains its errors, `trust` decides which servers are who they say they are, `events` turns
 //! responses into events.
@@ -10,9 +10,8 @@ mod credentials;
 pub(crate) mod events;
 mod gather;
 mod transport;
-mod trust;
 
-pub use config::{AnthropicConfig, DEFAULT_BASE_URL, ProxySettings};
+pub use config::{AnthropicConfig, DEFAULT_BASE_URL};
 pub use credentials::KeyHelper;
 
 use crate::body::{Purpose, RequestBody};
@@ -20,7 +19,6 @@ use crate::classify::{self, Refusal};
 use crate::error::{ApiFailure, ModelError};
 use crate::provider::{Provider, ResponseStream, Transfer};
 use crate::request::{ModelRequest, StaleThinking};
-use crate::sse::SseDecoder;
 use bytes::Bytes;
 use credentials::{CredentialSource, Credentials};
 use events::Unusable;
@@ -28,6 +26,7 @@ use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, USER_AGENT};
 use http::{HeaderName, HeaderValue};
+use lathe_net::sse::SseDecoder;
 use lathe_protocol::stream::StreamPiece;
 use reqwest::{Client, Response};
 use serde_json::Value;
@@ -74,7 +73,7 @@ impl AnthropicProvider {
         let count_tokens = transport::endpoint(&config.base_url, "messages/count_tokens")?;
         let is_public_api = messages.host_str() == Some("api.anthropic.com");
         let client = transport::client(config, &messages)?;
-        let proxy = transport::proxy_variable(&config.proxies, &messages);
+        let proxy = config.network.proxies.variable_for(&messages);
         Ok(Self {
             inner: Arc::new(Inner {
                 client,
@@ -458,7 +457,7 @@ fn add_betas<'a>(
     headers: &mut HeaderMap,
     betas: impl Iterator<Item = &'a String>,
 ) -> Result<(), ModelError> {
-    // A beta header among the custom ones counts too.
+    // A beta header among the custom ones is used too.
     let own = headers
         .get("anthropic-beta")
         .and_then(|value| value.to_str().ok())

@@ -1,15 +1,10 @@
-//! The HTTP client: TLS, proxies, and what their errors mean.
-//!
-//! Building a client must be cheap, since it stands between the start of the process and the first
-//! request. The expensive part is reading the system's CA certificates, so that happens only when
-//! the server or a proxy is spoken to over TLS, and then beside the connecting ([`super::trust`]).
+//! The address of the API, its HTTP client, and what the client's errors mean.
 
-use super::config::{AnthropicConfig, ProxySettings};
-use super::trust;
+use super::config::AnthropicConfig;
 use crate::error::{ModelError, NetworkTrouble};
-use reqwest::{Client, ClientBuilder, NoProxy, Proxy};
+use lathe_net::{ClientOptions, Reach};
+use reqwest::Client;
 use std::error::Error as StdError;
-use std::time::Duration;
 use url::Url;
 
 /// The address of an endpoint below the configured base.
@@ -33,84 +28,21 @@ pub(crate) fn endpoint(base: &str, path: &str) -> Result<Url, ModelError> {
     Ok(url)
 }
 
-/// Builds the client for a configuration.
+/// Builds the client for a configuration. It follows no redirects: a redirected POST would lose its body or
+/// send the key elsewhere.
 pub(crate) fn client(config: &AnthropicConfig, base: &Url) -> Result<Client, ModelError> {
-    install_crypto();
-    let mut builder = Client::builder()
-        .no_proxy()
-        .connect_timeout(config.connect_timeout)
-        .tcp_nodelay(true)
-        .tcp_keepalive(Duration::from_secs(60))
-        .pool_idle_timeout(Duration::from_secs(90))
-        // A redirected POST would lose its body or send the key elsewhere.
-        .redirect(reqwest::redirect::Policy::none());
-    builder = with_proxies(builder, &config.proxies)?;
-    builder = with_certificates(builder, config, base)?;
-    builder.build().map_err(|error| ModelError::Configuration {
-        message: format!("the HTTP client can't be set up: {}", innermost(&error)),
+    let options = ClientOptions {
+        reach: Reach::by_scheme(base),
+        connect_timeout: Some(config.connect_timeout),
+        ..ClientOptions::default()
+    };
+    let made = config.network.client(&options);
+    made.map_err(|error| ModelError::Configuration {
+        message: error.to_string(),
     })
 }
 
-/// The TLS library wants its cryptography chosen once per process. Whoever comes first chooses.
-fn install_crypto() {
-    if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // An error means that another thread was faster, with the same choice.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    }
-}
-
-fn with_proxies(
-    mut builder: ClientBuilder,
-    settings: &ProxySettings,
-) -> Result<ClientBuilder, ModelError> {
-    type Make = fn(&str) -> reqwest::Result<Proxy>;
-    let proxies: [(&str, &Option<String>, Make); 3] = [
-        ("HTTPS_PROXY", &settings.https, |url| Proxy::https(url)),
-        ("HTTP_PROXY", &settings.http, |url| Proxy::http(url)),
-        ("ALL_PROXY", &settings.all, |url| Proxy::all(url)),
-    ];
-    for (name, value, make) in proxies {
-        let Some(value) = value else { continue };
-        let address = if value.contains("://") {
-            value.clone()
-        } else {
-            format!("http://{value}")
-        };
-        let proxy = make(&address).map_err(|_| ModelError::Configuration {
-            message: format!(
-                "{name} is not a proxy address; it should look like http://proxy.example:3128"
-            ),
-        })?;
-        let exceptions = settings
-            .exceptions
-            .as_deref()
-            .and_then(NoProxy::from_string);
-        builder = builder.proxy(proxy.no_proxy(exceptions));
-    }
-    Ok(builder)
-}
-
-fn with_certificates(
-    builder: ClientBuilder,
-    config: &AnthropicConfig,
-    base: &Url,
-) -> Result<ClientBuilder, ModelError> {
-    let proxies = [
-        &config.proxies.https,
-        &config.proxies.http,
-        &config.proxies.all,
-    ];
-    let secure_proxy = proxies
-        .into_iter()
-        .flatten()
-        .any(|address| address.starts_with("https:"));
-    if base.scheme() == "http" && !secure_proxy {
-        return Ok(builder.tls_certs_only([]));
-    }
-    Ok(builder.tls_backend_preconfigured(trust::tls_config(config)?))
-}
-
-/// What a failed exchange means. `proxy` is the variable that sends it through a proxy, if one does.
+/// The error for a failed exchange. `proxy` is the variable that sends it through a proxy, if one does.
 pub(crate) fn network_error(error: &reqwest::Error, url: &Url, proxy: Option<&str>) -> ModelError {
     let mut message = innermost(error);
     // The first link names the address, in which any word may occur.
@@ -156,33 +88,8 @@ pub(crate) fn network_error(error: &reqwest::Error, url: &Url, proxy: Option<&st
     }
 }
 
-/// The variable that names the proxy for an address, if it has one. Only for messages: the decision
-/// itself is the client's.
-pub(crate) fn proxy_variable(settings: &ProxySettings, url: &Url) -> Option<&'static str> {
-    let host = url.host_str().unwrap_or_default();
-    let exceptions = settings.exceptions.as_deref().unwrap_or_default();
-    let excepted = exceptions
-        .split(',')
-        .map(|entry| entry.trim().trim_start_matches('.'))
-        .any(|entry| {
-            let parent = host.strip_suffix(entry);
-            entry == "*"
-                || (!entry.is_empty()
-                    && parent.is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
-        });
-    let (specific, variable) = match url.scheme() {
-        "https" => (&settings.https, "HTTPS_PROXY"),
-        _ => (&settings.http, "HTTP_PROXY"),
-    };
-    match (excepted, specific, &settings.all) {
-        (true, _, _) | (false, None, None) => None,
-        (false, Some(_), _) => Some(variable),
-        (false, None, Some(_)) => Some("ALL_PROXY"),
-    }
-}
-
 fn is_certificate_trouble(text: &str) -> bool {
-    text.contains("invalid peer certificate") || text.contains(trust::NO_SYSTEM_CERTIFICATES)
+    text.contains("invalid peer certificate") || text.contains(lathe_net::NO_SYSTEM_CERTIFICATES)
 }
 
 fn is_proxy_trouble(text: &str) -> bool {
@@ -264,29 +171,6 @@ mod tests {
             let text = endpoint(base, "messages").unwrap_err().to_string();
             assert!(text.contains("ANTHROPIC_BASE_URL"), "{text}");
         }
-    }
-
-    #[test]
-    fn the_variable_of_a_proxy_is_known_for_messages() {
-        let settings = ProxySettings {
-            https: Some("http://a".into()),
-            http: None,
-            all: Some("http://b".into()),
-            exceptions: Some("localhost, .internal.example".into()),
-        };
-        let variable = |url: &str| proxy_variable(&settings, &Url::parse(url).unwrap());
-        assert_eq!(variable("https://x.example/"), Some("HTTPS_PROXY"));
-        assert_eq!(variable("http://x.example/"), Some("ALL_PROXY"));
-        assert_eq!(variable("http://localhost:80/"), None);
-        assert_eq!(variable("https://deep.internal.example/"), None);
-        assert_eq!(variable("https://notlocalhost/"), Some("HTTPS_PROXY"));
-        assert_eq!(
-            proxy_variable(
-                &ProxySettings::default(),
-                &Url::parse("https://x/").unwrap()
-            ),
-            None
-        );
     }
 
     #[test]

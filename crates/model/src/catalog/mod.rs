@@ -9,6 +9,7 @@ pub use prices::{LongPromptPrices, Prices};
 
 use crate::request::{Thinking, ThinkingMode};
 use lathe_protocol::usage::Usage;
+use lathe_settings::{Environment, Variable};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -21,7 +22,7 @@ pub const SMALL_OUTPUT: u32 = 8_192;
 /// The output limit after the small one was hit, where the model allows it.
 pub const LARGE_OUTPUT: u32 = 64_000;
 
-/// What is known of a model.
+/// Limits, abilities and prices of a model.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelInfo {
@@ -34,7 +35,7 @@ pub struct ModelInfo {
     /// How many tokens a response may have.
     #[serde(default = "default_output")]
     pub max_output: u32,
-    /// What it costs; absent when nobody said.
+    /// Its prices, if they are known.
     #[serde(default)]
     pub prices: Option<Prices>,
     /// Up to when its knowledge is reliable (`2026-06`).
@@ -82,7 +83,7 @@ fn default_output() -> u32 {
 }
 
 impl Default for ModelInfo {
-    /// What is assumed of a model that isn't in the table.
+    /// The assumptions for a model that isn't in the table.
     fn default() -> Self {
         Self {
             name: None,
@@ -149,7 +150,7 @@ pub struct ResolvedModel {
     pub id: String,
     /// Beta features that the request needs for it.
     pub betas: Vec<String>,
-    /// What is known of it.
+    /// Its limits, abilities and prices.
     pub info: ModelInfo,
     /// Whether it is in the table.
     pub known: bool,
@@ -169,11 +170,50 @@ pub struct Catalog {
     small_fast: Option<String>,
 }
 
+/// Something in the settings of models that can't be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CatalogError {
+    /// The settings are no object.
+    #[error("models: must be an object with `models` and `aliases`")]
+    NoObject,
+    /// One of the two sections is no object.
+    #[error("{0}: must be an object")]
+    SectionNoObject(String),
+    /// A section that doesn't exist.
+    #[error("{0}: unknown; expected `models` or `aliases`")]
+    UnknownSection(String),
+    /// The target of a short name is no name.
+    #[error("aliases.{0}: must be a model's name")]
+    Alias(String),
+    /// The entry of a model.
+    #[error("models.{id}: {reason}")]
+    Model {
+        /// The model.
+        id: String,
+        /// The mistake.
+        reason: EntryError,
+    },
+}
+
+/// A mistake in the entry of a model.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EntryError {
+    /// A field is missing or has the wrong type.
+    #[error("{0}")]
+    Unreadable(String),
+    /// A price is below zero.
+    #[error("prices must not be negative")]
+    NegativePrice,
+    /// A limit is zero.
+    #[error("context_window and max_output must be more than 0")]
+    NoRoom,
+}
+
 impl Catalog {
     /// The table that comes with this version.
     #[must_use]
     pub fn built_in() -> Self {
-        #[allow(
+        #[expect(
             clippy::expect_used,
             reason = "the text is part of this crate, and a test reads it"
         )]
@@ -185,43 +225,40 @@ impl Catalog {
         }
     }
 
-    /// Takes over what the environment says: `ANTHROPIC_MODEL` (the default),
-    /// `ANTHROPIC_DEFAULT_{FABLE,OPUS,SONNET,HAIKU}_MODEL` (the short names) and
-    /// `ANTHROPIC_SMALL_FAST_MODEL`.
+    /// Applies the environment: the default model, the models of the short names, and the model for small
+    /// side tasks.
     #[must_use]
-    pub fn with_env(mut self, lookup: impl Fn(&str) -> Option<String>) -> Self {
-        let get = |name: &str| {
-            lookup(name)
-                .map(|value| value.trim().to_owned())
-                .filter(|value| !value.is_empty())
-        };
-        for alias in ["fable", "opus", "sonnet", "haiku"] {
-            if let Some(model) = get(&format!("ANTHROPIC_DEFAULT_{}_MODEL", alias.to_uppercase())) {
-                self.aliases.insert(alias.to_owned(), model);
+    pub fn with_environment(mut self, environment: &Environment) -> Self {
+        for (alias, variable) in [
+            ("fable", Variable::DefaultFableModel),
+            ("opus", Variable::DefaultOpusModel),
+            ("sonnet", Variable::DefaultSonnetModel),
+            ("haiku", Variable::DefaultHaikuModel),
+        ] {
+            if let Some(model) = environment.get(variable) {
+                self.aliases.insert(alias.to_owned(), model.to_owned());
             }
         }
-        if let Some(model) = get("ANTHROPIC_MODEL")
+        if let Some(model) = environment.get(Variable::Model)
             && model != "default"
         {
-            self.aliases.insert("default".to_owned(), model);
+            self.aliases.insert("default".to_owned(), model.to_owned());
         }
-        self.small_fast = get("ANTHROPIC_SMALL_FAST_MODEL");
+        self.small_fast = environment.get(Variable::SmallModel).map(str::to_owned);
         self
     }
 
     /// Adds models and short names from settings, in the shape of the built-in table:
     /// `{"models": {"my-model": {"context_window": …, "prices": {…}}}, "aliases": {…}}`. An entry
     /// replaces the built-in fields it names. What can't be read is reported and left out; the rest
-    /// counts.
+    /// applies.
     ///
     /// # Errors
-    /// One line for each thing that can't be read.
-    pub fn extend(&mut self, settings: &Value) -> Result<(), Vec<String>> {
+    /// One error for each thing that can't be read.
+    pub fn extend(&mut self, settings: &Value) -> Result<(), Vec<CatalogError>> {
         let mut wrong = Vec::new();
         let Some(object) = settings.as_object() else {
-            return Err(vec![
-                "models: must be an object with `models` and `aliases`".to_owned(),
-            ]);
+            return Err(vec![CatalogError::NoObject]);
         };
         for (name, value) in object {
             match (name.as_str(), value.as_object()) {
@@ -231,7 +268,10 @@ impl Catalog {
                             Ok(info) => {
                                 self.models.insert(id.clone(), info);
                             }
-                            Err(reason) => wrong.push(format!("models.{id}: {reason}")),
+                            Err(reason) => wrong.push(CatalogError::Model {
+                                id: id.clone(),
+                                reason,
+                            }),
                         }
                     }
                 }
@@ -241,28 +281,31 @@ impl Catalog {
                             Some(target) => {
                                 self.aliases.insert(alias.clone(), target.to_owned());
                             }
-                            None => wrong.push(format!("aliases.{alias}: must be a model's name")),
+                            None => wrong.push(CatalogError::Alias(alias.clone())),
                         }
                     }
                 }
-                ("models" | "aliases", None) => wrong.push(format!("{name}: must be an object")),
-                _ => wrong.push(format!("{name}: unknown; expected `models` or `aliases`")),
+                ("models" | "aliases", None) => {
+                    wrong.push(CatalogError::SectionNoObject(name.clone()));
+                }
+                _ => wrong.push(CatalogError::UnknownSection(name.clone())),
             }
         }
         if wrong.is_empty() { Ok(()) } else { Err(wrong) }
     }
 
-    fn merged(&self, id: &str, entry: &Value) -> Result<ModelInfo, String> {
-        let update: ModelInfo = ModelInfo::deserialize(entry).map_err(|error| error.to_string())?;
+    fn merged(&self, id: &str, entry: &Value) -> Result<ModelInfo, EntryError> {
+        let update: ModelInfo = ModelInfo::deserialize(entry)
+            .map_err(|error| EntryError::Unreadable(error.to_string()))?;
         if let Some(prices) = &update.prices
             && [prices.input, prices.output]
                 .iter()
                 .any(|price| *price < 0.0)
         {
-            return Err("prices must not be negative".to_owned());
+            return Err(EntryError::NegativePrice);
         }
         if update.context_window == 0 || update.max_output == 0 {
-            return Err("context_window and max_output must be more than 0".to_owned());
+            return Err(EntryError::NoRoom);
         }
         let Some(known) = self.models.get(id) else {
             return Ok(update);
@@ -349,7 +392,7 @@ impl Catalog {
         self.resolve(self.small_fast.as_deref().unwrap_or("haiku"))
     }
 
-    /// What is known of the model with this id, if anything.
+    /// The entry of the model with this id, if there is one.
     #[must_use]
     pub fn find(&self, id: &str) -> Option<&ModelInfo> {
         let id = canonical(id);
@@ -375,7 +418,7 @@ impl Catalog {
             .map(|(alias, model)| (alias.as_str(), model.as_str()))
     }
 
-    /// What one response cost, in dollars; `None` when the model's prices are unknown. Call it per
+    /// The cost of one response in dollars; `None` when the model's prices are unknown. Call it per
     /// response and add up the dollars: prices may depend on a request's length.
     #[must_use]
     pub fn cost(&self, model: &str, usage: &Usage) -> Option<f64> {
@@ -488,14 +531,11 @@ mod tests {
 
     #[test]
     fn the_environment_moves_short_names() {
-        let catalog = Catalog::built_in().with_env(|name| {
-            Some(match name {
-                "ANTHROPIC_MODEL" => "sonnet".to_owned(),
-                "ANTHROPIC_DEFAULT_SONNET_MODEL" => "my-sonnet".to_owned(),
-                "ANTHROPIC_SMALL_FAST_MODEL" => "tiny".to_owned(),
-                _ => return None,
-            })
-        });
+        let catalog = Catalog::built_in().with_environment(&Environment::of_variables([
+            ("ANTHROPIC_MODEL", "sonnet"),
+            ("ANTHROPIC_DEFAULT_SONNET_MODEL", "my-sonnet"),
+            ("ANTHROPIC_SMALL_FAST_MODEL", "tiny"),
+        ]));
         assert_eq!(catalog.default_model().id, "my-sonnet");
         assert_eq!(catalog.small_fast_model().id, "tiny");
         assert_eq!(catalog.resolve("opus").id, "claude-opus-5-5");
@@ -548,7 +588,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_settings_are_named_and_the_rest_counts() {
+    fn bad_settings_are_named_and_the_rest_applies() {
         let mut catalog = Catalog::built_in();
         let wrong = catalog
             .extend(&json!({
@@ -559,7 +599,9 @@ mod tests {
             .unwrap_err();
         assert_eq!(wrong.len(), 4, "{wrong:?}");
         assert!(
-            wrong[0].starts_with("models.bad: unknown field `context`"),
+            wrong[0]
+                .to_string()
+                .starts_with("models.bad: unknown field `context`"),
             "{wrong:?}"
         );
         assert!(catalog.resolve("good").known);

@@ -1,4 +1,4 @@
-//! What a response costs.
+//! The cost of a response.
 
 use lathe_protocol::usage::Usage;
 use serde::Deserialize;
@@ -50,9 +50,9 @@ pub struct LongPromptPrices {
 }
 
 impl Prices {
-    /// What one response cost, in dollars.
+    /// The cost of one response in dollars.
     #[must_use]
-    #[allow(
+    #[expect(
         clippy::cast_precision_loss,
         reason = "token counts are far below 2^52"
     )]

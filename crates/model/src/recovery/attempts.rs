@@ -1,11 +1,11 @@
-//! What has been tried, and what is tried next. No I/O: an error goes in, a reaction comes out.
+//! Which attempts were made, and what is tried next. No I/O: an error goes in, a reaction comes out.
 
 use super::policy::RecoveryPolicy;
 use crate::error::ModelError;
 use crate::provider::Transfer;
 use std::time::Duration;
 
-/// What happens after a failed attempt.
+/// The reaction to a failed attempt.
 #[derive(Debug, PartialEq)]
 pub(super) enum Reaction {
     /// Wait, then the same request.
@@ -92,7 +92,7 @@ impl Attempts {
         if broken && self.transfer() == Transfer::Streaming {
             self.streaming_failures += 1;
         }
-        // Garbage in a response that had begun is damage on the way, not another kind of server.
+        // Garbage in a response that had begun is damage in transit, not another kind of server.
         let damaged = broken && matches!(error, ModelError::Protocol { .. });
         if !error.is_retryable() && !damaged {
             return Reaction::GiveUp;
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_apis_wait_counts_before_our_own_unless_it_is_absurd() {
+    fn the_apis_wait_takes_precedence_over_ours_unless_it_is_absurd() {
         let mut attempts = Attempts::new(RecoveryPolicy::default());
         let asking = |seconds| {
             let mut failure = failure(429);

@@ -35,9 +35,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-/// What reaches the engine.
+/// An item of the stream that the engine reads.
 #[derive(Debug, Clone)]
-#[allow(
+#[expect(
     clippy::large_enum_variant,
     reason = "nearly every delivery is an event"
 )]
@@ -89,7 +89,7 @@ pub type Deliveries = BoxStream<'static, Result<Delivery, ModelError>>;
 pub struct Amendment(Arc<Mutex<Option<EncodedMessages>>>);
 
 impl Amendment {
-    /// Sets the messages. Whoever sets them on [`Delivery::Retracted`] or [`Delivery::FellBack`] is in
+    /// Sets the messages. A caller that sets them on [`Delivery::Retracted`] or [`Delivery::FellBack`] is in
     /// time for the next attempt.
     pub fn set(&self, messages: EncodedMessages) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(messages);

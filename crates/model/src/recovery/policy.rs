@@ -2,6 +2,7 @@
 
 use crate::error::ModelError;
 use crate::request::ModelRequest;
+use lathe_settings::{Environment, Variable};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,49 +70,39 @@ impl Default for RecoveryPolicy {
 }
 
 impl RecoveryPolicy {
-    /// The defaults with what the environment says: `LATHE_MAX_RETRIES` (or
-    /// `CLAUDE_CODE_MAX_RETRIES`), `LATHE_RETRY_BASE_MS`, `LATHE_STREAM_IDLE_TIMEOUT_MS`,
-    /// `API_TIMEOUT_MS`.
+    /// The defaults with what the environment sets: retries, the first pause between them, and time limits.
     ///
     /// # Errors
     /// When a variable is not a number, or a limit is zero.
-    pub fn from_env(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ModelError> {
-        let number = |name: &str| -> Result<Option<u64>, ModelError> {
-            match lookup(name)
-                .map(|text| text.trim().to_owned())
-                .filter(|text| !text.is_empty())
-            {
-                None => Ok(None),
-                Some(text) => text
-                    .parse()
-                    .map(Some)
-                    .map_err(|_| ModelError::Configuration {
-                        message: format!("{name} must be a whole number, not {text:?}"),
-                    }),
-            }
+    pub fn of(environment: &Environment) -> Result<Self, ModelError> {
+        let number = |variable| -> Result<Option<(&'static str, u64)>, ModelError> {
+            let Some((name, text)) = environment.get_named(variable) else {
+                return Ok(None);
+            };
+            let number = text.parse().map_err(|_| ModelError::Configuration {
+                message: format!("{name} must be a whole number, not {text:?}"),
+            })?;
+            Ok(Some((name, number)))
         };
-        let duration = |name: &str| -> Result<Option<Duration>, ModelError> {
-            match number(name)? {
-                Some(0) => Err(ModelError::Configuration {
+        let duration = |variable| -> Result<Option<Duration>, ModelError> {
+            match number(variable)? {
+                Some((name, 0)) => Err(ModelError::Configuration {
                     message: format!("{name} must be more than 0 (milliseconds)"),
                 }),
-                other => Ok(other.map(Duration::from_millis)),
+                other => Ok(other.map(|(_, limit)| Duration::from_millis(limit))),
             }
         };
         let mut policy = Self::default();
-        let retries = number("LATHE_MAX_RETRIES")?;
-        if let Some(retries) =
-            retries.map_or_else(|| number("CLAUDE_CODE_MAX_RETRIES"), |n| Ok(Some(n)))?
-        {
+        if let Some((_, retries)) = number(Variable::MaxRetries)? {
             policy.max_retries = u32::try_from(retries).unwrap_or(u32::MAX);
         }
-        if let Some(base) = number("LATHE_RETRY_BASE_MS")? {
+        if let Some((_, base)) = number(Variable::RetryBase)? {
             policy.base_delay = Duration::from_millis(base);
         }
-        if let Some(limit) = duration("LATHE_STREAM_IDLE_TIMEOUT_MS")? {
+        if let Some(limit) = duration(Variable::StreamIdleTimeout)? {
             policy.idle_timeout = limit;
         }
-        if let Some(limit) = duration("API_TIMEOUT_MS")? {
+        if let Some(limit) = duration(Variable::ApiTimeout)? {
             policy.request_timeout = limit;
         }
         Ok(policy)
@@ -155,13 +146,8 @@ mod tests {
 
     #[test]
     fn the_environment_sets_limits_and_bad_values_are_named() {
-        let from = |pairs: &'static [(&str, &str)]| {
-            RecoveryPolicy::from_env(|name| {
-                pairs
-                    .iter()
-                    .find(|(key, _)| *key == name)
-                    .map(|(_, value)| (*value).to_owned())
-            })
+        let from = |pairs: &[(&'static str, &'static str)]| {
+            RecoveryPolicy::of(&Environment::of_variables(pairs.iter().copied()))
         };
         let policy = from(&[
             ("CLAUDE_CODE_MAX_RETRIES", "4"),
@@ -181,7 +167,7 @@ mod tests {
             "LATHE_STREAM_IDLE_TIMEOUT_MS",
             "API_TIMEOUT_MS",
         ] {
-            let error = RecoveryPolicy::from_env(|asked| (asked == name).then(|| "soon".into()));
+            let error = from(&[(name, "soon")]);
             assert!(error.unwrap_err().to_string().contains(name));
         }
         assert!(from(&[("API_TIMEOUT_MS", "0")]).is_err());

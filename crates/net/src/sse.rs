@@ -1,7 +1,7 @@
 //! Server-sent events: bytes in, events out.
 //!
-//! Written for model APIs: an event is one JSON document, mostly on one `data` line, which is handed
-//! on without copying. It copes with whatever a network or a gateway does to such a stream: chunks cut
+//! Written for model APIs and MCP servers: an event is one JSON document, mostly on one `data` line, which is
+//! passed on without copying. It copes with whatever a network or a gateway does to such a stream: chunks cut
 //! anywhere (inside a character, inside a line end, inside the byte order mark), LF, CRLF and CR,
 //! comments, `data:` with and without a space, fields it doesn't know. An event without an end is
 //! bounded, so that a broken server can't fill the memory.
@@ -16,8 +16,13 @@ pub const MAX_EVENT_BYTES: usize = 32 * 1024 * 1024;
 pub struct SseEvent {
     /// The event's name, empty if it has none.
     pub name: Bytes,
-    /// Its data; several `data` lines are joined by line ends.
-    pub data: Bytes,
+    /// Its data; several `data` lines are joined by line ends. `None` for an event that only carries one of
+    /// the fields below.
+    pub data: Option<Bytes>,
+    /// Its id, from which a stream can be resumed.
+    pub id: Option<Bytes>,
+    /// How many milliseconds to wait before connecting again.
+    pub retry: Option<u64>,
 }
 
 /// The stream can't be read on.
@@ -42,6 +47,8 @@ pub struct SseDecoder {
     at_start: bool,
     name: Bytes,
     data: Vec<Bytes>,
+    id: Option<Bytes>,
+    retry: Option<u64>,
     data_bytes: usize,
     limit: usize,
 }
@@ -63,6 +70,8 @@ impl SseDecoder {
             at_start: true,
             name: Bytes::new(),
             data: Vec::new(),
+            id: None,
+            retry: None,
             data_bytes: 0,
             limit,
         }
@@ -163,7 +172,12 @@ impl SseDecoder {
                 self.data.push(value);
             }
             b"event" => self.name = value,
-            // A comment (empty name), `id`, `retry`, or something newer.
+            b"id" if !value.contains(&0) => self.id = Some(value),
+            b"retry" => {
+                let number = std::str::from_utf8(&value).ok();
+                self.retry = number.and_then(|text| text.parse().ok()).or(self.retry);
+            }
+            // A comment (empty name), or something newer.
             _ => {}
         }
     }
@@ -171,13 +185,20 @@ impl SseDecoder {
     fn take_event(&mut self) -> Option<SseEvent> {
         let name = std::mem::take(&mut self.name);
         self.data_bytes = 0;
+        let (id, retry) = (self.id.take(), self.retry.take());
         let data = match self.data.len() {
-            0 => return None,
-            1 => self.data.pop()?,
-            _ => Bytes::from(self.data.join(&b'\n')),
+            0 if id.is_none() && retry.is_none() => return None,
+            0 => None,
+            1 => self.data.pop(),
+            _ => Some(Bytes::from(self.data.join(&b'\n'))),
         };
         self.data.clear();
-        Some(SseEvent { name, data })
+        Some(SseEvent {
+            name,
+            data,
+            id,
+            retry,
+        })
     }
 }
 
@@ -188,7 +209,7 @@ mod tests {
     fn all(decoder: &mut SseDecoder) -> Vec<(String, String)> {
         let text = |bytes: &Bytes| String::from_utf8(bytes.to_vec()).unwrap();
         std::iter::from_fn(|| decoder.next_event().unwrap())
-            .map(|event| (text(&event.name), text(&event.data)))
+            .map(|event| (text(&event.name), text(&event.data.unwrap())))
             .collect()
     }
 
@@ -261,7 +282,24 @@ mod tests {
         decoder.push(b"data: 0123456789\n\ndata: x\n\n");
         let buffer = decoder.buffer.as_ptr() as usize;
         let event = decoder.next_event().unwrap().unwrap();
-        assert_eq!(event.data.as_ptr() as usize, buffer + "data: ".len());
+        assert_eq!(
+            event.data.unwrap().as_ptr() as usize,
+            buffer + "data: ".len()
+        );
+    }
+
+    #[test]
+    fn an_id_and_a_pause_are_events_without_data() {
+        let mut decoder = SseDecoder::default();
+        decoder.push(b"id: 7\n\nretry: 500\nretry: soon\n\nid: \0\n\ndata\n\n");
+        let mut next = || decoder.next_event().unwrap();
+        let event = next().unwrap();
+        assert_eq!((event.id.as_deref(), event.data), (Some(&b"7"[..]), None));
+        let event = next().unwrap();
+        assert_eq!((event.retry, event.data), (Some(500), None));
+        let event = next().unwrap();
+        assert_eq!((event.id, event.data.as_deref()), (None, Some(&b""[..])));
+        assert_eq!(next(), None);
     }
 
     #[test]
@@ -269,7 +307,7 @@ mod tests {
         let mut decoder = SseDecoder::default();
         decoder.push(b"event: last\ndata: {}");
         assert_eq!(decoder.next_event(), Ok(None));
-        assert_eq!(decoder.finish().unwrap().data, "{}");
+        assert_eq!(decoder.finish().unwrap().data.unwrap(), "{}");
         assert_eq!(decoder.finish(), None);
     }
 }

@@ -1,17 +1,19 @@
-//! Which servers are trusted.
+//! Which servers are trusted, and as whom we are known to them.
 //!
 //! Reading the system's certificates takes longer than everything else between the start of the
 //! process and its first byte on the wire: on Linux they are hundreds of files. But they are only
 //! needed once the server has answered with its own certificate. So they are read on a thread of
-//! their own while the connection is made, and looked at when both are there.
+//! their own while the connection is made, and looked at when both are there. All clients of the process
+//! share them.
 
-use super::config::AnthropicConfig;
-use crate::error::ModelError;
+use crate::error::NetError;
+use crate::network::{ClientIdentity, Network};
+use parking_lot::Mutex;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
@@ -21,64 +23,87 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 /// What the error says when the system has no certificates at all.
-pub(super) const NO_SYSTEM_CERTIFICATES: &str = "No CA certificates were loaded from the system";
+pub const NO_SYSTEM_CERTIFICATES: &str = "No CA certificates were loaded from the system";
 
 /// The TLS side of a client.
-pub(super) fn tls_config(config: &AnthropicConfig) -> Result<ClientConfig, ModelError> {
+pub(crate) fn tls_config(network: &Network) -> Result<ClientConfig, NetError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let unusable = |error: rustls::Error| ModelError::Configuration {
-        message: format!("TLS can't be set up: {error}"),
-    };
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
-        .map_err(unusable)?;
+        .map_err(|error| NetError::Tls(error.to_string()))?;
     let mut trusted = Vec::new();
-    for path in config.extra_ca_files.iter().chain(&config.ca_file) {
-        trusted.extend(certificates(path)?);
+    for path in network.extra_ca_files.iter().chain(&network.ca_file) {
+        trusted.extend(authorities(path)?);
     }
     let named: Arc<[CertificateDer<'static>]> = trusted.into();
-    let judge: Arc<dyn ServerCertVerifier> = if config.ca_file.is_some() {
+    let judge: Arc<dyn ServerCertVerifier> = if network.ca_file.is_some() {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(named.iter().cloned());
         WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
             .build()
-            .map_err(|error| unusable(rustls::Error::General(error.to_string())))?
+            .map_err(|error| NetError::Tls(error.to_string()))?
     } else {
-        Arc::new(SystemTrust::load_in_background(
-            Arc::clone(&named),
-            provider,
-        ))
+        SystemTrust::shared(Arc::clone(&named), provider)
     };
-    let mut tls = builder
+    let builder = builder
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(NamedTrust { judge, named }))
-        .with_no_client_auth();
-    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(tls)
+        .with_custom_certificate_verifier(Arc::new(NamedTrust { judge, named }));
+    let Some(identity) = &network.identity else {
+        return Ok(builder.with_no_client_auth());
+    };
+    let (chain, key) = client_certificate(identity)?;
+    builder
+        .with_client_auth_cert(chain, key)
+        .map_err(|error| identity.unusable(format!("and its key don't fit: {error}")))
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ModelError> {
-    let wrong = |reason: String| ModelError::Configuration {
-        message: format!(
-            "the CA file {} (NODE_EXTRA_CA_CERTS, LATHE_EXTRA_CA_CERTS or SSL_CERT_FILE) {reason}",
-            path.display()
-        ),
-    };
-    let pem = std::fs::read(path).map_err(|error| wrong(format!("can't be read: {error}")))?;
+fn authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, NetError> {
+    certificates(path).map_err(|reason| NetError::CaFile {
+        file: path.to_path_buf(),
+        reason,
+    })
+}
+
+impl ClientIdentity {
+    fn unusable(&self, reason: String) -> NetError {
+        NetError::ClientCertificate {
+            file: self.certificate.clone(),
+            reason,
+        }
+    }
+}
+
+type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+fn client_certificate(identity: &ClientIdentity) -> Result<Identity, NetError> {
+    let chain = certificates(&identity.certificate).map_err(|reason| identity.unusable(reason))?;
+    let file = identity.key.as_ref().unwrap_or(&identity.certificate);
+    let key = PrivateKeyDer::from_pem_file(file).map_err(|error| {
+        identity.unusable(format!(
+            "has no usable key in {}: {error}; the key must be PEM and not encrypted",
+            file.display()
+        ))
+    })?;
+    Ok((chain, key))
+}
+
+/// The certificates of a PEM file, or what is wrong with it.
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let pem = std::fs::read(path).map_err(|error| format!("can't be read: {error}"))?;
     let found: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&pem)
         .collect::<Result<_, _>>()
-        .map_err(|error| wrong(format!("is not PEM: {error}")))?;
+        .map_err(|error| format!("is not PEM: {error}"))?;
     if found.is_empty() {
-        return Err(wrong("holds no certificate; it must be PEM".to_owned()));
+        return Err("holds no certificate; it must be PEM".to_owned());
     }
     Ok(found)
 }
 
-/// Another's judgement, but for a server that shows a certificate which the user named.
+/// Another verifier's judgement, except for a server that shows a certificate which the user named.
 ///
 /// `openssl req -x509` makes certificates that are authorities, and people put them on servers. Nothing
 /// is wrong with one that was named itself: it is the very one, it is valid at this time (that is looked
-/// at before), and it must still be for the server's name. Every other program takes it.
+/// at before), and it must still be for the server's name. Every other program accepts it.
 #[derive(Debug)]
 struct NamedTrust {
     judge: Arc<dyn ServerCertVerifier>,
@@ -152,16 +177,24 @@ struct SystemTrust {
     provider: Arc<CryptoProvider>,
 }
 
+/// The trust of every client so far, by its own authorities: nearly always one.
+static SHARED: Mutex<Vec<SystemTrust>> = Mutex::new(Vec::new());
+
 impl SystemTrust {
-    fn load_in_background(
-        extra: Arc<[CertificateDer<'static>]>,
-        provider: Arc<CryptoProvider>,
-    ) -> Self {
+    /// The system's judgement with these authorities, which begins to load here if it isn't loaded.
+    fn shared(extra: Arc<[CertificateDer<'static>]>, provider: Arc<CryptoProvider>) -> Arc<Self> {
+        let mut shared = SHARED.lock();
+        // What could not be loaded may be readable by now.
+        shared.retain(|trust| !matches!(trust.loaded.get(), Some(Err(_))));
+        if let Some(trust) = shared.iter().find(|trust| trust.extra == extra) {
+            return Arc::new(trust.clone());
+        }
         let trust = Self {
             loaded: Arc::new(OnceLock::new()),
             extra,
             provider,
         };
+        shared.push(trust.clone());
         let ahead = trust.clone();
         // Without a thread the certificates are read when they are needed, which is only slower.
         let _ = std::thread::Builder::new()
@@ -169,7 +202,7 @@ impl SystemTrust {
             .spawn(move || {
                 let _ = ahead.verifier();
             });
-        trust
+        Arc::new(trust)
     }
 
     fn verifier(&self) -> Result<&Verifier, rustls::Error> {

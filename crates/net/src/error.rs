@@ -1,0 +1,75 @@
+use std::error::Error as _;
+use std::path::PathBuf;
+
+/// Why a client could not be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NetError {
+    /// A proxy variable holds something else.
+    #[error("{variable} is not a proxy address; it should look like http://proxy.example:3128")]
+    Proxy {
+        /// The variable.
+        variable: &'static str,
+    },
+    /// A file of certificate authorities can't be used.
+    #[error(
+        "the CA file {} (NODE_EXTRA_CA_CERTS, LATHE_EXTRA_CA_CERTS or SSL_CERT_FILE) {reason}",
+        .file.display()
+    )]
+    CaFile {
+        /// The file.
+        file: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// The client certificate or its key can't be used.
+    #[error(
+        "the client certificate {} (LATHE_CLIENT_CERT or CLAUDE_CODE_CLIENT_CERT, with its key in LATHE_CLIENT_KEY or CLAUDE_CODE_CLIENT_KEY) {reason}",
+        .file.display()
+    )]
+    ClientCertificate {
+        /// The file.
+        file: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// The TLS library refuses the configuration.
+    #[error("TLS can't be set up: {0}")]
+    Tls(String),
+    /// The HTTP library refuses the configuration.
+    #[error("the HTTP client can't be set up: {0}")]
+    Client(String),
+}
+
+/// Why a response's body could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BodyError {
+    /// There is more of it than is wanted.
+    #[error("an answer of more than {limit} bytes")]
+    TooLarge {
+        /// How much is read.
+        limit: usize,
+    },
+    /// The connection broke.
+    #[error("{0}")]
+    Lost(String),
+}
+
+/// What is at the bottom of an error, without the address, which may hold secrets.
+#[must_use]
+pub fn innermost(error: &reqwest::Error) -> String {
+    let Some(mut cause) = error.source() else {
+        // The outermost error names the address; its kind is all there is.
+        let kind = if error.is_timeout() {
+            "it took too long"
+        } else if error.is_redirect() {
+            "it was redirected elsewhere"
+        } else {
+            "the request failed"
+        };
+        return kind.to_owned();
+    };
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}
