@@ -1,4 +1,8 @@
 //! The examples do what they say, against the scripted model.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -5,6 +5,10 @@
 //! coverage; the run here is short, and the same on every machine.
 //!
 //! For longer runs set `LATHE_FUZZ_INPUTS` to the number of inputs and `LATHE_FUZZ_SEED` to another start.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![forbid(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -1,5 +1,9 @@
 //! Language servers on the real binary, with a scripted model: what it is offered, what it is answered, and
 //! what it is told after an edit.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,6 +1,10 @@
 //! The token estimate against two public tokenizers. Their counts are in a file
 //! (`scripts/tokenizer-fixture.mjs` writes it), and the file is held against the tokenizers themselves, as
 //! `scripts/setup-tests` got them from their registry.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

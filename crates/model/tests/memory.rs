@@ -1,5 +1,9 @@
 //! A long response costs no more memory than a short one. Alone in its process, so that nothing else
 //! moves the number that it reads.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

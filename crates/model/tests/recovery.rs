@@ -1,4 +1,8 @@
 //! Every row of the recovery table, from a scripted fault to success or to a clear error.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

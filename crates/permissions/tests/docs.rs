@@ -1,4 +1,8 @@
 //! The page says what the code says. `UPDATE_DOCS=1` writes the explanations in it anew.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod common;

@@ -125,6 +125,7 @@ impl Command {
 
     /// The command for the standard library: leading a process group of its own, which the terminal's
     /// Ctrl-C doesn't reach and which can be signalled as a whole.
+    #[expect(clippy::disallowed_methods, reason = "this is the place")]
     pub(crate) fn prepare(self) -> std::process::Command {
         let mut command = std::process::Command::new(self.program);
         command.args(self.arguments);
@@ -146,8 +147,7 @@ impl Command {
     pub(crate) fn into_parts(self) -> Parts {
         let mut environment = self.variables;
         if self.inherits {
-            let inherited: Vec<_> = std::env::vars_os().collect();
-            environment.splice(0..0, inherited);
+            environment.splice(0..0, inherited_environment());
         }
         if !self.removed.is_empty() {
             environment.retain(|(name, _)| !self.removed.contains(name));
@@ -168,6 +168,17 @@ pub(crate) struct Parts {
     pub(crate) directory: PathBuf,
     /// The whole environment. Of a name that is there twice, the last value applies.
     pub(crate) environment: Vec<(OsString, OsString)>,
+}
+
+/// The environment that a child inherits from this process, for code that must know all of it. What Lathe
+/// itself is told by its environment is in `lathe_settings::Environment`.
+#[must_use]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a child inherits all variables, also those that are not text"
+)]
+pub fn inherited_environment() -> Vec<(OsString, OsString)> {
+    std::env::vars_os().collect()
 }
 
 /// bash where there is one: most commands that people write assume it.

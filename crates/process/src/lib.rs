@@ -29,7 +29,7 @@ pub mod session;
 mod system;
 
 pub use blocking::run_blocking;
-pub use command::Command;
+pub use command::{Command, inherited_environment};
 pub use family::{Family, Leader, MARKER_VARIABLE, Process, describe};
 pub use group::Running;
 pub use live::{Registration, kill_everything};

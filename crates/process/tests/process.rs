@@ -1,4 +1,8 @@
 //! Programs that hang, flood, leave children or leave their group.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -3,6 +3,10 @@
 //! Every required case of the five drafts is held, and the optional ones about numbers and regular
 //! expressions. Left out are the files about reading other documents, which is refused by design; a
 //! case elsewhere that needs one must be among [`NEEDS_OTHER_DOCUMENTS`] and must be refused.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use lathe_schema::Schema;

@@ -1,5 +1,9 @@
 //! What the server sends: messages, streams, faults.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -17,11 +17,11 @@ pub struct DamagedLine {
     pub offset: u64,
     /// Its length in bytes.
     pub length: usize,
-    /// The reason.
+    /// What is wrong with it.
     pub reason: String,
 }
 
-/// The content of a line.
+/// What a line turned out to be.
 pub(crate) enum Line {
     Blank,
     Record(Record),

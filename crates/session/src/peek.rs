@@ -1,4 +1,4 @@
-//! The facts that a listing needs, read from the first and last 64 KB of a transcript.
+//! What a listing needs to know about a transcript, from its first and last 64 KB.
 
 use crate::facts::Facts;
 use crate::line::{Line, LineReader};

@@ -3,6 +3,10 @@
 //! The test runs itself again in a process whose files may not grow beyond a limit (which gives the
 //! same errors as a full disk does, without having to own one), and lifts the limit later.
 #![cfg(target_os = "linux")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -4,6 +4,10 @@
 //! `LATHE_FUZZ_COMMANDS` to the number of variants and `LATHE_FUZZ_SEED` to another start; those tell of
 //! misreadings that aren't in the list, which a person has to judge.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(
     clippy::expect_used,
     clippy::panic,

@@ -1,6 +1,10 @@
 //! Real bash as the judge: it runs what the analyser says would run, and what the analyser calls
 //! read-only changes nothing.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(
     clippy::expect_used,
     clippy::panic,

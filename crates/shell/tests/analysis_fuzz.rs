@@ -3,6 +3,10 @@
 //! A few hundred in the ordinary run; for longer ones set `LATHE_FUZZ_COMMANDS` to the number of commands
 //! and `LATHE_FUZZ_SEED` to another start.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(
     clippy::expect_used,
     clippy::panic,

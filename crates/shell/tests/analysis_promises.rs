@@ -4,6 +4,10 @@
 //! For longer runs set `LATHE_FUZZ_COMMANDS` to the number of texts and `LATHE_FUZZ_SEED` to another
 //! start, or let `cargo fuzz` search (see AGENTS.md).
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(
     clippy::expect_used,
     clippy::panic,

@@ -1,4 +1,8 @@
 //! Commands in the background: output in pieces, events, and an end on request.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(clippy::unwrap_used, reason = "helpers of tests assert too")]
 
 mod run_support;

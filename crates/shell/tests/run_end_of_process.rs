@@ -1,6 +1,10 @@
 //! Nothing outlives the process that runs commands: not when it leaves in order, not when its
 //! runtime is torn down, and not when it is killed outright. Each case needs a process of its own,
 //! so this file runs itself again as that process.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(clippy::unwrap_used, reason = "helpers of tests assert too")]
 
 mod run_support;

@@ -1,5 +1,9 @@
 //! Commands that try not to come back, not to stop, or to leave something behind. Each one returns,
 //! and no process of it survives.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 
 mod run_support;
 

@@ -1,5 +1,9 @@
 //! Memory stays flat however much a command prints. In a file of its own, since it measures the
 //! whole process.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(clippy::unwrap_used, reason = "helpers of tests assert too")]
 
 mod run_support;

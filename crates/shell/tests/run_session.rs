@@ -1,4 +1,8 @@
 //! What stays from one command to the next, and how the shell behaves around a command.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 
 mod run_support;
 

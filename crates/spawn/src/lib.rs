@@ -30,11 +30,13 @@ pub fn blocking<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) ->
     boxed_blocking(Box::new(work))
 }
 
+#[expect(clippy::disallowed_methods, reason = "this is the place")]
 #[inline(never)]
 fn boxed<R: Send + 'static>(work: Pin<Box<dyn Future<Output = R> + Send>>) -> JoinHandle<R> {
     tokio::spawn(work)
 }
 
+#[expect(clippy::disallowed_methods, reason = "this is the place")]
 #[inline(never)]
 fn boxed_blocking<R: Send + 'static>(work: Box<dyn FnOnce() -> R + Send>) -> JoinHandle<R> {
     tokio::task::spawn_blocking(work)

@@ -15,6 +15,10 @@
 //! Every wait has a limit that ends in a failed test with all output shown, never in a hang. The
 //! tests of this crate's `tests/` folder are about the workspace as a whole: its layers, its
 //! hygiene, and the binary under crashes and faults.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![forbid(unsafe_code)]
 #![allow(
     clippy::unwrap_used,

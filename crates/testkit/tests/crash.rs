@@ -6,6 +6,10 @@
 //! Chains of kills hit one session, so that each resume starts from what the crash before left.
 //! The seed is printed; `LATHE_CRASH_SEED` repeats a run (the kernel's scheduling is not repeated,
 //! so a failure may need a few tries).
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -3,6 +3,10 @@
 //! A crate may use the crates of the layers above its own in the table, and `protocol` always;
 //! never one of its own layer or below. Only normal and build dependencies count: tests may use
 //! what they like.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

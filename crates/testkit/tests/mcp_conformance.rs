@@ -4,6 +4,10 @@
 //! Every client scenario that a revision requires is run, one after another within a revision (the
 //! suite gives each client a limited time). The tables are held against the suite's own lists, so that
 //! a newer suite can't bring a scenario that nobody runs.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -4,6 +4,10 @@
 //! whose script travels in the prompt: `<model id="…">[reply, reply, …]</model>`, one reply a request; the
 //! script of an agent, whose prompt travels inside another one's, lies in a file (`<script id="…"/>`).
 //! What the model was sent is written to a file per request, for the program to look at.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

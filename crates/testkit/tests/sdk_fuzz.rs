@@ -1,5 +1,9 @@
 //! Whatever a host writes, the process neither crashes nor hangs nor leaves anything behind, and every
 //! request that can be recognised gets its answer.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

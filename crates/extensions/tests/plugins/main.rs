@@ -1,4 +1,8 @@
 //! Plugins and marketplaces, with real folders, real git and a real (loopback) web server.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,8 @@
 //! Hooks as real processes, addresses and functions.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,5 +1,9 @@
 //! MCP on the real binary, with real servers and a scripted model: in sessions, on the command line, through
 //! the SDK protocol, and as a server.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

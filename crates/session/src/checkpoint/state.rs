@@ -1,4 +1,4 @@
-//! The state of a path: recording, comparing and restoring it.
+//! What a path holds: taking it down, comparing it, putting it back.
 
 use crate::blob::{BlobStore, content_hash};
 use crate::error::SessionError;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// Files larger than this are not kept.
 pub(super) const KEPT_FILE_LIMIT: u64 = 64 << 20;
 
-/// The state of a path.
+/// What a path holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     tag = "kind",
@@ -34,7 +34,7 @@ pub(super) enum FileState {
 }
 
 impl FileState {
-    /// True if two states are the same for a reader of the file.
+    /// Whether two states are the same to whoever uses the file.
     pub(super) fn same_as(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Absent { .. }, Self::Absent { .. }) => true,
@@ -43,7 +43,7 @@ impl FileState {
         }
     }
 
-    /// The current state of a path. With a store, a file's content is saved there.
+    /// What a path holds now. With a store, a file's content is kept there.
     pub(super) fn of(path: &Path, store: Option<&BlobStore>) -> Result<Self, SessionError> {
         let failed = |error: io::Error| SessionError::io("read", path)(error);
         let found = match fs::symlink_metadata(path) {

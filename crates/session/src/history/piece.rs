@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// The result of a call that has none.
+/// What the model is told when a call has no result.
 pub(crate) const UNANSWERED: &str =
     "No result was recorded for this call: the session was interrupted before it finished.";
 const NO_OUTPUT: &str = "(no output)";
@@ -30,7 +30,7 @@ pub(crate) struct Piece {
     pub(crate) media: usize,
 }
 
-/// The role of a piece in its message.
+/// What a piece is to the message that it goes into.
 #[derive(Debug, Clone)]
 pub(crate) enum PieceKind {
     Text,
@@ -60,7 +60,7 @@ pub(crate) enum PieceKind {
     ServerResult {
         id: String,
     },
-    /// Attached to a result.
+    /// What was attached to a result.
     Attached,
     /// Verbatim.
     Other,
@@ -230,7 +230,7 @@ impl Piece {
         Self::new(kind, &block)
     }
 
-    /// The placeholder for a missing result.
+    /// What stands for the result of a call that has none.
     pub(crate) fn unanswered(wire: &str) -> Option<Self> {
         let id = ToolUseId(wire.to_owned());
         let kind = PieceKind::Result {

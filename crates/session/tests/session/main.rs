@@ -1,4 +1,8 @@
 //! The transcript store from outside: real files, real processes, real git.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -66,7 +66,7 @@ impl ShellSession {
         let environment = options
             .environment
             .clone()
-            .unwrap_or_else(snapshot::own_environment);
+            .unwrap_or_else(lathe_process::inherited_environment);
         let program = options
             .shell
             .clone()

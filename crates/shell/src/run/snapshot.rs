@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -270,18 +270,6 @@ fn write_file(text: &[u8]) -> Option<tempfile::TempPath> {
         .ok()?;
     file.write_all(text).ok()?;
     Some(file.into_temp_path())
-}
-
-/// Reads the environment of this process.
-pub(super) fn own_environment() -> Vec<(OsString, OsString)> {
-    std::env::vars_os()
-        .map(|(name, value)| {
-            (
-                OsString::from_vec(name.into_vec()),
-                OsString::from_vec(value.into_vec()),
-            )
-        })
-        .collect()
 }
 
 #[cfg(test)]
