@@ -67,4 +67,4 @@ pub use gate::Gate;
 pub use reply::{Ending, Framing, LineEnd, Position, Reply, Wait};
 pub use request::RecordedRequest;
 pub use scenario::{Scenario, ScenarioError, Validation, When};
-pub use server::ScriptedServer;
+pub use server::{ScriptProblems, ScriptedServer};

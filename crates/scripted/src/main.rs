@@ -42,32 +42,48 @@ async fn main() -> ExitCode {
     match serve(scenario, port, record).await {
         Ok(code) => code,
         Err(message) => {
-            // With stderr closed there is nobody left to tell.
+            // There is nothing to do if stderr is closed too.
             let _ = writeln!(io::stderr(), "lathe-scripted: {message}");
             ExitCode::from(2)
         }
     }
 }
 
-async fn serve(path: PathBuf, port: u16, record: Option<PathBuf>) -> Result<ExitCode, String> {
-    let scenario = Scenario::from_file(&path).map_err(|error| error.to_string())?;
-    let mut file = match &record {
-        Some(path) => Some(
-            File::create(path)
-                .map_err(|error| format!("can't write {}: {error}", path.display()))?,
-        ),
+/// Why the server ended early.
+#[derive(Debug, thiserror::Error)]
+enum ServeError {
+    #[error(transparent)]
+    Scenario(#[from] lathe_scripted::ScenarioError),
+    #[error("can't write {}: {error}", path.display())]
+    Record { path: PathBuf, error: io::Error },
+    #[error("can't wait for signals: {0}")]
+    Signals(io::Error),
+    #[error("can't listen on port {port}: {error}")]
+    Listen { port: u16, error: io::Error },
+    #[error("can't write to stdout: {0}")]
+    Output(io::Error),
+    #[error("can't record a request: {0}")]
+    Request(io::Error),
+}
+
+async fn serve(path: PathBuf, port: u16, record: Option<PathBuf>) -> Result<ExitCode, ServeError> {
+    let scenario = Scenario::from_file(&path)?;
+    let mut file = match record {
+        Some(path) => match File::create(&path) {
+            Ok(file) => Some(file),
+            Err(error) => return Err(ServeError::Record { path, error }),
+        },
         None => None,
     };
-    let on_signal = |error: io::Error| format!("can't wait for signals: {error}");
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(on_signal)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(on_signal)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Signals)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Signals)?;
     let server = ScriptedServer::start_on(scenario, port)
         .await
-        .map_err(|error| format!("can't listen on port {port}: {error}"))?;
+        .map_err(|error| ServeError::Listen { port, error })?;
     let mut output = io::stdout();
     writeln!(output, "listening on {}", server.base_url())
         .and_then(|()| output.flush())
-        .map_err(|error| format!("can't write to stdout: {error}"))?;
+        .map_err(ServeError::Output)?;
 
     let mut written = 0;
     loop {
@@ -78,8 +94,7 @@ async fn serve(path: PathBuf, port: u16, record: Option<PathBuf>) -> Result<Exit
         };
         while let Some(request) = server.request(written) {
             if let Some(file) = &mut file {
-                writeln!(file, "{}", request.to_json())
-                    .map_err(|error| format!("can't record a request: {error}"))?;
+                writeln!(file, "{}", request.to_json()).map_err(ServeError::Request)?;
             }
             written += 1;
         }

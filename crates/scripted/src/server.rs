@@ -27,6 +27,11 @@ use tokio_util::sync::CancellationToken;
 /// Requests of more bytes are refused with `413`, as by the API.
 const BODY_LIMIT: usize = 32 * 1024 * 1024;
 
+/// Invalid requests and unused replies, a line for each.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.join("\n"))]
+pub struct ScriptProblems(Vec<String>);
+
 /// A running server. It stops when this is dropped.
 #[derive(Debug)]
 pub struct ScriptedServer {
@@ -162,11 +167,11 @@ impl ScriptedServer {
         self.shared.queue.lock().push(reply);
     }
 
-    /// Says what went wrong: bad requests and unused replies.
+    /// Checks that every request was valid and every reply was used.
     ///
     /// # Errors
-    /// With a line for each.
-    pub fn check(&self) -> Result<(), String> {
+    /// With a line for each problem.
+    pub fn check(&self) -> Result<(), ScriptProblems> {
         let unused = self.unused_replies();
         let unused = unused
             .iter()
@@ -175,7 +180,7 @@ impl ScriptedServer {
         if lines.is_empty() {
             Ok(())
         } else {
-            Err(lines.join("\n"))
+            Err(ScriptProblems(lines))
         }
     }
 
@@ -304,7 +309,7 @@ impl Shared {
     async fn messages(
         &self,
         request: &RecordedRequest,
-        outline: Result<validate::Body<'_>, String>,
+        outline: Result<validate::Body<'_>, validate::BodyError>,
     ) -> Result<Response<Body>, io::Error> {
         let input = match self.verdict(request, outline, Endpoint::Messages) {
             Verdict::Good(input) => input,
@@ -378,7 +383,7 @@ impl Shared {
     fn verdict(
         &self,
         request: &RecordedRequest,
-        outline: Result<validate::Body<'_>, String>,
+        outline: Result<validate::Body<'_>, validate::BodyError>,
         endpoint: Endpoint,
     ) -> Verdict {
         let bytes = request.raw_body.len();
@@ -409,7 +414,7 @@ impl Shared {
             ..InputTokens::default()
         };
         match (outline, self.scenario.validation) {
-            (Err(problem), _) => problems.push(problem),
+            (Err(problem), _) => problems.push(problem.to_string()),
             (Ok(body), Validation::Light) => Validator::check_outline(
                 &body,
                 endpoint,
@@ -452,7 +457,7 @@ impl Shared {
     fn count_tokens(
         &self,
         request: &RecordedRequest,
-        outline: Result<validate::Body<'_>, String>,
+        outline: Result<validate::Body<'_>, validate::BodyError>,
     ) -> Response<Body> {
         match self.verdict(request, outline, Endpoint::CountTokens) {
             Verdict::Good(input) => self.json(200, &json!({"input_tokens": input.plain}), &[]),

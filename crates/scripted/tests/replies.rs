@@ -392,7 +392,7 @@ fn a_request_without_a_reply_is_a_problem_and_so_is_an_unused_reply() {
             .reply(Reply::text("x"))
             .reply(Reply::text("y").optional()),
     );
-    let complaint = server.check().unwrap_err();
+    let complaint = server.check().unwrap_err().to_string();
     assert!(complaint.contains("never asked for"));
     assert_eq!(complaint.lines().count(), 1);
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| server.finish())).is_err());

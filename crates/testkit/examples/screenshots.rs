@@ -1,6 +1,6 @@
 //! Makes the pictures of the terminal in `docs/`: the real program, a scripted model, and the
 //! emulator's screen written as SVG. Run by `scripts/screenshots`.
-#![allow(
+#![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
     reason = "a tool for developers: a picture that can't be made is an error to see"

@@ -1,6 +1,7 @@
 //! Finds the `lathe` that was built with the tests.
 
 use crate::workspace_root;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -14,15 +15,15 @@ use std::time::SystemTime;
 /// If it can't be built.
 #[must_use]
 pub fn lathe() -> &'static Path {
-    // A failure is kept too: a build that failed for one test would fail for all.
-    static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    // A failure is cached too: it would repeat for every test.
+    static BINARY: OnceLock<io::Result<PathBuf>> = OnceLock::new();
     match BINARY.get_or_init(find) {
         Ok(path) => path,
         Err(why) => panic!("{why}"),
     }
 }
 
-fn find() -> Result<PathBuf, String> {
+fn find() -> io::Result<PathBuf> {
     // A binary that the caller built on purpose (a benchmark of the release build).
     for variable in ["LATHE_TEST_BINARY", "CARGO_BIN_EXE_lathe"] {
         if let Some(path) = std::env::var_os(variable) {
@@ -43,12 +44,13 @@ fn find() -> Result<PathBuf, String> {
         build(profile)?;
     }
     if !binary.is_file() {
-        return Err(format!("cargo build -p lathe made no {}", binary.display()));
+        let why = format!("cargo build -p lathe made no {}", binary.display());
+        return Err(io::Error::other(why));
     }
     Ok(binary)
 }
 
-fn build(profile: &Path) -> Result<(), String> {
+fn build(profile: &Path) -> io::Result<()> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
         .args(["build", "--quiet", "-p", "lathe"])
@@ -63,11 +65,9 @@ fn build(profile: &Path) -> Result<(), String> {
         "CARGO_TARGET_DIR",
         profile.parent().expect("a profile lies in a target folder"),
     );
-    let status = cargo
-        .status()
-        .map_err(|error| format!("can't start cargo: {error}"))?;
-    if !status.success() {
-        return Err("cargo build -p lathe failed; its messages are above".to_owned());
+    if !cargo.status()?.success() {
+        let why = "cargo build -p lathe failed; its messages are above";
+        return Err(io::Error::other(why));
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Folders on a disk that is full.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -13,8 +14,8 @@ impl SmallDisk {
     /// Mounts a file system of this many bytes on an empty folder.
     ///
     /// # Errors
-    /// With the reason, if it can't be mounted here (only root can).
-    pub fn mount(folder: &Path, bytes: u64) -> Result<Self, String> {
+    /// If it can't be mounted here: only root can.
+    pub fn mount(folder: &Path, bytes: u64) -> io::Result<Self> {
         let output = Command::new("mount")
             .args([
                 "-t",
@@ -24,13 +25,12 @@ impl SmallDisk {
                 "tmpfs",
             ])
             .arg(folder)
-            .output()
-            .map_err(|error| format!("can't start mount: {error}"))?;
+            .output()?;
         if !output.status.success() {
             let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            return Err(format!(
+            return Err(io::Error::other(format!(
                 "can't mount a small file system (needs root): {why}"
-            ));
+            )));
         }
         Ok(Self {
             folder: folder.to_owned(),

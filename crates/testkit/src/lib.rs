@@ -20,7 +20,7 @@
     reason = "tests stand outside of the program"
 )]
 #![forbid(unsafe_code)]
-#![allow(
+#![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,

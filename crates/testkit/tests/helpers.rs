@@ -105,7 +105,9 @@ fn a_small_disk_is_full_when_it_is_filled() {
     std::fs::create_dir(&folder).unwrap();
     let disk = match SmallDisk::mount(&folder, 64 * 1024) {
         Ok(disk) => disk,
-        Err(why) => return report_skipped("a_small_disk_is_full_when_it_is_filled", &why),
+        Err(why) => {
+            return report_skipped("a_small_disk_is_full_when_it_is_filled", &why.to_string());
+        }
     };
     std::fs::write(folder.join("before"), "fits").unwrap();
     let filler = disk.fill();

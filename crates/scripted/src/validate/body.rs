@@ -19,14 +19,19 @@ pub(crate) struct Body<'a> {
     pub(crate) messages: Option<VecDeque<&'a RawValue>>,
 }
 
+/// Why a body can't be read.
+#[derive(Debug, thiserror::Error)]
+#[error("the body is not a request: {0}")]
+pub(crate) struct BodyError(serde_json::Error);
+
 impl<'a> Body<'a> {
     /// Reads a body. At most `keep` messages are kept, the last ones.
-    pub(crate) fn parse(bytes: &'a [u8], keep: usize) -> Result<Self, String> {
+    pub(crate) fn parse(bytes: &'a [u8], keep: usize) -> Result<Self, BodyError> {
         let mut deserializer = serde_json::Deserializer::from_slice(bytes);
         let body = deserializer
             .deserialize_map(BodyVisitor { keep })
             .and_then(|body| deserializer.end().map(|()| body));
-        body.map_err(|error| format!("the body is not a request: {error}"))
+        body.map_err(BodyError)
     }
 
     /// A field; `null` if it isn't there.

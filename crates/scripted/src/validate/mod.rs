@@ -12,7 +12,7 @@ pub(crate) mod facts;
 pub(crate) mod issued;
 mod media;
 
-pub(crate) use body::Body;
+pub(crate) use body::{Body, BodyError};
 pub use issued::sign;
 
 use crate::cache::{Prefix, PrefixBlock};
@@ -59,7 +59,7 @@ pub fn problems_of(body: &Value) -> Vec<String> {
         Ok(body) => {
             Validator::default().check(&body, Endpoint::Messages, &[], "", &mut problems);
         }
-        Err(problem) => problems.push(problem),
+        Err(problem) => problems.push(problem.to_string()),
     }
     problems
 }

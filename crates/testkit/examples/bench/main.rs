@@ -1,18 +1,20 @@
 //! The speed numbers, as ratios to something in the same run and as counts. Run it with
 //! `scripts/bench`, which builds the release binary first. Words after `--` choose what is measured:
-//! `start`, `turns`, `long`, `memory`, `host`.
+//! `start`, `turns`, `long`, `memory`, `host`, `terminal`, `compare` (instruction counts beside the committed baseline) and
+//! `baseline` (writes it).
 //!
 //! Our own time in a turn is the processor time that our process used between two requests, read from
 //! the kernel when a request arrives: the server's and the machine's other work don't count. What waits
 //! for a child process is told by the clock, less the time of a bare exchange: the same request, sent by a
 //! client that does nothing else.
-#![allow(
+#![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
     reason = "a program for the maintainer: it prints, and stops where something is wrong"
 )]
 
 mod extensions;
+mod instructions;
 mod sdk;
 mod terminal;
 
@@ -21,7 +23,7 @@ use lathe_testkit::TestHome;
 use serde_json::json;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -246,7 +248,7 @@ fn row(what: &str, value: &str, target: &str) {
     println!("{what:<52} {value:>14}   {target}");
 }
 
-fn main() {
+fn main() -> ExitCode {
     let binary = lathe_testkit::binary::lathe();
     println!("{}\n", binary.display());
     row("what", "measured", "wanted");
@@ -270,6 +272,12 @@ fn main() {
     if wants("terminal") {
         terminal::rows();
     }
+    if chosen.iter().any(|name| name == "baseline") {
+        instructions::write();
+    } else if wants("compare") && !instructions::compare() {
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
 }
 
 /// A new process: its size, what it costs to begin.
@@ -368,7 +376,7 @@ fn large_results() {
     );
 }
 
-#[allow(clippy::cast_precision_loss, reason = "shown with one decimal")]
+#[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
 fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }

@@ -1,0 +1,137 @@
+//! Instruction counts, compared with the committed baseline.
+//!
+//! Counted by cachegrind, so other work on the machine doesn't matter; threads make them vary by about one percent.
+//! `benches/baseline.json` holds the counts that a change is compared with; `scripts/bench baseline` writes it.
+
+use super::row;
+use lathe_scripted::{BlockingServer, Reply, Scenario};
+use lathe_testkit::{Terminal, TestHome, workspace_root};
+use serde_json::{Map, Value, json};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// More than this is a regression.
+const MOST: f64 = 1.03;
+
+fn baseline_path() -> PathBuf {
+    workspace_root().join("benches/baseline.json")
+}
+
+/// Prints each count beside the baseline. Returns whether all are within the limit.
+pub(super) fn compare() -> bool {
+    let text = std::fs::read_to_string(baseline_path()).unwrap();
+    let baseline: Value = serde_json::from_str(&text).unwrap();
+    let mut fine = true;
+    for (name, count) in measure() {
+        let before = baseline["instructions"][name].as_f64().unwrap();
+        let ratio = over(count, before);
+        fine &= ratio <= MOST;
+        row(
+            &format!("instructions: {name}"),
+            &format!("{ratio:.3}×"),
+            &format!("≤ {MOST}× ({:.1} M)", over(count, 1e6)),
+        );
+    }
+    fine
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a ratio with three decimals")]
+fn over(count: u64, by: f64) -> f64 {
+    count as f64 / by
+}
+
+/// Writes the baseline.
+pub(super) fn write() {
+    let mut counts = Map::new();
+    for (name, count) in measure() {
+        row(&format!("instructions: {name}"), &count.to_string(), "");
+        counts.insert(name.to_owned(), count.into());
+    }
+    let value = json!({
+        "counted by": "valgrind --tool=cachegrind, release profile, x86-64 Linux",
+        "instructions": counts,
+    });
+    let path = baseline_path();
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, format!("{value:#}\n")).unwrap();
+}
+
+fn measure() -> Vec<(&'static str, u64)> {
+    vec![
+        ("start", run(&["debug", "prompt"], Vec::new())),
+        (
+            "one answer",
+            run(&["-p", "hello"], vec![Reply::text("Hello.")]),
+        ),
+        ("20 turns", twenty_turns()),
+        ("terminal start", terminal_start()),
+    ]
+}
+
+fn twenty_turns() -> u64 {
+    let read = |index: u32| {
+        let input = json!({"file_path": "small.txt", "offset": 1 + index % 15, "limit": 3});
+        Reply::tool_use("Read", input)
+    };
+    let mut replies: Vec<Reply> = (0..19).map(read).collect();
+    replies.push(Reply::text("Done."));
+    run(&["-p", "go", "--output-format", "json"], replies)
+}
+
+/// The program under cachegrind, and the file with its report.
+fn counted(home: &TestHome, arguments: &[&str]) -> (Command, PathBuf) {
+    let report = home.root().join("cachegrind.txt");
+    let mut command = Command::new("valgrind");
+    home.dress(&mut command);
+    command
+        .args(["--tool=cachegrind", "--cache-sim=no"])
+        .arg("--cachegrind-out-file=/dev/null")
+        .arg(format!("--log-file={}", report.display()))
+        .arg(lathe_testkit::binary::lathe())
+        .args(arguments);
+    (command, report)
+}
+
+/// The count in a report: `I refs: 12,345`.
+fn count(report: &std::path::Path) -> u64 {
+    let text = std::fs::read_to_string(report).unwrap();
+    let line = text.lines().find(|line| line.contains("I refs:")).unwrap();
+    let digits: String = line
+        .split("I refs:")
+        .nth(1)
+        .unwrap()
+        .chars()
+        .filter(char::is_ascii_digit)
+        .collect();
+    digits.parse().unwrap()
+}
+
+fn home(replies: Vec<Reply>) -> (BlockingServer, TestHome) {
+    let scenario = replies.into_iter().fold(Scenario::new(), Scenario::reply);
+    let server = BlockingServer::start(scenario).unwrap();
+    let home = TestHome::with_server(&server);
+    home.write("small.txt", "a line\n".repeat(20));
+    (server, home)
+}
+
+fn run(arguments: &[&str], replies: Vec<Reply>) -> u64 {
+    let (_server, home) = home(replies);
+    let (mut command, report) = counted(&home, arguments);
+    let status = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success(), "{arguments:?}");
+    count(&report)
+}
+
+fn terminal_start() -> u64 {
+    let (_server, home) = home(Vec::new());
+    let (command, report) = counted(&home, &[]);
+    let mut terminal = Terminal::start(&command, 100, 30);
+    terminal.wait_for("❯");
+    terminal.wait_for("claude");
+    terminal.leave();
+    count(&report)
+}
