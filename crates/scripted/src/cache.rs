@@ -8,7 +8,7 @@
 //! the prefix, so moving one along doesn't break it.
 //!
 //! Tokens are bytes divided by four, which is near enough to compare requests with each other.
-//! Lifetimes are told apart in the usage but don't run out: no scripted session is that long.
+//! Lifetimes are reported separately in the usage but do not expire: no scripted session is that long.
 
 use crate::validate::facts::Lifetime;
 use std::collections::HashSet;

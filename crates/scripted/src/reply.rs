@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// What the server answers to one request (or to several, see [`Reply::times`]).
+/// The answer to one request (or to several, see [`Reply::times`]).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Reply {
@@ -44,7 +44,7 @@ pub struct Reply {
     pub id: Option<String>,
     /// Extra response headers, for example `retry-after`.
     pub headers: BTreeMap<String, String>,
-    /// What to wait for before the response's headers are sent.
+    /// Waits before the response's headers are sent.
     pub before_headers: Vec<Wait>,
     /// How the stream is spelt.
     pub framing: Framing,
@@ -165,11 +165,11 @@ pub struct Insertion {
 pub struct Cut {
     /// Where the reply stops being itself.
     pub at: Position,
-    /// What happens there.
+    /// The event.
     pub how: Ending,
 }
 
-/// What happens where a reply is cut.
+/// The event where a reply is cut.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
@@ -559,7 +559,7 @@ impl Reply {
 }
 
 impl Reply {
-    /// What the reply is, in short, for messages about it.
+    /// A short description for messages.
     pub(crate) fn summary(&self) -> Value {
         let mut summary = Map::new();
         if let Some(when) = &self.when {

@@ -113,7 +113,7 @@ impl RecordedRequest {
             .collect()
     }
 
-    /// The names of the tools whose results the last user message brings.
+    /// The names of the tools whose results are in the last user message.
     #[must_use]
     pub fn answered_tools(&self) -> Vec<String> {
         let results = self.last_results();

@@ -34,11 +34,11 @@ use std::sync::Arc;
 /// Makes up a reply from a request.
 pub type Responder = Arc<dyn Fn(&RecordedRequest) -> Reply + Send + Sync>;
 
-/// What the server does.
+/// The behaviour of the server.
 ///
 /// A request gets the first unused reply whose [`When`] fits it, or else the first unused reply
 /// without a condition, or else what the responder makes up. When nothing is left the request is
-/// answered with a `400` and counts as a problem.
+/// answered with a `400` and is a problem.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Scenario {
@@ -59,7 +59,7 @@ pub struct Scenario {
     pub rate_limit_headers: bool,
     /// Whether requests are kept for [`crate::ScriptedServer::requests`]. A benchmark turns it off.
     pub keep_requests: bool,
-    /// What `GET /v1/models` lists.
+    /// The models that `GET /v1/models` lists.
     pub models: Vec<String>,
     /// Makes up replies when the list has none that fits.
     #[serde(skip)]

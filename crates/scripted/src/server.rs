@@ -144,7 +144,7 @@ impl ScriptedServer {
         let _ = seen.wait_for(|seen| *seen >= count).await;
     }
 
-    /// What was wrong with requests.
+    /// The problems of requests.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         self.shared.problems.lock().clone()
@@ -266,7 +266,7 @@ async fn handle(
     }
 }
 
-/// What a check of a request came to.
+/// The result of checking a request.
 enum Verdict {
     Good(InputTokens),
     Refused(Response<Body>),

@@ -1,4 +1,4 @@
-//! A home of its own for each test: nothing of the user's is read, nothing of it stays.
+//! A home folder for each test: nothing of the user's is read, and nothing is left.
 
 use crate::binary;
 use crate::run::{Output, Running};
@@ -60,14 +60,14 @@ impl TestHome {
             .variable("ANTHROPIC_API_KEY", "test-key")
     }
 
-    /// Sets a variable for every run; the last setting counts.
+    /// Sets a variable for every run; the last value wins.
     #[must_use]
     pub fn variable(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.environment.push((name.into(), value.into()));
         self
     }
 
-    /// The real path of the temporary folder that everything lies in.
+    /// The resolved path of the temporary folder.
     #[must_use]
     pub fn root(&self) -> PathBuf {
         self.folder.path().canonicalize().unwrap()
@@ -97,7 +97,7 @@ impl TestHome {
         self.root().join("tmp")
     }
 
-    /// What marks the processes of this home.
+    /// The marker of the processes of this home.
     #[must_use]
     pub fn token(&self) -> &str {
         &self.token

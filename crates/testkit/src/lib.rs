@@ -45,7 +45,7 @@ pub use stream_json::StreamJson;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long anything may take before it counts as hanging. Generous: machines differ, and
+/// The time after which a wait is a failure. Generous: machines differ, and
 /// only a test that fails waits so long.
 pub const HANG_LIMIT: Duration = Duration::from_secs(300);
 

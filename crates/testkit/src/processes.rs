@@ -49,7 +49,7 @@ pub fn of_home(home: &TestHome) -> Vec<Process> {
     found
 }
 
-/// Asserts that nothing of a home runs any more. What is dying gets a moment.
+/// Asserts that no process of a home is running. A process that is ending gets a moment.
 ///
 /// # Panics
 /// If something stays.

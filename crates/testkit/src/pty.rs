@@ -2,7 +2,7 @@
 //!
 //! A test types, waits until the screen shows something, and looks at the screen and at what has
 //! scrolled off it. Waits have a limit and fail with the whole screen shown. The emulator doesn't
-//! rewrap lines when its width changes, and the program is told so (`LATHE_TERMINAL_REWRAPS=0`).
+//! rewrap lines when its width changes, and `LATHE_TERMINAL_REWRAPS=0` tells the program so.
 //!
 //! What a program draws between the beginning and the end of a synchronized update (mode 2026) comes to
 //! light as a whole, as on a screen: a test never sees half a frame, however slowly the pieces come.
@@ -28,9 +28,9 @@ const UPDATE_ENDS: &[u8] = b"\x1b[?2026l";
 
 struct Shown {
     parser: vt100::Parser,
-    /// What the screen was made of.
+    /// All bytes that were drawn.
     bytes: Vec<u8>,
-    /// What came of an update that is not finished yet.
+    /// The part of an update that is not finished yet.
     held: Vec<u8>,
     ended: bool,
 }
@@ -170,7 +170,7 @@ impl Terminal {
         }
     }
 
-    /// What is shown, also after a failed wait.
+    /// The screen and the scrollback, for messages of failed waits.
     fn lock(&self) -> std::sync::MutexGuard<'_, Shown> {
         self.shown
             .0
@@ -286,7 +286,7 @@ impl Terminal {
         }
     }
 
-    /// What is on the screen.
+    /// The text on the screen.
     #[must_use]
     pub fn screen(&self) -> String {
         self.lock().parser.screen().contents()
@@ -298,7 +298,7 @@ impl Terminal {
         self.lock().parser.screen().cursor_position()
     }
 
-    /// What has scrolled off the screen and what is on it, row by row, without blanks at the ends.
+    /// The scrollback and the screen, row by row, without trailing blanks.
     #[must_use]
     pub fn everything(&self) -> String {
         everything(&mut self.lock().parser)
@@ -361,7 +361,7 @@ impl Terminal {
             assert!(Instant::now() < until, "it hangs:\n{}", self.screen());
             std::thread::sleep(Duration::from_millis(5));
         }
-        // What it wrote last may still be on its way.
+        // The last output may not have been read yet.
         let mut state = self.lock();
         while !state.ended && Instant::now() < until {
             state = self
@@ -402,7 +402,7 @@ impl Terminal {
     }
 }
 
-/// What has scrolled off the screen and what is on it, row by row, without blanks at the ends.
+/// The scrollback and the screen, row by row, without trailing blanks.
 fn everything(parser: &mut vt100::Parser) -> String {
     let screen = parser.screen_mut();
     let (rows, columns) = screen.size();

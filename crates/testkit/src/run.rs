@@ -12,14 +12,14 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What a program wrote and how it ended.
+/// The output and the end of a program.
 #[derive(Debug, Clone)]
 pub struct Output {
-    /// How it ended.
+    /// The exit status.
     pub status: ExitStatus,
-    /// What it wrote to stdout.
+    /// Standard output.
     pub stdout: String,
-    /// What it wrote to stderr.
+    /// Standard error.
     pub stderr: String,
     /// The highest resident memory that was seen, in bytes.
     pub peak_memory: u64,
@@ -68,7 +68,7 @@ impl Output {
     }
 }
 
-/// What has been read from a pipe so far.
+/// The text read from a pipe so far.
 #[derive(Debug, Default)]
 struct Captured {
     bytes: Vec<u8>,
@@ -204,13 +204,13 @@ impl Running {
         Pid::from_raw(i32::try_from(self.pid).unwrap())
     }
 
-    /// What it has written to stdout so far.
+    /// Standard output so far.
     #[must_use]
     pub fn stdout_so_far(&self) -> String {
         self.stdout.text()
     }
 
-    /// What it has written to stderr so far.
+    /// Standard error so far.
     #[must_use]
     pub fn stderr_so_far(&self) -> String {
         self.stderr.text()

@@ -83,7 +83,7 @@ pub(super) fn no_such(what: &str, name: &str, nearest: Option<&str>) -> CliError
     }
 }
 
-/// Whether a file lies in a folder, or is the file.
+/// Whether a file is inside a folder, or is the file.
 pub(super) fn lies_in(file: &Path, path: &Path) -> bool {
     let real = std::fs::canonicalize(file);
     real.as_deref().unwrap_or(file).starts_with(path)

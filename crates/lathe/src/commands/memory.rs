@@ -34,7 +34,7 @@ pub(crate) enum MemoryCommand {
     },
     /// Add a line to the index.
     Add {
-        /// What to remember.
+        /// The note.
         note: Vec<String>,
     },
     /// List proposals that wait for a decision.

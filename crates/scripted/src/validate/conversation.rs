@@ -5,7 +5,7 @@ use super::issued::Issued;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// What the rules about reasoning depend on.
+/// The context of the rules about reasoning.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reasoning<'a> {
     pub(crate) model: &'a str,

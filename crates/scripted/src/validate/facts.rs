@@ -1,4 +1,4 @@
-//! What one message is made of, worked out once per distinct message.
+//! The parts of one message, determined once per distinct message.
 //!
 //! A conversation is sent again with every request, so a session of a thousand turns would be
 //! checked half a million times. Everything that can be said about a message by itself is therefore
@@ -36,7 +36,7 @@ pub(crate) enum Lifetime {
     OneHour,
 }
 
-/// What kind of block it is, with what the walk over the conversation needs of it.
+/// The kind of a block, with the fields that the checks of the conversation need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Kind {
     Text,
@@ -68,7 +68,7 @@ pub(crate) struct BlockFacts {
 #[derive(Debug, Clone)]
 pub(crate) struct MessageFacts {
     pub(crate) role: Role,
-    /// What is wrong with the message by itself; each begins with a path inside the message.
+    /// The problems of the message by itself; each begins with a path inside the message.
     pub(crate) problems: Vec<String>,
     pub(crate) blocks: Vec<BlockFacts>,
     /// Whether the last text ends in white space, which a prefill must not.

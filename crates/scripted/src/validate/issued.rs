@@ -1,11 +1,11 @@
-//! What the server has sent, so that it can tell whether it gets the same back.
+//! Signatures and reasoning that the server has sent, to check that they come back unchanged.
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
-/// What the server has sent.
+/// Signatures and reasoning that the server has sent.
 #[derive(Debug, Default)]
 pub(crate) struct Issued {
     /// Signatures: the model and the digest of the reasoning.
@@ -106,7 +106,7 @@ fn sign_digest(model: &str, digest: &str) -> String {
     ))
 }
 
-/// What redacted reasoning by a model looks like.
+/// The form of redacted reasoning by a model.
 pub(crate) fn redacted_data(model: &str) -> String {
     hexadecimal(&Sha256::digest(
         format!("scripted redacted reasoning\n{model}").as_bytes(),

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-/// What the API takes, counted in base64 characters.
+/// Limits of the API, in base64 characters.
 const IMAGE_LIMIT: usize = 5 * 1024 * 1024;
 const DOCUMENT_LIMIT: usize = 32 * 1024 * 1024;
 

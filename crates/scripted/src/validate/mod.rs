@@ -49,7 +49,7 @@ pub const KNOWN_FIELDS: &[&str] = &[
     "cache_control",
 ];
 
-/// What the API would object to in the body of a request to `/v1/messages`, for tests that make
+/// The problems that the API would report in the body of a request to `/v1/messages`, for tests that make
 /// requests without sending them. Reasoning must be signed by [`sign`].
 #[must_use]
 pub fn problems_of(body: &Value) -> Vec<String> {
@@ -64,7 +64,7 @@ pub fn problems_of(body: &Value) -> Vec<String> {
     problems
 }
 
-/// What is asked of the model.
+/// The endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Endpoint {
     Messages,
