@@ -137,6 +137,7 @@ fn unfinished_lines_are_told_from_finished_ones() {
 /// files of skills name.
 const NO_VARIABLES: &[&str] = &[
     "LATHE_TEST_",
+    "LATHE_FUZZ_",
     "LATHE_TESTS_MUST_RUN",
     "LATHE_UPDATE_VIEWS",
     "LATHE_SESSION_ID",

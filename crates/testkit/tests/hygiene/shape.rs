@@ -446,15 +446,19 @@ impl<'a> Visit<'a> for Variants {
     // A pattern names a variant without constructing it.
     fn visit_pat(&mut self, _: &'a syn::Pat) {}
     fn visit_macro(&mut self, item: &'a syn::Macro) {
-        if item
+        let is_match = item
             .path
             .segments
             .last()
-            .is_some_and(|name| name.ident == "matches")
-        {
-            return;
-        }
-        let tokens: Vec<proc_macro2::TokenTree> = flat(item.tokens.clone());
+            .is_some_and(|name| name.ident == "matches");
+        // The second argument of `matches!` is a pattern.
+        let is_comma = |token: &proc_macro2::TokenTree| matches!(token, proc_macro2::TokenTree::Punct(punct) if punct.as_char() == ',');
+        let expression = item.tokens.clone().into_iter();
+        let tokens = flat(
+            expression
+                .take_while(|token| !(is_match && is_comma(token)))
+                .collect(),
+        );
         for window in tokens.windows(4) {
             if let [
                 proc_macro2::TokenTree::Ident(of),
