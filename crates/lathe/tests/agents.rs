@@ -194,7 +194,7 @@ fn sixteen_agents_of_a_session_that_is_killed_are_all_known_when_it_is_taken_up_
 }
 
 #[test]
-fn a_runaway_agent_ends_with_the_budget_and_the_person_reads_why() {
+fn a_runaway_agent_ends_with_the_budget_and_the_output_says_why() {
     // Whoever is asked starts another agent, and another.
     let server = model(|_| {
         Reply::tool_use(
@@ -413,7 +413,7 @@ fn agents_that_a_command_line_defines_bring_their_servers() {
 }
 
 #[test]
-fn an_untrusted_folders_agent_brings_words_and_no_server() {
+fn an_agent_of_an_untrusted_folder_has_a_prompt_and_no_server() {
     let server = model(|request| {
         if begins(request, "ask your server") {
             Reply::text("I have none.")
@@ -447,7 +447,7 @@ fn an_untrusted_folders_agent_brings_words_and_no_server() {
 }
 
 #[test]
-fn an_output_style_that_a_plugin_forces_counts_while_the_plugin_is_on() {
+fn an_output_style_that_a_plugin_forces_applies_while_the_plugin_is_enabled() {
     let server = script([Reply::text("ok"), Reply::text("ok")]);
     let home = TestHome::with_server(&server);
     home.write(

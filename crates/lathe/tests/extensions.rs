@@ -37,7 +37,7 @@ fn run(home: &TestHome, arguments: &[&str]) -> lathe_testkit::run::Output {
 }
 
 #[test]
-fn the_model_is_told_of_skills_and_gets_the_body_when_it_uses_one() {
+fn the_model_sees_a_list_of_skills_and_gets_the_body_when_it_uses_one() {
     let server = server([
         Reply::tool_use("Skill", json!({"skill": "greet", "args": "Ada 7"})),
         Reply::text("Hello."),
@@ -151,7 +151,7 @@ fn commands_in_files_run_only_where_the_folder_is_trusted_and_rules_let_them() {
 }
 
 #[test]
-fn what_a_skill_allows_holds_for_its_turn_and_never_beats_a_deny_rule() {
+fn allow_rules_of_a_skill_apply_to_its_turn_and_never_override_a_deny_rule() {
     let server = server([
         Reply::tool_use("Bash", json!({"command": "touch allowed.txt"})),
         Reply::tool_use("Bash", json!({"command": "touch denied.txt"})),
@@ -408,7 +408,7 @@ fn commands_that_answer_themselves_do_so_without_the_model() {
 }
 
 #[test]
-fn a_host_is_told_of_commands_skills_and_styles_and_runs_them() {
+fn a_host_gets_commands_skills_and_styles_and_runs_them() {
     let server = server([Reply::text("did it")]);
     let home = TestHome::with_server(&server);
     home.write(
@@ -549,7 +549,7 @@ fn skills_in_use_come_back_after_a_compaction() {
 }
 
 #[test]
-fn a_resumed_session_is_not_told_of_the_same_skills_again() {
+fn a_resumed_session_does_not_list_the_same_skills_again() {
     let server = server([Reply::text("one"), Reply::text("two")]);
     let home = TestHome::with_server(&server);
     home.write(

@@ -127,7 +127,7 @@ fn a_prompts_mentions_are_shown_before_it_is_sent() {
 }
 
 #[test]
-fn what_was_found_worth_remembering_is_kept_by_a_persons_word() {
+fn a_proposal_for_the_memory_is_saved_when_it_is_accepted() {
     let found = r#"[{"name": "tabs", "type": "feedback", "description": "how they like it", "text": "They want tabs."}, {"name": "tea", "text": "They drink tea."}]"#;
     let scenario = Scenario::new().responder(move |request| {
         if request
@@ -186,7 +186,7 @@ fn git(home: &TestHome, arguments: &[&str]) {
 }
 
 #[test]
-fn words_for_commits_and_pull_requests_are_suggested() {
+fn messages_for_commits_and_pull_requests_are_suggested() {
     let scenario = Scenario::new()
         .reply(Reply::text("```\nMend the clock\n\nIt was late.\n```"))
         .reply(Reply::text("A clock that is on time\n\nMends the clock."));

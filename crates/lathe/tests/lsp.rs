@@ -62,7 +62,7 @@ fn offered(server: &BlockingServer, request: usize) -> bool {
 }
 
 #[test]
-fn the_request_after_an_edit_carries_what_pyright_finds() {
+fn the_request_after_an_edit_has_the_diagnostics_of_pyright() {
     let model = model([
         Reply::tool_use("Read", json!({"file_path": "app.py"})),
         Reply::tool_use(
@@ -99,7 +99,7 @@ fn the_request_after_an_edit_carries_what_pyright_finds() {
 }
 
 #[test]
-fn the_tool_answers_without_a_question_and_keeps_to_what_may_be_read() {
+fn the_tool_answers_without_a_question_and_respects_read_rules() {
     let ask = |operation: &str, file: &str| {
         Reply::tool_use(
             "LSP",
@@ -142,7 +142,7 @@ fn the_tool_answers_without_a_question_and_keeps_to_what_may_be_read() {
 }
 
 #[test]
-fn without_a_server_there_is_no_tool_and_an_untrusted_folder_brings_none() {
+fn without_a_server_there_is_no_tool_and_an_untrusted_folder_adds_none() {
     let model = model([
         Reply::tool_use("Write", json!({"file_path": "a.words", "content": "BAD"})),
         Reply::text("done"),
@@ -167,7 +167,7 @@ fn without_a_server_there_is_no_tool_and_an_untrusted_folder_brings_none() {
 }
 
 #[test]
-fn a_server_that_is_broken_is_told_once_and_breaks_nothing() {
+fn a_broken_server_is_reported_once_and_breaks_nothing() {
     let write =
         |text: &str| Reply::tool_use("Write", json!({"file_path": "a.words", "content": text}));
     let model = model([write("one"), write("two"), Reply::text("done")]);

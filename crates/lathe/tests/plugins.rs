@@ -71,7 +71,7 @@ fn install(home: &TestHome) -> PathBuf {
 }
 
 #[test]
-fn nothing_is_installed_where_nobody_can_agree() {
+fn nothing_is_installed_without_a_confirmation() {
     let home = TestHome::new();
     let (folder, _) = market(&home);
     let added = home.run(["plugin", "marketplace", "add", &folder], "");
@@ -95,7 +95,7 @@ fn nothing_is_installed_where_nobody_can_agree() {
 }
 
 #[test]
-fn a_person_at_a_terminal_is_asked() {
+fn a_user_at_a_terminal_is_asked() {
     let home = TestHome::new();
     let (folder, _) = market(&home);
     assert_eq!(
@@ -152,7 +152,7 @@ fn an_installed_plugin_takes_part_in_sessions_until_it_is_switched_off() {
 }
 
 #[test]
-fn what_a_project_asks_for_runs_nothing_until_it_is_installed() {
+fn plugins_that_a_project_requests_run_nothing_until_they_are_installed() {
     let server = server(1);
     let home = TestHome::with_server(&server);
     let (folder, mark) = market(&home);
@@ -315,7 +315,7 @@ fn a_host_gives_plugins_and_has_them_read_again() {
 }
 
 #[test]
-fn an_install_that_is_killed_leaves_nothing_that_counts() {
+fn a_killed_installation_has_no_effect() {
     let home = TestHome::new();
     // A server that takes a question and never answers.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -360,7 +360,7 @@ fn an_install_that_is_killed_leaves_nothing_that_counts() {
 }
 
 #[test]
-fn authors_are_told_what_is_wrong() {
+fn validate_reports_problems_to_authors() {
     let home = TestHome::new();
     home.write(
         "good/.claude-plugin/plugin.json",

@@ -49,7 +49,7 @@ fn a_crash_is_told_from_an_exit() {
 }
 
 #[test]
-fn what_leaves_its_group_and_its_parent_is_still_found() {
+fn processes_that_leave_their_group_and_their_parent_are_found() {
     let home = TestHome::new();
     let running = shell(
         &home,
@@ -72,7 +72,7 @@ fn what_leaves_its_group_and_its_parent_is_still_found() {
 }
 
 #[test]
-fn what_works_in_the_folder_is_found_without_its_environment() {
+fn processes_in_the_folder_are_found_without_their_environment() {
     let home = TestHome::new();
     let running = shell(&home, "env -i sleep 1000 & echo $!; wait");
     running.wait_for_stdout("\n");

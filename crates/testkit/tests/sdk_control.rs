@@ -367,7 +367,7 @@ fn interruptions_at_awkward_moments_leave_a_session_that_goes_on() {
 }
 
 #[test]
-fn a_host_is_told_what_became_of_the_handshakes_that_it_sends() {
+fn a_host_gets_the_result_of_the_handshakes_that_it_sends() {
     let server = server([
         Reply::tool_use("mcp__good__strike", json!({})),
         Reply::text("done"),

@@ -226,7 +226,7 @@ fn records_are_mirrored_before_the_result_and_as_they_stand_in_the_file() {
 }
 
 #[test]
-fn what_a_host_asks_about_a_session_is_answered() {
+fn questions_of_a_host_about_a_session_are_answered() {
     let server = server([Reply::text("one")]);
     let home = TestHome::with_server(&server);
     home.write("f.txt", "content");
@@ -277,7 +277,7 @@ fn what_a_host_asks_about_a_session_is_answered() {
 }
 
 #[test]
-fn a_host_is_told_of_files_policies_and_pictures() {
+fn a_host_gets_files_policies_and_images() {
     let server = server([]);
     let home = TestHome::with_server(&server);
     home.write("src/clock.rs", "");

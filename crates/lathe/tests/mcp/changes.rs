@@ -20,7 +20,7 @@ fn of<'a>(servers: &'a Value, name: &str) -> &'a Value {
 }
 
 #[test]
-fn configuration_that_changes_counts_at_once_and_a_projects_server_waits_for_a_word() {
+fn changed_configuration_applies_at_once_and_a_server_of_the_project_needs_approval() {
     let model = model([Reply::text("one"), Reply::text("two")]);
     let home = TestHome::with_server(&model);
     // Whole at once, as a careful editor does it.
@@ -185,7 +185,7 @@ fn servers_of_plugins_are_listed_asked_and_switched_by_hand() {
 }
 
 #[test]
-fn folders_that_are_added_are_told_to_servers() {
+fn servers_are_informed_about_added_folders() {
     let model = model([
         Reply::tool_use("mcp__local__roots", json!({})),
         Reply::text("ok"),
@@ -215,7 +215,7 @@ fn folders_that_are_added_are_told_to_servers() {
 }
 
 #[test]
-fn a_resource_that_was_read_is_followed_and_its_change_is_told() {
+fn a_resource_that_was_read_is_subscribed_and_its_change_is_reported() {
     let model = model((0..50).map(|_| Reply::text("ok")));
     let home = TestHome::with_server(&model);
     // The fixture says that a resource changed as soon as somebody follows it.

@@ -37,7 +37,7 @@ fn lines_with(text: &str, words: &str) -> usize {
 }
 
 #[test]
-fn a_server_that_never_answers_is_told_once() {
+fn a_server_that_never_answers_is_reported_once() {
     let model = model([
         Reply::tool_use("mcp__mute__echo", json!({})),
         Reply::tool_use("mcp__mute__echo", json!({})),
@@ -64,7 +64,7 @@ fn a_server_that_never_answers_is_told_once() {
 }
 
 #[test]
-fn what_is_not_in_the_protocol_is_ignored_and_told_once() {
+fn messages_outside_of_the_protocol_are_ignored_and_reported_once() {
     let echo = "mcp__local__echo";
     for (habit, what) in [
         ("invalid", "invalid JSON"),
@@ -81,7 +81,7 @@ fn what_is_not_in_the_protocol_is_ignored_and_told_once() {
 }
 
 #[test]
-fn floods_and_endless_words_are_cut_without_a_stir() {
+fn floods_and_endless_texts_are_truncated() {
     let (output, result) = call_once(&[], "mcp__local__flood", json!({}));
     assert!(result.contains("flooded"), "{result}");
     assert_eq!(output.stderr, "");
@@ -105,7 +105,7 @@ fn floods_and_endless_words_are_cut_without_a_stir() {
 }
 
 #[test]
-fn entries_that_can_not_be_used_are_told_once() {
+fn invalid_entries_are_reported_once() {
     let model = model([Reply::text("one"), Reply::text("two")]);
     let home = TestHome::with_server(&model);
     let servers = config(&json!({"evil": fixture(&["evil"])}));
@@ -252,7 +252,7 @@ fn an_expired_session_is_opened_anew_without_a_word() {
 }
 
 #[test]
-fn a_token_that_ends_is_refreshed_and_a_lost_sign_in_is_told_once_with_the_command() {
+fn an_expired_token_is_refreshed_and_a_lost_sign_in_is_reported_once_with_the_command() {
     let model = model(echoes(4));
     let browser = workspace_root().join("crates/testkit/tests/mcp/browser.py");
     let home =

@@ -40,7 +40,7 @@ fn messages(model: &BlockingServer, request: usize) -> Vec<Value> {
 }
 
 #[test]
-fn a_prompt_of_a_server_is_a_skill_that_the_model_is_told_of_and_uses() {
+fn a_prompt_of_a_server_is_a_skill_that_the_model_uses() {
     let model = model([
         skill(GREET, "Ada").with_tool_use(
             "Skill",
@@ -180,7 +180,7 @@ fn a_server_that_comes_late_and_goes_takes_its_prompts_with_it() {
 }
 
 #[test]
-fn servers_that_nobody_approved_and_denied_ones_bring_no_prompts() {
+fn servers_that_are_denied_or_not_approved_have_no_prompts() {
     let model = model([
         skill("mcp__shared__greet", "Ada"),
         Reply::text("done"),
@@ -216,7 +216,7 @@ fn servers_that_nobody_approved_and_denied_ones_bring_no_prompts() {
 }
 
 #[test]
-fn a_session_that_is_taken_up_again_is_not_told_twice() {
+fn a_resumed_session_is_not_informed_twice() {
     let model = model([Reply::text("one"), Reply::text("two")]);
     let home = TestHome::with_server(&model);
     let servers = json!({"local": fixture(&[])});
@@ -232,7 +232,7 @@ fn a_session_that_is_taken_up_again_is_not_told_twice() {
 }
 
 #[test]
-fn a_server_with_endless_prompts_stays_in_its_share_and_costs_no_skill_its_words() {
+fn a_server_with_endless_prompts_stays_in_its_share_and_shortens_no_skill() {
     let model = model([Reply::text("ok")]);
     let home = TestHome::with_server(&model);
     let words = "Tells how releases are made here, in all the words that it takes.";

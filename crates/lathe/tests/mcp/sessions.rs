@@ -242,7 +242,7 @@ fn twenty_servers_start_together() {
 }
 
 #[test]
-fn a_server_that_dies_in_a_call_is_told_once_and_the_session_goes_on() {
+fn a_server_that_dies_in_a_call_is_reported_once_and_the_session_continues() {
     let model = model([
         Reply::tool_use("mcp__local__die", json!({})),
         Reply::tool_use("mcp__local__die", json!({})),
@@ -273,7 +273,7 @@ fn a_server_that_dies_in_a_call_is_told_once_and_the_session_goes_on() {
 }
 
 #[test]
-fn a_list_that_changes_in_a_turn_counts_from_the_next_request() {
+fn a_list_that_changes_in_a_turn_is_used_from_the_next_request() {
     let model = model([
         Reply::tool_use("mcp__local__change", json!({"name": "brandnew"})),
         Reply::tool_use("mcp__local__echo", json!({"text": "a"})),
@@ -432,7 +432,7 @@ fn a_hook_answers_a_servers_question_and_without_one_it_is_declined() {
 }
 
 #[test]
-fn a_server_that_asks_the_model_needs_a_persons_word_each_time() {
+fn a_server_that_asks_the_model_needs_confirmation_each_time() {
     let model = model([
         Reply::tool_use("mcp__local__sample", json!({})),
         Reply::text("ok"),

@@ -72,7 +72,7 @@ fn a_stop_hook_sends_the_model_back_to_work_but_not_for_ever() {
 }
 
 #[test]
-fn a_hook_may_ask_a_model_and_its_answer_counts() {
+fn a_hook_may_ask_a_model_and_its_answer_is_used() {
     let server = server([
         Reply::tool_use("Bash", json!({"command": "echo hi"}))
             .when(lathe_scripted::When::system_contains("You are Lathe")),

@@ -189,7 +189,7 @@ fn a_coding_task_runs_from_the_prompt_to_the_edited_file() {
 }
 
 #[test]
-fn what_nobody_allowed_is_refused_with_the_flag_that_would_allow_it() {
+fn a_call_without_permission_is_refused_with_the_flag_that_would_allow_it() {
     let server = server([
         Reply::tool_use("Write", json!({"file_path": "new.txt", "content": "x"})),
         Reply::tool_use("Bash", json!({"command": "npm run build"})),

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_refused() {
+    fn invalid_requests_are_refused() {
         for (text, complaint) in [
             ("[]", "JSON object"),
             ("{\"messages\": 3}", "list of messages"),

@@ -86,7 +86,7 @@ fn a_call_of_a_tool_that_is_not_there_is_answered() {
 }
 
 #[test]
-fn what_the_providers_own_tools_say_goes_back_verbatim() {
+fn results_of_the_providers_own_tools_are_sent_back_verbatim() {
     let blocks = vec![
         json!({"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "lathe"}}),
         json!({"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [

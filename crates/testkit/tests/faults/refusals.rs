@@ -56,7 +56,7 @@ fn the_servers_own_wish_for_a_pause_is_honoured() {
 }
 
 #[test]
-fn retries_end_at_their_limit_with_the_status_and_the_apis_words() {
+fn retries_end_at_their_limit_with_the_status_and_the_message_of_the_api() {
     let run = Run::new(Scenario::new().reply(Reply::error(529).forever()))
         .variable("LATHE_MAX_RETRIES", "3");
     let output = run.fails(&[], &["API Error", "529", "overloaded"]);
@@ -91,7 +91,7 @@ fn a_refusal_that_will_not_pass_is_final_at_once() {
 }
 
 #[test]
-fn a_page_that_is_no_api_is_told_as_such() {
+fn a_page_that_is_no_api_is_reported_as_such() {
     let page = Reply::raw(
         200,
         "text/html",
