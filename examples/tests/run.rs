@@ -3,10 +3,10 @@
     clippy::disallowed_methods,
     reason = "tests stand outside of the program"
 )]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "tests assert by panicking"
+#![allow(clippy::unwrap_used, reason = "tests assert by panicking")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
 )]
 
 use lathe_scripted::{BlockingServer, Reply, Scenario};
