@@ -1,7 +1,7 @@
 //! Slash commands that are answered in text, the same in every face.
 //!
-//! [`run`] takes what a person typed: a command is carried out and answered here, from what the session
-//! knows; anything else is a prompt. [`run_builtin`] is the one exhaustive match over the built-in
+//! [`run`] takes a command that a person typed: it is carried out and answered here, from what the session
+//! knows, or it is a prompt for the model. [`run_builtin`] is the one exhaustive match over the built-in
 //! commands. A terminal shows some of them with views of its own instead; it finds all commands in
 //! [`SessionHandle::commands`].
 #![forbid(unsafe_code)]
@@ -14,13 +14,12 @@ use error::CommandError;
 use lathe_doctor::{Diagnosis, DoctorOptions, TerminalFacts, diagnose};
 use lathe_engine::SessionHandle;
 use lathe_extensions::CommandAction;
-use lathe_extensions::commands::{Invocation, parse};
-use lathe_protocol::command::BuiltinCommand;
+use lathe_protocol::command::{BuiltinCommand, Invocation};
 
-/// The outcome of a text that may be a command.
+/// The outcome of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandOutcome {
-    /// A prompt for the model, as it is or after the engine filled it in: send it.
+    /// The command is a prompt for the model, which the engine expands: send it.
     Prompt,
     /// The command's answer.
     Answer(String),
@@ -32,17 +31,10 @@ pub enum CommandOutcome {
     Compact(Option<String>),
 }
 
-/// Whether a text looks like `/name …`. A path (`/tmp/x is full`) doesn't.
-#[must_use]
-pub fn is_command(text: &str) -> bool {
-    parse(text).is_some()
-}
-
-/// Runs a text if it is a command that the session answers. Commands that need a terminal are refused.
-pub async fn run(session: &SessionHandle, text: &str) -> CommandOutcome {
-    let Some(Invocation { name, arguments }) = parse(text) else {
-        return CommandOutcome::Prompt;
-    };
+/// Runs a command that the session answers; any other becomes a prompt. Commands that need a terminal are
+/// refused.
+pub async fn run(session: &SessionHandle, command: &Invocation) -> CommandOutcome {
+    let Invocation { name, arguments } = command;
     let registry = session.extensions().commands();
     let Some(command) = registry.find(name) else {
         // A server that is still being connected may have it; the turn waits for that.

@@ -4,6 +4,7 @@ use crate::CommandError;
 use lathe_engine::SessionHandle;
 use lathe_extensions::{CommandAction, SkillForm};
 use lathe_protocol::display::TodoStatus;
+use lathe_settings::cli::Format;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -131,38 +132,10 @@ pub(crate) fn permissions_text(session: &SessionHandle) -> String {
     text
 }
 
+/// As `lathe hooks list` prints them.
 pub(crate) fn hooks_text(session: &SessionHandle) -> String {
-    let hooks = session.hooks().list();
-    if hooks.is_empty() {
-        return "No hooks are set up.".to_owned();
-    }
-    let lines: Vec<String> = hooks
-        .iter()
-        .map(|hook| {
-            let entry = serde_json::to_value(hook).unwrap_or_default();
-            let words = |key: &str| {
-                entry
-                    .get(key)
-                    .and_then(Value::as_str)
-                    .unwrap_or_default()
-                    .to_owned()
-            };
-            format!(
-                "{} {} {}",
-                words("event"),
-                words("matcher"),
-                entry
-                    .as_object()
-                    .into_iter()
-                    .flatten()
-                    .filter(|(key, _)| !matches!(key.as_str(), "event" | "matcher"))
-                    .map(|(key, value)| format!("{key}={value}"))
-                    .collect::<Vec<_>>()
-                    .join(" ")
-            )
-        })
-        .collect();
-    lines.join("\n")
+    let text = lathe_hooks::cli::list(session.hooks(), Format::Text);
+    text.trim_end().to_owned()
 }
 
 pub(crate) fn servers_text(session: &SessionHandle) -> String {

@@ -1,4 +1,4 @@
-//! What is different between two texts: as hunks (what hosts and faces show), as a unified diff (what
+//! The difference between two texts: as hunks (what hosts and faces show), as a unified diff (what
 //! the model and a person read), and word by word within a line.
 //!
 //! Lines that both texts begin and end with are set aside first, so that a small change to a large
@@ -25,7 +25,7 @@ const LONGEST_TIME: Duration = Duration::from_millis(500);
 /// Changed text beyond this is not shown line by line: the patch would be larger than anyone reads.
 const LARGEST_CHANGE: usize = 1024 * 1024;
 
-/// What became of a part of a text.
+/// How a part of a text changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// It is in both.
@@ -182,7 +182,7 @@ pub fn unified_of(path: &Path, hunks: &[Hunk]) -> String {
     text
 }
 
-/// What became of the words of two lines, in order; `None` when they have little in common.
+/// The changed words of two lines, in order; `None` if the lines have little in common.
 #[must_use]
 pub fn words<'a>(old: &'a str, new: &'a str) -> Option<Vec<(Fate, &'a str)>> {
     let old: Vec<&str> = old.split_word_bounds().collect();

@@ -8,29 +8,11 @@ use crate::output::Lines;
 use crate::print::{Format, local_result};
 use lathe_commands::CommandOutcome;
 use lathe_engine::{EventStream, SessionHandle};
-use lathe_protocol::content::{Content, ContentBlock};
 use lathe_protocol::event::{Event, NoticeLevel, SessionState, TerminalReason, TurnResult};
 use lathe_protocol::frame::{frames_of, result_frame};
 use lathe_protocol::op::{Op, Prompt};
 use std::io::Write;
 use std::sync::Arc;
-
-/// The words of a prompt that looks like a command (`/name …`). A path (`/usr/bin is full`), words with
-/// pictures, and words that a host composed itself are none.
-#[must_use]
-pub fn text_of(prompt: &Prompt) -> Option<String> {
-    if prompt.verbatim || prompt.is_meta || prompt.context_only {
-        return None;
-    }
-    let text = match &prompt.content {
-        Content::Text(text) => text.clone(),
-        Content::Blocks(blocks) => match blocks.as_slice() {
-            [ContentBlock::Text(text)] => text.text.clone(),
-            _ => return None,
-        },
-    };
-    lathe_commands::is_command(&text).then_some(text)
-}
 
 /// Carries a command out in print mode. `None`: the prompt is for the model.
 pub(crate) async fn in_print_mode(
@@ -41,8 +23,8 @@ pub(crate) async fn in_print_mode(
     lines: &mut Lines<impl Write>,
     errors: &mut impl Write,
 ) -> Option<Exit> {
-    let text = text_of(prompt)?;
-    let outcome = match lathe_commands::run(session, &text).await {
+    let command = prompt.typed_command()?;
+    let outcome = match lathe_commands::run(session, command).await {
         CommandOutcome::Prompt => return None,
         CommandOutcome::Answer(answer) => Ok(answer),
         CommandOutcome::Refused(why) => Err(why),
@@ -133,33 +115,4 @@ async fn compact(
         }
     }
     outcome
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn commands_are_told_from_paths_pictures_and_composed_words() {
-        let read = |text: &str| text_of(&Prompt::new(text));
-        assert_eq!(
-            read("/compact the tests").as_deref(),
-            Some("/compact the tests")
-        );
-        for text in ["/usr/bin is full", "hello /clear", "/", "/1", "/a.txt"] {
-            assert_eq!(read(text), None, "{text}");
-        }
-        let mut verbatim = Prompt::new("/clear");
-        verbatim.verbatim = true;
-        assert_eq!(text_of(&verbatim), None);
-        let mut blocks = Prompt::new("");
-        blocks.content = vec![ContentBlock::text("/clear")].into();
-        assert_eq!(text_of(&blocks).as_deref(), Some("/clear"));
-        blocks.content = vec![
-            ContentBlock::text("/clear"),
-            ContentBlock::image("image/png", "AA=="),
-        ]
-        .into();
-        assert_eq!(text_of(&blocks), None);
-    }
 }

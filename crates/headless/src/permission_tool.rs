@@ -8,11 +8,20 @@ use lathe_engine::mcp::McpControl;
 use lathe_protocol::permission::{PermissionReply, PermissionRequest};
 use serde_json::{Value, json};
 
+/// No connected server has the tool.
+#[derive(Debug, thiserror::Error)]
+#[error("--permission-prompt-tool {tool}: {known}")]
+pub(crate) struct NoSuchTool {
+    tool: String,
+    /// The tools that there are, as text.
+    known: String,
+}
+
 /// Whether a connected server has the tool. Waits for servers that are being connected.
 ///
 /// # Errors
-/// In words, with the tools that there are.
-pub(crate) async fn find(mcp: &McpControl, tool: &str) -> Result<(), String> {
+/// When no server has it.
+pub(crate) async fn find(mcp: &McpControl, tool: &str) -> Result<(), NoSuchTool> {
     mcp.settled().await;
     let known: Vec<String> = mcp
         .tool_sizes()
@@ -22,12 +31,15 @@ pub(crate) async fn find(mcp: &McpControl, tool: &str) -> Result<(), String> {
     if known.iter().any(|name| name == tool) {
         return Ok(());
     }
-    let there = match known.len() {
+    let known = match known.len() {
         0 => "no MCP server is connected that has tools".to_owned(),
         1..=20 => format!("there are: {}", known.join(", ")),
-        many => format!("none of the {many} tools of MCP servers is called so"),
+        many => format!("none of the {many} tools of MCP servers has this name"),
     };
-    Err(format!("--permission-prompt-tool {tool}: {there}"))
+    Err(NoSuchTool {
+        tool: tool.to_owned(),
+        known,
+    })
 }
 
 /// Asks the tool.

@@ -79,7 +79,7 @@ pub async fn run(
     {
         printer.complain(&error);
         if let Format::StreamJson(_) = options.format {
-            printer.lines.json(&failed_start(&error));
+            printer.lines.json(&failed_start(&error.to_string()));
         }
         session.finish().await;
         return Exit::Usage;

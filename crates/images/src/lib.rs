@@ -2,7 +2,7 @@
 //!
 //! A model takes PNG, JPEG, GIF and WebP up to a number of bytes, and scales down whatever is
 //! larger than it can see. [`fit`] sends a picture that fits as it is, byte for byte, and scales or
-//! converts any other. The kind is told by the bytes, never by a file's name.
+//! converts any other. The format is detected from the bytes, never from a file's name.
 //!
 //! This is a crate of its own so that nothing else waits for the decoders to be compiled. It knows
 //! nothing of files or messages. There is one function: start with [`fit`].

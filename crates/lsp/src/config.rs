@@ -25,13 +25,13 @@ pub struct ServerConfig {
     pub env: BTreeMap<String, String>,
     /// Endings of file names (or whole names) and the language of each, longest first.
     pub languages: Vec<(String, String)>,
-    /// What it is given when it starts.
+    /// Passed as `initializationOptions`.
     pub initialization_options: Option<Value>,
-    /// What it is answered when it asks for its configuration.
+    /// Answers its configuration requests.
     pub settings: Option<Value>,
     /// The folder that it works in.
     pub workspace_folder: Option<String>,
-    /// What marks the root of a project.
+    /// Files that mark the root of a project.
     pub root_markers: Vec<String>,
     /// How long it may take to start.
     pub startup_timeout: Duration,
@@ -39,7 +39,7 @@ pub struct ServerConfig {
     pub shutdown_timeout: Duration,
     /// How often it is started again.
     pub max_restarts: u32,
-    /// Whether its problems are told after an edit.
+    /// True if its problems are reported after an edit.
     pub diagnostics: bool,
 }
 
@@ -48,7 +48,7 @@ pub struct ServerConfig {
 pub struct Servers {
     /// Those that can be started, in the order in which they are asked.
     pub list: Vec<ServerConfig>,
-    /// What is wrong with others.
+    /// Problems with entries that were skipped.
     pub problems: Vec<String>,
 }
 
@@ -110,7 +110,7 @@ impl Servers {
 }
 
 impl ServerConfig {
-    /// What settings say of a server.
+    /// The settings of a server.
     #[must_use]
     pub fn new(name: &str, entry: &LanguageServerSettings) -> Self {
         let mut languages: Vec<(String, String)> = entry
@@ -150,7 +150,7 @@ impl ServerConfig {
         }
     }
 
-    /// What language a file is, if it is one of the server's. `py` means `.py`, and the whole name of a
+    /// The language of a file, if the server handles it. `py` means `.py`, and the whole name of a
     /// file (`dockerfile`).
     #[must_use]
     pub fn language_of(&self, path: &Path) -> Option<&str> {
@@ -226,7 +226,6 @@ pub const WELL_KNOWN: &[(&str, &str, &str)] = &[
 ];
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests assert by panicking")]
 mod tests {
     use super::*;
     use serde_json::json;

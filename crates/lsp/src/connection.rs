@@ -1,6 +1,6 @@
 //! Questions and answers over a server's standard input and output.
 //!
-//! A question has a number, a limit and somebody who waits; when nobody waits any more the server is told so
+//! A request has an id, a time limit and a waiter; when nobody waits any more it is cancelled at the server
 //! (`$/cancelRequest`). What the server asks or tells goes to a [`Receiver`]. Whatever the server does, every
 //! question gets an end: when the process is gone, all that wait are told how it went.
 
@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 /// The error's number for a method that isn't known.
 pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
 
-/// Takes what a server says by itself. Called on the task that reads: nothing here may wait.
+/// Handles messages that a server sends by itself. Called on the reading task, so it must not block.
 pub(crate) trait Receiver: Send + Sync + 'static {
     /// It tells something.
     fn notified(&self, method: &str, params: Value);
@@ -33,7 +33,7 @@ pub(crate) trait Receiver: Send + Sync + 'static {
     fn asked(&self, method: &str, params: Value) -> Result<Value, (i64, String)>;
 }
 
-type Answer = Result<Value, (i64, String)>;
+type Reply = Result<Value, (i64, String)>;
 
 /// A connection to a running server. When the last hold on it is gone, so is the server.
 pub(crate) struct Connection {
@@ -50,21 +50,30 @@ pub(crate) struct Connection {
     gone: CancellationToken,
 }
 
-/// What the tasks around a connection share.
+/// State shared by the tasks of a connection.
 struct Lines {
     outgoing: mpsc::Sender<Vec<u8>>,
-    waiting: Mutex<HashMap<i64, oneshot::Sender<Answer>>>,
+    waiting: Mutex<HashMap<i64, oneshot::Sender<Reply>>>,
     /// How it ended, once it has.
     ending: Mutex<Option<String>>,
 }
 
+/// Why a message can't be sent.
+#[derive(Debug, thiserror::Error)]
+enum SendError {
+    #[error("it has stopped reading")]
+    Full,
+    #[error("its input is closed")]
+    Closed,
+}
+
 impl Lines {
-    /// Hands a message to the writer. A server that doesn't read isn't waited for.
-    fn send(&self, message: &Value) -> Result<(), String> {
+    /// Queues a message for the writer. Fails at once if the server doesn't read.
+    fn send(&self, message: &Value) -> Result<(), SendError> {
         let bytes = framing::frame(message.to_string().as_bytes());
         self.outgoing.try_send(bytes).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => "it has stopped reading".to_owned(),
-            mpsc::error::TrySendError::Closed(_) => "its input is closed".to_owned(),
+            mpsc::error::TrySendError::Full(_) => SendError::Full,
+            mpsc::error::TrySendError::Closed(_) => SendError::Closed,
         })
     }
 
@@ -179,8 +188,8 @@ impl Connection {
     /// Tells the server something. What can't be told is found out by the next question.
     pub(crate) fn notify(&self, method: &str, params: &Value) {
         let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
-        if let Err(reason) = self.lines.send(&message) {
-            self.give_up(reason);
+        if let Err(error) = self.lines.send(&message) {
+            self.give_up(error.to_string());
         }
     }
 
@@ -208,9 +217,9 @@ impl Connection {
             open: true,
         };
         let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        if let Err(reason) = self.lines.send(&message) {
+        if let Err(error) = self.lines.send(&message) {
             question.open = false;
-            self.give_up(reason);
+            self.give_up(error.to_string());
             return Err(self.ending().await);
         }
         let answer = tokio::select! {
@@ -369,8 +378,8 @@ fn receive(mut message: Value, lines: &Lines, receiver: &dyn Receiver) {
                     "jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message},
                 }),
             };
-            if let Err(reason) = lines.send(&reply) {
-                tracing::debug!(reason, "a language server can't be answered");
+            if let Err(error) = lines.send(&reply) {
+                tracing::debug!(%error, "a reply to a language server can't be sent");
             }
         }
         (Some(method), None) => {

@@ -51,7 +51,7 @@ pub struct Problem {
     pub column: u32,
     /// How bad it is.
     pub severity: Severity,
-    /// What it is.
+    /// The message.
     pub message: String,
     /// The server's name for this kind of problem.
     pub code: Option<String>,
@@ -135,7 +135,7 @@ pub(crate) fn to_columns(problems: &mut [Problem], text: &str, encoding: Encodin
     }
 }
 
-/// What is in `after` and wasn't in `before`. A problem that only moved is not new: of equal ones, those that
+/// The problems in `after` that weren't in `before`. A problem that only moved is not new: of equal ones, those that
 /// are nearest to where one was before are taken for it.
 #[must_use]
 pub fn new_problems(before: &[Problem], after: &[Problem]) -> Vec<Problem> {
@@ -170,7 +170,7 @@ const SHOWN: usize = 30;
 /// The most bytes that are shown at once.
 const SHOWN_BYTES: usize = 4096;
 
-/// What the model is told of news; `None` when there are none. `shown` says how a path is written.
+/// The report of new problems for the model; `None` if there are none. `shown` formats a path.
 #[must_use]
 pub fn tell(news: &[FileNews], shown: &dyn Fn(&std::path::Path) -> String) -> Option<String> {
     let total: usize = news.iter().map(|file| file.problems.len()).sum();

@@ -1,14 +1,12 @@
 //! New problems after an edit.
 //!
-//! Before one of our tools changes a file, its text is kept; after it, the servers of the file are shown both,
-//! one after the other, beside everything else: what they find in the old text is what was there before, and
-//! what they find in the new one beyond that is news. A file that is open at a server already needs no look at
-//! its old text.
+//! Before one of our tools changes a file, its text is kept. Afterwards the servers check both versions in the
+//! background: problems of the new text that the old one didn't have are new. A file that is already open at a
+//! server is checked in its new version only.
 //!
-//! News are not pushed at anyone. Whoever makes the next request asks for them, waits a moment for edits that
-//! are still being looked at, and gets what isn't known to have been there before or told already. What comes
-//! later is told with a later request. Edits belong to a [`Conversation`], so that agents beside each other hear
-//! of their own.
+//! New problems are pulled, not pushed: the next request asks for them, waits briefly for edits that are still
+//! being checked, and gets those that are neither old nor reported already. Later ones go with a later request.
+//! Edits belong to a [`Conversation`], so that parallel agents get their own.
 
 use crate::diagnostics::{FileNews, Problem, Severity, new_problems};
 use crate::limits::{AROUND, BASELINE, INDEXING_BESIDE, WATCHED};
@@ -22,23 +20,23 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// Whose edits they are.
+/// The conversation that an edit belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Conversation(u64);
 
-/// What is known of edits.
+/// Edits and the problems that followed them.
 #[derive(Default)]
 pub(crate) struct Edits {
     state: Mutex<State>,
-    /// Counts what changed.
+    /// Incremented with every change.
     changes: watch::Sender<u64>,
 }
 
 #[derive(Default)]
 struct State {
-    /// What files held before the change that is being made.
+    /// The text of files before the change that is being made.
     before: HashMap<PathBuf, Option<String>>,
-    /// Edits that are being looked at.
+    /// The number of edits being checked.
     running: HashMap<Conversation, usize>,
     /// The newest edit of each file.
     newest: HashMap<PathBuf, u64>,
@@ -46,7 +44,7 @@ struct State {
     conversations: u64,
     /// Changed files whose problems are followed.
     watched: Vec<Watched>,
-    /// Whether somebody waited in vain for what is being looked at now.
+    /// True if a request timed out waiting for the edits being checked now.
     late: bool,
 }
 
@@ -54,21 +52,21 @@ struct State {
 struct Watched {
     conversation: Conversation,
     path: PathBuf,
-    /// What was there before the change, or has been told.
+    /// Problems that existed before the change or were reported.
     known: Vec<Problem>,
 }
 
-/// An edit that is to be looked at.
+/// An edit to check.
 struct Edit {
     path: PathBuf,
     conversation: Conversation,
-    /// What the file held before; `None` where it wasn't there or couldn't be read.
+    /// The text before; `None` if the file didn't exist or couldn't be read.
     before: Option<String>,
     number: u64,
 }
 
 impl LanguageServers {
-    /// Somebody whose edits are told apart from others'.
+    /// A new conversation, whose edits are reported separately.
     #[must_use]
     pub fn conversation(&self) -> Conversation {
         let mut state = self.inner.edits.state.lock();
@@ -76,7 +74,7 @@ impl LanguageServers {
         Conversation(state.conversations)
     }
 
-    /// A file is about to be changed by one of our tools. Reads it, so call it where waiting is allowed.
+    /// Call before one of our tools changes a file. Reads it, so the thread must be allowed to block.
     pub fn before_edit(&self, path: &Path) {
         let inner = &self.inner;
         if inner.patience().is_none() || !inner.covers(path) {
@@ -85,13 +83,13 @@ impl LanguageServers {
         let text = read_text_now(path).ok();
         let mut state = inner.edits.state.lock();
         if state.before.len() >= WATCHED {
-            // What changes that were never made have left behind.
+            // Left behind by changes that were never made.
             state.before.clear();
         }
         state.before.insert(path.to_owned(), text);
     }
 
-    /// A file was changed by one of our tools. Its servers are started if they aren't there yet.
+    /// Call after one of our tools changed a file. Starts its servers if necessary.
     pub fn after_edit(&self, path: &Path, conversation: Conversation, runtime: &Handle) {
         let inner = self.inner.clone();
         if !inner.covers(path) {
@@ -126,8 +124,8 @@ impl LanguageServers {
         });
     }
 
-    /// What is new in files that were changed in a conversation, each thing once. Waits a moment for edits
-    /// that are still being looked at.
+    /// New problems in the files that a conversation changed, each reported once. Waits briefly for edits
+    /// that are still being checked.
     pub async fn news(
         &self,
         conversation: Conversation,
@@ -141,7 +139,7 @@ impl LanguageServers {
             tokio::select! {
                 () = edits.looked_at(conversation) => {}
                 () = cancel.cancelled() => {}
-                // Whoever waited in vain doesn't wait for the same again.
+                // Don't wait for the same edits twice.
                 () = tokio::time::sleep(limit) => edits.state.lock().late = true,
             }
         }
@@ -297,7 +295,7 @@ impl Inner {
         }
     }
 
-    /// What running servers find in a file that is worth telling.
+    /// The problems worth reporting that running servers find in a file.
     async fn problems_of(&self, path: &Path) -> Vec<Problem> {
         let servers: Vec<Arc<Server>> = self
             .slots_of(path)

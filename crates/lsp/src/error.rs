@@ -1,8 +1,8 @@
-//! Why a server gave no answer.
+//! Errors of requests to language servers.
 
 use std::time::Duration;
 
-/// Why a server gave no answer. The texts are for the model and for people.
+/// Why a request failed. The texts are for the model and for users.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LspError {
     /// No server is configured for this kind of file.
@@ -24,7 +24,7 @@ pub enum LspError {
         /// How.
         reason: String,
     },
-    /// The server has been given up.
+    /// The server failed too often.
     #[error("the language server {name} is not used any more in this session: {reason}")]
     GivenUp {
         /// The server.
@@ -37,7 +37,7 @@ pub enum LspError {
     TimedOut {
         /// The server.
         name: String,
-        /// What it was asked.
+        /// The request.
         method: String,
         /// How long it had.
         limit: Duration,
@@ -47,7 +47,7 @@ pub enum LspError {
     Refused {
         /// The server.
         name: String,
-        /// What it was asked.
+        /// The request.
         method: String,
         /// The error's number.
         code: i64,
@@ -59,13 +59,13 @@ pub enum LspError {
     Unsupported {
         /// The server.
         name: String,
-        /// What was wanted.
+        /// The operation.
         operation: String,
     },
-    /// The question makes no sense for the file.
+    /// The request is invalid for the file.
     #[error("{0}")]
     Question(String),
-    /// Nobody waits for the answer any more.
+    /// The request was cancelled.
     #[error("the question was cancelled")]
     Cancelled,
 }

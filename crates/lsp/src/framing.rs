@@ -1,13 +1,13 @@
 //! Messages on a stream: `Content-Length: n`, an empty line, n bytes.
 //!
-//! What stands between two messages and is no header is noise (a server that prints to its standard output)
-//! and skipped; a header that begins in the middle of noise is found all the same. A message that is too long
+//! Anything else between two messages (a server that prints to its standard output) is skipped, and a header
+//! that starts in the middle of it is found. A message that is too long
 //! is read past without being kept.
 
 use crate::limits::{HEADER_BYTES, MESSAGE_BYTES};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _};
 
-/// What was read.
+/// A message from the stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Frame {
     /// A message.
@@ -106,7 +106,6 @@ where
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests assert by panicking")]
 mod tests {
     use super::*;
 

@@ -1,4 +1,4 @@
-//! What a server says by itself, and what it is answered when it asks.
+//! Notifications and requests from a server.
 //!
 //! Servers ask for their configuration, announce what else they can do, tell how far they are with reading
 //! the project, and report problems. None of that waits for anyone: it is noted here, and whoever waits for a
@@ -17,7 +17,7 @@ use tokio::sync::watch;
 /// The most pieces of work that are followed.
 const PIECES_OF_WORK: usize = 200;
 
-/// What a server has said.
+/// The state that a server's messages have built up.
 pub(crate) struct Inbox {
     settings: Option<Value>,
     folders: Value,
@@ -28,19 +28,19 @@ pub(crate) struct Inbox {
 
 #[derive(Default)]
 struct State {
-    /// Problems that it reported by itself.
+    /// Problems that it pushed.
     pushed: HashMap<PathBuf, Published>,
-    /// Problems that it was asked for.
+    /// Problems that were pulled.
     pulled: HashMap<PathBuf, Vec<Problem>>,
-    /// What it announced after the start: ids and methods.
+    /// Capabilities registered after initialisation: ids and methods.
     registered: HashMap<String, String>,
-    /// What it is at work on.
+    /// Tokens of work in progress.
     work: HashSet<String>,
-    /// Whether it ever told of work.
+    /// True once it has reported work.
     has_worked: bool,
-    /// How often it said that problems should be asked for anew.
+    /// How often it asked for problems to be pulled again.
     refreshes: u64,
-    /// Counts reports.
+    /// Incremented with every report.
     sequence: u64,
 }
 
@@ -85,7 +85,7 @@ impl Inbox {
             .any(|registered| registered == method)
     }
 
-    /// How often it said that problems should be asked for anew.
+    /// How often it asked for problems to be pulled again.
     pub(crate) fn refreshes(&self) -> u64 {
         self.state.lock().refreshes
     }
@@ -110,7 +110,7 @@ impl Inbox {
         }
     }
 
-    /// What is known of a file, each thing once.
+    /// The problems of a file without duplicates.
     pub(crate) fn problems(&self, path: &Path) -> Vec<Problem> {
         let state = self.state.lock();
         let mut problems = state.pulled.get(path).cloned().unwrap_or_default();
@@ -197,7 +197,7 @@ impl Inbox {
         }
     }
 
-    /// What settings say about each section that the server asks for.
+    /// The configured value of each section that the server asks for.
     fn configuration(&self, params: &Value) -> Value {
         let items = params.get("items").and_then(Value::as_array);
         let answers = items.into_iter().flatten().map(|item| {
@@ -276,7 +276,6 @@ impl Receiver for Inbox {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests assert by panicking")]
 mod tests {
     use super::*;
 

@@ -1,14 +1,13 @@
 //! Language servers: programs that know a programming language, asked on the model's behalf.
 //!
-//! A server is configured in settings or comes with a plugin ([`config`]); nothing is built in. It is started
-//! when a file of its kind is first asked about or changed, in a process group of its own (`process`), and
-//! spoken to in JSON-RPC over its standard input and output (`framing`, `connection`). What it says by itself
-//! is noted and what it asks is answered (`inbox`); which files it knows is kept with it (`server`), and how
-//! often it may be started again beside it (`slot`). [`query`] holds the questions and puts the answers, which
-//! servers give in many forms, into one. `edits` finds out which problems an edit of ours has brought.
+//! A server is configured in settings or comes with a plugin ([`config`]); none is built in. It is started when a
+//! file of its kind is first queried or changed, in its own process group (`process`), and speaks JSON-RPC on
+//! standard input and output (`framing`, `connection`). `inbox` handles its notifications and requests, `server`
+//! tracks the files that are open at it, and `slot` limits restarts. [`query`] has the requests and brings the
+//! answers, which servers give in many forms, into one. `edits` finds the problems that an edit caused.
 //!
-//! A server is somebody else's program: it may be missing, hang, flood or die. All of that is an [`LspError`]
-//! to whoever asked, told to the person once, and never more.
+//! A server is a foreign program: it may be missing, hang, flood or crash. All of that is an [`LspError`] for the
+//! caller and one report to the user.
 //!
 //! Start with [`LanguageServers`].
 #![forbid(unsafe_code)]
@@ -36,5 +35,5 @@ pub use edits::Conversation;
 pub use error::LspError;
 pub use manager::{LanguageServers, Status, Surroundings, patience};
 pub use process::find_program;
-pub use query::{Answer, Operation, Place, Question, Symbol};
+pub use query::{CodeLocation, Operation, QueryAnswer, Question, Symbol};
 pub use slot::Standing;

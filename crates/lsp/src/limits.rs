@@ -48,7 +48,7 @@ pub(crate) const FILES_WITH_PROBLEMS: usize = 2000;
 pub(crate) const OPEN_FILES: usize = 100;
 /// The most folders that one configured server runs in.
 pub(crate) const INSTANCES: usize = 8;
-/// The most changed files that are remembered until their news are told.
+/// The maximum number of changed files whose new problems are tracked.
 pub(crate) const WATCHED: usize = 200;
 /// How many other files are looked at again after an edit.
 pub(crate) const AROUND: usize = 10;

@@ -1,14 +1,13 @@
 //! The language servers of a session.
 //!
-//! [`LanguageServers`] is what the rest sees: it picks the servers of a file, starts them when they are
-//! needed, asks them, and shows them what changes (`edits`). Nothing is started before that, and nothing that
-//! a server does or doesn't do is more than an error to whoever asked.
+//! [`LanguageServers`] is the public interface: it selects the servers for a file, starts them on demand, sends
+//! requests and reports changes (`edits`). Whatever a server does, the caller gets at most an error.
 
 use crate::config::{ServerConfig, Servers};
 use crate::edits::Edits;
 use crate::error::LspError;
 use crate::limits::{INSTANCES, NEWS};
-use crate::query::{Answer, Question};
+use crate::query::{QueryAnswer, Question};
 use crate::server::Change;
 use crate::slot::{Slot, Standing};
 use lathe_settings::Environment;
@@ -20,19 +19,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// What servers are started with.
+/// The context in which servers are started.
 pub struct Surroundings {
     /// The environment; keys that are meant for us are not passed on.
     pub environment: Environment,
-    /// Our version, which servers are told.
+    /// Our version, sent to servers.
     pub version: String,
     /// The folders that may be worked in, the session's own first.
     pub roots: Box<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
-    /// Told once of each server that fails.
+    /// Called once for each server that fails.
     pub on_problem: Box<dyn Fn(String) + Send + Sync>,
 }
 
-/// What settings say about news: how long is waited for them, `None` for no news.
+/// How long a request waits for new diagnostics, from the settings; `None` if they are disabled.
 #[must_use]
 pub fn patience(settings: Option<&LspDiagnostics>) -> Option<Duration> {
     let Some(settings) = settings else {
@@ -45,7 +44,7 @@ pub fn patience(settings: Option<&LspDiagnostics>) -> Option<Duration> {
     Some(wait.map_or(NEWS, |wait| Duration::from_secs_f64(wait.clamp(0.0, 120.0))))
 }
 
-/// A server as a person sees it.
+/// The status of a server, for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
     /// Its name.
@@ -56,7 +55,7 @@ pub struct Status {
     pub endings: String,
     /// The folder that it runs in, where it was needed.
     pub root: Option<PathBuf>,
-    /// Where it stands.
+    /// Its state.
     pub standing: Standing,
 }
 
@@ -136,7 +135,7 @@ impl LanguageServers {
         &self,
         question: &Question,
         cancel: &CancellationToken,
-    ) -> Result<Answer, LspError> {
+    ) -> Result<QueryAnswer, LspError> {
         let path = &question.path;
         let slots = self.inner.slots_of(path);
         if slots.is_empty() {
@@ -160,7 +159,7 @@ impl LanguageServers {
         slot: &Arc<Slot>,
         question: &Question,
         cancel: &CancellationToken,
-    ) -> Result<Answer, LspError> {
+    ) -> Result<QueryAnswer, LspError> {
         let mut again = true;
         loop {
             let server = tokio::select! {

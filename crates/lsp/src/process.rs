@@ -22,19 +22,29 @@ pub(crate) struct Process {
     pub(crate) errors: tokio::task::JoinHandle<()>,
 }
 
+/// Why a server's program can't be started.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartError {
+    #[error("there is no program {0}; install it, or give its full path in \"command\"")]
+    NoProgram(String),
+    #[error("{program}: {source}")]
+    Spawn {
+        program: String,
+        source: std::io::Error,
+    },
+    #[error("{0}: its standard input and output are not available")]
+    NoPipes(String),
+}
+
 /// Starts a server's program in a folder.
-///
-/// # Errors
-/// In words, with the way out.
 pub(crate) fn start(
     config: &ServerConfig,
     root: &Path,
     environment: &Environment,
-) -> Result<Process, String> {
+) -> Result<Process, StartError> {
     let name = &config.command;
-    let program = find_program(name, &config.env, environment).ok_or_else(|| {
-        format!("there is no program {name}; install it, or give its full path in \"command\"")
-    })?;
+    let program = find_program(name, &config.env, environment)
+        .ok_or_else(|| StartError::NoProgram(name.clone()))?;
     let mut running = Command::new(program)
         .arguments(&config.args)
         .without_inherited_environment()
@@ -43,13 +53,16 @@ pub(crate) fn start(
         .variables(&config.env)
         .directory(root)
         .spawn()
-        .map_err(|error| format!("{name}: {error}"))?;
+        .map_err(|source| StartError::Spawn {
+            program: name.clone(),
+            source,
+        })?;
     let (Some(stdin), Some(stdout), Some(stderr)) = (
         running.stdin.take(),
         running.stdout.take(),
         running.stderr.take(),
     ) else {
-        return Err(format!("{name}: its input and output can't be had"));
+        return Err(StartError::NoPipes(name.clone()));
     };
     let words = LastWords::default();
     let errors = lathe_spawn::task(drain(stderr, words.clone()));

@@ -1,4 +1,4 @@
-//! The questions that can be asked about code, and the answers in one shape.
+//! Requests about code, and their answers in one form.
 //!
 //! Servers answer the same question in several forms (a place, a list of places, a list of links; a tree of
 //! symbols or a flat list). Here they become one form each, with lines and characters counted from 1.
@@ -20,33 +20,33 @@ const LINE_CHARS: usize = 200;
 /// The longest explanation.
 const HOVER_CHARS: usize = 10_000;
 
-/// What can be asked.
+/// A kind of request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// Where a symbol is defined.
     GoToDefinition,
     /// Where a symbol is used.
     FindReferences,
-    /// What a symbol is.
+    /// Documentation and type of a symbol.
     Hover,
     /// The symbols of a file.
     DocumentSymbol,
     /// Symbols of the project, by name.
     WorkspaceSymbol,
-    /// What implements a symbol.
+    /// Implementations of a symbol.
     GoToImplementation,
     /// The function at a place.
     PrepareCallHierarchy,
-    /// What calls a function.
+    /// Callers of a function.
     IncomingCalls,
-    /// What a function calls.
+    /// Functions that a function calls.
     OutgoingCalls,
     /// The problems of a file.
     Diagnostics,
 }
 
 impl Operation {
-    /// What a server that can answer says at its start, and the method that asks.
+    /// The capability and the method of the protocol.
     fn asks(self) -> (&'static str, &'static str) {
         match self {
             Self::GoToDefinition => ("definitionProvider", "textDocument/definition"),
@@ -98,7 +98,7 @@ impl Operation {
 /// A question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
-    /// What is asked.
+    /// The kind of request.
     pub operation: Operation,
     /// The file that it is about, or that says which server is asked.
     pub path: PathBuf,
@@ -112,7 +112,7 @@ pub struct Question {
 
 /// A place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct CodeLocation {
     /// The file.
     pub path: PathBuf,
     /// The line, from 1; 0 where the server names only the file.
@@ -128,21 +128,21 @@ pub struct Place {
 pub struct Symbol {
     /// Its name.
     pub name: String,
-    /// What it is: `function`, `class`.
+    /// Its kind: `function`, `class`.
     pub kind: &'static str,
-    /// What it is in.
+    /// The symbol that contains it.
     pub container: Option<String>,
     /// How deep it is inside others.
     pub depth: usize,
     /// Where it is.
-    pub place: Place,
+    pub place: CodeLocation,
 }
 
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum QueryAnswer {
     /// Places.
-    Places(Vec<Place>),
+    Places(Vec<CodeLocation>),
     /// An explanation.
     Text(String),
     /// Symbols.
@@ -159,7 +159,7 @@ impl Server {
         &self,
         question: &Question,
         cancel: &CancellationToken,
-    ) -> Result<Answer, LspError> {
+    ) -> Result<QueryAnswer, LspError> {
         let operation = question.operation;
         let shown = self.show(&question.path).await?;
         self.show_changes().await;
@@ -172,7 +172,7 @@ impl Server {
             if !judged && problems.is_empty() && self.is_over() {
                 return Err(self.ending().await);
             }
-            return Ok(Answer::Problems(problems));
+            return Ok(QueryAnswer::Problems(problems));
         }
         self.idle(INDEXING, cancel).await;
         let (_, method) = operation.asks();
@@ -197,19 +197,19 @@ impl Server {
         let mut lines = Lines::new(self.encoding);
         lines.know(&question.path, &shown.text);
         Ok(match operation {
-            Operation::Hover => Answer::Text(cut(&hover(&answer), HOVER_CHARS)),
+            Operation::Hover => QueryAnswer::Text(cut(&hover(&answer), HOVER_CHARS)),
             Operation::DocumentSymbol | Operation::WorkspaceSymbol => {
                 let mut symbols = Vec::new();
                 read_symbols(&answer, &question.path, 0, None, &mut symbols);
-                Answer::Symbols(lines.fill_symbols(symbols).await)
+                QueryAnswer::Symbols(lines.fill_symbols(symbols).await)
             }
             Operation::PrepareCallHierarchy => {
                 let items = entries(&answer).iter().filter_map(|item| named(item, None));
-                Answer::Symbols(lines.fill_symbols(items.collect()).await)
+                QueryAnswer::Symbols(lines.fill_symbols(items.collect()).await)
             }
             Operation::IncomingCalls | Operation::OutgoingCalls => {
                 let calls = self.calls(operation, &answer, cancel).await?;
-                Answer::Calls(lines.fill_calls(calls).await)
+                QueryAnswer::Calls(lines.fill_calls(calls).await)
             }
             _ => {
                 let places = match &answer {
@@ -218,7 +218,7 @@ impl Server {
                     }
                     one => place(one).into_iter().collect(),
                 };
-                Answer::Places(lines.fill(places).await)
+                QueryAnswer::Places(lines.fill(places).await)
             }
         })
     }
@@ -320,7 +320,7 @@ fn entries(value: &Value) -> &[Value] {
 }
 
 /// A place as servers write it: a location, or a link to one.
-fn place(value: &Value) -> Option<Place> {
+fn place(value: &Value) -> Option<CodeLocation> {
     let uri = value.get("uri").or_else(|| value.get("targetUri"))?;
     let range = value
         .get("range")
@@ -329,12 +329,12 @@ fn place(value: &Value) -> Option<Place> {
     place_at(uri.as_str()?, range)
 }
 
-fn place_at(uri: &str, range: Option<&Value>) -> Option<Place> {
+fn place_at(uri: &str, range: Option<&Value>) -> Option<CodeLocation> {
     let number = |key: &str| {
         let number = range?.get("start")?.get(key)?.as_u64()?;
         u32::try_from(number).ok()
     };
-    Some(Place {
+    Some(CodeLocation {
         path: from_uri(uri)?,
         line: number("line").map_or(0, |line| line.saturating_add(1)),
         column: number("character").unwrap_or(0),
@@ -352,7 +352,7 @@ fn named(item: &Value, file: Option<&Path>) -> Option<Symbol> {
     let place = match (item.get("location"), item.get("uri"), file) {
         (Some(location), _, _) => place(location)?,
         (None, Some(uri), _) => place_at(uri.as_str()?, range)?,
-        (None, None, Some(path)) => Place {
+        (None, None, Some(path)) => CodeLocation {
             path: path.to_owned(),
             ..place_at("file:///", range)?
         },
@@ -473,7 +473,7 @@ impl Lines {
     }
 
     /// Puts the line in, and makes a character of the offset.
-    async fn fill_one(&mut self, place: &mut Place) {
+    async fn fill_one(&mut self, place: &mut CodeLocation) {
         if !self.files.contains_key(&place.path) {
             // So many files aren't shown anyway; a file that can't be read has no lines.
             let text = if self.files.len() < 100 {
@@ -493,7 +493,7 @@ impl Lines {
         place.text = cut(line.trim(), LINE_CHARS);
     }
 
-    async fn fill(&mut self, mut places: Vec<Place>) -> Vec<Place> {
+    async fn fill(&mut self, mut places: Vec<CodeLocation>) -> Vec<CodeLocation> {
         for place in &mut places {
             self.fill_one(place).await;
         }
@@ -516,7 +516,6 @@ impl Lines {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests assert by panicking")]
 mod tests {
     use super::*;
 

@@ -35,14 +35,14 @@ pub(crate) struct Server {
     pub(crate) encoding: Encoding,
     documents: tokio::sync::Mutex<Documents>,
     started: Instant,
-    /// Whether it said nothing when it last should have.
+    /// True if it didn't report anything after the last change.
     quiet: AtomicBool,
 }
 
 #[derive(Default)]
 struct Documents {
     open: HashMap<PathBuf, Document>,
-    /// Counts uses.
+    /// Incremented with every use.
     clock: u64,
 }
 
@@ -56,14 +56,15 @@ struct Document {
 pub(crate) struct Shown {
     pub(crate) version: i64,
     pub(crate) text: String,
-    /// Whether the server was told something new.
+    /// True if the server didn't have this version yet.
     pub(crate) news: bool,
-    /// Where the reports stood before it was told.
+    /// The sequence number of reports before it was shown.
     pub(crate) mark: u64,
 }
 
 impl Server {
-    /// Starts a server in a folder and waits until it can be asked. One that can't is gone when this returns.
+    /// Starts a server in a folder and waits until it is initialised. If that fails, its process is gone when this
+    /// returns.
     pub(crate) async fn start(
         config: Arc<ServerConfig>,
         root: &Path,
@@ -75,7 +76,8 @@ impl Server {
             name: config.name.clone(),
             reason,
         };
-        let process = process::start(&config, root, environment).map_err(failed)?;
+        let process = process::start(&config, root, environment)
+            .map_err(|error| failed(error.to_string()))?;
         let folder = json!({
             "uri": to_uri(root),
             "name": root.file_name().map_or_else(|| "/".to_owned(), |name| name.to_string_lossy().into_owned()),
@@ -143,7 +145,7 @@ impl Server {
         })
     }
 
-    /// Whether it can't be asked any more.
+    /// True once requests are no longer possible.
     pub(crate) fn is_over(&self) -> bool {
         self.connection.is_over()
     }
@@ -153,7 +155,7 @@ impl Server {
         self.connection.ending().await
     }
 
-    /// Whether it is still at work on something that it told of.
+    /// True while it reports work in progress.
     pub(crate) fn is_busy(&self) -> bool {
         self.inbox.is_busy()
     }
@@ -163,7 +165,7 @@ impl Server {
         self.connection.close(self.config.shutdown_timeout).await;
     }
 
-    /// Whether it can do something: it said so at the start (`key`) or later (`method`).
+    /// True if it has a capability: declared at initialisation (`key`) or registered later (`method`).
     pub(crate) fn can(&self, key: &str, method: &str) -> bool {
         let said = self.capabilities.get(key);
         said.is_some_and(|value| !value.is_null() && *value != Value::Bool(false))
@@ -174,9 +176,9 @@ impl Server {
     pub(crate) async fn show(&self, path: &Path) -> Result<Shown, LspError> {
         match read_text(path).await {
             Ok(text) => Ok(self.show_text(path, text).await),
-            Err(reason) => {
+            Err(error) => {
                 self.hide(path).await;
-                Err(LspError::Question(reason))
+                Err(LspError::Question(error.to_string()))
             }
         }
     }
@@ -300,7 +302,7 @@ impl Server {
         );
     }
 
-    /// Waits until it is at work on nothing that it told of.
+    /// Waits until it reports no work in progress.
     pub(crate) async fn idle(&self, limit: Duration, cancel: &CancellationToken) {
         let mut changes = self.inbox.changes();
         let waits = async {
@@ -317,8 +319,8 @@ impl Server {
         }
     }
 
-    /// Asks it something. An empty answer is doubted while it is still reading the project, and a question
-    /// that it put aside is asked again.
+    /// Sends a request. Retries while the answer is empty because the server is still indexing, or if the server
+    /// asked to retry.
     pub(crate) async fn ask(
         &self,
         method: &str,
@@ -352,12 +354,12 @@ impl Server {
         }
     }
 
-    /// Whether it is asked for problems, rather than reporting them by itself.
+    /// True if problems are pulled from it rather than pushed by it.
     pub(crate) fn is_asked(&self) -> bool {
         self.can("diagnosticProvider", "textDocument/diagnostic")
     }
 
-    /// Waits until the server has said what it finds in a file that it was shown. Gives whether it has.
+    /// Waits until the server has reported on a file that it was shown; false on a timeout.
     pub(crate) async fn judged(
         &self,
         path: &Path,
@@ -380,8 +382,8 @@ impl Server {
         }
     }
 
-    /// As [`Self::judged`], after a change. A server that said nothing the last time isn't waited for as
-    /// long: some report only what is wrong.
+    /// As [`Self::judged`], after a change. The wait is shorter for a server that reported nothing the last time:
+    /// some report only problems.
     pub(crate) async fn judged_again(&self, path: &Path, shown: &Shown) {
         let limit = if self.quiet.load(Ordering::Relaxed) {
             CHECK_OF_QUIET
@@ -392,12 +394,12 @@ impl Server {
         let judged = self.judged(path, shown, limit, &nobody).await;
         self.quiet.store(!judged, Ordering::Relaxed);
         if self.is_asked() && self.inbox.speaks() {
-            // Some are asked for what they know themselves, and report what a compiler says after a save.
+            // Some answer pulls with their own problems and push the compiler's after a save.
             let _ = tokio::time::timeout(CHECK, self.still()).await;
         }
     }
 
-    /// Waits until it has been at work on nothing and said nothing for a moment.
+    /// Waits until it has been idle and silent for a moment.
     async fn still(&self) {
         let mut changes = self.inbox.changes();
         while !self.is_over() {
@@ -408,7 +410,7 @@ impl Server {
         }
     }
 
-    /// Waits for the server's own report, and until it is still.
+    /// Waits for the server's own report and until no more follow.
     async fn heard(&self, path: &Path, shown: &Shown) {
         let mut changes = self.inbox.changes();
         loop {
@@ -468,7 +470,7 @@ impl Server {
         }
     }
 
-    /// What the server finds in a file, as far as it has said so, worst first.
+    /// The problems that the server has reported for a file, worst first.
     pub(crate) async fn problems(&self, path: &Path) -> Vec<Problem> {
         let mut problems = self.inbox.problems(path);
         if problems.is_empty() {
@@ -481,7 +483,7 @@ impl Server {
     }
 }
 
-/// What happened to a file, by the protocol's number.
+/// A change of a file, with the protocol's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
     Created = 1,
@@ -503,34 +505,57 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// The text of a file, if it is one.
-pub(crate) async fn read_text(path: &Path) -> Result<String, String> {
-    let path = path.to_owned();
-    let read = move || read_text_now(&path);
+/// Why a file can't be shown to a server.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FileError {
+    #[error("{}: {source}", path.display())]
+    Io {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("{} is not a file", .0.display())]
+    NotAFile(PathBuf),
+    #[error(
+        "{} is larger than {} MB, too large for a language server",
+        .0.display(),
+        FILE_BYTES / 1024 / 1024
+    )]
+    TooLarge(PathBuf),
+    #[error("{} is not UTF-8 text", .0.display())]
+    NotText(PathBuf),
+}
+
+/// The text of a file.
+pub(crate) async fn read_text(path: &Path) -> Result<String, FileError> {
+    let file = path.to_owned();
+    let read = move || read_text_now(&file);
     match lathe_spawn::blocking(read).await {
         Ok(text) => text,
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(FileError::Io {
+            path: path.to_owned(),
+            source: std::io::Error::other(error),
+        }),
     }
 }
 
-/// As [`read_text`], for threads that may wait.
-pub(crate) fn read_text_now(path: &Path) -> Result<String, String> {
-    let shown = path.display();
-    let metadata = std::fs::metadata(path).map_err(|error| format!("{shown}: {error}"))?;
+/// As [`read_text`], on a thread that may block.
+pub(crate) fn read_text_now(path: &Path) -> Result<String, FileError> {
+    let failed = |source| FileError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let metadata = std::fs::metadata(path).map_err(failed)?;
     if !metadata.is_file() {
-        return Err(format!("{shown} is not a file"));
+        return Err(FileError::NotAFile(path.to_owned()));
     }
     if metadata.len() > FILE_BYTES {
-        return Err(format!(
-            "{shown} is larger than {} MB, too large for a language server",
-            FILE_BYTES / 1024 / 1024
-        ));
+        return Err(FileError::TooLarge(path.to_owned()));
     }
-    let bytes = std::fs::read(path).map_err(|error| format!("{shown}: {error}"))?;
-    String::from_utf8(bytes).map_err(|_| format!("{shown} is not UTF-8 text"))
+    let bytes = std::fs::read(path).map_err(failed)?;
+    String::from_utf8(bytes).map_err(|_| FileError::NotText(path.to_owned()))
 }
 
-/// What we tell a server that we can do.
+/// Our client capabilities.
 fn client_capabilities() -> Value {
     let link = json!({"dynamicRegistration": false, "linkSupport": true});
     let plain = json!({"dynamicRegistration": false});

@@ -1,7 +1,7 @@
 //! A configured server in a folder: not started, running, or given up.
 //!
-//! It is started when it is first needed. When it ends by itself it is started again at the next need, three
-//! times at most; a start that fails counts as well. What went wrong is told to the person once.
+//! A server is started when it is first needed. If it exits by itself it is restarted at the next use, at most
+//! three times, failed starts included. A failure is reported to the user once.
 
 use crate::config::ServerConfig;
 use crate::error::LspError;
@@ -12,10 +12,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// Where a server stands.
+/// The state of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
-    /// Nobody has needed it yet.
+    /// Not needed yet.
     Waiting,
     /// It is being started.
     Starting,
@@ -23,9 +23,9 @@ pub enum Standing {
     Running,
     /// It runs, and is still reading the project.
     Indexing,
-    /// It ended and would be started again.
+    /// Exited; the next use restarts it.
     Ended,
-    /// It isn't started any more.
+    /// Failed too often; it is not started again.
     GivenUp(String),
 }
 

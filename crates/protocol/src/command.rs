@@ -130,53 +130,53 @@ macro_rules! builtin_commands {
 }
 
 builtin_commands! {
-    Help => local("help", "[command]", "What can be done here").aliases(&["?"]).without_session(),
+    Help => local("help", "[command]", "Show help").aliases(&["?"]).without_session(),
     Clear => local("clear", "", "Start a new conversation").aliases(&["new", "reset"]).when_idle(),
-    Compact => local("compact", "[what matters]", "Replace the conversation by a summary").when_idle(),
-    Context => local("context", "", "How full the model's window is"),
-    Cost => local("cost", "", "What this session has used").aliases(&["usage"]),
-    Stats => local("stats", "", "Numbers about this session"),
-    Config => local("config", "[key[=value]]", "Settings that count here").aliases(&["settings"]),
-    Model => local("model", "[name]", "Show or choose the model"),
-    Fallback => local("fallback", "[model|off]", "The model that takes over when the first is overloaded"),
-    Effort => local("effort", "[level|tokens|off]", "How hard the model tries and how much it may think").aliases(&["think"]),
-    Permissions => local("permissions", "", "What may run without a question").aliases(&["allowed-tools"]),
-    Mode => local("mode", "[mode]", "Show or choose the permission mode"),
-    Plan => local("plan", "", "Plan mode: look, don't touch"),
-    Sandbox => local("sandbox", "", "How commands are isolated"),
-    Hooks => local("hooks", "", "The hooks that are set up"),
-    Mcp => local("mcp", "", "The servers and their state"),
-    Agents => local("agents", "", "The agents that work can be given to"),
-    Skills => local("skills", "", "The skills that are there"),
-    Plugin => local("plugin", "", "The plugins that are on").aliases(&["plugins"]),
-    Tools => local("tools", "", "The tools that the model has"),
-    Memory => local("memory", "", "The instruction files and notes that are loaded"),
-    OutputStyle => local("output-style", "[name]", "Show or choose how the model talks"),
-    Resume => dialog("resume", "[session]", "Go on with another session").aliases(&["continue"]).when_idle().without_session(),
+    Compact => local("compact", "[what matters]", "Replace the conversation with a summary").when_idle(),
+    Context => local("context", "", "Show how full the context window is"),
+    Cost => local("cost", "", "Show tokens used and cost").aliases(&["usage"]),
+    Stats => local("stats", "", "Show session statistics"),
+    Config => local("config", "[key[=value]]", "Show or change settings").aliases(&["settings"]),
+    Model => local("model", "[name]", "Show or change the model"),
+    Fallback => local("fallback", "[model|off]", "Show or change the model used when the first is overloaded"),
+    Effort => local("effort", "[level|tokens|off]", "Show or change effort and thinking budget").aliases(&["think"]),
+    Permissions => local("permissions", "", "Show permission rules").aliases(&["allowed-tools"]),
+    Mode => local("mode", "[mode]", "Show or change the permission mode"),
+    Plan => local("plan", "", "Switch to plan mode: read, don't change"),
+    Sandbox => local("sandbox", "", "Show how commands are sandboxed"),
+    Hooks => local("hooks", "", "Show the configured hooks"),
+    Mcp => local("mcp", "", "Show MCP servers and their status"),
+    Agents => local("agents", "", "Show the available agents"),
+    Skills => local("skills", "", "Show the available skills"),
+    Plugin => local("plugin", "", "Show the enabled plugins").aliases(&["plugins"]),
+    Tools => local("tools", "", "Show the model's tools"),
+    Memory => local("memory", "", "Show the loaded instruction files and notes"),
+    OutputStyle => local("output-style", "[name]", "Show or change the output style"),
+    Resume => dialog("resume", "[session]", "Resume another session").aliases(&["continue"]).when_idle().without_session(),
     Rename => local("rename", "<title>", "Give this session a title"),
     Tag => local("tag", "<tag>", "Give this session a tag"),
-    Fork => dialog("fork", "", "Go on in a copy of this session").aliases(&["branch"]).when_idle(),
-    Rewind => dialog("rewind", "", "Go back to before a prompt").aliases(&["checkpoint", "undo"]).when_idle(),
-    Diff => local("diff", "", "What changed in the working folder").without_session(),
+    Fork => dialog("fork", "", "Continue in a copy of this session").aliases(&["branch"]).when_idle(),
+    Rewind => dialog("rewind", "", "Rewind to before a prompt").aliases(&["checkpoint", "undo"]).when_idle(),
+    Diff => local("diff", "", "Show changes in the working folder").without_session(),
     Export => local("export", "[file]", "Write the conversation to a file"),
     Copy => dialog("copy", "", "Copy the last answer").without_session(),
     AddDir => local("add-dir", "<folder>", "Allow work in one more folder"),
     Cd => local("cd", "<folder>", "Change the working folder"),
-    Tasks => local("tasks", "", "What runs in the background").aliases(&["bashes"]),
-    Todos => local("todos", "", "The task list").without_session(),
-    Status => local("status", "", "Session, model, folder, settings").without_session(),
-    Statusline => dialog("statusline", "", "How to have your own status line").without_session(),
+    Tasks => local("tasks", "", "Show background commands and agents").aliases(&["bashes"]),
+    Todos => local("todos", "", "Show the task list").without_session(),
+    Status => local("status", "", "Show session, model, folder and settings").without_session(),
+    Statusline => dialog("statusline", "", "Explain how to set up a status line").without_session(),
     Doctor => local("doctor", "", "Check this installation").without_session(),
-    Theme => dialog("theme", "[name]", "Choose the colours").without_session(),
+    Theme => dialog("theme", "[name]", "Choose a color theme").without_session(),
     Vim => dialog("vim", "", "Switch vim keys on or off").without_session(),
     Ide => dialog("ide", "", "Connect to an editor"),
-    Login => dialog("login", "", "Where the key for the model comes from"),
-    Logout => dialog("logout", "", "How to take the key away"),
-    Version => local("version", "", "The version of Lathe"),
-    ReleaseNotes => local("release-notes", "", "What is new in this version"),
+    Login => dialog("login", "", "Show where the API key comes from"),
+    Logout => dialog("logout", "", "Explain how to remove the API key"),
+    Version => local("version", "", "Show the version"),
+    ReleaseNotes => local("release-notes", "", "Show what is new in this version"),
     Feedback => dialog("feedback", "", "Write a report to a file; nothing is sent").aliases(&["bug"]).without_session(),
-    ReloadSkills => local("reload-skills", "", "Read agents, skills and commands again").hidden(),
-    ReloadPlugins => local("reload-plugins", "", "Read plugins again: what was installed or switched since counts").hidden(),
+    ReloadSkills => local("reload-skills", "", "Reload agents, skills and commands").hidden(),
+    ReloadPlugins => local("reload-plugins", "", "Reload plugins that were installed or changed").hidden(),
     Exit => dialog("exit", "", "Leave").aliases(&["quit", "q"]).without_session(),
 }
 
@@ -201,10 +201,90 @@ impl fmt::Display for BuiltinCommand {
     }
 }
 
+/// A command as a person typed it: `/name arguments`. Parsed once, when the prompt is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Invocation {
+    /// The name, without the slash.
+    pub name: String,
+    /// The rest of the text, trimmed.
+    pub arguments: String,
+}
+
+impl Invocation {
+    /// Reads a text as `/name arguments`. `None` for anything else: a path (`/tmp/x is full`), a lone
+    /// slash, a sentence.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let rest = text.trim().strip_prefix('/')?;
+        let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+        let (name, arguments) = rest.split_at(end);
+        (name == "?" || is_typed_name(name)).then(|| Self {
+            name: name.to_owned(),
+            arguments: arguments.trim().to_owned(),
+        })
+    }
+}
+
+/// True if a word after a slash can be the name of a command: `speckit.plan`, `5why`, `_x`, but
+/// neither a number nor a file (`/5`, `/notes.txt`).
+fn is_typed_name(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '_')
+        && name.ends_with(|last: char| last != '.')
+        && name.contains(|letter: char| letter.is_ascii_alphabetic())
+        && name
+            .chars()
+            .all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, ':' | '_' | '-' | '.'))
+        && name
+            .rsplit_once('.')
+            .is_none_or(|(_, ending)| !FILE_ENDINGS.contains(&ending))
+}
+
+/// Words after a dot that make a name a file's.
+const FILE_ENDINGS: [&str; 16] = [
+    "c", "conf", "css", "csv", "html", "js", "json", "log", "md", "py", "rs", "sh", "toml", "ts",
+    "txt", "yaml",
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::HashSet;
+
+    #[test]
+    fn commands_are_told_from_paths_and_sentences() {
+        let read = |text: &str| {
+            let parsed = Invocation::parse(text)?;
+            Some((parsed.name, parsed.arguments))
+        };
+        let command = |name: &str, arguments: &str| Some((name.to_owned(), arguments.to_owned()));
+        assert_eq!(read("/clear"), command("clear", ""));
+        assert_eq!(
+            read(" /compact  the tests \n"),
+            command("compact", "the tests")
+        );
+        assert_eq!(read("/a:b-c_d 1"), command("a:b-c_d", "1"));
+        assert_eq!(read("/review\nline two"), command("review", "line two"));
+        assert_eq!(read("/?"), command("?", ""));
+        for name in ["speckit.plan", "5why", "1st", "_x", "a:b.plan"] {
+            assert_eq!(read(&format!("/{name} now")), command(name, "now"));
+        }
+        for text in [
+            "/tmp/x",
+            "/usr/bin is full",
+            "hello /clear",
+            "/",
+            "/ x",
+            "/1",
+            "/2.5",
+            "/a.txt",
+            "/end.",
+            "",
+            "//x",
+            "/é",
+        ] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn names_and_aliases_are_unique_and_find_their_command() {

@@ -200,7 +200,7 @@ fn large_source(value: &Value) -> Option<(&'static str, usize)> {
     (length > SOURCE_LIMIT).then_some((kind, length))
 }
 
-/// Puts stored content back into a line, looking in the given stores in turn. What is missing stays
+/// Puts stored content back into a line, looking in the given stores in turn. Missing content stays
 /// a stand-in; the hashes of those are returned.
 pub(crate) fn put_back(line: &mut Value, stores: &[BlobStore]) -> Vec<String> {
     let Some(references) = line

@@ -46,7 +46,7 @@ pub(crate) fn as_message(record: &Record) -> Option<&MessageRecord> {
     }
 }
 
-/// Whether a sub-agent's records count: only in a file that has no others, which is its own.
+/// True if the records of a sub-agent are the conversation: only in a file of its own, which has no others.
 fn sidechain_counts(records: &[Arc<Record>]) -> bool {
     let mut messages = records
         .iter()

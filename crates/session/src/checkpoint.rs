@@ -40,13 +40,13 @@ use std::sync::Arc;
 /// Texts larger than this are restored without a line count.
 const DIFF_LIMIT: usize = 1 << 20;
 
-/// What a snapshot fact holds.
+/// The content of a snapshot fact.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct Snapshot {
-    /// What paths held before a change.
+    /// Paths and their content before a change.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     before: IndexMap<PathBuf, FileState>,
-    /// What the session left there.
+    /// Paths and their content after the session's change.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     after: IndexMap<PathBuf, FileState>,
     #[serde(default)]
@@ -60,11 +60,11 @@ pub enum RewindMode {
     Preview,
     /// Changes it, unless that would overwrite somebody else's changes.
     Apply,
-    /// Changes it, whoever changed the files since.
+    /// Changes them even if someone else changed them since.
     Overwrite,
 }
 
-/// What happens to a file.
+/// The change that a rewind makes to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FileAction {
@@ -81,7 +81,7 @@ pub enum FileAction {
 pub struct FileChange {
     /// The file.
     pub path: PathBuf,
-    /// What happens to it.
+    /// The change.
     pub action: FileAction,
     /// Lines that come in.
     pub insertions: usize,
@@ -100,7 +100,7 @@ pub struct Conflict {
     pub reason: String,
 }
 
-/// What a rewind does, or would do.
+/// The changes of a rewind, made or planned.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RewindReport {
@@ -438,7 +438,7 @@ impl FileHistory {
         change
     }
 
-    /// What each path is to hold, and what the session left there.
+    /// The target content of each path, and the content that the session left there.
     fn plan(&self, to: RecordId) -> Result<Plan, SessionError> {
         let mut plan = Plan::default();
         let mut reached = false;

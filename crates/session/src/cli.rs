@@ -1,4 +1,4 @@
-//! What the `lathe sessions` commands do and say. Every function gives plain data or text; the binary
+//! The `lathe sessions` commands. Every function gives plain data or text; the binary
 //! prints it.
 
 use crate::chain::Interruption;
@@ -21,7 +21,7 @@ use unicode_width::UnicodeWidthStr as _;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionDetail {
-    /// What a listing shows.
+    /// The session.
     #[serde(flatten)]
     pub info: SessionInfo,
     /// The prompts, oldest first: the places to rewind to.
@@ -53,7 +53,7 @@ pub struct PromptRow {
     pub text: String,
 }
 
-/// What to rewind.
+/// The target of a rewind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RewindWhat {
     /// The conversation and the files.
@@ -64,7 +64,7 @@ pub enum RewindWhat {
     Files,
 }
 
-/// What a rewind did, or would do.
+/// The result of a rewind, made or planned.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RewindOutcome {

@@ -1,4 +1,4 @@
-//! What can go wrong with a session, in words that name the thing and the way out.
+//! Errors of sessions. The messages name the session and what to do.
 
 use lathe_protocol::ids::RecordId;
 use std::io;
@@ -10,17 +10,17 @@ pub enum SessionError {
     /// A file operation failed.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was tried, as a verb: `write`, `read`.
+        /// The operation, as a verb: `write`, `read`.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// No session has this id. The text is what SDK hosts look for.
     #[error("No conversation found with session ID: {id}")]
     NotFound {
-        /// What was asked for.
+        /// The value as given.
         id: String,
         /// The folder of a session with that id that belongs to another project.
         elsewhere: Option<PathBuf>,
@@ -28,7 +28,7 @@ pub enum SessionError {
     /// More than one session fits.
     #[error("{wanted:?} fits {} sessions; give more of the id:\n{}", candidates.len(), candidates.join("\n"))]
     Ambiguous {
-        /// What was asked for.
+        /// The value as given.
         wanted: String,
         /// One line for each session that fits.
         candidates: Vec<String>,
@@ -57,13 +57,13 @@ pub enum SessionError {
     NoSuchRecord {
         /// The session's transcript name.
         session: String,
-        /// What was asked for.
+        /// The value as given.
         record: RecordId,
     },
     /// No prompt of the session fits what was given.
     #[error("no prompt fits {wanted:?}; the prompts are:\n{}", prompts.join("\n"))]
     NoSuchPrompt {
-        /// What was asked for.
+        /// The value as given.
         wanted: String,
         /// One line for each prompt there is.
         prompts: Vec<String>,

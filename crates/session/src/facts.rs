@@ -1,4 +1,4 @@
-//! What a session is called, how it is set, what it has cost: the newest of each fact.
+//! Title, settings and cost of a session: the newest value of each fact.
 
 use lathe_protocol::record::{Fact, Record};
 use serde_json::Value;
@@ -86,7 +86,7 @@ impl Facts {
         self.todos = self.todos.take().or(todos);
     }
 
-    /// What the session is called, if anything calls it so: the person's title, else the model's.
+    /// The title, if it has one: the user's, else the model's.
     #[must_use]
     pub fn title(&self) -> Option<&str> {
         self.custom_title.as_deref().or(self.ai_title.as_deref())

@@ -1,4 +1,4 @@
-//! What the model is sent, derived from the transcript.
+//! The messages sent to the model, derived from the transcript.
 //!
 //! [`History`] is a fold over records: each record is pushed once, live as it is appended and on
 //! resume in the order of the chain, by the same code, so that both give the same bytes. Whatever
@@ -41,9 +41,9 @@ use std::sync::Arc;
 pub use media::media_keys;
 pub use view::{ResultView, UnansweredCall};
 
-/// What the model is told when nothing else stands between its words and its next turn.
+/// The user message between two turns of the model if there is no other.
 pub const CONTINUE_TEXT: &str = "Continue.";
-/// What stands for a beginning that is lost.
+/// The placeholder for a lost beginning.
 const LOST_BEGINNING: &str = "(The beginning of this conversation is not available.)";
 
 /// How a request may end.
@@ -56,7 +56,7 @@ pub enum Tail {
     Assistant,
 }
 
-/// What the conversation was before a record came in, so that it can be taken back.
+/// The state before a record, so that the record can be undone.
 #[derive(Debug, Clone, Copy)]
 struct Mark {
     record: RecordId,

@@ -17,11 +17,11 @@ pub struct DamagedLine {
     pub offset: u64,
     /// Its length in bytes.
     pub length: usize,
-    /// What is wrong with it.
+    /// The reason.
     pub reason: String,
 }
 
-/// What a line turned out to be.
+/// The content of a line.
 pub(crate) enum Line {
     Blank,
     Record(Record),

@@ -211,7 +211,7 @@ impl Loaded {
     }
 
     /// The conversation up to its tip, oldest first, together with the decisions about replaced
-    /// results. What to push into a [`crate::history::History`].
+    /// results. Push these into a [`crate::history::History`].
     #[must_use]
     pub fn chain(&self) -> Vec<Arc<Record>> {
         chain::chain(&self.records, self.tip())

@@ -164,7 +164,7 @@ impl SessionPaths {
         self.subagents().join(format!("agent-{agent}.jsonl"))
     }
 
-    /// What a sub-agent was started for.
+    /// The task of a sub-agent.
     #[must_use]
     pub fn agent_meta(&self, agent: &AgentId) -> PathBuf {
         self.subagents().join(format!("agent-{agent}.meta.json"))

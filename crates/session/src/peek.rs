@@ -1,4 +1,4 @@
-//! What a listing needs to know about a transcript, from its first and last 64 KB.
+//! The facts that a listing needs, read from the first and last 64 KB of a transcript.
 
 use crate::facts::Facts;
 use crate::line::{Line, LineReader};

@@ -1,4 +1,4 @@
-//! What a shell command changed.
+//! The files that a shell command changed.
 //!
 //! A command can touch any file, so the writable roots are looked over before and after one that
 //! isn't read-only: sizes and times of all files, and the contents of small ones, so that they can
@@ -62,7 +62,7 @@ impl ScanLimits {
     }
 }
 
-/// What tells one version of a file from another without reading it.
+/// Identifies a version of a file without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     size: u64,
@@ -86,13 +86,13 @@ pub struct Uncovered {
 pub struct Scan {
     stamps: HashMap<PathBuf, Stamp>,
     contents: HashMap<PathBuf, Vec<u8>>,
-    /// What was not looked at.
+    /// Paths that were not scanned.
     pub uncovered: Vec<Uncovered>,
     /// Whether a limit cut the look short.
     pub cut_short: bool,
 }
 
-/// What is different between two looks.
+/// The difference between two scans.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Files that were not there before.
@@ -101,7 +101,7 @@ pub struct Changes {
     pub modified: Vec<PathBuf>,
     /// Files that are gone.
     pub deleted: Vec<PathBuf>,
-    /// What was not looked at, before or after.
+    /// Paths that one of the scans left out.
     pub uncovered: Vec<Uncovered>,
 }
 
@@ -214,7 +214,7 @@ impl Scan {
             .map(|content| (content.as_slice(), stamp.mode & 0o7777))
     }
 
-    /// What is different in a later look.
+    /// The changes up to a later scan.
     #[must_use]
     pub fn changes(&self, later: &Scan) -> Changes {
         let mut changes = Changes::default();

@@ -22,13 +22,13 @@ use std::process::{Command, Stdio};
 /// The longest first line that a listing reads when it doesn't end within the first part.
 const LONG_FIRST_LINE: u64 = 4 << 20;
 
-/// What a listing shows of a session.
+/// A session in a listing.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionInfo {
     /// The session.
     pub id: SessionId,
-    /// What to call it: the person's title, the model's, the last prompt, a summary or the first
+    /// Its title: the user's title, the model's, the last prompt, a summary or the first
     /// prompt.
     pub title: Option<String>,
     /// The title that a person gave.
@@ -70,7 +70,7 @@ impl SessionInfo {
         (!text.is_empty()).then_some(text)
     }
 
-    /// A few lines that tell what the session is about, for whoever chooses one: where it stands by
+    /// A few lines on what the session is about, to choose one by: where it stands by
     /// its own notes, or how it began.
     #[must_use]
     pub fn preview(&self, lines: usize) -> Vec<String> {
@@ -89,7 +89,7 @@ impl SessionInfo {
     }
 }
 
-/// What notes say about where things stand; all of them when they don't say it in a place of its own.
+/// The current state from the notes; all of the notes if they have no section for it.
 fn state_of(notes: &str) -> &str {
     let Some(start) = notes
         .find("# State")
@@ -371,7 +371,7 @@ fn worktrees(cwd: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// What a listing shows of a transcript; `None` for a file that isn't a session.
+/// The listing entry of a transcript; `None` for a file that isn't a session.
 #[must_use]
 pub fn info(path: &Path) -> Option<SessionInfo> {
     let id = id_of(path)?;

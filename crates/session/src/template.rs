@@ -6,7 +6,7 @@ use lathe_protocol::message::{AssistantMessage, Message};
 use lathe_protocol::record::{MessageRecord, RecordKind, RecordMessage};
 use serde_json::Value;
 
-/// What the records of a conversation have in common. Change the fields as the session moves on
+/// The fields that all records of a conversation share. Change the fields as the session moves on
 /// (another folder, another branch).
 #[derive(Debug, Clone)]
 pub struct RecordTemplate {

@@ -81,7 +81,7 @@ pub enum WriteProblem {
     Failing {
         /// The transcript.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: String,
         /// How many records wait.
         waiting: usize,
@@ -196,7 +196,7 @@ impl TranscriptWriter {
         self.sender.is_some()
     }
 
-    /// Queues a record. Never blocks; trouble is told to [`WriterOptions::on_problem`].
+    /// Queues a record. Never blocks; problems go to [`WriterOptions::on_problem`].
     pub fn append(&self, record: impl Into<Arc<Record>>) {
         if let Some(sender) = &self.sender
             && sender.send(Command::Append(record.into())).is_err()
@@ -279,10 +279,7 @@ struct Worker {
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 
 impl Worker {
-    #[allow(
-        clippy::needless_pass_by_value,
-        reason = "when the thread ends, so must its end of the queue"
-    )]
+    // By value: when the thread ends, its end of the queue is dropped.
     fn run(mut self, commands: Receiver) {
         let mut due: Option<Instant> = None;
         loop {

@@ -1,6 +1,6 @@
 //! Agent: starts a sub-agent.
 //!
-//! What an agent is and how it runs is the engine's business ([`crate::host::SessionHost`]); this is its
+//! The engine defines and runs agents ([`crate::host::SessionHost`]); this is its
 //! door. The description lists the agents that there are, so it is made for each session.
 
 use crate::context::{CallContext, ToolContext};
@@ -19,7 +19,7 @@ pub const NAME: &str = "Agent";
 pub const ALIAS: &str = "Task";
 /// The agent that an order without a type gets.
 pub const GENERAL: &str = "general-purpose";
-/// The type that is a copy of whoever calls.
+/// The agent type that is a copy of the caller.
 pub const FORK: &str = "fork";
 /// Bytes of the list of agents in the description.
 const LIST_BYTES: usize = 8_000;
@@ -122,7 +122,7 @@ impl Tool for Agent {
         }
     }
 
-    /// What the agent does is asked about call by call; rules may name its type.
+    /// Permission is asked for each of the agent's calls; rules may name its type.
     fn subject(&self, input: &Input, _context: &ToolContext) -> Subject {
         Subject::Named {
             name: input
@@ -230,7 +230,7 @@ fn ended_word(status: AgentStatus) -> &'static str {
     }
 }
 
-/// What TaskOutput says of an agent.
+/// The text of TaskOutput for an agent.
 #[must_use]
 pub(crate) fn task_view(task: &AgentTask, new_output: &str) -> (String, Value) {
     let mut text = format!("Agent {} ({}): {}.", task.id, task.description, {

@@ -145,7 +145,7 @@ impl Tool for AskUserQuestion {
     }
 
     async fn validate(&self, input: &Input, _context: &ToolContext) -> Result<(), ToolError> {
-        check(&input.questions).map_err(ToolError::invalid)
+        check(&input.questions).map_err(|error| ToolError::invalid(error.to_string()))
     }
 
     async fn call(&self, input: Input, _context: CallContext) -> Result<ToolOutput, ToolError> {
@@ -205,46 +205,64 @@ fn note(annotations: Option<&BTreeMap<String, Value>>, question: &str) -> Option
     (!note.is_empty()).then(|| note.to_owned())
 }
 
-fn check(questions: &[Question]) -> Result<(), String> {
+/// Why questions can't be asked. The texts are for the model.
+#[derive(Debug, thiserror::Error)]
+enum QuestionError {
+    #[error("questions: one to {MOST_QUESTIONS} are asked at once, not {0}.")]
+    WrongCount(usize),
+    #[error("{0} is empty.")]
+    Empty(String),
+    #[error("{0}.question was asked already in this call.")]
+    Repeated(String),
+    #[error("{at}.options: two to {MOST_OPTIONS} answers are offered, not {count}.")]
+    WrongOptionCount { at: String, count: usize },
+    #[error("{at}.options: the label {label:?} is there twice.")]
+    RepeatedLabel { at: String, label: String },
+}
+
+fn check(questions: &[Question]) -> Result<(), QuestionError> {
     if questions.is_empty() || questions.len() > MOST_QUESTIONS {
-        return Err(format!(
-            "questions: one to {MOST_QUESTIONS} are asked at once, not {}.",
-            questions.len()
-        ));
+        return Err(QuestionError::WrongCount(questions.len()));
     }
     for (index, question) in questions.iter().enumerate() {
         let at = format!("questions[{index}]");
         if question.question.trim().is_empty() {
-            return Err(format!("{at}.question is empty."));
+            return Err(QuestionError::Empty(format!("{at}.question")));
         }
-        if questions
+        let earlier = &questions[..index];
+        if earlier
             .iter()
-            .take(index)
             .any(|other| other.question == question.question)
         {
-            return Err(format!("{at}.question was asked already in this call."));
+            return Err(QuestionError::Repeated(at));
         }
-        if question.options.len() < 2 || question.options.len() > MOST_OPTIONS {
-            return Err(format!(
-                "{at}.options: two to {MOST_OPTIONS} answers are offered, not {}.",
-                question.options.len()
-            ));
+        check_options(question, at)?;
+    }
+    Ok(())
+}
+
+fn check_options(question: &Question, at: String) -> Result<(), QuestionError> {
+    let options = &question.options;
+    if options.len() < 2 || options.len() > MOST_OPTIONS {
+        return Err(QuestionError::WrongOptionCount {
+            at,
+            count: options.len(),
+        });
+    }
+    for (number, option) in options.iter().enumerate() {
+        if option.label.trim().is_empty() {
+            return Err(QuestionError::Empty(format!(
+                "{at}.options[{number}].label"
+            )));
         }
-        for (number, option) in question.options.iter().enumerate() {
-            if option.label.trim().is_empty() {
-                return Err(format!("{at}.options[{number}].label is empty."));
-            }
-            if question
-                .options
-                .iter()
-                .take(number)
-                .any(|other| other.label == option.label)
-            {
-                return Err(format!(
-                    "{at}.options: the label {:?} is there twice.",
-                    option.label
-                ));
-            }
+        if options[..number]
+            .iter()
+            .any(|other| other.label == option.label)
+        {
+            return Err(QuestionError::RepeatedLabel {
+                at,
+                label: option.label.clone(),
+            });
         }
     }
     Ok(())
@@ -280,14 +298,14 @@ mod tests {
     fn wrong_questions_are_named() {
         let mut asked = questions(&input()).unwrap();
         assert!(check(&asked).is_ok());
-        assert!(check(&[]).unwrap_err().contains("not 0"));
+        assert!(check(&[]).unwrap_err().to_string().contains("not 0"));
         asked[0].options.truncate(1);
-        assert!(check(&asked).unwrap_err().contains("not 1"));
+        assert!(check(&asked).unwrap_err().to_string().contains("not 1"));
         let mut asked = questions(&input()).unwrap();
         asked[0].options[1].label = "SQLite".into();
-        assert!(check(&asked).unwrap_err().contains("twice"));
+        assert!(check(&asked).unwrap_err().to_string().contains("twice"));
         let one = questions(&input()).unwrap();
         let twice = [one[0].clone(), one[0].clone()];
-        assert!(check(&twice).unwrap_err().contains("already"));
+        assert!(check(&twice).unwrap_err().to_string().contains("already"));
     }
 }

@@ -390,7 +390,7 @@ fn result(input: &Input, finished: &Finished, limits: &Limits) -> ToolOutput {
     }
 }
 
-/// What else the model should know.
+/// Further information for the model.
 fn notes(finished: &Finished) -> Vec<String> {
     let mut notes = Vec::new();
     if finished.output.file_truncated {

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// transcript with every change.
 const LARGEST_ORIGINAL: usize = 1024 * 1024;
 
-/// What a tool that changes one file is like. Nothing is destroyed: the session keeps the old
+/// The traits of a tool that changes one file. Nothing is destroyed: the session keeps the old
 /// version.
 pub(crate) const TRAITS: CallTraits = CallTraits {
     read_only: false,
@@ -26,7 +26,7 @@ pub(crate) const TRAITS: CallTraits = CallTraits {
     failure_cancels_siblings: false,
 };
 
-/// What a tool that changes one file touches.
+/// The subject of a tool that changes one file.
 pub(crate) fn subject(path: &str, context: &ToolContext) -> Subject {
     Subject::Write {
         paths: vec![context.resolve_path(path)],
@@ -57,7 +57,7 @@ pub(crate) struct Wanted<T> {
     pub(crate) detail: T,
 }
 
-/// What a change did.
+/// The result of a change.
 pub(crate) struct Done<T> {
     /// The text before; `None` when the file was created or the text is too long to report.
     pub(crate) original: Option<String>,
@@ -65,14 +65,14 @@ pub(crate) struct Done<T> {
     pub(crate) created: bool,
     /// The difference.
     pub(crate) hunks: Vec<Hunk>,
-    /// What the model should know beside success, each a sentence.
+    /// Further information for the model, one sentence each.
     pub(crate) notes: Vec<String>,
     /// The tool's own part.
     pub(crate) detail: T,
 }
 
 impl<T> Done<T> {
-    /// What a face shows.
+    /// For display.
     pub(crate) fn display(&self, path: &Path) -> Display {
         Display::Diff {
             path: path.to_owned(),
@@ -86,7 +86,7 @@ impl<T> Done<T> {
     }
 }
 
-/// What can be said before anyone is asked for permission: a change that would be refused anyway
+/// Checks before permission is asked for: a change that would be refused anyway
 /// needs no question.
 pub(crate) fn precheck(path: &str, need: Need, context: &ToolContext) -> Result<(), ToolError> {
     let path = context.resolve_path(path);

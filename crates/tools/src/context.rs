@@ -1,4 +1,4 @@
-//! What a tool may use of the session it works for.
+//! The parts of a session that a tool may use.
 
 use crate::file_cache::FileCache;
 use crate::host::SessionHost;
@@ -29,7 +29,7 @@ pub struct ToolContext {
     pub working_folder: RwLock<PathBuf>,
     /// Runs shell commands; knows the background ones.
     pub shell: Arc<ShellSession>,
-    /// What has been read of which files.
+    /// The files that were read, and which parts.
     pub file_cache: Arc<FileCache>,
     /// The task list.
     pub todos: Mutex<Vec<TodoItem>>,

@@ -128,7 +128,7 @@ impl Tool for Edit {
     }
 }
 
-/// What is said when the text was found only by overlooking something.
+/// The remark when the text was found only by ignoring a difference.
 pub(crate) fn tolerance_note(tolerance: &str) -> String {
     format!(" old_string was not there exactly; it was found by overlooking {tolerance}.")
 }

@@ -1,4 +1,4 @@
-//! What this conversation knows of the files it has seen.
+//! The files that this conversation has seen, and in which version.
 //!
 //! A file may only be changed when the model has read it and it is still what was read; the same
 //! part of a file that hasn't changed need not be sent again; a file that someone else changed is
@@ -7,7 +7,7 @@
 //! the text doesn't fit any more it is dropped first (only the diff is lost), then whole entries
 //! (the file must be read again before it is changed).
 //!
-//! What was put into the conversation without being asked for (an instruction file, a mentioned
+//! Content added to the conversation without a call (an instruction file, a mentioned
 //! file) is noted as *injected*: it never counts as read.
 //!
 //! A file is known by its real path, so reading through a symlink and editing behind it agree.
@@ -32,7 +32,7 @@ const MOST_BOOKMARKS: usize = 256;
 /// The longest diff that is reported.
 const LONGEST_DIFF: usize = 8 * 1024;
 
-/// What was asked of Read: the same question about the same version has the same answer.
+/// A request to Read: the same request for the same version has the same answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadQuestion {
     /// First line, as given.
@@ -79,7 +79,7 @@ impl Seen {
 }
 
 #[derive(Clone)]
-struct Entry {
+struct SeenFile {
     /// The path as it was last named.
     named: PathBuf,
     stamp: Stamp,
@@ -95,7 +95,7 @@ struct Entry {
     used: u64,
 }
 
-impl Entry {
+impl SeenFile {
     /// A version of a file of which nothing has been seen.
     fn unseen(named: &Path, stamp: Stamp) -> Self {
         Self {
@@ -111,7 +111,7 @@ impl Entry {
     }
 }
 
-/// What Read found, to be remembered.
+/// The result of a Read, to be remembered.
 #[derive(Debug)]
 pub struct ReadFact<'a> {
     /// The version.
@@ -124,7 +124,7 @@ pub struct ReadFact<'a> {
     pub lines: Option<(usize, usize)>,
     /// How many lines there are, when that is known.
     pub total_lines: Option<usize>,
-    /// What was asked.
+    /// The request.
     pub question: ReadQuestion,
 }
 
@@ -169,7 +169,7 @@ pub struct FileChange {
     pub diff: String,
 }
 
-/// What this conversation knows of the files it has seen.
+/// The files that this conversation has seen, and in which version.
 #[derive(Default)]
 pub struct FileCache {
     state: Mutex<State>,
@@ -177,7 +177,7 @@ pub struct FileCache {
 
 #[derive(Default, Clone)]
 struct State {
-    entries: HashMap<PathBuf, Entry>,
+    entries: HashMap<PathBuf, SeenFile>,
     clock: u64,
 }
 
@@ -188,7 +188,7 @@ impl State {
     }
 
     /// Puts an entry in and makes room for it.
-    fn put(&mut self, key: PathBuf, mut entry: Entry) {
+    fn put(&mut self, key: PathBuf, mut entry: SeenFile) {
         entry.used = self.tick();
         self.entries.insert(key, entry);
         while self.entries.len() > MOST_FILES {
@@ -249,7 +249,7 @@ impl FileCache {
             .entries
             .remove(&key)
             .filter(|entry| entry.stamp == fact.stamp && (hash.is_none() || entry.hash == hash))
-            .unwrap_or_else(|| Entry::unseen(path, fact.stamp));
+            .unwrap_or_else(|| SeenFile::unseen(path, fact.stamp));
         match fact.lines {
             None => entry.seen = Seen::Whole,
             Some((first, last)) => entry.seen.add(first, last, fact.total_lines),
@@ -315,11 +315,11 @@ impl FileCache {
         };
         state.put(
             key,
-            Entry {
+            SeenFile {
                 hash: Some(hash),
                 text: text.and_then(kept_text),
                 seen,
-                ..Entry::unseen(path, stamp)
+                ..SeenFile::unseen(path, stamp)
             },
         );
     }
@@ -330,7 +330,7 @@ impl FileCache {
         let key = key_of(path);
         let mut state = self.state.lock();
         if !state.entries.contains_key(&key) {
-            state.put(key, Entry::unseen(path, stamp));
+            state.put(key, SeenFile::unseen(path, stamp));
         }
     }
 
@@ -361,11 +361,11 @@ impl FileCache {
         let hash = bytes.as_deref().map(hash_of);
         self.state.lock().put(
             key_of(path),
-            Entry {
+            SeenFile {
                 hash,
                 text,
                 seen: Seen::Whole,
-                ..Entry::unseen(path, stamp)
+                ..SeenFile::unseen(path, stamp)
             },
         );
         true
@@ -468,7 +468,7 @@ impl FileCache {
     #[must_use]
     pub fn recent(&self, most: usize) -> Vec<PathBuf> {
         let state = self.state.lock();
-        let mut entries: Vec<&Entry> = state
+        let mut entries: Vec<&SeenFile> = state
             .entries
             .values()
             .filter(|entry| entry.seen != Seen::Nothing)
@@ -488,7 +488,7 @@ impl FileCache {
     /// is too long to tell must be read again before it is changed.
     #[must_use]
     pub fn changed_on_disk(&self) -> Vec<FileChange> {
-        let mut remembered: Vec<(PathBuf, Entry)> = self
+        let mut remembered: Vec<(PathBuf, SeenFile)> = self
             .state
             .lock()
             .entries
@@ -503,7 +503,7 @@ impl FileCache {
             .collect()
     }
 
-    fn change_of(&self, key: &Path, entry: Entry) -> Option<FileChange> {
+    fn change_of(&self, key: &Path, entry: SeenFile) -> Option<FileChange> {
         let metadata = match std::fs::metadata(key) {
             Ok(metadata) => Some(metadata),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
@@ -527,7 +527,7 @@ impl FileCache {
         let hash = bytes.as_deref().map(hash_of);
         let (old_stamp, path) = (entry.stamp, entry.named.clone());
         if hash.is_some() && hash == entry.hash {
-            self.update(key, old_stamp, Some(Entry { stamp, ..entry }));
+            self.update(key, old_stamp, Some(SeenFile { stamp, ..entry }));
             return None;
         }
         let text = bytes
@@ -547,12 +547,12 @@ impl FileCache {
         self.update(
             key,
             old_stamp,
-            Some(Entry {
+            Some(SeenFile {
                 hash,
                 text,
                 seen,
                 used: entry.used,
-                ..Entry::unseen(&path, stamp)
+                ..SeenFile::unseen(&path, stamp)
             }),
         );
         Some(FileChange {
@@ -564,7 +564,7 @@ impl FileCache {
     }
 
     /// Replaces an entry, unless a call has replaced it meanwhile.
-    fn update(&self, key: &Path, expected: Stamp, entry: Option<Entry>) {
+    fn update(&self, key: &Path, expected: Stamp, entry: Option<SeenFile>) {
         let mut state = self.state.lock();
         if state
             .entries

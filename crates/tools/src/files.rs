@@ -32,7 +32,7 @@ pub fn hash_of(bytes: &[u8]) -> ContentHash {
     Sha256::digest(bytes).into()
 }
 
-/// What identifies a version of a file without reading it.
+/// Identifies a version of a file without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     /// When it was last written.
@@ -63,7 +63,7 @@ pub enum FileError {
     Special {
         /// The path.
         path: String,
-        /// What it is.
+        /// Its kind.
         kind: &'static str,
     },
     /// Too large to be changed in memory.
@@ -107,7 +107,7 @@ pub enum FileError {
     System {
         /// The path.
         path: String,
-        /// What was tried.
+        /// The operation.
         action: &'static str,
         /// The system's words.
         error: io::Error,
@@ -163,7 +163,7 @@ pub fn link_hops(path: &Path) -> Result<Vec<PathBuf>, FileError> {
     Err(FileError::LinkLoop(path.display().to_string()))
 }
 
-/// What kind of special file this is, if it is one.
+/// The kind of special file, if it is one.
 #[must_use]
 pub fn special_kind(metadata: &Metadata) -> Option<&'static str> {
     let kind = metadata.file_type();

@@ -1,6 +1,6 @@
 //! Grep: a regular expression in the files of a tree, with ripgrep's own libraries.
 //!
-//! The tree is walked in parallel. What is found is ordered afterwards, so that the same question
+//! The tree is walked in parallel. Results are sorted afterwards, so that the same question
 //! has the same answer: lines and counts by path, names of files newest first. A search for lines
 //! keeps only those that will be shown, however many there are.
 

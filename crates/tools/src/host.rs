@@ -1,4 +1,4 @@
-//! What tools ask of the session that they work for, beyond files and the shell: agents, messages,
+//! Services of the session for tools, beyond files and the shell: agents, messages,
 //! plan mode, the task list's hooks, lines that are passed on.
 //!
 //! The engine implements [`SessionHost`]; a tool finds it in [`ToolContext::host`]. A context without
@@ -39,7 +39,7 @@ pub trait SessionHost: Send + Sync {
     /// All agents of the session, oldest first.
     fn agents(&self) -> Vec<AgentTask>;
 
-    /// What an agent has written since this was last asked.
+    /// The output of an agent since the last call.
     fn agent_output(&self, id: &str) -> String;
 
     /// Waits until an agent is over, at most this long.
@@ -48,7 +48,7 @@ pub trait SessionHost: Send + Sync {
     /// Ends an agent and everything that it started.
     fn stop_agent(&self, id: &str) -> BoxFuture<'_, ()>;
 
-    /// The model was told how a task ended: no notification of it is needed any more.
+    /// The model knows how a task ended: no notification is needed.
     fn end_is_known(&self, task: &str);
 
     /// How planning stands.
@@ -60,7 +60,7 @@ pub trait SessionHost: Send + Sync {
     /// In words, when it can't be entered here.
     fn enter_plan_mode(&self) -> Result<PlanState, String>;
 
-    /// Leaves plan mode, unless whoever approved the plan chose a mode already. Gives the mode.
+    /// Leaves plan mode, unless a mode was chosen with the approval. Returns the mode.
     fn leave_plan_mode(&self) -> PermissionMode;
 
     /// Tells TaskCreated or TaskCompleted hooks. Gives the reason of one that objects.
@@ -78,9 +78,9 @@ pub trait SessionHost: Send + Sync {
 /// Which agent, and what for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AgentOrder {
-    /// What it does, in a few words.
+    /// A short description.
     pub description: String,
-    /// What it is told.
+    /// The prompt.
     pub prompt: String,
     /// The agent's type; `None` is the general one.
     pub agent_type: Option<String>,
@@ -94,7 +94,7 @@ pub struct AgentOrder {
     pub name: Option<String>,
 }
 
-/// What came of an order.
+/// The outcome of a request to start an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AgentReport {
     /// It is over.
@@ -108,7 +108,7 @@ pub enum AgentReport {
 pub enum AgentStatus {
     /// It works.
     Running,
-    /// It did what it was told.
+    /// It finished its task.
     Completed,
     /// It could not.
     Failed,
@@ -138,21 +138,21 @@ pub struct AgentTask {
     pub name: Option<String>,
     /// Its type.
     pub agent_type: String,
-    /// What it does.
+    /// Its description.
     pub description: String,
-    /// What it was told.
+    /// Its prompt.
     pub prompt: String,
     /// How it is doing.
     pub status: AgentStatus,
     /// Whether it goes on beside the conversation.
     pub background: bool,
-    /// What it said at its end, or why it failed.
+    /// Its final message, or why it failed.
     pub result: String,
-    /// What it used.
+    /// Its usage.
     pub usage: TaskUsage,
     /// Where its output is.
     pub output_file: PathBuf,
-    /// What became of its worktree, for whoever goes on with its work.
+    /// The state of its worktree, for whoever continues the work.
     pub worktree: Option<String>,
     /// The tool that it used last.
     pub last_tool: Option<String>,
@@ -169,7 +169,7 @@ pub struct PlanState {
     pub text: String,
 }
 
-/// What happened to a task of the task list.
+/// A change of a task in the task list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskChange {
     /// It was added.
@@ -183,7 +183,7 @@ pub enum TaskChange {
 pub struct MonitorOrder {
     /// The background command.
     pub task: TaskId,
-    /// What it is watched for, in a few words.
+    /// What is watched for, in a few words.
     pub description: String,
     /// Lines that don't match are left out.
     pub pattern: Option<regex::Regex>,

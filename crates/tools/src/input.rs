@@ -160,7 +160,7 @@ pub fn fit(input: Value, schema: &Value, tool: &str) -> Result<Value, ToolError>
         match properties.get(name) {
             Some(property) => {
                 if let Err(problem) = fit_value(value, property, name) {
-                    problems.push(problem);
+                    problems.push(problem.to_string());
                 }
             }
             None if open => {}
@@ -203,45 +203,78 @@ fn known_fields(schema: &Value) -> String {
         .unwrap_or_default()
 }
 
-fn fit_value(value: &mut Value, schema: &Value, name: &str) -> Result<(), String> {
+/// Why a value doesn't fit its schema. The texts are for the model.
+#[derive(Debug, thiserror::Error)]
+enum Misfit {
+    #[error("`{name}` must be at least {least}, not {number}")]
+    TooSmall {
+        name: String,
+        least: i64,
+        number: i64,
+    },
+    #[error("`{name}` must be one of {allowed}, not {value}")]
+    NotAllowed {
+        name: String,
+        allowed: String,
+        value: Value,
+    },
+    #[error("`{name}` must be {wanted}, not {found}")]
+    WrongKind {
+        name: String,
+        wanted: &'static str,
+        found: String,
+    },
+    #[error("`{0}` is missing")]
+    Missing(String),
+}
+
+fn fit_value(value: &mut Value, schema: &Value, name: &str) -> Result<(), Misfit> {
     fit_kind(value, schema, name)?;
     let least = schema.get("minimum").and_then(Value::as_i64);
     match (least, value.as_i64()) {
-        (Some(least), Some(number)) if number < least => {
-            Err(format!("`{name}` must be at least {least}, not {number}"))
-        }
+        (Some(least), Some(number)) if number < least => Err(Misfit::TooSmall {
+            name: name.to_owned(),
+            least,
+            number,
+        }),
         _ => Ok(()),
     }
 }
 
-fn fit_kind(value: &mut Value, schema: &Value, name: &str) -> Result<(), String> {
+fn fit_kind(value: &mut Value, schema: &Value, name: &str) -> Result<(), Misfit> {
     if let Some(Value::Array(allowed)) = schema.get("enum") {
         if allowed.contains(value) {
             return Ok(());
         }
         let allowed: Vec<String> = allowed.iter().map(Value::to_string).collect();
-        return Err(format!(
-            "`{name}` must be one of {}, not {value}",
-            allowed.join(", ")
-        ));
+        return Err(Misfit::NotAllowed {
+            name: name.to_owned(),
+            allowed: allowed.join(", "),
+            value: value.clone(),
+        });
     }
     let wanted = schema
         .get("type")
         .and_then(Value::as_str)
         .unwrap_or_default();
+    let wrong = |wanted, found: String| Misfit::WrongKind {
+        name: name.to_owned(),
+        wanted,
+        found,
+    };
     let text = value.as_str().map(|text| text.trim().to_owned());
     match (wanted, text) {
         ("integer", Some(text)) => {
             let number = text
                 .parse::<i64>()
-                .map_err(|_| format!("`{name}` must be a whole number, not \"{text}\""))?;
+                .map_err(|_| wrong("a whole number", format!("\"{text}\"")))?;
             *value = Value::from(number);
             Ok(())
         }
         ("number", Some(text)) => {
             let number = text
                 .parse::<f64>()
-                .map_err(|_| format!("`{name}` must be a number, not \"{text}\""))?;
+                .map_err(|_| wrong("a number", format!("\"{text}\"")))?;
             *value = Value::from(number);
             Ok(())
         }
@@ -254,49 +287,40 @@ fn fit_kind(value: &mut Value, schema: &Value, name: &str) -> Result<(), String>
                 *value = Value::Bool(false);
                 Ok(())
             }
-            _ => Err(format!("`{name}` must be true or false, not \"{text}\"")),
+            _ => Err(wrong("true or false", format!("\"{text}\""))),
         },
         ("array" | "object", Some(text)) => match serde_json::from_str::<Value>(&text) {
             Ok(parsed) if parsed.is_array() == (wanted == "array") && !parsed.is_string() => {
                 *value = parsed;
                 fit_nested(value, schema, name)
             }
-            _ => Err(format!("`{name}` must be an {wanted}, not text")),
+            _ if wanted == "array" => Err(wrong("an array", "text".to_owned())),
+            _ => Err(wrong("an object", "text".to_owned())),
         },
         ("integer", None) if !value.is_i64() && !value.is_u64() => match value.as_f64() {
             Some(float) if float.fract() == 0.0 && float.abs() < 9.0e15 => {
-                #[allow(
-                    clippy::cast_possible_truncation,
-                    reason = "whole and in range, see above"
-                )]
                 let number = float as i64;
                 *value = Value::from(number);
                 Ok(())
             }
-            _ => Err(format!("`{name}` must be a whole number, not {value}")),
+            _ => Err(wrong("a whole number", value.to_string())),
         },
-        ("string", None) => Err(format!("`{name}` must be text, not {}", kind_of(value))),
-        ("number", None) if !value.is_number() => {
-            Err(format!("`{name}` must be a number, not {}", kind_of(value)))
+        ("string", None) => Err(wrong("text", kind_of(value).to_owned())),
+        ("number", None) if !value.is_number() => Err(wrong("a number", kind_of(value).to_owned())),
+        ("boolean", None) if !value.is_boolean() => {
+            Err(wrong("true or false", kind_of(value).to_owned()))
         }
-        ("boolean", None) if !value.is_boolean() => Err(format!(
-            "`{name}` must be true or false, not {}",
-            kind_of(value)
-        )),
-        ("array", None) if !value.is_array() => {
-            Err(format!("`{name}` must be an array, not {}", kind_of(value)))
+        ("array", None) if !value.is_array() => Err(wrong("an array", kind_of(value).to_owned())),
+        ("object", None) if !value.is_object() => {
+            Err(wrong("an object", kind_of(value).to_owned()))
         }
-        ("object", None) if !value.is_object() => Err(format!(
-            "`{name}` must be an object, not {}",
-            kind_of(value)
-        )),
         ("array" | "object", None) => fit_nested(value, schema, name),
         _ => Ok(()),
     }
 }
 
 /// Checks the elements of an array and the fields of an object inside the input.
-fn fit_nested(value: &mut Value, schema: &Value, name: &str) -> Result<(), String> {
+fn fit_nested(value: &mut Value, schema: &Value, name: &str) -> Result<(), Misfit> {
     match value {
         Value::Array(items) => {
             let Some(item_schema) = schema.get("items") else {
@@ -314,7 +338,7 @@ fn fit_nested(value: &mut Value, schema: &Value, name: &str) -> Result<(), Strin
             if let Some(Value::Array(required)) = schema.get("required") {
                 for field in required.iter().filter_map(Value::as_str) {
                     if fields.get(field).is_none_or(Value::is_null) {
-                        return Err(format!("`{name}.{field}` is missing"));
+                        return Err(Misfit::Missing(format!("{name}.{field}")));
                     }
                 }
             }
@@ -349,7 +373,7 @@ mod tests {
     use serde_json::json;
 
     #[derive(JsonSchema, Deserialize)]
-    #[allow(dead_code, reason = "only the schema is used")]
+    #[expect(dead_code, reason = "only the schema is used")]
     struct Sample {
         /// Where.
         path: String,
@@ -362,7 +386,6 @@ mod tests {
 
     #[derive(JsonSchema, Deserialize)]
     #[serde(rename_all = "snake_case")]
-    #[allow(dead_code, reason = "only the schema is used")]
     enum Mode {
         /// One.
         First,
@@ -371,7 +394,7 @@ mod tests {
     }
 
     #[derive(JsonSchema, Deserialize)]
-    #[allow(dead_code, reason = "only the schema is used")]
+    #[expect(dead_code, reason = "only the schema is used")]
     struct Item {
         name: String,
         done: bool,

@@ -6,7 +6,7 @@
 //! permission and never runs hooks: the engine's executor does that around the call, from what the
 //! tool says about itself in `traits` and `subject`.
 //!
-//! What a tool needs of the session reaches it through [`ToolContext`]; this crate knows nothing of
+//! Tools use the session through [`ToolContext`]; this crate knows nothing of
 //! the engine.
 //!
 //! Start with [`tool::Tool`], then read [`todo_write`], the smallest one. The tools that change files

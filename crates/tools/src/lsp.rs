@@ -5,7 +5,9 @@
 
 use crate::context::{CallContext, ToolContext};
 use crate::tool::{CallTraits, Tool, ToolError, ToolOutput};
-use lathe_lsp::{Answer, LanguageServers, LspError, Operation, Place, Question, Symbol};
+use lathe_lsp::{
+    CodeLocation, LanguageServers, LspError, Operation, QueryAnswer, Question, Symbol,
+};
 use lathe_protocol::display::Display;
 use lathe_protocol::permission::Subject;
 use schemars::JsonSchema;
@@ -176,7 +178,7 @@ struct Written<'a> {
 }
 
 impl<'a> Written<'a> {
-    fn of(answer: &Answer, operation: Operation, session: &'a ToolContext) -> Self {
+    fn of(answer: &QueryAnswer, operation: Operation, session: &'a ToolContext) -> Self {
         let mut written = Self {
             text: String::new(),
             entries: 0,
@@ -184,21 +186,21 @@ impl<'a> Written<'a> {
             session,
         };
         let total = match answer {
-            Answer::Text(text) => {
+            QueryAnswer::Text(text) => {
                 written.entries = usize::from(!text.is_empty());
                 written.text.clone_from(text);
                 written.entries
             }
-            Answer::Places(places) => {
+            QueryAnswer::Places(places) => {
                 written.list(places, Self::place);
                 places.len()
             }
-            Answer::Symbols(symbols) => {
+            QueryAnswer::Symbols(symbols) => {
                 let in_file = operation == Operation::DocumentSymbol;
                 written.list(symbols, |written, symbol| written.symbol(symbol, in_file));
                 symbols.len()
             }
-            Answer::Calls(calls) => {
+            QueryAnswer::Calls(calls) => {
                 written.list(calls, |written, (symbol, lines)| {
                     let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
                     let text = written.symbol(symbol, false);
@@ -210,7 +212,7 @@ impl<'a> Written<'a> {
                 });
                 calls.len()
             }
-            Answer::Problems(problems) => {
+            QueryAnswer::Problems(problems) => {
                 written.list(problems, |_, problem| problem.line_text());
                 problems.len()
             }
@@ -248,7 +250,7 @@ impl<'a> Written<'a> {
         }
     }
 
-    fn place(&mut self, place: &Place) -> String {
+    fn place(&mut self, place: &CodeLocation) -> String {
         let shown = self.position(place);
         if place.text.is_empty() || !self.may_show(&place.path) {
             shown
@@ -281,7 +283,7 @@ impl<'a> Written<'a> {
         )
     }
 
-    fn position(&mut self, place: &Place) -> String {
+    fn position(&mut self, place: &CodeLocation) -> String {
         if !self.files.contains(&place.path) {
             self.files.push(place.path.clone());
         }

@@ -152,7 +152,7 @@ impl Tool for ReadMcpResource {
         CallTraits::READS
     }
 
-    /// What is read is told to the server, so a person decides as with its tools.
+    /// Reading sends the address to the server, so it needs permission like its tools.
     fn subject(&self, input: &ReadInput, _: &ToolContext) -> Subject {
         Subject::Mcp {
             server: input.server.clone(),

@@ -1,4 +1,4 @@
-//! What becomes of an MCP server's answer: text and pictures as blocks, everything else as a file or as
+//! Converts the result of an MCP call: text and pictures as blocks, everything else as a file or as
 //! words that say what it was.
 //!
 //! A server is not trusted with anything here. Control characters are taken out, so nothing it says can
@@ -25,16 +25,16 @@ const MOST_PICTURES: usize = 20;
 
 /// Where the parts of an answer go that are not shown.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct ResultStore {
     /// The folder; created on first use.
     pub folder: PathBuf,
-    /// What files are named after.
+    /// The base of file names.
     pub name: String,
     /// How many bytes of text are shown.
     pub most_bytes: usize,
 }
 
-impl Place {
+impl ResultStore {
     /// A place for the answer to one call. `limit` is the value of `MAX_MCP_OUTPUT_TOKENS`, if it is set.
     #[must_use]
     pub fn new(folder: &Path, name: &str, limit: Option<&str>) -> Self {
@@ -86,7 +86,7 @@ impl Place {
 
 /// The output of a `CallToolResult`.
 #[must_use]
-pub fn of_call(result: &Value, place: &Place) -> ToolOutput {
+pub fn of_call(result: &Value, place: &ResultStore) -> ToolOutput {
     let items = result.get("content").and_then(Value::as_array);
     let mut parts = Parts::new(place);
     for item in items.into_iter().flatten() {
@@ -108,7 +108,7 @@ pub fn of_call(result: &Value, place: &Place) -> ToolOutput {
 
 /// The output of a `ReadResourceResult`.
 #[must_use]
-pub fn of_resource(result: &Value, place: &Place) -> ToolOutput {
+pub fn of_resource(result: &Value, place: &ResultStore) -> ToolOutput {
     let contents = result.get("contents").and_then(Value::as_array);
     let mut parts = Parts::new(place);
     for item in contents.into_iter().flatten() {
@@ -119,7 +119,7 @@ pub fn of_resource(result: &Value, place: &Place) -> ToolOutput {
 
 /// The blocks of a prompt's message or of anything else that has the shape of content.
 #[must_use]
-pub fn of_content(content: &Value, place: &Place) -> Vec<ContentBlock> {
+pub fn of_content(content: &Value, place: &ResultStore) -> Vec<ContentBlock> {
     let mut parts = Parts::new(place);
     match content {
         Value::Array(items) => {
@@ -146,7 +146,7 @@ pub fn text_of(result: &Value) -> String {
 }
 
 struct Parts<'a> {
-    place: &'a Place,
+    place: &'a ResultStore,
     blocks: Vec<ContentBlock>,
     pictures: usize,
     /// How many files were written.
@@ -154,7 +154,7 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    fn new(place: &'a Place) -> Self {
+    fn new(place: &'a ResultStore) -> Self {
         Self {
             place,
             blocks: Vec::new(),
@@ -447,8 +447,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn place(folder: &Path) -> Place {
-        Place::new(folder, "toolu/1", None)
+    fn place(folder: &Path) -> ResultStore {
+        ResultStore::new(folder, "toolu/1", None)
     }
 
     fn blocks(output: &ToolOutput) -> &[ContentBlock] {
@@ -539,7 +539,7 @@ mod tests {
     #[test]
     fn a_large_answer_goes_to_a_file_with_a_preview_and_pictures_stay() {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place::new(folder.path(), "c", Some("1000"));
+        let place = ResultStore::new(folder.path(), "c", Some("1000"));
         let long = "é234567\n".repeat(1_000);
         let result = of_call(
             &json!({"content": [{"type": "text", "text": long}, {"type": "image", "data": PICTURE},
@@ -552,7 +552,7 @@ mod tests {
         let stored = std::fs::read_to_string(folder.path().join("c-0.txt")).unwrap();
         assert!(stored.starts_with(&long) && stored.ends_with("the end"));
         assert_eq!(
-            Place::new(folder.path(), "c", Some("nonsense")).most_bytes,
+            ResultStore::new(folder.path(), "c", Some("nonsense")).most_bytes,
             100_000
         );
     }

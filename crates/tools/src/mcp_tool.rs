@@ -1,11 +1,11 @@
 //! A tool of an MCP server, as one tool among the others.
 //!
-//! Whoever holds the connections stands behind the small trait [`McpCaller`]; this module knows names,
-//! schemas, permission subjects and progress, and nothing of transports. What becomes of an answer is in
+//! The connections are behind the small trait [`McpCaller`]; this module knows names, schemas, permission
+//! subjects and progress, and nothing of transports. Results are converted in
 //! [`crate::mcp_result`].
 
 use crate::context::{CallContext, ToolContext};
-use crate::mcp_result::{self, Place, clean};
+use crate::mcp_result::{self, ResultStore, clean};
 use crate::tool::{CallTraits, DynTool, InterruptBehavior, PreparedCall, ToolError, ToolOutput};
 use futures::future::BoxFuture;
 use lathe_protocol::display::Display;
@@ -61,7 +61,7 @@ pub struct McpProgress {
     pub progress: f64,
     /// Of how much, if that is known.
     pub total: Option<f64>,
-    /// What is being done.
+    /// The current step.
     pub message: Option<String>,
 }
 
@@ -82,7 +82,7 @@ impl McpProgress {
     }
 }
 
-/// What a server says of one of its tools.
+/// A tool as declared by its server.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct McpToolInfo {
     /// The name, without the server's.
@@ -149,14 +149,14 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// The name under which the model calls a server's tool. What the API doesn't take in a name becomes
+/// The name under which the model calls a server's tool. Characters that the API doesn't accept become
 /// an underscore.
 #[must_use]
 pub fn tool_name(server: &str, tool: &str) -> String {
     format!("{}{}", prefix(server), cleaned(tool))
 }
 
-/// What the names of a server's tools begin with.
+/// The prefix of the names of a server's tools.
 #[must_use]
 pub fn prefix(server: &str) -> String {
     format!("mcp__{}__", cleaned(server))
@@ -324,13 +324,13 @@ impl PreparedCall for Prepared {
 pub(crate) async fn answered(
     result: Value,
     context: &CallContext,
-    make: fn(&Value, &Place) -> ToolOutput,
+    make: fn(&Value, &ResultStore) -> ToolOutput,
 ) -> Result<ToolOutput, ToolError> {
     let limit = context
         .session
         .environment
         .get(Variable::MaxMcpOutputTokens);
-    let place = Place::new(
+    let place = ResultStore::new(
         &context.session.results_folder,
         context.tool_use_id.as_str(),
         limit,

@@ -1,4 +1,4 @@
-//! What to say when a file isn't there: names like it, and where it may be instead.
+//! The message for a missing file: similar names, and where it may be instead.
 
 use crate::context::ToolContext;
 use crate::replacement::{letter_pairs, likeness};

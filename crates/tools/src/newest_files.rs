@@ -70,7 +70,7 @@ impl Newest {
     }
 }
 
-/// The newest files below a folder that match, by their paths in it. What can't be looked into is left
+/// The newest files below a folder that match, by their paths in it. Folders that can't be read are left
 /// out, as in a shell; a search that was cancelled finds part.
 pub(crate) fn find(
     base: &Path,
@@ -119,7 +119,7 @@ struct Waiting {
     busy: usize,
 }
 
-/// What the threads of a search share.
+/// State shared by the threads of a search.
 struct Search<'a> {
     base: &'a Path,
     set: &'a GlobSet,
@@ -192,7 +192,7 @@ struct Worker<'a> {
 }
 
 impl Worker<'_> {
-    /// Looks at everything in a folder. What it can't read it leaves out.
+    /// Visits the entries of a folder. Those that can't be read are left out.
     fn look_into(&mut self, folder: &[u8]) -> Option<()> {
         let path = self.search.base.join(OsStr::from_bytes(folder));
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;

@@ -26,9 +26,9 @@ pub(crate) enum NotebookError {
     /// No such cell.
     #[error("there is no cell {wanted}; the cells are {known}")]
     NoSuchCell {
-        /// What was asked for.
+        /// The id that was asked for.
         wanted: String,
-        /// What there is.
+        /// The ids that exist.
         known: String,
     },
     /// A part of the file isn't where it should be.
@@ -36,7 +36,7 @@ pub(crate) enum NotebookError {
     NoSource(usize),
 }
 
-/// What a cell is.
+/// The kind of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CellKind {
@@ -104,7 +104,7 @@ impl<'a> Spans<'a> {
         line.get(..length).unwrap_or_default()
     }
 
-    /// How the file is laid out, told from its first cell.
+    /// The layout of the file, detected from its first cell.
     fn layout(&self) -> Layout {
         let Some(first) = self.cells.first() else {
             if !self.text.trim_end().contains('\n') {
@@ -143,7 +143,7 @@ enum Layout {
     Lines {
         /// The indentation of a cell.
         cell: String,
-        /// What each level adds.
+        /// The indentation of each level.
         step: String,
     },
 }
@@ -163,7 +163,7 @@ impl Layout {
         Ok(text.replace('\n', &format!("\n{cell}{}", step.repeat(level))))
     }
 
-    /// What stands between two cells, after the comma.
+    /// The separator between two cells, after the comma.
     fn between(&self) -> String {
         match self {
             Self::OneLine => " ".to_owned(),
@@ -368,7 +368,7 @@ impl Cell {
         })
     }
 
-    /// What to exchange to give the cell another source and kind.
+    /// The replacements that give the cell another source and kind.
     fn replaced(
         &self,
         layout: &Layout,

@@ -48,7 +48,7 @@ pub struct ExitInput {
     plan_file_path: Option<String>,
 }
 
-/// The plan of an ExitPlanMode call's input, for whoever shows it.
+/// The plan in the input of an ExitPlanMode call, for display.
 #[must_use]
 pub fn plan_of(input: &Value) -> Option<&str> {
     input.get("plan").and_then(Value::as_str)
@@ -155,7 +155,7 @@ impl Tool for ExitPlanMode {
         "Showing the plan".to_owned()
     }
 
-    /// Whoever is asked sees the plan, wherever the model wrote it.
+    /// The permission question shows the plan, wherever the model wrote it.
     fn fill_in(&self, input: &mut Value, context: &ToolContext) {
         let (Some(host), Some(fields)) = (context.host(), input.as_object_mut()) else {
             return;

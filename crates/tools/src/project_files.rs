@@ -7,7 +7,7 @@ use std::path::Path;
 const MOST: usize = 500_000;
 
 /// Lists the files and folders below a folder, by their paths from there; a folder ends in a slash.
-/// What ignore files name is left out if they are to be respected.
+/// Files named in ignore files are left out if they are respected.
 #[must_use]
 pub fn project_files(folder: &Path, respect_gitignore: bool) -> Vec<String> {
     let ignored = if respect_gitignore {

@@ -1,6 +1,6 @@
 //! Read: text by lines, pictures, PDF documents and notebooks.
 //!
-//! What a file is, is told by its bytes (a notebook by its name). Text is shown in numbered lines;
+//! The format of a file is detected from its bytes (a notebook from its name). Text is shown in numbered lines;
 //! how that is done without loading a large file is in `text_window`.
 
 use crate::change::blocking;

@@ -17,19 +17,19 @@ use serde_json::Value;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// What the model is told of a tool.
+/// The definition of a tool for the model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ToolDefinition {
     /// The name that the model calls.
     pub name: String,
-    /// What the model reads about it.
+    /// The description for the model.
     pub description: String,
     /// The schema of its input.
     pub input_schema: Value,
-    /// Words by which a search for tools should find it; the model isn't told.
+    /// Words by which a search for tools finds it; not sent to the model.
     #[serde(skip)]
     pub search_hint: Option<String>,
-    /// Whether it is always there, however many tools there are; the model isn't told.
+    /// True if it is always sent, however many tools there are; not sent to the model.
     #[serde(skip)]
     pub always_load: bool,
 }
@@ -41,7 +41,7 @@ pub struct ToolRegistry {
     late: Option<Arc<dyn LateTools>>,
 }
 
-/// Finds tools that the model wasn't told of when it was asked, such as those of a server that is still being
+/// Finds tools that weren't in the request to the model, such as those of a server that is still being
 /// connected.
 pub trait LateTools: Send + Sync {
     /// The tool of that name.
@@ -164,7 +164,7 @@ impl ToolRegistry {
         self.tools.iter().map(|tool| tool.name())
     }
 
-    /// What the model is told, sorted by name.
+    /// The definitions for the model, sorted by name.
     #[must_use]
     pub fn definitions(&self) -> Vec<ToolDefinition> {
         self.tools

@@ -29,7 +29,7 @@ pub struct Replacement<'a> {
     pub all: bool,
 }
 
-/// What a replacement did.
+/// The result of a replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replaced {
     /// The new text.
@@ -38,11 +38,11 @@ pub struct Replaced {
     pub count: usize,
     /// The line of the first of them, from 1.
     pub first_line: usize,
-    /// What stood at the first place.
+    /// The old text at the first position.
     pub old: String,
-    /// What was put there.
+    /// The new text there.
     pub new: String,
-    /// What was overlooked to find it, if anything.
+    /// The difference that was ignored to find it, if any.
     pub tolerance: Option<&'static str>,
 }
 
@@ -264,7 +264,7 @@ fn straight(character: char) -> char {
     }
 }
 
-/// What differs between what was found and what was asked for.
+/// The difference between the text that was found and the one that was asked for.
 fn difference(found: &str, wanted: &str) -> &'static str {
     let quotes = |text: &str| -> Vec<char> {
         text.chars()
@@ -344,7 +344,7 @@ fn named_lines(text: &str, places: &[Range<usize>]) -> String {
     lines.join(", ")
 }
 
-/// What to say to someone whose text wasn't found: what is likely wrong, and the nearest lines.
+/// The message for a text that wasn't found: the likely mistake and the nearest lines.
 fn advice(text: &str, wanted: &str) -> String {
     let numbered = |line: &str| {
         line.trim_start()
@@ -434,7 +434,6 @@ pub(crate) fn likeness(one: &[(char, char)], other: &[(char, char)]) -> f64 {
             }
         }
     }
-    #[allow(clippy::cast_precision_loss, reason = "lengths of lines")]
     let all = (one.len() + other.len()) as f64;
     if all == 0.0 {
         0.0

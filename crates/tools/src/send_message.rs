@@ -45,7 +45,7 @@ impl Tool for SendMessage {
         }
     }
 
-    /// What the agent does with it is asked about call by call.
+    /// Permission is asked for each of the agent's calls.
     fn subject(&self, _input: &Input, _context: &ToolContext) -> Subject {
         Subject::Nothing
     }

@@ -4,7 +4,7 @@
 
 use crate::context::{CallContext, ToolContext};
 use crate::host::TaskChange;
-use crate::task_store::{Task, TaskList as List, TaskStoreError};
+use crate::task_store::{Task, TaskList as List, TaskListError, TaskStoreError};
 use crate::tool::{CallTraits, Tool, ToolError, ToolOutput};
 use lathe_protocol::display::{Display, TodoStatus};
 use lathe_protocol::permission::Subject;
@@ -98,7 +98,7 @@ const ALONE: CallTraits = CallTraits {
 
 fn failed(error: TaskStoreError) -> ToolError {
     match error {
-        TaskStoreError::Refused(text) => ToolError::invalid(text),
+        TaskStoreError::Refused(error) => ToolError::invalid(error.to_string()),
         error @ TaskStoreError::File { .. } => ToolError::failed(format!("{error}.")),
     }
 }
@@ -202,7 +202,7 @@ impl Tool for TaskGet {
         let mut list = context.session.tasks.read().map_err(failed)?;
         let task = list
             .get_mut(&input.task_id)
-            .map_err(ToolError::failed)?
+            .map_err(|error| ToolError::failed(error.to_string()))?
             .clone();
         let mut text = format!(
             "Task #{}: {}\nStatus: {}",
@@ -267,7 +267,7 @@ impl Tool for TaskUpdate {
         let mut list = tasks.read().map_err(failed)?;
         let before = list
             .get_mut(&input.task_id)
-            .map_err(ToolError::failed)?
+            .map_err(|error| ToolError::failed(error.to_string()))?
             .clone();
         let completes =
             input.status == Some(NewStatus::Completed) && before.status != TodoStatus::Completed;
@@ -308,7 +308,11 @@ impl Tool for TaskUpdate {
 }
 
 /// Carries an update out; names the fields that changed.
-fn apply(list: &mut List, id: &str, input: UpdateInput) -> Result<Vec<&'static str>, String> {
+fn apply(
+    list: &mut List,
+    id: &str,
+    input: UpdateInput,
+) -> Result<Vec<&'static str>, TaskListError> {
     if input.status == Some(NewStatus::Deleted) {
         list.remove(id);
         return Ok(vec!["deleted"]);
@@ -359,7 +363,7 @@ fn apply(list: &mut List, id: &str, input: UpdateInput) -> Result<Vec<&'static s
     }
     changed.dedup();
     if changed.is_empty() {
-        return Err("Nothing was to be changed: name a field beside taskId.".to_owned());
+        return Err(TaskListError::NothingToChange);
     }
     Ok(changed)
 }

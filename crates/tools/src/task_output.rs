@@ -161,7 +161,7 @@ fn retrieval(running: bool, blocks: bool) -> &'static str {
     }
 }
 
-/// What an agent has to say; waits for its end if that is wanted.
+/// The output of an agent; waits for its end if asked to.
 async fn agent_output(
     host: &dyn SessionHost,
     agent: AgentTask,

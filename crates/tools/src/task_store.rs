@@ -19,9 +19,9 @@ const MOST_TASKS: usize = 1_000;
 pub struct Task {
     /// Names it: a number, counted up.
     pub id: String,
-    /// What is to be done, in a line.
+    /// The task in a line.
     pub subject: String,
-    /// What is to be done.
+    /// The task in detail.
     #[serde(default)]
     pub description: String,
     /// The same as something being done ("Running the tests").
@@ -29,7 +29,7 @@ pub struct Task {
     pub active_form: Option<String>,
     /// How far it is.
     pub status: TodoStatus,
-    /// Whoever works on it.
+    /// The agent or person that works on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// Tasks that wait for it.
@@ -43,7 +43,7 @@ pub struct Task {
     pub metadata: Map<String, Value>,
 }
 
-/// What is on disk.
+/// The list as it is on disk.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TaskList {
@@ -62,9 +62,44 @@ pub enum TaskStoreError {
         /// Why.
         source: std::io::Error,
     },
-    /// The change is wrong; says how.
-    #[error("{0}")]
-    Refused(String),
+    /// The change is refused.
+    #[error(transparent)]
+    Refused(#[from] TaskListError),
+}
+
+/// Why a task list can't be changed like that. The texts are for the model.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TaskListError {
+    /// No task has this id.
+    #[error("There is no task {id}{}", known_ids(known))]
+    NoTask {
+        /// The id that was asked for.
+        id: String,
+        /// The ids of the tasks on the list.
+        known: Vec<String>,
+    },
+    /// An update without a field.
+    #[error("Nothing was to be changed: name a field beside taskId.")]
+    NothingToChange,
+    /// The list is full.
+    #[error("The list has {MOST_TASKS} tasks already; delete some that are done.")]
+    Full,
+    /// The tasks would wait for each other.
+    #[error("Task {waiting} can't wait for task {first}: that one waits for it already.")]
+    Circle {
+        /// The task that should wait.
+        waiting: String,
+        /// The task that it should wait for.
+        first: String,
+    },
+}
+
+fn known_ids(known: &[String]) -> String {
+    if known.is_empty() {
+        ": the list is empty.".to_owned()
+    } else {
+        format!(". There are: {}.", known.join(", "))
+    }
 }
 
 /// A task list.
@@ -98,16 +133,16 @@ impl TaskStore {
     /// Changes the list, as a whole or not at all.
     ///
     /// # Errors
-    /// What the change says, or when the file can't be used; then nothing changed.
+    /// If the change fails or the file can't be used; then nothing is changed.
     pub fn change<T>(
         &self,
-        change: impl FnOnce(&mut TaskList) -> Result<T, String>,
+        change: impl FnOnce(&mut TaskList) -> Result<T, TaskListError>,
     ) -> Result<T, TaskStoreError> {
         // Also keeps the conversations of this process apart.
         let mut memory = self.memory.lock();
         let Some(path) = &self.file else {
             let mut list = memory.clone();
-            let value = change(&mut list).map_err(TaskStoreError::Refused)?;
+            let value = change(&mut list)?;
             *memory = list;
             return Ok(value);
         };
@@ -122,7 +157,7 @@ impl TaskStore {
         let lock = File::create(path.with_extension("lock")).map_err(failed)?;
         lock.lock().map_err(failed)?;
         let mut list = load(path)?;
-        let value = change(&mut list).map_err(TaskStoreError::Refused)?;
+        let value = change(&mut list)?;
         let bytes = serde_json::to_vec_pretty(&list).unwrap_or_default();
         lathe_session::paths::write_private_file(path, &bytes)
             .map_err(|error| failed(std::io::Error::other(error.to_string())))?;
@@ -161,30 +196,24 @@ impl TaskList {
     ///
     /// # Errors
     /// When there is none of that id; names those that there are.
-    pub fn get_mut(&mut self, id: &str) -> Result<&mut Task, String> {
+    pub fn get_mut(&mut self, id: &str) -> Result<&mut Task, TaskListError> {
         let id = id.trim_start_matches('#');
-        let known: Vec<String> = self.tasks.iter().map(|task| task.id.clone()).collect();
-        self.tasks
-            .iter_mut()
-            .find(|task| task.id == id)
-            .ok_or_else(|| {
-                if known.is_empty() {
-                    format!("There is no task {id}: the list is empty.")
-                } else {
-                    format!("There is no task {id}. There are: {}.", known.join(", "))
-                }
-            })
+        match self.tasks.iter().position(|task| task.id == id) {
+            Some(index) => Ok(&mut self.tasks[index]),
+            None => Err(TaskListError::NoTask {
+                id: id.to_owned(),
+                known: self.tasks.iter().map(|task| task.id.clone()).collect(),
+            }),
+        }
     }
 
     /// Adds a task; gives it with its id.
     ///
     /// # Errors
     /// When the list is full.
-    pub fn add(&mut self, mut task: Task) -> Result<Task, String> {
+    pub fn add(&mut self, mut task: Task) -> Result<Task, TaskListError> {
         if self.tasks.len() >= MOST_TASKS {
-            return Err(format!(
-                "The list has {MOST_TASKS} tasks already; delete some that are done."
-            ));
+            return Err(TaskListError::Full);
         }
         self.next_id += 1;
         task.id = self.next_id.to_string();
@@ -205,13 +234,11 @@ impl TaskList {
     ///
     /// # Errors
     /// When one of them isn't there, or they would wait for each other.
-    pub fn make_wait(&mut self, waiting: &str, first: &str) -> Result<(), String> {
+    pub fn make_wait(&mut self, waiting: &str, first: &str) -> Result<(), TaskListError> {
         let waiting = self.get_mut(waiting)?.id.clone();
         let first = self.get_mut(first)?.id.clone();
         if self.waits_for(&first, &waiting) {
-            return Err(format!(
-                "Task {waiting} can't wait for task {first}: that one waits for it already."
-            ));
+            return Err(TaskListError::Circle { waiting, first });
         }
         let task = self.get_mut(&waiting)?;
         if !task.blocked_by.contains(&first) {
@@ -242,7 +269,7 @@ impl TaskList {
         false
     }
 
-    /// What a task still waits for.
+    /// The open tasks that a task waits for.
     #[must_use]
     pub fn open_blockers(&self, task: &Task) -> Vec<String> {
         task.blocked_by
@@ -318,8 +345,18 @@ mod tests {
         }
         list.make_wait("2", "1").unwrap();
         list.make_wait("#3", "2").unwrap();
-        assert!(list.make_wait("1", "3").unwrap_err().contains("already"));
-        assert!(list.make_wait("1", "9").unwrap_err().contains("1, 2, 3"));
+        assert!(
+            list.make_wait("1", "3")
+                .unwrap_err()
+                .to_string()
+                .contains("already")
+        );
+        assert!(
+            list.make_wait("1", "9")
+                .unwrap_err()
+                .to_string()
+                .contains("1, 2, 3")
+        );
         assert_eq!(list.get("1").unwrap().blocks, ["2"]);
         assert_eq!(list.open_blockers(list.get("3").unwrap()), ["2"]);
         list.get_mut("2").unwrap().status = TodoStatus::Completed;
@@ -350,7 +387,7 @@ mod tests {
         store.change(|list| list.add(task("one"))).unwrap();
         let refused: Result<(), _> = store.change(|list| {
             list.remove("1");
-            Err("no".to_owned())
+            Err(TaskListError::Full)
         });
         assert!(refused.is_err());
         assert_eq!(store.read().unwrap().tasks().len(), 1);

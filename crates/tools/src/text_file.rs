@@ -17,7 +17,7 @@ pub enum Encoding {
     Utf16Little,
     /// UTF-16, big end first, with a byte order mark.
     Utf16Big,
-    /// UTF-16, little end first, without a mark: told by its zeros.
+    /// UTF-16, little endian, without a byte order mark: detected by its zero bytes.
     PlainUtf16Little,
     /// UTF-16, big end first, without a mark.
     PlainUtf16Big,

@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
 
-/// What a call is like, for the executor. The default is the careful answer to every question.
+/// Traits of a call, for the executor. The default is the careful value of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallTraits {
     /// Changes nothing outside the session.
@@ -23,7 +23,7 @@ pub struct CallTraits {
     pub destructive: bool,
     /// Reaches beyond this machine.
     pub open_world: bool,
-    /// What a person's interruption does to it.
+    /// How a user's interruption affects it.
     pub interrupt: InterruptBehavior,
     /// A failure of this call makes its siblings pointless (a shell command in a chain of steps).
     pub failure_cancels_siblings: bool,
@@ -54,7 +54,7 @@ impl CallTraits {
     };
 }
 
-/// What happens to a running call when the person types something meanwhile.
+/// How a running call reacts when the user types something meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InterruptBehavior {
     /// It is stopped at once: it only waits for something.
@@ -63,14 +63,14 @@ pub enum InterruptBehavior {
     Block,
 }
 
-/// What a call gives.
+/// The result of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolOutput {
-    /// What the model is told.
+    /// For the model.
     pub content: Content,
     /// The structured result that hooks and hosts read.
     pub structured: Value,
-    /// What a face shows.
+    /// For display.
     pub display: Display,
     /// Whether it counts as failed although it ran (a command with a non-zero exit code).
     pub is_error: bool,
@@ -132,7 +132,7 @@ pub trait Tool: Send + Sync + 'static {
     /// The name that the model calls.
     fn name(&self) -> &'static str;
 
-    /// What the model reads about the tool: the `.md` file beside the module.
+    /// The description for the model: the `.md` file beside the module.
     fn description(&self) -> &str;
 
     /// Does the work.
@@ -161,17 +161,17 @@ pub trait Tool: Send + Sync + 'static {
     /// Puts in what the session knows and the model needn't say, before anyone else sees the input.
     fn fill_in(&self, _input: &mut Value, _context: &ToolContext) {}
 
-    /// What a call with this input is like.
+    /// The traits of a call with this input.
     fn traits(&self, _input: &Self::Input) -> CallTraits {
         CallTraits::default()
     }
 
-    /// What a call with this input would touch.
+    /// The subject of a call with this input.
     fn subject(&self, _input: &Self::Input, _context: &ToolContext) -> Subject {
         Subject::Unknown
     }
 
-    /// What is being done, in a line ("Reading src/main.rs").
+    /// The activity in a line ("Reading src/main.rs").
     fn activity(&self, _input: &Self::Input) -> String {
         self.name().to_owned()
     }
@@ -199,7 +199,7 @@ pub trait DynTool: Send + Sync {
     fn name(&self) -> &str;
     /// Other names.
     fn aliases(&self) -> Vec<String>;
-    /// What the model reads about it.
+    /// The description for the model.
     fn description(&self) -> &str;
     /// The schema of its input.
     fn input_schema(&self) -> &Value;
@@ -209,7 +209,7 @@ pub trait DynTool: Send + Sync {
     fn search_hint(&self) -> Option<&str> {
         None
     }
-    /// Whether the model is always told of it, however many tools there are.
+    /// True if it is always sent to the model, however many tools there are.
     fn always_load(&self) -> bool {
         false
     }
@@ -228,11 +228,11 @@ pub trait DynTool: Send + Sync {
 pub trait PreparedCall: Send + Sync {
     /// The input with paths resolved: what hooks, rules and people see.
     fn input(&self) -> &Value;
-    /// What the call is like.
+    /// The traits of the call.
     fn traits(&self) -> CallTraits;
-    /// What it would touch.
+    /// The subject.
     fn subject(&self, context: &ToolContext) -> Subject;
-    /// What is being done, in a line.
+    /// The activity in a line.
     fn activity(&self) -> String;
     /// Checks beyond the schema.
     fn validate<'a>(&'a self, context: &'a ToolContext) -> BoxFuture<'a, Result<(), ToolError>>;

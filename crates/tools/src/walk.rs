@@ -13,7 +13,7 @@ pub(crate) const VERSION_CONTROL: [&str; 6] = [".git", ".hg", ".svn", ".jj", ".b
 /// Which files are left out by what they are called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ignored {
-    /// What ignore files name is left out.
+    /// Files named in ignore files are left out.
     LeftOut,
     /// Everything is there.
     Included,

@@ -1,7 +1,7 @@
 //! The fuzz target of this crate's parsers, for the tests and for `fuzz/`.
 
-use crate::input::{Input, Parser};
-use crate::key::Key;
+use crate::terminal::input::{Input, Parser};
+use crate::terminal::key::Key;
 
 /// Bytes from a terminal are the same keys and pastes in whatever pieces they arrive, and a key's name reads back
 /// as that key.

@@ -16,61 +16,19 @@
 //! mode takes its place (`plain`). Start with [`run`], then `app.rs`.
 #![forbid(unsafe_code)]
 
-mod accounts;
-mod answers;
 mod app;
-mod away;
-mod cell;
-mod changes;
-mod choosing;
 mod commands;
-mod completing;
-mod completion;
-mod conversation;
-mod dialog;
-#[cfg(test)]
-mod dialog_view_tests;
-mod diff;
-mod editor;
-mod editors;
-mod engine_events;
-mod extending;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
-mod fuzzy;
-mod highlight;
-mod history;
-mod input;
-mod jobs;
-mod key;
-mod keymap;
-mod listing;
-mod markdown;
-mod modes;
-mod outside;
-mod panic_guard;
+mod layers;
 mod plain;
-mod plugins;
-mod reports;
-mod screen;
-mod servers;
-mod session;
-mod sessions;
-mod spending;
-mod style;
-mod suggestion;
-mod table;
+mod prompt;
+mod render;
 mod terminal;
-mod text;
-mod theme;
-mod transcript;
-mod typing;
-mod view;
-#[cfg(test)]
-mod view_tests;
-mod watching;
 
-use app::{App, Leave};
+use crate::app::{App, Leave};
+use crate::render::style;
+use crate::terminal::inline_screen;
 use futures::FutureExt as _;
 use lathe_engine::{Answerer, SessionOptions};
 use lathe_protocol::op::Op;
@@ -121,7 +79,7 @@ pub async fn run(
     if dumb || reader || !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
         return plain::run(environment, options, terminal_options.prompt).await;
     }
-    panic_guard::install();
+    terminal::panic_guard::install();
     if let Err(error) = terminal::enter() {
         return Ended::Failed(format!("the terminal can't be used: {error}"));
     }
@@ -133,43 +91,43 @@ pub async fn run(
             return Ended::Failed(format!("keys can't be read: {error}"));
         }
     };
-    app.reader = Some(control);
-    app.pick_session = terminal_options.pick_session;
+    app.screen.reader = Some(control);
+    app.engine.pick_session = terminal_options.pick_session;
     let outcome = AssertUnwindSafe(app.run(inputs)).catch_unwind().await;
     let Ok(leave) = outcome else {
         return fallen(&mut app).await;
     };
     leave_screen(&mut app);
-    app.suggestion.drop_it();
-    app.away.drop_it();
-    if let Some(session) = app.session.take() {
+    app.prompt.suggestion.drop_it();
+    app.alarms.away.drop_it();
+    if let Some(session) = app.engine.handle.take() {
         session.send(Op::Interrupt { drop_queued: true });
         session.finish().await;
     }
     match leave {
         Leave::Asked => Ended::Left,
         Leave::Terminated => Ended::Terminated,
-        Leave::NoCredentials => Ended::NoCredentials(app.failure.unwrap_or_default()),
-        Leave::Usage => Ended::Usage(app.failure.unwrap_or_default()),
-        Leave::Failed => Ended::Failed(app.failure.unwrap_or_default()),
+        Leave::NoCredentials => Ended::NoCredentials(app.exit.failure.unwrap_or_default()),
+        Leave::Usage => Ended::Usage(app.exit.failure.unwrap_or_default()),
+        Leave::Failed => Ended::Failed(app.exit.failure.unwrap_or_default()),
     }
 }
 
 /// The app fell by a fault of its own: the terminal is put back, what was said is kept.
 async fn fallen(app: &mut App) -> Ended {
     terminal::restore();
-    let message = panic_guard::message();
+    let message = terminal::panic_guard::message();
     // The state may be anything now: what still works is done, what doesn't is left.
     let tidied = std::panic::catch_unwind(AssertUnwindSafe(|| {
-        let _ = terminal::write(&app.screen.clear());
-        app.save_draft();
+        let _ = terminal::write(&app.screen.inline.clear());
+        app.prompt.save_draft();
     }));
     if tidied.is_err() {
         tracing::error!("the screen could not be tidied after a panic");
     }
-    app.suggestion.drop_it();
-    app.away.drop_it();
-    if let Some(session) = app.session.take() {
+    app.prompt.suggestion.drop_it();
+    app.alarms.away.drop_it();
+    if let Some(session) = app.engine.handle.take() {
         session.send(Op::Interrupt { drop_queued: true });
         if tokio::time::timeout(LAST_WORDS, session.finish())
             .await
@@ -183,27 +141,29 @@ async fn fallen(app: &mut App) -> Ended {
 
 /// Takes the live area away, puts the terminal back and says how to go on.
 fn leave_screen(app: &mut App) {
-    app.save_draft();
-    if app.transcript.is_some() {
+    app.prompt.save_draft();
+    if app.screen.full.is_some() {
         app.close_transcript();
     }
     app.conversation_done();
-    let before = std::mem::take(&mut app.pending_output);
+    let before = std::mem::take(&mut app.screen.pending);
     let finished = app.conversation.take_finished();
     let mut out = app
         .screen
-        .draw(&before, &finished, &screen::Frame::default());
+        .inline
+        .draw(&before, &finished, &inline_screen::Frame::default());
     let said = app
-        .session
+        .engine
+        .handle
         .as_ref()
-        .filter(|_| !app.conversation.cells.is_empty() || app.last_result.is_some());
+        .filter(|_| !app.conversation.cells.is_empty() || app.session.last_result.is_some());
     if let Some(session) = said {
         let mut line = String::new();
         let hint = style::Line::styled(
             format!("Go on with: lathe --resume {}", session.session_id()),
-            app.theme.muted,
+            app.look.theme.muted,
         );
-        app.screen.encoder().line(&hint, &mut line);
+        app.screen.inline.encoder().line(&hint, &mut line);
         out.push_str(&format!("\r\n{line}\r\n"));
     }
     let _ = terminal::write(&out);

@@ -5,6 +5,7 @@ use super::{Conversation, Role, RunningTurn};
 use crate::decide::Done;
 use crate::records::reminder;
 use lathe_hooks::HookOutcome;
+use lathe_protocol::command::Invocation;
 use lathe_protocol::event::{Event, NoticeLevel, TerminalReason};
 use lathe_protocol::op::Prompt;
 use lathe_protocol::record::Fact;
@@ -36,6 +37,7 @@ impl Conversation {
         turn: &RunningTurn,
     ) -> Result<(), Done> {
         let text = prompt.content.text();
+        let command = prompt.command.clone();
         let is_persons = !prompt.is_meta && matches!(self.shared.role, Role::Main { .. });
         let expands = !prompt.is_meta && !prompt.verbatim && arrival != Arrival::ContextOnly;
         let mut verdict = HookOutcome::default();
@@ -69,7 +71,7 @@ impl Conversation {
         if let Some(reason) = verdict.stop {
             return Err(ended(TerminalReason::HookStopped, reason));
         }
-        if expands && let Err(done) = self.expand(&text, turn).await {
+        if expands && let Err(done) = self.expand(&text, command.as_deref(), turn).await {
             if arrival == Arrival::First {
                 return Err(done);
             }
@@ -134,16 +136,21 @@ impl Conversation {
     }
 
     /// Expands commands, and attaches what the words mention: files, agents, resources.
-    async fn expand(&mut self, text: &str, turn: &RunningTurn) -> Result<(), Done> {
+    async fn expand(
+        &mut self,
+        text: &str,
+        command: Option<&Invocation>,
+        turn: &RunningTurn,
+    ) -> Result<(), Done> {
         let expanded = self
-            .expand_command(text, turn)
+            .expand_command(command, turn)
             .await
             .map_err(|message| ended(TerminalReason::HookStopped, message))?;
         let words = expanded.as_deref().unwrap_or(text);
         self.attach_mentions(words);
         self.attach_agents(words);
         self.attach_resources(text, &turn.cancel).await;
-        self.expand_mcp_prompt(text)
+        self.expand_mcp_prompt(command)
             .await
             .map_err(|message| ended(TerminalReason::InternalError, message))
     }

@@ -4,9 +4,10 @@
 use super::Mcp;
 use crate::conversation::{Conversation, ConversationShared};
 use lathe_mcp::{Manager, State};
+use lathe_protocol::command::Invocation;
 use lathe_protocol::content::{Content, ContentBlock};
 use lathe_settings::Variable;
-use lathe_tools::mcp_result::{self, Place, clean};
+use lathe_tools::mcp_result::{self, ResultStore, clean};
 use lathe_tools::mcp_tool::{prefix, tool_name};
 use serde_json::{Map, Value};
 use std::time::Duration;
@@ -195,16 +196,6 @@ fn split(text: &str) -> Vec<String> {
     words
 }
 
-/// The command that a prompt's words begin with, if it can be one of a server's, and what follows it.
-fn command_of(text: &str) -> Option<(&str, &str)> {
-    let rest = text.trim().strip_prefix('/')?;
-    let (name, typed) = match rest.split_once(char::is_whitespace) {
-        Some((name, typed)) => (name, typed.trim()),
-        None => (rest, ""),
-    };
-    name.starts_with("mcp__").then_some((name, typed))
-}
-
 impl Mcp {
     /// The prompts of connected servers.
     pub(crate) fn prompts(&self) -> Vec<McpPrompt> {
@@ -220,9 +211,13 @@ impl Mcp {
             .collect()
     }
 
-    /// What a command becomes; `None` when the text is no command of a server.
-    async fn expand(&self, text: &str, place: &Place) -> Option<Result<Vec<ContentBlock>, String>> {
-        let (command, typed) = command_of(text)?;
+    /// The content that a command of a server stands for; `None` when no server is configured.
+    async fn expand(
+        &self,
+        command: &Invocation,
+        place: &ResultStore,
+    ) -> Option<Result<Vec<ContentBlock>, String>> {
+        let (command, typed) = (command.name.as_str(), command.arguments.as_str());
         self.running()?;
         let mut found = self.find(command);
         if found.is_none() {
@@ -250,7 +245,7 @@ impl Mcp {
         &self,
         prompt: &McpPrompt,
         typed: &str,
-        place: &Place,
+        place: &ResultStore,
     ) -> Result<Vec<ContentBlock>, String> {
         let command = &prompt.command;
         let arguments = prompt.fill(typed).map_err(|missing| missing.for_model())?;
@@ -297,7 +292,7 @@ impl Mcp {
 }
 
 /// The blocks of a `GetPromptResult`.
-fn blocks(result: &Value, place: &Place) -> Vec<ContentBlock> {
+fn blocks(result: &Value, place: &ResultStore) -> Vec<ContentBlock> {
     let messages = result.get("messages").and_then(Value::as_array);
     // All in one, so that the limit is for all of them.
     let mut items = Vec::new();
@@ -323,22 +318,25 @@ fn blocks(result: &Value, place: &Place) -> Vec<ContentBlock> {
 
 impl ConversationShared {
     /// Where the parts of a prompt go that are too large to show.
-    pub(crate) fn place_of_prompt(&self) -> Place {
+    pub(crate) fn place_of_prompt(&self) -> ResultStore {
         let limit = self.tools.environment.get(Variable::MaxMcpOutputTokens);
         let name = format!("prompt-{}", lathe_protocol::ids::RequestId::random());
-        Place::new(&self.tools.results_folder, &name, limit)
+        ResultStore::new(&self.tools.results_folder, &name, limit)
     }
 }
 
 impl Conversation {
     /// Puts what a server's prompt says after the words that name it. Gives what is wrong, if something is.
-    pub(crate) async fn expand_mcp_prompt(&mut self, text: &str) -> Result<(), String> {
-        if command_of(text).is_none() {
+    pub(crate) async fn expand_mcp_prompt(
+        &mut self,
+        command: Option<&Invocation>,
+    ) -> Result<(), String> {
+        let Some(command) = command.filter(|command| command.name.starts_with("mcp__")) else {
             return Ok(());
-        }
+        };
         let shared = self.shared.clone();
         let place = shared.place_of_prompt();
-        match shared.integrations.mcp.expand(text, &place).await {
+        match shared.integrations.mcp.expand(command, &place).await {
             None => Ok(()),
             Some(Err(error)) => Err(error),
             Some(Ok(blocks)) => {
@@ -371,8 +369,6 @@ mod tests {
         assert_eq!(prompt.command, "mcp__my_server__ask_me");
         assert_eq!(prompt.description, "d");
         assert_eq!(prompt.hint(), "<city> [state]");
-        assert_eq!(command_of(" /mcp__a__b  x y "), Some(("mcp__a__b", "x y")));
-        assert_eq!(command_of("/clear"), None);
     }
 
     #[test]
@@ -404,7 +400,7 @@ mod tests {
     #[test]
     fn the_limit_is_for_all_messages_of_a_prompt() {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place::new(folder.path(), "p", Some("100"));
+        let place = ResultStore::new(folder.path(), "p", Some("100"));
         let message = |role: &str, content: Value| json!({"role": role, "content": content});
         let few = json!({"messages": [
             message("user", json!({"type": "text", "text": "a\u{1b}[1mb"})),

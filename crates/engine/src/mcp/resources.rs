@@ -6,7 +6,7 @@ use crate::records::reminder;
 use lathe_protocol::content::{Content, ContentBlock};
 use lathe_protocol::event::NoticeLevel;
 use lathe_settings::Variable;
-use lathe_tools::mcp_result::{self, Place, clean};
+use lathe_tools::mcp_result::{self, ResultStore, clean};
 use serde_json::json;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -129,7 +129,7 @@ impl Conversation {
             };
             let limit = shared.tools.environment.get(Variable::MaxMcpOutputTokens);
             let name = format!("resource-{}", lathe_protocol::ids::RequestId::random());
-            let place = Place::new(&shared.tools.results_folder, &name, limit);
+            let place = ResultStore::new(&shared.tools.results_folder, &name, limit);
             let read = lathe_spawn::blocking(move || mcp_result::of_resource(&result, &place));
             let Ok(output) = read.await else { continue };
             let words = format!(

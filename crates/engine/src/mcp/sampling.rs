@@ -14,7 +14,7 @@ use lathe_protocol::encoded::EncodedMessage;
 use lathe_protocol::ids::RequestId;
 use lathe_protocol::message::Role;
 use lathe_protocol::permission::{PermissionReply, PermissionRequest};
-use lathe_tools::mcp_result::{self, Place, clean};
+use lathe_tools::mcp_result::{self, ResultStore, clean};
 use lathe_tools::mcp_tool::prefix;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -193,7 +193,7 @@ fn model_request(
     request: &Value,
     model: &str,
 ) -> Result<ModelRequest, String> {
-    let place = Place::new(
+    let place = ResultStore::new(
         &shared.tools.results_folder,
         &format!("sampling-{}", RequestId::random()),
         None,

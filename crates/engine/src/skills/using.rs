@@ -4,12 +4,12 @@ use super::{Extensions, Use};
 use crate::call::{CallEnvironment, Stage};
 use crate::conversation::{Conversation, ConversationShared, RunningTurn};
 use crate::records::reminder;
-use lathe_extensions::commands::{self, Invocation};
 use lathe_extensions::expand::{Segment, expand};
 use lathe_extensions::{ExtensionSource, Skill};
 use lathe_hooks::HookSource;
 use lathe_model::estimate;
 use lathe_permissions::Rule;
+use lathe_protocol::command::Invocation;
 use lathe_protocol::content::{ContentBlock, ToolUseBlock};
 use lathe_protocol::event::NoticeLevel;
 use lathe_protocol::ids::{RecordId, ToolUseId};
@@ -288,10 +288,10 @@ impl Conversation {
     /// In words, when a hook refuses them.
     pub(crate) async fn expand_command(
         &mut self,
-        text: &str,
+        command: Option<&Invocation>,
         turn: &RunningTurn,
     ) -> Result<Option<String>, String> {
-        let Some(Invocation { name, arguments }) = commands::parse(text) else {
+        let Some(Invocation { name, arguments }) = command else {
             return Ok(None);
         };
         let skills = self.shared.integrations.extensions.skills();

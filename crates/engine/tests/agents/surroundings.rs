@@ -2,6 +2,7 @@
 //! it is asked for.
 
 use crate::support::{Place, begins, whole};
+use lathe_protocol::command::Invocation;
 use lathe_protocol::event::{Event, NoticeLevel, TaskNotice};
 use lathe_protocol::op::Op;
 use lathe_protocol::permission::PermissionMode;
@@ -322,7 +323,10 @@ async fn faces_learn_that_an_agent_went_to_the_background_and_lists_show_it() {
     assert_eq!(seen[0].0, seen[1].0);
     assert_eq!((seen[0].1, seen[1].1), (false, true));
     talk.result().await;
-    let listed = lathe_commands::run(&talk.session, "/tasks").await;
+    let listed = {
+        let command = Invocation::parse("/tasks").unwrap();
+        lathe_commands::run(&talk.session, &command).await
+    };
     let lathe_commands::CommandOutcome::Answer(text) = listed else {
         panic!("{listed:?}");
     };

@@ -84,48 +84,6 @@ impl From<BuiltinCommand> for Command {
     }
 }
 
-/// A slash command as typed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Invocation<'a> {
-    /// The name, without the slash.
-    pub name: &'a str,
-    /// What follows it.
-    pub arguments: &'a str,
-}
-
-/// Parses `/name arguments`. `None` for anything else: a path (`/tmp/x is full`), a lone slash, a
-/// sentence.
-#[must_use]
-pub fn parse(text: &str) -> Option<Invocation<'_>> {
-    let rest = text.trim().strip_prefix('/')?;
-    let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
-    let (name, arguments) = rest.split_at(end);
-    (name == "?" || is_typed_name(name)).then(|| Invocation {
-        name,
-        arguments: arguments.trim(),
-    })
-}
-
-/// True if a word after a slash can be the name of a command: `speckit.plan`, `5why`, `_x`, but
-/// neither a number nor a file (`/5`, `/notes.txt`).
-fn is_typed_name(name: &str) -> bool {
-    name.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '_')
-        && name.ends_with(|last: char| last != '.')
-        && name.contains(|letter: char| letter.is_ascii_alphabetic())
-        && name
-            .chars()
-            .all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, ':' | '_' | '-' | '.'))
-        && name
-            .rsplit_once('.')
-            .is_none_or(|(_, ending)| !FILE_ENDINGS.contains(&ending))
-}
-
-/// Words after a dot that make a name a file's.
-const FILE_ENDINGS: [&str; 16] = [
-    "c", "conf", "css", "csv", "html", "js", "json", "log", "md", "py", "rs", "sh", "toml", "ts",
-    "txt", "yaml",
-];
-
 /// The prefix under which a built-in command can always be run.
 const BUILTIN_PREFIX: &str = "lathe:";
 

@@ -2,40 +2,6 @@ use super::*;
 use crate::Sources;
 
 #[test]
-fn commands_are_distinguished_from_paths_and_sentences() {
-    let read = |text| parse(text).map(|invocation| (invocation.name, invocation.arguments));
-    assert_eq!(read("/clear"), Some(("clear", "")));
-    assert_eq!(
-        read(" /compact  the tests \n"),
-        Some(("compact", "the tests"))
-    );
-    assert_eq!(read("/a:b-c_d 1"), Some(("a:b-c_d", "1")));
-    assert_eq!(read("/review\nline two"), Some(("review", "line two")));
-    assert_eq!(read("/?"), Some(("?", "")));
-    for name in ["speckit.plan", "5why", "1st", "_x", "a:b.plan"] {
-        let text = format!("/{name} now");
-        let read = parse(&text).map(|invocation| (invocation.name, invocation.arguments));
-        assert_eq!(read, Some((name, "now")));
-    }
-    for text in [
-        "/tmp/x",
-        "/usr/bin is full",
-        "hello /clear",
-        "/",
-        "/ x",
-        "/1",
-        "/2.5",
-        "/a.txt",
-        "/end.",
-        "",
-        "//x",
-        "/é",
-    ] {
-        assert_eq!(read(text), None, "{text}");
-    }
-}
-
-#[test]
 fn built_in_commands_do_not_hide_bundled_skills() {
     let seen = builtin_names();
     let skills = SkillCatalog::load(&Sources::default());

@@ -7,6 +7,7 @@
 //!
 //! [`Entries::raw`]: tar::Entries::raw
 
+pub use super::archive_error::ArchiveError;
 use super::copy::{Limits, Meter, write_file};
 use super::source::inside;
 use super::{PluginError, plain};
@@ -29,18 +30,16 @@ pub fn unpack(package: impl Read, to: &Path, limits: Limits) -> Result<(), Plugi
         .map_err(|why| PluginError::refused("the package", why))
 }
 
-fn unpack_tar(tar: impl Read, to: &Path, limits: Limits) -> Result<(), String> {
+fn unpack_tar(tar: impl Read, to: &Path, limits: Limits) -> Result<(), ArchiveError> {
     let mut meter = Meter::new(limits);
     // Extended headers are no entries, but their number must be limited as well.
     let mut headers = limits.entries.saturating_mul(HEADERS_PER_ENTRY);
     let mut long_name: Option<String> = None;
-    std::fs::create_dir_all(to).map_err(|error| error.to_string())?;
+    make_folder(to)?;
     let mut archive = Archive::new(tar);
-    for entry in archive.entries().map_err(broken)?.raw(true) {
-        let mut entry = entry.map_err(broken)?;
-        headers = headers
-            .checked_sub(1)
-            .ok_or_else(|| "it has too many headers".to_owned())?;
+    for entry in archive.entries().map_err(ArchiveError::Tar)?.raw(true) {
+        let mut entry = entry.map_err(ArchiveError::Tar)?;
+        headers = headers.checked_sub(1).ok_or(ArchiveError::TooManyHeaders)?;
         let name = match long_name.take() {
             Some(name) => name,
             None => utf8(entry.header().path_bytes().into_owned())?,
@@ -50,7 +49,7 @@ fn unpack_tar(tar: impl Read, to: &Path, limits: Limits) -> Result<(), String> {
                 let relative = package_path(&name)?;
                 meter.entry(&relative)?;
                 meter.weigh(&relative, entry.size())?;
-                let runs = entry.header().mode().map_err(broken)? & 0o111 != 0;
+                let runs = entry.header().mode().map_err(ArchiveError::Tar)? & 0o111 != 0;
                 let bytes = content(&mut entry)?;
                 write(to, &relative, &bytes, runs)?;
             }
@@ -64,7 +63,7 @@ fn unpack_tar(tar: impl Read, to: &Path, limits: Limits) -> Result<(), String> {
             }
             kind @ (EntryType::XHeader | EntryType::XGlobalHeader | EntryType::GNULongName) => {
                 if entry.size() > LARGEST_EXTENDED_HEADER {
-                    return Err("a header in it is too large".to_owned());
+                    return Err(ArchiveError::LargeHeader);
                 }
                 let bytes = content(&mut entry)?;
                 match kind {
@@ -76,48 +75,41 @@ fn unpack_tar(tar: impl Read, to: &Path, limits: Limits) -> Result<(), String> {
                 }
             }
             EntryType::Link | EntryType::Symlink => {
-                return Err(format!("{} is a link", plain(&name, 120)));
+                return Err(ArchiveError::Link(plain(&name, 120)));
             }
             _ => {
-                return Err(format!(
-                    "{} is neither a file nor a folder",
-                    plain(&name, 120)
-                ));
+                return Err(ArchiveError::Special(plain(&name, 120)));
             }
         }
     }
     Ok(())
 }
 
-fn broken(error: impl std::fmt::Display) -> String {
-    format!("it is no tar archive, or a broken one ({error})")
-}
-
-fn utf8(name: Vec<u8>) -> Result<String, String> {
-    String::from_utf8(name).map_err(|_| "a name in it is not UTF-8".to_owned())
+fn utf8(name: Vec<u8>) -> Result<String, ArchiveError> {
+    String::from_utf8(name).map_err(|_| ArchiveError::NotUtf8)
 }
 
 /// The bytes of an entry whose size was checked.
-fn content(entry: &mut Entry<'_, impl Read>) -> Result<Vec<u8>, String> {
+fn content(entry: &mut Entry<'_, impl Read>) -> Result<Vec<u8>, ArchiveError> {
     let size = entry.size();
     let mut bytes = Vec::new();
-    entry.read_to_end(&mut bytes).map_err(broken)?;
+    entry.read_to_end(&mut bytes).map_err(ArchiveError::Tar)?;
     if bytes.len() as u64 == size {
         Ok(bytes)
     } else {
-        Err("it ends in the middle".to_owned())
+        Err(ArchiveError::Truncated)
     }
 }
 
 /// The path in a pax header.
-fn extended_path(records: &[u8]) -> Result<Option<String>, String> {
+fn extended_path(records: &[u8]) -> Result<Option<String>, ArchiveError> {
     let mut path = None;
     for record in PaxExtensions::new(records) {
-        let record = record.map_err(broken)?;
+        let record = record.map_err(ArchiveError::Tar)?;
         match record.key_bytes() {
             b"path" => path = Some(utf8(record.value_bytes().to_vec())?),
             // Would override the size in the entry's own header.
-            b"size" => return Err("a file in it is too large".to_owned()),
+            b"size" => return Err(ArchiveError::OverriddenSize),
             _ => {}
         }
     }
@@ -125,27 +117,27 @@ fn extended_path(records: &[u8]) -> Result<Option<String>, String> {
 }
 
 /// A path without its first folder; it can't lead out of the package.
-fn package_path(name: &str) -> Result<PathBuf, String> {
+fn package_path(name: &str) -> Result<PathBuf, ArchiveError> {
     let clean = inside(name)?;
     let mut parts = clean.components();
     parts.next();
     let rest = parts.as_path();
     if rest.as_os_str().is_empty() {
-        return Err(format!("{:?} is not in a folder", plain(name, 120)));
+        return Err(ArchiveError::NotInFolder(plain(name, 120)));
     }
     Ok(rest.to_path_buf())
 }
 
-fn make_folder(path: &Path) -> Result<(), String> {
-    std::fs::create_dir_all(path).map_err(|error| format!("{}: {error}", path.display()))
+fn make_folder(path: &Path) -> Result<(), ArchiveError> {
+    std::fs::create_dir_all(path).map_err(ArchiveError::write(path))
 }
 
-fn write(to: &Path, relative: &Path, bytes: &[u8], runs: bool) -> Result<(), String> {
+fn write(to: &Path, relative: &Path, bytes: &[u8], runs: bool) -> Result<(), ArchiveError> {
     let target = to.join(relative);
     if let Some(parent) = target.parent() {
         make_folder(parent)?;
     }
-    write_file(&target, bytes, runs).map_err(|error| format!("{}: {error}", target.display()))
+    write_file(&target, bytes, runs).map_err(ArchiveError::write(&target))
 }
 
 #[cfg(test)]

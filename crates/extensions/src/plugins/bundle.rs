@@ -5,10 +5,11 @@
 //! plugin enabled, into the plugin's data folder. The options of its manifest come from
 //! `pluginConfigs`, as the plugin's own options do.
 
+use super::archive::ArchiveError;
 use super::copy::Limits;
 use super::plain;
 use super::zip::Archive;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -27,17 +28,48 @@ pub(crate) struct Bundle<'a> {
     pub(crate) options: Option<&'a Value>,
 }
 
+/// Why a bundle can't be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BundleError {
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    #[error(transparent)]
+    Read(std::io::Error),
+    #[error("it can't be unpacked: {0}")]
+    Unpack(#[source] std::io::Error),
+    #[error("it is no file of at most {0} MB")]
+    Size(u64),
+    #[error("its {MANIFEST} is broken: {0}")]
+    Manifest(#[source] serde_json::Error),
+    #[error("its {MANIFEST} has no name")]
+    NoName,
+    #[error(
+        "{key} is not filled in ({what}); set pluginConfigs → \"<plugin>@<marketplace>\" → mcpServers → {server} → {key} in your settings.json"
+    )]
+    MissingOption {
+        key: String,
+        what: String,
+        server: String,
+    },
+    #[error("it doesn't work on {0}")]
+    Platform(&'static str),
+    #[error("it doesn't say how its server is started")]
+    NoCommand,
+    #[error("it doesn't say how its server ({0}) is started")]
+    UnknownType(String),
+}
+
 impl Bundle<'_> {
     /// The server: its name, and its entry in the format of `.mcp.json`.
     ///
     /// # Errors
     /// If it can't be used.
-    pub(crate) fn server(&self) -> Result<(String, Map<String, Value>), String> {
+    pub(crate) fn server(&self) -> Result<(String, Map<String, Value>), BundleError> {
         let (manifest, folder) = match self.data {
             Some(data) => {
                 let folder = self.unpacked(data)?;
                 let text = std::fs::read(folder.join(MANIFEST));
-                (text.map_err(|error| error.to_string())?, Some(folder))
+                (text.map_err(BundleError::Read)?, Some(folder))
             }
             None => {
                 let bytes = self.bytes()?;
@@ -45,33 +77,28 @@ impl Bundle<'_> {
                 (archive.file(MANIFEST)?, None)
             }
         };
-        let manifest: Value = serde_json::from_slice(&manifest)
-            .map_err(|error| format!("its {MANIFEST} is broken: {error}"))?;
+        let manifest: Value = serde_json::from_slice(&manifest).map_err(BundleError::Manifest)?;
         let name = manifest["name"].as_str().unwrap_or_default().to_owned();
         if name.is_empty() {
-            return Err(format!("its {MANIFEST} says no name"));
+            return Err(BundleError::NoName);
         }
         let values = self.values(&name, &manifest)?;
         let server = server(&manifest, folder.as_deref(), &values)?;
         Ok((name, server))
     }
 
-    fn bytes(&self) -> Result<Vec<u8>, String> {
+    fn bytes(&self) -> Result<Vec<u8>, BundleError> {
         let limit = Limits::default().total;
-        let length = std::fs::metadata(self.file).map_err(|error| error.to_string())?;
+        let length = std::fs::metadata(self.file).map_err(BundleError::Read)?;
         if !length.is_file() || length.len() > limit {
-            return Err(format!(
-                "it is no file of at most {} MB",
-                limit / 1024 / 1024
-            ));
+            return Err(BundleError::Size(limit / 1024 / 1024));
         }
-        std::fs::read(self.file).map_err(|error| error.to_string())
+        std::fs::read(self.file).map_err(BundleError::Read)
     }
 
     /// Unpacks the bundle unless done before. Each version of the file has its own folder.
-    fn unpacked(&self, data: &Path) -> Result<PathBuf, String> {
-        let told = |error: std::io::Error| format!("it can't be unpacked: {error}");
-        let file = std::fs::metadata(self.file).map_err(told)?;
+    fn unpacked(&self, data: &Path) -> Result<PathBuf, BundleError> {
+        let file = std::fs::metadata(self.file).map_err(BundleError::Unpack)?;
         let mut version = Sha256::new();
         for number in [
             file.size(),
@@ -96,25 +123,25 @@ impl Bundle<'_> {
         if folder.join(MANIFEST).is_file() {
             return Ok(folder);
         }
-        std::fs::create_dir_all(&all).map_err(told)?;
+        std::fs::create_dir_all(&all).map_err(BundleError::Unpack)?;
         sweep(&all, &format!("{stem}-"));
         // In a temporary folder until it is complete: two sessions may start at once.
         let place = tempfile::Builder::new()
             .prefix(".unpacking-")
             .tempdir_in(&all)
-            .map_err(told)?;
+            .map_err(BundleError::Unpack)?;
         let bytes = self.bytes()?;
         let mut archive = Archive::read(&bytes, Limits::default())?;
         archive.unpack(place.path())?;
         std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o755))
-            .map_err(told)?;
+            .map_err(BundleError::Unpack)?;
         match std::fs::rename(place.path(), &folder) {
             Ok(()) => {
                 // It was renamed; nothing is left to delete.
                 let _ = place.keep();
             }
             Err(_) if folder.join(MANIFEST).is_file() => {}
-            Err(error) => return Err(told(error)),
+            Err(error) => return Err(BundleError::Unpack(error)),
         }
         Ok(folder)
     }
@@ -124,7 +151,7 @@ impl Bundle<'_> {
         &self,
         name: &str,
         manifest: &Value,
-    ) -> Result<BTreeMap<String, Vec<String>>, String> {
+    ) -> Result<BTreeMap<String, Vec<String>>, BundleError> {
         let given = |key: &str| {
             let options = self.options?;
             let for_server = options
@@ -147,10 +174,11 @@ impl Bundle<'_> {
                 let what = option["title"]
                     .as_str()
                     .or_else(|| option["description"].as_str());
-                return Err(format!(
-                    "{key} is not filled in ({}); set pluginConfigs → \"<plugin>@<marketplace>\" → mcpServers → {name} → {key} in your settings.json",
-                    plain(what.unwrap_or("the server needs it"), 100)
-                ));
+                return Err(BundleError::MissingOption {
+                    key: key.clone(),
+                    what: plain(what.unwrap_or("the server needs it"), 100),
+                    server: name.to_owned(),
+                });
             }
             values.insert(key.clone(), texts);
         }
@@ -187,7 +215,7 @@ fn server(
     manifest: &Value,
     folder: Option<&Path>,
     values: &BTreeMap<String, Vec<String>>,
-) -> Result<Map<String, Value>, String> {
+) -> Result<Map<String, Value>, BundleError> {
     let platform = if cfg!(target_os = "macos") {
         "darwin"
     } else {
@@ -198,7 +226,7 @@ fn server(
         .and_then(Value::as_array)
         && !platforms.iter().any(|known| known == platform)
     {
-        return Err(format!("it doesn't work on {platform}"));
+        return Err(BundleError::Platform(platform));
     }
     let server = &manifest["server"];
     let entry_point = server["entry_point"].as_str().unwrap_or_default();
@@ -218,14 +246,14 @@ fn server(
             (command.to_owned(), args)
         }
         (None, _) if entry_point.is_empty() => {
-            return Err("it doesn't say how its server is started".to_owned());
+            return Err(BundleError::NoCommand);
         }
         (None, Some("node")) => ("node".to_owned(), vec![usual.into()]),
         (None, Some("python")) => ("python3".to_owned(), vec![usual.into()]),
         (None, Some("binary")) => (usual, Vec::new()),
         (None, kind) => {
             let kind = plain(kind.unwrap_or("no kind"), 40);
-            return Err(format!("it doesn't say how its server ({kind}) is started"));
+            return Err(BundleError::UnknownType(kind));
         }
     };
     let fill = |text: &str| filled(text, folder, values);
@@ -254,11 +282,12 @@ fn server(
             environment.insert(name.clone(), fill(&text(value)).into());
         }
     }
-    let entry = json!({"type": "stdio", "command": command, "args": words, "env": environment});
-    match entry {
-        Value::Object(entry) => Ok(entry),
-        _ => Err("its server can't be described".to_owned()),
-    }
+    Ok(Map::from_iter([
+        ("type".to_owned(), "stdio".into()),
+        ("command".to_owned(), command.into()),
+        ("args".to_owned(), words.into()),
+        ("env".to_owned(), environment.into()),
+    ]))
 }
 
 /// Expands a bundle's variables in a text. `${HOME}` is expanded when the server is started, like
@@ -285,6 +314,7 @@ fn filled(text: &str, folder: Option<&Path>, values: &BTreeMap<String, Vec<Strin
 mod tests {
     use super::super::zip::tests::{File, zipped};
     use super::*;
+    use serde_json::json;
 
     fn write(folder: &Path, manifest: &Value) -> PathBuf {
         let file = folder.join("my.mcpb");
@@ -310,6 +340,7 @@ mod tests {
         bundle
             .server()
             .map(|(name, server)| (name, Value::Object(server)))
+            .map_err(|error| error.to_string())
     }
 
     #[test]

@@ -267,7 +267,7 @@ impl Reader<'_> {
         let relative = match inside(text) {
             Ok(relative) => relative,
             Err(why) => {
-                self.problem(field, why);
+                self.problem(field, why.to_string());
                 return None;
             }
         };

@@ -216,9 +216,3 @@ fn link_inside(root: &Path, relative: &Path) -> Result<PathBuf, LinkError> {
         Err(_) => Err(LinkError::Dangling),
     }
 }
-
-impl From<LimitError> for String {
-    fn from(error: LimitError) -> Self {
-        error.to_string()
-    }
-}

@@ -35,6 +35,7 @@
 //! plugin is reported as a [`Problem`](crate::Problem) and doesn't affect others.
 
 pub mod archive;
+mod archive_error;
 mod bundle;
 pub mod cli;
 pub mod contents;

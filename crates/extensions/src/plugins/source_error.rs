@@ -59,9 +59,3 @@ pub enum SourceError {
     #[error("{0:?} is not a web address; use https")]
     WebAddress(String),
 }
-
-impl From<SourceError> for String {
-    fn from(error: SourceError) -> Self {
-        error.to_string()
-    }
-}

@@ -5,6 +5,7 @@
 //! limits allow is refused as a whole. The list of files is read one at a time ([`ZipIterable`]), so that an
 //! archive is refused at its first bad entry, and the size in the list limits what is decompressed.
 
+use super::archive_error::ArchiveError;
 use super::copy::{Limits, Meter, write_file};
 use super::plain;
 use super::source::inside;
@@ -35,19 +36,18 @@ impl<'a> Archive<'a> {
     /// Reads the list of files.
     ///
     /// # Errors
-    /// In words, when the archive is broken or refused.
-    pub(crate) fn read(bytes: &'a [u8], limits: Limits) -> Result<Self, String> {
-        let mut zip =
-            ZipIterable::try_new(Cursor::new(bytes), Config::default()).map_err(broken)?;
+    /// If the archive is broken or refused.
+    pub(crate) fn read(bytes: &'a [u8], limits: Limits) -> Result<Self, ArchiveError> {
+        let mut zip = ZipIterable::try_new(Cursor::new(bytes), Config::default())?;
         let mut meter = Meter::new(limits);
         let mut paths = HashSet::new();
         let mut files = Vec::new();
-        for entry in zip.files().map_err(broken)? {
-            let file = checked(&entry.map_err(broken)?)?;
+        for entry in zip.files()? {
+            let file = checked(&entry?)?;
             meter.entry(&file.path)?;
             meter.weigh(&file.path, file.size)?;
             if !paths.insert(file.path.clone()) {
-                return Err(format!("{} is in it twice", shown(&file.path)));
+                return Err(ArchiveError::Duplicate(shown(&file.path)));
             }
             files.push(file);
         }
@@ -57,25 +57,24 @@ impl<'a> Archive<'a> {
     /// A file's content.
     ///
     /// # Errors
-    /// In words, when it isn't there or is broken.
-    pub(crate) fn file(&mut self, path: &str) -> Result<Vec<u8>, String> {
-        let entries = self.zip.files().map_err(broken)?;
+    /// If it isn't there or is broken.
+    pub(crate) fn file(&mut self, path: &str) -> Result<Vec<u8>, ArchiveError> {
+        let entries = self.zip.files()?;
         for file in &self.files {
             let entry = entries.next();
             if file.path == Path::new(path) {
                 return content(file, entry, entries.reader_mut());
             }
         }
-        Err(format!("it has no {path}"))
+        Err(ArchiveError::Missing(path.to_owned()))
     }
 
     /// Writes everything into a folder.
     ///
     /// # Errors
-    /// In words, when a file is broken or can't be written. The folder may then hold a part of it.
-    pub(crate) fn unpack(&mut self, to: &Path) -> Result<(), String> {
-        let failed = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
-        let entries = self.zip.files().map_err(broken)?;
+    /// If a file is broken or can't be written. The folder may then hold a part of it.
+    pub(crate) fn unpack(&mut self, to: &Path) -> Result<(), ArchiveError> {
+        let entries = self.zip.files()?;
         for file in &self.files {
             let entry = entries.next();
             let target = to.join(&file.path);
@@ -83,11 +82,11 @@ impl<'a> Archive<'a> {
                 Some(parent) if !file.is_folder => parent,
                 _ => &target,
             };
-            std::fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
+            std::fs::create_dir_all(folder).map_err(ArchiveError::write(folder))?;
             if !file.is_folder {
                 let content = content(file, entry, entries.reader_mut())?;
                 write_file(&target, &content, file.is_executable)
-                    .map_err(|error| failed(&target, error))?;
+                    .map_err(ArchiveError::write(&target))?;
             }
         }
         Ok(())
@@ -100,8 +99,8 @@ fn content(
     file: &ArchiveFile,
     entry: Option<ZipResult<ZipFileEntry<'_>>>,
     archive: &mut Cursor<&[u8]>,
-) -> Result<Vec<u8>, String> {
-    let broken = || format!("{} in it is broken", shown(&file.path));
+) -> Result<Vec<u8>, ArchiveError> {
+    let broken = || ArchiveError::BrokenFile(shown(&file.path));
     let mut content = Vec::new();
     entry
         .and_then(Result::ok)
@@ -117,29 +116,22 @@ fn content(
     }
 }
 
-fn broken(error: impl std::fmt::Display) -> String {
-    format!("it is no zip archive, or a broken one ({error})")
-}
-
 fn shown(path: &Path) -> String {
     plain(&path.display().to_string(), 120)
 }
 
 /// An entry of the list, if it is a plain file or folder with a harmless path.
-fn checked(entry: &ZipFileEntry<'_>) -> Result<ArchiveFile, String> {
-    let name = std::str::from_utf8(entry.name_raw()).map_err(|_| "a name in it is not UTF-8")?;
+fn checked(entry: &ZipFileEntry<'_>) -> Result<ArchiveFile, ArchiveError> {
+    let name = std::str::from_utf8(entry.name_raw()).map_err(|_| ArchiveError::NotUtf8)?;
     let shown = || plain(name, 120);
     if entry.encrypted() {
-        return Err(format!("{} is encrypted", shown()));
+        return Err(ArchiveError::Encrypted(shown()));
     }
     if !matches!(
         entry.compression(),
         CompressionMethod::Stored | CompressionMethod::Deflated
     ) {
-        return Err(format!(
-            "{} is compressed in a way that is not supported",
-            shown()
-        ));
+        return Err(ArchiveError::Compression(shown()));
     }
     // Other systems have no file modes; the crate would make some up.
     let mode = match entry.system() {
@@ -151,8 +143,8 @@ fn checked(entry: &ZipFileEntry<'_>) -> Result<ArchiveFile, String> {
         0 => {}
         0o100_000 if !is_folder => {}
         0o040_000 if is_folder => {}
-        0o120_000 => return Err(format!("{} is a link", shown())),
-        _ => return Err(format!("{} is neither a file nor a folder", shown())),
+        0o120_000 => return Err(ArchiveError::Link(shown())),
+        _ => return Err(ArchiveError::Special(shown())),
     }
     Ok(ArchiveFile {
         path: inside(name)?,
@@ -220,9 +212,10 @@ pub(crate) mod tests {
 
     fn unpacked(bytes: &[u8]) -> Result<tempfile::TempDir, String> {
         let folder = tempfile::tempdir().unwrap();
-        let mut archive = Archive::read(bytes, Limits::SMALL)?;
-        archive.unpack(&folder.path().join("to"))?;
-        Ok(folder)
+        Archive::read(bytes, Limits::SMALL)
+            .and_then(|mut archive| archive.unpack(&folder.path().join("to")))
+            .map(|()| folder)
+            .map_err(|error| error.to_string())
     }
 
     #[test]

@@ -17,7 +17,6 @@ use super::mirror;
 use super::policies::Policies;
 use super::prompts::{Held, Prompts};
 use super::servers::Servers;
-use crate::command;
 use crate::exit::Exit;
 use crate::output::lines_of;
 use crate::print::{Signal, failed_start, local_result};
@@ -25,6 +24,7 @@ use indexmap::IndexMap;
 use lathe_commands::CommandOutcome;
 use lathe_engine::{EndReason, EventStream, OpenError, SessionChoice, SessionHandle};
 use lathe_hooks::SourceHandle;
+use lathe_protocol::command::Invocation;
 use lathe_protocol::control::{ControlRequest, ControlRequestError, Initialize};
 use lathe_protocol::event::{Event, NoticeLevel, SessionState, TaskNotice};
 use lathe_protocol::frame::{HostFrame, UserFrame, control_error, control_success, result_frame};
@@ -210,7 +210,7 @@ impl<E: Write> Face<E> {
         while let Some(next) = self.prompts.next() {
             match next {
                 Held::Prompt(prompt) => self.pass_on(*prompt),
-                Held::Command(prompt, text) => self.carry_out(*prompt, &text).await?,
+                Held::Command(prompt, command) => self.carry_out(*prompt, &command).await?,
             }
         }
         Ok(())
@@ -274,12 +274,12 @@ impl<E: Write> Face<E> {
         if later {
             self.prompts.later.push_back(prompt);
         } else {
-            self.prompts
-                .held
-                .push_back(match command::text_of(&prompt) {
-                    Some(text) => Held::Command(Box::new(prompt), text),
-                    None => Held::Prompt(Box::new(prompt)),
-                });
+            let command = prompt.typed_command().cloned();
+            let prompt = Box::new(prompt);
+            self.prompts.held.push_back(match command {
+                Some(command) => Held::Command(prompt, command),
+                None => Held::Prompt(prompt),
+            });
         }
         Ok(())
     }
@@ -584,9 +584,9 @@ impl<E: Write> Face<E> {
         }));
     }
 
-    async fn carry_out(&mut self, prompt: Prompt, text: &str) -> Result<(), Exit> {
+    async fn carry_out(&mut self, prompt: Prompt, command: &Invocation) -> Result<(), Exit> {
         let session = self.session().await?;
-        match lathe_commands::run(&session, text).await {
+        match lathe_commands::run(&session, command).await {
             CommandOutcome::Prompt => {
                 self.pass_on(prompt);
                 Ok(())

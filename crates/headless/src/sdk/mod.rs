@@ -1,11 +1,22 @@
 //! The SDK protocol: a host program drives a session over standard input and output.
 //!
-//! The host's frames come in ([`input`]), our frames and questions go out ([`host`]), and requests about
-//! the session are answered at once, also while a turn runs ([`control`]). The session is opened when
-//! the host says how ([`initialize`]), or with the first prompt. MCP servers that live in the host are
-//! reached through it ([`servers`]); prompts that are commands are answered here ([`crate::command`]).
+//! The way of a prompt, from the host's line to the last frame:
 //!
-//! Start with [`run`], then read `face.rs`.
+//! 1. [`input::lines`] reads a line on its own thread.
+//! 2. `Face::line` (`face.rs`) parses it once: [`HostFrame::parse`](lathe_protocol::frame::HostFrame::parse).
+//! 3. `Face::prompt` opens the session if there is none and queues the prompt (`prompts.rs`).
+//! 4. `Face::release` takes what has nothing to wait for: a command goes to [`lathe_commands::run`], a
+//!    prompt as [`Op::Prompt`](lathe_protocol::op::Op) to the session.
+//! 5. The session runs the turn and emits events; `Face::events` takes them in batches.
+//! 6. [`lines_of`](crate::output::lines_of) makes frames of an event; pieces of an answer keep the
+//!    provider's bytes.
+//! 7. [`host::Host`] writes the lines in order.
+//!
+//! A `control_request` is a [`ControlRequest`](lathe_protocol::control::ControlRequest) after step 2:
+//! `Face::control` handles what concerns the connection (`initialize`, `interrupt`), [`control::Requests`]
+//! everything about the session. Questions of the session go the other way: `asking.rs` sends a
+//! `control_request` and waits for the host's `control_response`. MCP servers inside the host are reached
+//! the same way ([`servers`]).
 
 mod asking;
 pub mod control;

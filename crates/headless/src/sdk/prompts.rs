@@ -1,5 +1,6 @@
 //! The prompts of a host that the session doesn't have yet, in the order in which they go to it.
 
+use lathe_protocol::command::Invocation;
 use lathe_protocol::ids::RecordId;
 use lathe_protocol::op::Prompt;
 use std::collections::{HashSet, VecDeque};
@@ -61,8 +62,8 @@ impl Prompts {
 /// Something that waits.
 pub(super) enum Held {
     Prompt(Box<Prompt>),
-    /// A prompt that looks like a command, and its words.
-    Command(Box<Prompt>, String),
+    /// A prompt that is a command.
+    Command(Box<Prompt>, Invocation),
 }
 
 impl Held {
@@ -87,9 +88,8 @@ mod tests {
         let first = prompt("hello");
         prompts.passed_on.insert(first.uuid);
         let command = prompt("/compact");
-        prompts
-            .held
-            .push_back(Held::Command(command, "/compact".to_owned()));
+        let invocation = command.typed_command().cloned().unwrap();
+        prompts.held.push_back(Held::Command(command, invocation));
         prompts.held.push_back(Held::Prompt(prompt("and then")));
         assert!(prompts.next().is_none());
         prompts.passed_on.clear();

@@ -1,7 +1,7 @@
 //! Questions and answers.
 
 use crate::support::{Work, is_alive, scripted, until};
-use lathe_lsp::{Answer, LspError, Operation, Question, Standing};
+use lathe_lsp::{LspError, Operation, QueryAnswer, Question, Standing};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -77,7 +77,7 @@ async fn every_operation_is_answered_in_one_form() {
     let work = Work::new("normal");
     work.write("a.words", TEXT);
     let places = |answer| match answer {
-        Answer::Places(places) => places
+        QueryAnswer::Places(places) => places
             .into_iter()
             .map(|place| {
                 (
@@ -107,7 +107,7 @@ async fn every_operation_is_answered_in_one_form() {
     );
 
     let symbols = |answer| match answer {
-        Answer::Symbols(symbols) => symbols
+        QueryAnswer::Symbols(symbols) => symbols
             .into_iter()
             .map(|symbol| {
                 (
@@ -138,7 +138,7 @@ async fn every_operation_is_answered_in_one_form() {
         [("middle".to_owned(), "function", None, 0, 1)]
     );
     let calls = |answer| match answer {
-        Answer::Calls(calls) => calls
+        QueryAnswer::Calls(calls) => calls
             .into_iter()
             .map(|(symbol, lines)| (symbol.name, lines))
             .collect::<Vec<_>>(),
@@ -165,7 +165,7 @@ async fn characters_mean_the_same_whatever_the_server_counts_in() {
         let work = Work::new(mode);
         work.write("a.words", "😀é x BAD\n");
         match work.ask(Operation::Hover, "a.words", 1, 4).await.unwrap() {
-            Answer::Text(text) => assert_eq!(text, "rest: x BAD", "{mode}"),
+            QueryAnswer::Text(text) => assert_eq!(text, "rest: x BAD", "{mode}"),
             other => panic!("{other:?}"),
         }
         match work
@@ -173,7 +173,7 @@ async fn characters_mean_the_same_whatever_the_server_counts_in() {
             .await
             .unwrap()
         {
-            Answer::Problems(problems) => {
+            QueryAnswer::Problems(problems) => {
                 assert_eq!((problems[0].line, problems[0].column), (1, 6), "{mode}");
             }
             other => panic!("{other:?}"),
@@ -198,7 +198,7 @@ async fn a_symbol_can_be_named_instead_of_its_character() {
     };
     assert_eq!(
         ask(Some(1), Some("Outer")).await.unwrap(),
-        Answer::Text("rest: Outer".to_owned())
+        QueryAnswer::Text("rest: Outer".to_owned())
     );
     for (line, query, wrong) in [
         (None, None, "needs \"line\""),
@@ -265,7 +265,7 @@ async fn what_a_server_cannot_do_is_said_and_another_is_asked() {
         .ask(Operation::GoToImplementation, "a.words", 1, 1)
         .await
         .unwrap();
-    assert!(matches!(answer, Answer::Places(places) if places.len() == 1));
+    assert!(matches!(answer, QueryAnswer::Places(places) if places.len() == 1));
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Servers that misbehave.
 
 use crate::support::{LONG, Work, is_alive, scripted, until};
-use lathe_lsp::{Answer, LspError, Operation, Question, Standing};
+use lathe_lsp::{LspError, Operation, QueryAnswer, Question, Standing};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -122,7 +122,7 @@ async fn floods_half_messages_noise_and_wrong_numbers_are_read_past() {
             .await
             .unwrap();
         assert!(
-            matches!(&answer, Answer::Problems(problems) if problems.len() == 1),
+            matches!(&answer, QueryAnswer::Problems(problems) if problems.len() == 1),
             "{mode}: {answer:?}"
         );
     }

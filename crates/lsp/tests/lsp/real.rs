@@ -1,7 +1,7 @@
 //! Servers that people use.
 
 use crate::support::Work;
-use lathe_lsp::{Answer, Operation};
+use lathe_lsp::{Operation, QueryAnswer};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -43,7 +43,7 @@ async fn pyright_answers_and_reports() {
         .await
         .unwrap();
     match answer {
-        Answer::Places(places) => {
+        QueryAnswer::Places(places) => {
             let shown = (
                 work.shown(&places[0].path),
                 places[0].line,
@@ -55,7 +55,7 @@ async fn pyright_answers_and_reports() {
         other => panic!("{other:?}"),
     }
     match work.ask(Operation::Hover, "app.py", 6, 12).await.unwrap() {
-        Answer::Text(text) => assert!(text.contains("(name: str) -> str"), "{text}"),
+        QueryAnswer::Text(text) => assert!(text.contains("(name: str) -> str"), "{text}"),
         other => panic!("{other:?}"),
     }
     match work
@@ -63,7 +63,7 @@ async fn pyright_answers_and_reports() {
         .await
         .unwrap()
     {
-        Answer::Places(places) => assert_eq!(places.len(), 3),
+        QueryAnswer::Places(places) => assert_eq!(places.len(), 3),
         other => panic!("{other:?}"),
     }
     match work
@@ -71,7 +71,7 @@ async fn pyright_answers_and_reports() {
         .await
         .unwrap()
     {
-        Answer::Calls(calls) => assert_eq!(calls[0].0.name, "main"),
+        QueryAnswer::Calls(calls) => assert_eq!(calls[0].0.name, "main"),
         other => panic!("{other:?}"),
     }
     work.edit("app.py", &PYTHON.replace("greet('x')", "greet(7)"));
@@ -102,7 +102,7 @@ async fn typescript_answers_and_is_asked_for_problems() {
         .await
         .unwrap()
     {
-        Answer::Places(places) => assert_eq!((places[0].line, places[0].column), (1, 17)),
+        QueryAnswer::Places(places) => assert_eq!((places[0].line, places[0].column), (1, 17)),
         other => panic!("{other:?}"),
     }
     match work
@@ -110,7 +110,7 @@ async fn typescript_answers_and_is_asked_for_problems() {
         .await
         .unwrap()
     {
-        Answer::Symbols(symbols) => assert_eq!(symbols[0].name, "twice"),
+        QueryAnswer::Symbols(symbols) => assert_eq!(symbols[0].name, "twice"),
         other => panic!("{other:?}"),
     }
     work.edit("a.ts", &text.replace("twice(2)", "twice('two')"));

@@ -1,8 +1,8 @@
 //! A folder with files in it, and servers for them.
 
 use lathe_lsp::{
-    Answer, Conversation, LanguageServers, LspError, Operation, Question, Servers, Surroundings,
-    tell,
+    Conversation, LanguageServers, LspError, Operation, QueryAnswer, Question, Servers,
+    Surroundings, tell,
 };
 use lathe_settings::Environment;
 use parking_lot::Mutex;
@@ -123,7 +123,7 @@ impl Work {
         name: &str,
         line: u32,
         character: u32,
-    ) -> Result<Answer, LspError> {
+    ) -> Result<QueryAnswer, LspError> {
         let question = Question {
             operation,
             path: self.root.join(name),
@@ -139,7 +139,7 @@ impl Work {
 
     pub(crate) async fn hover(&self) -> Result<String, LspError> {
         match self.ask(Operation::Hover, "a.words", 1, 1).await? {
-            Answer::Text(text) => Ok(text),
+            QueryAnswer::Text(text) => Ok(text),
             other => panic!("{other:?}"),
         }
     }

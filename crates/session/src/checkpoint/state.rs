@@ -1,4 +1,4 @@
-//! What a path holds: taking it down, comparing it, putting it back.
+//! The state of a path: recording, comparing and restoring it.
 
 use crate::blob::{BlobStore, content_hash};
 use crate::error::SessionError;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// Files larger than this are not kept.
 pub(super) const KEPT_FILE_LIMIT: u64 = 64 << 20;
 
-/// What a path holds.
+/// The state of a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     tag = "kind",
@@ -34,7 +34,7 @@ pub(super) enum FileState {
 }
 
 impl FileState {
-    /// Whether two states are the same to whoever uses the file.
+    /// True if two states are the same for a reader of the file.
     pub(super) fn same_as(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Absent { .. }, Self::Absent { .. }) => true,
@@ -43,7 +43,7 @@ impl FileState {
         }
     }
 
-    /// What a path holds now. With a store, a file's content is kept there.
+    /// The current state of a path. With a store, a file's content is saved there.
     pub(super) fn of(path: &Path, store: Option<&BlobStore>) -> Result<Self, SessionError> {
         let failed = |error: io::Error| SessionError::io("read", path)(error);
         let found = match fs::symlink_metadata(path) {

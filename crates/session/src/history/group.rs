@@ -4,7 +4,7 @@ use super::piece::{Piece, PieceKind, same_model};
 use lathe_protocol::ids::ToolUseId;
 use std::collections::HashSet;
 
-/// What the model said, and what came in before it spoke again.
+/// A message of the model and everything that follows it until the next.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Group {
     /// The API's ids of the messages merged here.
@@ -98,7 +98,7 @@ impl Group {
         shown
     }
 
-    /// What follows the model's words: results in the order of the calls, what is attached to them,
+    /// The user message after it: results in the order of the calls, what is attached to them,
     /// then the rest as it came in.
     pub(super) fn heard(&self) -> Vec<Heard> {
         let mut heard = Vec::with_capacity(self.user.len());

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// What the model is told when a call has no result.
+/// The result of a call that has none.
 pub(crate) const UNANSWERED: &str =
     "No result was recorded for this call: the session was interrupted before it finished.";
 const NO_OUTPUT: &str = "(no output)";
@@ -30,7 +30,7 @@ pub(crate) struct Piece {
     pub(crate) media: usize,
 }
 
-/// What a piece is to the message that it goes into.
+/// The role of a piece in its message.
 #[derive(Debug, Clone)]
 pub(crate) enum PieceKind {
     Text,
@@ -60,7 +60,7 @@ pub(crate) enum PieceKind {
     ServerResult {
         id: String,
     },
-    /// What was attached to a result.
+    /// Attached to a result.
     Attached,
     /// Verbatim.
     Other,
@@ -230,7 +230,7 @@ impl Piece {
         Self::new(kind, &block)
     }
 
-    /// What stands for the result of a call that has none.
+    /// The placeholder for a missing result.
     pub(crate) fn unanswered(wire: &str) -> Option<Self> {
         let id = ToolUseId(wire.to_owned());
         let kind = PieceKind::Result {

@@ -1,4 +1,4 @@
-//! The way from whoever appends to the writer's thread.
+//! The queue between appenders and the writer's thread.
 //!
 //! While the writer gathers a batch, what is appended only lies down here: the thread sleeps until
 //! the batch is due. Waking it for each record would cost more than writing it. Whatever somebody
@@ -21,16 +21,16 @@ struct State {
 }
 
 #[derive(Default)]
-struct Shared {
+struct QueueState {
     state: Mutex<State>,
     wake: Condvar,
 }
 
 /// The appending end. When the last one is gone, the thread hears of it.
-pub(super) struct Sender(Arc<Shared>);
+pub(super) struct Sender(Arc<QueueState>);
 
 /// The thread's end.
-pub(super) struct Receiver(Arc<Shared>);
+pub(super) struct Receiver(Arc<QueueState>);
 
 /// Why there is nothing to do right now.
 pub(super) enum Silence {
@@ -42,7 +42,7 @@ pub(super) enum Silence {
 
 /// A new queue.
 pub(super) fn channel() -> (Sender, Receiver) {
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(QueueState::default());
     (Sender(Arc::clone(&shared)), Receiver(shared))
 }
 

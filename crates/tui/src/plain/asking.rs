@@ -2,8 +2,8 @@
 //! of its parts.
 
 use super::{ask, say};
-use crate::cell;
-use crate::text::{clean, reveal};
+use crate::render::cell;
+use crate::render::text::{clean, reveal};
 use lathe_protocol::elicitation::{ElicitationKind, ElicitationReply, ElicitationRequest};
 use lathe_protocol::ids::RequestId;
 use lathe_protocol::op::Op;

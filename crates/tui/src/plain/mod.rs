@@ -4,11 +4,13 @@
 mod asking;
 
 use crate::Ended;
-use crate::cell::{self, Call, CallState};
-use crate::text::clean;
+use crate::render::cell::{self, Call, CallState};
+use crate::render::text::clean;
 use asking::Asking;
 use lathe_commands::CommandOutcome;
 use lathe_engine::{EventStream, OpenError, SessionChoice, SessionHandle, SessionOptions};
+use lathe_extensions::CommandAction;
+use lathe_protocol::command::{BuiltinCommand, Invocation};
 use lathe_protocol::content::ContentBlock;
 use lathe_protocol::display::Display;
 use lathe_protocol::event::{Event, TerminalReason};
@@ -76,7 +78,7 @@ pub(crate) async fn run(
     let mut events = opened.events;
     let mut lines = tokio::io::BufReader::new(tokio::io::stdin()).lines();
     if let Some(prompt) = prompt {
-        plain.prompt(&prompt);
+        plain.prompt(Prompt::new(prompt));
     } else {
         plain.ready();
     }
@@ -154,10 +156,10 @@ impl Plain {
         }
     }
 
-    fn prompt(&mut self, text: &str) {
+    fn prompt(&mut self, prompt: Prompt) {
         self.busy = true;
         self.interrupts = 0;
-        self.session.send(Op::Prompt(Prompt::new(text.to_owned())));
+        self.session.send(Op::Prompt(prompt));
     }
 
     async fn line(&mut self, line: &str) -> Next {
@@ -174,20 +176,30 @@ impl Plain {
             }
             return Next::GoOn;
         }
-        match line.trim() {
-            "" => self.ready(),
-            "/exit" | "/quit" | "/q" => self.ended = true,
-            text if lathe_commands::is_command(text) => return self.command(text).await,
-            text => self.prompt(text),
+        if line.trim().is_empty() {
+            self.ready();
+            return Next::GoOn;
+        }
+        let prompt = Prompt::new(line.trim().to_owned());
+        match prompt.command.clone() {
+            Some(command) if self.is_exit(&command) => self.ended = true,
+            Some(command) => return self.command(prompt, &command).await,
+            None => self.prompt(prompt),
         }
         Next::GoOn
     }
 
+    fn is_exit(&self, command: &Invocation) -> bool {
+        let registry = self.session.extensions().commands();
+        let command = registry.find(&command.name);
+        command.is_some_and(|it| it.action == CommandAction::Builtin(BuiltinCommand::Exit))
+    }
+
     /// A command: answered by the engine, as for every face without views.
-    async fn command(&mut self, text: &str) -> Next {
-        match lathe_commands::run(&self.session, text).await {
+    async fn command(&mut self, prompt: Prompt, command: &Invocation) -> Next {
+        match lathe_commands::run(&self.session, command).await {
             CommandOutcome::Prompt => {
-                self.prompt(text);
+                self.prompt(prompt);
                 return Next::GoOn;
             }
             CommandOutcome::Answer(answer) => say(&clean(&answer)),
@@ -305,8 +317,8 @@ impl Plain {
                     elapsed: *elapsed,
                 };
                 if !matches!(call.display, Display::None | Display::File { .. }) {
-                    let theme = crate::theme::Theme::built_in("ansi", false);
-                    let look = crate::markdown::Look {
+                    let theme = crate::render::theme::Theme::built_in("ansi", false);
+                    let look = crate::render::markdown::Look {
                         theme: &theme,
                         columns: 100,
                     };

@@ -248,7 +248,7 @@ fn every_command_works_or_says_why() {
     let (answers, dialog) = (false, true);
     let table: &[(&str, &str, bool)] = &[
         ("/help ", "In the prompt", dialog),
-        ("/help cost", "What this session has used", answers),
+        ("/help cost", "Show tokens used and cost", answers),
         ("/context ", "System prompt", dialog),
         ("/usage ", "cache read", dialog),
         ("/config ", "editorMode", dialog),

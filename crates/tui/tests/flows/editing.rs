@@ -189,7 +189,7 @@ fn commands_are_completed() {
     terminal.wait_for("claude");
     terminal.send("/statu");
     terminal.wait_for("❯ /status");
-    terminal.wait_for("Session, model, folder, settings");
+    terminal.wait_for("Show session, model, folder and settings");
     terminal.send("\t");
     terminal.wait_for("❯ /status");
     terminal.send("\r");
@@ -270,7 +270,7 @@ fn escape_closes_the_completion_and_nothing_else() {
     let stage = Stage::replies([]);
     let terminal = stage.open();
     terminal.send("/he");
-    terminal.wait_for("What can be done here");
+    terminal.wait_for("Show help");
     terminal.send("\x1b");
     terminal.wait_gone("what can be done here");
     assert!(terminal.screen().contains("❯ /he"));

@@ -512,13 +512,13 @@ fn show(
     loaded: &McpConfiguration,
     result: &Value,
     as_json: bool,
-    make: fn(&Value, &mcp_result::Place) -> lathe_tools::ToolOutput,
+    make: fn(&Value, &mcp_result::ResultStore) -> lathe_tools::ToolOutput,
 ) -> Outcome {
     if as_json {
         return print(&format!("{result}\n"));
     }
     let folder = loaded.places.config_home.join("mcp-results");
-    let mut place = mcp_result::Place::new(&folder, &uuid::Uuid::new_v4().to_string(), None);
+    let mut place = mcp_result::ResultStore::new(&folder, &uuid::Uuid::new_v4().to_string(), None);
     // Output for a person is not shortened.
     place.most_bytes = usize::MAX;
     let output = make(result, &place);

@@ -1,0 +1,155 @@
+//! What the answer to a dialog does.
+
+use crate::app::{App, browser, queue, remember, settings, spending, trust};
+use crate::commands;
+use crate::commands::{
+    add_dir, agents, config, effort, hooks, ide, login, logout, mcp, mode, output_style,
+    permissions, plugin, rename, resume, rewind, skills, tasks, theme,
+};
+use crate::layers::permission::PermissionAnswer;
+use crate::layers::{ElicitationDialog, Form, Outcome, Purpose};
+use lathe_protocol::command::BuiltinCommand;
+use lathe_protocol::elicitation::ElicitationReply;
+use lathe_protocol::op::Op;
+
+/// Carries out the answer to the dialog or question that is shown.
+pub(crate) fn done(app: &mut App, outcome: Outcome) {
+    match outcome {
+        Outcome::Stay | Outcome::Ignored | Outcome::Do(_) => return,
+        Outcome::Answered(answer) => permission_answered(app, answer),
+        Outcome::Elicited(reply) => elicitation_answered(app, reply),
+        Outcome::Cancelled => cancelled(app),
+        Outcome::Chosen(value) => {
+            let is_form = app.layers.shown::<Form>().is_some();
+            if is_form && value.is_empty() {
+                cancelled(app);
+            } else if let Some(purpose) = app.layers.purpose().cloned() {
+                let opened = app.layers.opened();
+                chosen(app, purpose, &value);
+                app.layers.answered(opened);
+            }
+        }
+        Outcome::Other { value, key } => {
+            if let Some(purpose) = app.layers.purpose().cloned() {
+                let opened = app.layers.opened();
+                other_key(app, purpose, &value, key);
+                app.layers.answered(opened);
+            }
+        }
+    }
+    app.next_question();
+}
+
+fn permission_answered(app: &mut App, answer: PermissionAnswer) {
+    let Some(question) = app.layers.close_dialog() else {
+        return;
+    };
+    // The comment goes first: it must reach the model with the result of the call, however soon that
+    // is there.
+    if let Some(comment) = answer.comment {
+        queue::submit_content(app, &comment, comment.clone().into());
+    }
+    if let Some(request_id) = question.request_id().cloned() {
+        app.engine.send(Op::PermissionReply {
+            request_id,
+            reply: answer.reply,
+        });
+    }
+}
+
+fn elicitation_answered(app: &mut App, reply: ElicitationReply) {
+    let question = app.layers.shown::<ElicitationDialog>();
+    let url = question.and_then(|question| question.url().map(str::to_owned));
+    let Some(question) = app.layers.close_dialog() else {
+        return;
+    };
+    if let (Some(url), ElicitationReply::Accept { .. }) = (url, &reply) {
+        browser::open(app, &url);
+    }
+    if let Some(request_id) = question.request_id().cloned() {
+        app.engine.send(Op::ElicitationReply { request_id, reply });
+    }
+}
+
+/// A dialog was closed without an answer: the one from which it was opened is shown again.
+fn cancelled(app: &mut App) {
+    let Some(dialog) = app.layers.close_dialog() else {
+        return;
+    };
+    match dialog.purpose() {
+        Some(Purpose::Trust) => trust::answered(app, "leave"),
+        Some(Purpose::Theme) => {
+            let name = app.look.theme_name.clone();
+            settings::set_theme(app, &name);
+        }
+        Some(Purpose::Memory { text }) => {
+            app.prompt.editor.set_text(&format!("# {text}"));
+            app.edited();
+        }
+        Some(Purpose::Resume) if app.engine.handle.is_none() && !app.engine.opening => {
+            app.open_session();
+        }
+        Some(Purpose::PluginConfirm) => app.commands.prepared_plugin = None,
+        _ => {}
+    }
+}
+
+/// Something was chosen in a list, or a form was filled in.
+fn chosen(app: &mut App, purpose: Purpose, value: &str) {
+    match purpose {
+        Purpose::AddDirectory => add_dir::add(app, value),
+        Purpose::AddMarketplace => plugin::add_marketplace(app, value),
+        Purpose::AddRule => permissions::add_rule(app, value),
+        Purpose::Agents => agents::mention(app, value),
+        Purpose::Config => config::edit(app, value),
+        Purpose::ConfigValue { key } => config::set(app, &key, value),
+        Purpose::Cost => spending::answered(app, value),
+        Purpose::Editors => ide::connect(app, value),
+        Purpose::Effort => effort::set(app, value),
+        Purpose::History => {
+            app.prompt.editor.set_text(value);
+            app.edited();
+        }
+        Purpose::Hooks => hooks::show(app, value),
+        Purpose::KeyHelper => login::set_helper(app, value),
+        Purpose::Login => login::chosen(app, value),
+        Purpose::Logout => logout::chosen(app, value),
+        Purpose::Marketplace { name } => plugin::marketplace_act(app, value, &name),
+        Purpose::Marketplaces => plugin::marketplace_chosen(app, value),
+        Purpose::Mcp => mcp::show(app, value),
+        Purpose::McpServer { name } => mcp::act(app, value, &name),
+        Purpose::Memory { text } => remember::write(app, &text, value),
+        Purpose::Mode => mode::run(app, value),
+        Purpose::Model => commands::run(app, BuiltinCommand::Model.name(), value),
+        Purpose::OutputStyle => output_style::run(app, value),
+        Purpose::PermissionRule => permissions::rule_chosen(app, value),
+        Purpose::Plugin { id } => plugin::act(app, value, &id),
+        Purpose::PluginConfirm => plugin::install(app, value),
+        Purpose::PluginInstall => plugin::fetch(app, value),
+        Purpose::Plugins => plugin::chosen(app, value),
+        Purpose::Rename => rename::set_title(app, value),
+        Purpose::RenameSession { id } => resume::rename(app, &id, value),
+        Purpose::Resume => commands::run(app, BuiltinCommand::Resume.name(), value),
+        Purpose::RewindTo => rewind::ask_what(app, value),
+        Purpose::RewindWhat { to } => rewind::apply(app, &to, value),
+        Purpose::Skills => skills::put_into_prompt(app, value),
+        Purpose::Tasks => tasks::show_output(app, value),
+        Purpose::Theme => theme::chosen(app, value),
+        Purpose::Trust => trust::answered(app, value),
+        Purpose::Reading | Purpose::Fetching | Purpose::TaskOutput { .. } => {}
+    }
+}
+
+/// Another key that a list or page offers.
+fn other_key(app: &mut App, purpose: Purpose, value: &str, key: char) {
+    match (purpose, key) {
+        (Purpose::PermissionRule, 'x') => permissions::remove_rule(app, value),
+        (Purpose::Resume, key) => resume::other_key(app, value, key),
+        (Purpose::Agents, 'o') => agents::show(app, value),
+        (Purpose::Skills, 'o') => skills::show(app, value),
+        (Purpose::Tasks, 'x') => tasks::stop(app, value),
+        (Purpose::TaskOutput { id }, 'x') => tasks::stop(app, &id),
+        (Purpose::TaskOutput { id }, 'r') => tasks::show_output(app, &id),
+        _ => {}
+    }
+}

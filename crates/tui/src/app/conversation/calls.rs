@@ -1,0 +1,162 @@
+//! Calls of tools: shown in the order in which they began, runs of looks gathered into one line.
+
+use super::Conversation;
+use crate::render::cell::{Call, CallState, Cell, is_look};
+use crate::render::markdown::Look;
+use lathe_protocol::content::Content;
+use lathe_protocol::display::Display;
+use lathe_protocol::ids::ToolUseId;
+use serde_json::Value;
+use std::time::Duration;
+
+impl Conversation {
+    pub(crate) fn call_started(
+        &mut self,
+        id: &ToolUseId,
+        tool: &str,
+        activity: &str,
+        look: Look<'_>,
+    ) {
+        if !is_look(tool) {
+            self.end_run(look);
+        }
+        let input = self
+            .inputs
+            .get(id)
+            .map(|(_, input)| input.clone())
+            .unwrap_or_default();
+        self.calls.push(Call {
+            id: id.clone(),
+            tool: tool.to_owned(),
+            input,
+            activity: activity.to_owned(),
+            state: CallState::Running,
+            display: Display::None,
+            elapsed: Duration::ZERO,
+        });
+    }
+
+    pub(crate) fn call_progress(&mut self, id: &ToolUseId, display: Display, elapsed: Duration) {
+        if let Some(call) = self.calls.iter_mut().find(|call| call.id == *id) {
+            call.display = display;
+            call.elapsed = elapsed;
+        }
+    }
+
+    pub(crate) fn call_finished(
+        &mut self,
+        id: &ToolUseId,
+        tool: &str,
+        display: Display,
+        is_error: bool,
+        elapsed: Duration,
+        look: Look<'_>,
+    ) {
+        if let Display::Todos { items } = &display {
+            self.todos.clone_from(items);
+        }
+        if !self.calls.iter().any(|call| call.id == *id) {
+            self.call_started(id, tool, "", look);
+        }
+        if let Some(call) = self.calls.iter_mut().find(|call| call.id == *id) {
+            call.display = display;
+            call.elapsed = elapsed;
+            call.state = if is_error {
+                CallState::Failed
+            } else {
+                CallState::Done
+            };
+        }
+        self.commit_calls(look);
+    }
+
+    /// Calls are shown in the order in which they began.
+    pub(super) fn commit_calls(&mut self, look: Look<'_>) {
+        while self
+            .calls
+            .first()
+            .is_some_and(|call| call.state != CallState::Running)
+        {
+            let call = self.calls.remove(0);
+            self.shown.insert(call.id.clone());
+            if is_look(&call.tool) && call.state == CallState::Done {
+                self.run.push(call);
+            } else {
+                self.push(Cell::Call(call), look);
+            }
+        }
+    }
+
+    /// A call was refused without a question.
+    pub(crate) fn refused(
+        &mut self,
+        id: &ToolUseId,
+        tool: &str,
+        input: &Value,
+        reason: &str,
+        look: Look<'_>,
+    ) {
+        self.calls.retain(|call| call.id != *id);
+        if !self.shown.insert(id.clone()) {
+            return;
+        }
+        self.push(
+            Cell::Call(Call {
+                id: id.clone(),
+                tool: tool.to_owned(),
+                input: input.clone(),
+                activity: String::new(),
+                state: CallState::Refused,
+                display: Display::Text {
+                    text: reason.to_owned(),
+                },
+                elapsed: Duration::ZERO,
+            }),
+            look,
+        );
+    }
+
+    /// A result in the transcript: shown only if nothing else showed the call.
+    pub(super) fn result(
+        &mut self,
+        id: &ToolUseId,
+        content: Option<&Content>,
+        is_error: bool,
+        look: Look<'_>,
+    ) {
+        if self.shown.contains(id)
+            || self
+                .calls
+                .iter()
+                .any(|call| call.id == *id && call.state != CallState::Running)
+        {
+            return;
+        }
+        let (tool, input) = self
+            .inputs
+            .get(id)
+            .cloned()
+            .unwrap_or_else(|| ("Tool".to_owned(), Value::Null));
+        self.calls.retain(|call| call.id != *id);
+        self.shown.insert(id.clone());
+        let text = content.map(Content::text).unwrap_or_default();
+        let call = Call {
+            id: id.clone(),
+            tool,
+            input,
+            activity: String::new(),
+            state: if is_error {
+                CallState::Failed
+            } else {
+                CallState::Done
+            },
+            display: Display::Text { text },
+            elapsed: Duration::ZERO,
+        };
+        if is_look(&call.tool) && !is_error {
+            self.run.push(call);
+        } else {
+            self.push(Cell::Call(call), look);
+        }
+    }
+}

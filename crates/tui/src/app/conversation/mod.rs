@@ -1,0 +1,437 @@
+//! The conversation as the face knows it: finished cells, and what is going on.
+//!
+//! Events of the engine come in; lines for the scrollback come out, in the order in which things are
+//! finished. What has been given out can't be taken back: an answer that is withdrawn is said to be.
+
+mod calls;
+mod events;
+mod resume;
+
+use crate::render::cell::{self, Call, CallState, Cell, Fold};
+use crate::render::markdown::{Look, MarkdownStream};
+use crate::render::style::Line;
+use lathe_protocol::content::ContentBlock;
+use lathe_protocol::display::{Display, TodoItem};
+use lathe_protocol::event::NoticeLevel;
+use lathe_protocol::ids::ToolUseId;
+use lathe_protocol::record::{MessageRecord, RecordKind, RecordMessage};
+use lathe_protocol::stream::{Delta, StreamEvent};
+use serde_json::Value;
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// What the model is writing.
+enum Writing {
+    Nothing,
+    Text {
+        text: String,
+        markdown: MarkdownStream,
+        /// Whether the first line is in the scrollback.
+        begun: bool,
+    },
+    Thinking {
+        text: String,
+        since: Instant,
+    },
+    Call {
+        tool: String,
+    },
+}
+
+/// The conversation.
+pub(crate) struct Conversation {
+    pub(crate) cells: Vec<Cell>,
+    cwd: PathBuf,
+    writing: Writing,
+    calls: Vec<Call>,
+    inputs: HashMap<ToolUseId, (String, Value)>,
+    shown: HashSet<ToolUseId>,
+    run: Vec<Call>,
+    out: Vec<Line>,
+    /// Whether something stands above, so that a blank line is due.
+    gap: bool,
+    /// How what tools answered goes into the scrollback.
+    fold: Fold,
+    /// Whether cells are only kept, not printed: a conversation that is taken up again.
+    quiet: bool,
+    pub(crate) todos: Vec<TodoItem>,
+    /// Tokens that the model wrote in this turn: counted by the API, and the estimate since.
+    pub(crate) counted_tokens: u64,
+    pub(crate) pending_bytes: u64,
+}
+
+impl Conversation {
+    pub(crate) fn new(cwd: &Path) -> Self {
+        Self {
+            cells: Vec::new(),
+            cwd: cwd.to_owned(),
+            writing: Writing::Nothing,
+            calls: Vec::new(),
+            inputs: HashMap::new(),
+            shown: HashSet::new(),
+            run: Vec::new(),
+            out: Vec::new(),
+            gap: false,
+            fold: Fold::Folded,
+            quiet: false,
+            todos: Vec::new(),
+            counted_tokens: 0,
+            pending_bytes: 0,
+        }
+    }
+
+    pub(crate) fn cwd(&self) -> &Path {
+        &self.cwd
+    }
+
+    /// Whether what tools answered is shown whole.
+    pub(crate) fn set_verbose(&mut self, verbose: bool) {
+        self.fold = if verbose {
+            Fold::Unfolded
+        } else {
+            Fold::Folded
+        };
+    }
+
+    /// The lines that are finished since the last time.
+    pub(crate) fn take_finished(&mut self) -> Vec<Line> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// Whether a call of this id is known to run.
+    pub(crate) fn running(&self) -> impl Iterator<Item = &Call> {
+        self.calls
+            .iter()
+            .filter(|call| call.state == CallState::Running)
+    }
+
+    /// The words of the last answer.
+    pub(crate) fn last_answer(&self) -> Option<&str> {
+        self.cells.iter().rev().find_map(|cell| match cell {
+            Cell::Assistant(text) => Some(text.as_str()),
+            _ => None,
+        })
+    }
+
+    fn line_gap(&mut self) {
+        if self.gap {
+            self.out.push(Line::empty());
+        }
+        self.gap = true;
+    }
+
+    /// Adds a finished cell.
+    pub(crate) fn push(&mut self, cell: Cell, look: Look<'_>) {
+        self.end_run(look);
+        self.print(cell, look);
+    }
+
+    fn print(&mut self, cell: Cell, look: Look<'_>) {
+        if self.quiet {
+            self.cells.push(cell);
+            return;
+        }
+        let lines = cell::lines(&cell, look, self.fold, &self.cwd);
+        let quiet = matches!(cell, Cell::Call(_) | Cell::Run(_))
+            && matches!(self.cells.last(), Some(Cell::Call(_) | Cell::Run(_)))
+            && lines.len() == 1;
+        if !lines.is_empty() {
+            if quiet {
+                self.gap = true;
+            } else {
+                self.line_gap();
+            }
+            self.out.extend(lines);
+        }
+        self.cells.push(cell);
+    }
+
+    fn end_run(&mut self, look: Look<'_>) {
+        if !self.run.is_empty() {
+            let run = std::mem::take(&mut self.run);
+            self.print(Cell::Run(run), look);
+        }
+    }
+
+    /// Says something.
+    pub(crate) fn notice(&mut self, level: NoticeLevel, text: impl Into<String>, look: Look<'_>) {
+        self.push(
+            Cell::Notice {
+                level,
+                text: text.into(),
+            },
+            look,
+        );
+    }
+
+    /// An event of the model's stream.
+    pub(crate) fn stream(&mut self, event: &StreamEvent, look: Look<'_>) {
+        match event {
+            StreamEvent::ContentBlockStart { content_block, .. } => match content_block {
+                ContentBlock::Text(block) => {
+                    self.end_run(look);
+                    self.writing = Writing::Text {
+                        text: String::new(),
+                        markdown: MarkdownStream::default(),
+                        begun: false,
+                    };
+                    self.more_text(&block.text, look);
+                }
+                ContentBlock::Thinking(block) => {
+                    self.writing = Writing::Thinking {
+                        text: block.thinking.clone(),
+                        since: Instant::now(),
+                    };
+                }
+                ContentBlock::ToolUse(block) => {
+                    self.writing = Writing::Call {
+                        tool: block.name.clone(),
+                    }
+                }
+                _ => {}
+            },
+            StreamEvent::ContentBlockDelta { delta, .. } => match delta {
+                Delta::TextDelta { text } => self.more_text(text, look),
+                Delta::ThinkingDelta { thinking } => {
+                    self.pending_bytes += thinking.len() as u64;
+                    if let Writing::Thinking { text, .. } = &mut self.writing {
+                        text.push_str(thinking);
+                    }
+                }
+                Delta::InputJsonDelta { partial_json } => {
+                    self.pending_bytes += partial_json.len() as u64;
+                }
+                _ => {}
+            },
+            StreamEvent::MessageDelta { usage, .. } => {
+                self.counted_tokens += usage.output_tokens;
+                self.pending_bytes = 0;
+            }
+            _ => {}
+        }
+    }
+
+    fn more_text(&mut self, more: &str, look: Look<'_>) {
+        self.pending_bytes += more.len() as u64;
+        let inner = Look {
+            columns: look.columns.saturating_sub(2),
+            ..look
+        };
+        let Writing::Text {
+            text,
+            markdown,
+            begun,
+        } = &mut self.writing
+        else {
+            return;
+        };
+        text.push_str(more);
+        let lines = markdown.push(more, inner);
+        let was_begun = *begun;
+        *begun |= !lines.is_empty();
+        self.answer_lines(lines, was_begun, look);
+    }
+
+    fn answer_lines(&mut self, lines: Vec<Line>, begun: bool, look: Look<'_>) {
+        if lines.is_empty() {
+            return;
+        }
+        if !begun {
+            self.line_gap();
+        }
+        for (index, line) in lines.into_iter().enumerate() {
+            self.out
+                .push(cell::bullet(line, look.theme.accent, !begun && index == 0));
+        }
+    }
+
+    /// A record was added.
+    pub(crate) fn record(&mut self, record: &MessageRecord, look: Look<'_>) {
+        let Some(message) = &record.message else {
+            return;
+        };
+        match (record.kind, message) {
+            (RecordKind::Assistant, RecordMessage::Assistant(message)) => {
+                for block in &message.content {
+                    self.assistant_block(block, record.is_api_error_message, look);
+                }
+            }
+            (RecordKind::User, _) => {
+                for block in message.blocks() {
+                    if let Some(result) = block.as_tool_result() {
+                        self.result(
+                            &result.tool_use_id,
+                            result.content.as_ref(),
+                            result.is_error == Some(true),
+                            look,
+                        );
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn assistant_block(&mut self, block: &ContentBlock, is_api_error: bool, look: Look<'_>) {
+        match block {
+            ContentBlock::Text(block) if is_api_error => {
+                self.writing = Writing::Nothing;
+                self.notice(NoticeLevel::Error, block.text.clone(), look);
+            }
+            ContentBlock::Text(block) => self.finish_text(&block.text, look),
+            ContentBlock::Thinking(block) => {
+                let took = match &self.writing {
+                    Writing::Thinking { since, .. } => since.elapsed(),
+                    _ => Duration::ZERO,
+                };
+                self.writing = Writing::Nothing;
+                if !block.thinking.trim().is_empty() {
+                    self.push(
+                        Cell::Thinking {
+                            text: block.thinking.clone(),
+                            took,
+                        },
+                        look,
+                    );
+                }
+            }
+            ContentBlock::ToolUse(block) => {
+                if matches!(self.writing, Writing::Call { .. }) {
+                    self.writing = Writing::Nothing;
+                }
+                self.inputs
+                    .insert(block.id.clone(), (block.name.clone(), block.input.clone()));
+                if let Some(call) = self.calls.iter_mut().find(|call| call.id == block.id) {
+                    call.input = block.input.clone();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The answer as it stands in the transcript. What was streamed of it is in the scrollback.
+    fn finish_text(&mut self, whole: &str, look: Look<'_>) {
+        let inner = Look {
+            columns: look.columns.saturating_sub(2),
+            ..look
+        };
+        match std::mem::replace(&mut self.writing, Writing::Nothing) {
+            Writing::Text {
+                text,
+                mut markdown,
+                begun,
+            } if whole.starts_with(&text) => {
+                let mut lines = markdown.push(&whole[text.len()..], inner);
+                lines.extend(markdown.finish(inner));
+                self.answer_lines(lines, begun, look);
+                if !whole.trim().is_empty() {
+                    self.cells.push(Cell::Assistant(whole.to_owned()));
+                }
+            }
+            _ if whole.trim().is_empty() => {}
+            _ => self.push(Cell::Assistant(whole.to_owned()), look),
+        }
+    }
+
+    /// The stream broke off: what was written of an answer stays as it is.
+    pub(crate) fn end_writing(&mut self, look: Look<'_>) {
+        if let Writing::Text { text, .. } = &self.writing {
+            let text = text.clone();
+            self.finish_text(&text, look);
+        }
+        self.writing = Writing::Nothing;
+    }
+
+    /// What was shown since the request is withdrawn.
+    pub(crate) fn retract(&mut self, reason: &str, look: Look<'_>) {
+        let begun = matches!(&self.writing, Writing::Text { begun: true, .. });
+        self.writing = Writing::Nothing;
+        self.pending_bytes = 0;
+        if begun {
+            self.push(
+                Cell::Remark(format!("↺ the answer above was withdrawn: {reason}")),
+                look,
+            );
+        }
+    }
+
+    /// The turn is over: nothing is open any more.
+    pub(crate) fn end_turn(&mut self, look: Look<'_>) {
+        self.end_writing(look);
+        for call in &mut self.calls {
+            if call.state == CallState::Running {
+                call.state = CallState::Failed;
+            }
+        }
+        self.commit_calls(look);
+        self.end_run(look);
+        self.counted_tokens = 0;
+        self.pending_bytes = 0;
+    }
+
+    /// What happens right now, in a few words.
+    pub(crate) fn activity(&self) -> Option<String> {
+        if let Some(call) = self.running().last() {
+            let activity = crate::render::text::clean(&call.activity);
+            return Some(activity.lines().next().unwrap_or(&call.tool).to_owned());
+        }
+        match &self.writing {
+            Writing::Text { .. } => Some("Writing".to_owned()),
+            Writing::Thinking { .. } => Some("Thinking".to_owned()),
+            Writing::Call { tool } => Some(format!("Preparing {tool}")),
+            Writing::Nothing => None,
+        }
+    }
+
+    /// The live part: the unfinished end of the answer and the calls that run.
+    pub(crate) fn live(&self, look: Look<'_>) -> Vec<Line> {
+        let mut out = Vec::new();
+        if !self.run.is_empty() {
+            out.extend(cell::lines(
+                &Cell::Run(self.run.clone()),
+                look,
+                self.fold,
+                &self.cwd,
+            ));
+        }
+        if let Writing::Text {
+            markdown, begun, ..
+        } = &self.writing
+        {
+            let inner = Look {
+                columns: look.columns.saturating_sub(2),
+                ..look
+            };
+            for (index, line) in markdown.tail(inner).into_iter().enumerate() {
+                let line = if begun | (index > 0) {
+                    cell::bullet(line, look.theme.accent, false)
+                } else {
+                    cell::bullet(line, look.theme.accent, true)
+                };
+                out.push(line);
+            }
+        }
+        for call in &self.calls {
+            out.push(crate::render::text::truncate_line(
+                &cell::call_head(call, look, &self.cwd),
+                look.columns,
+            ));
+            if call.state == CallState::Running
+                && let Display::Terminal { output, .. } = &call.display
+            {
+                let lines = crate::render::text::terminal_lines(output.trim_end());
+                for line in lines.iter().rev().take(4).rev() {
+                    let text = crate::render::text::truncate(line, look.columns.saturating_sub(3));
+                    out.push(Line::styled(format!("  {text}"), look.theme.muted));
+                }
+            }
+        }
+        out
+    }
+
+    /// Whether a blank line stands between the scrollback and the live part.
+    pub(crate) fn live_gap(&self) -> bool {
+        self.gap && !matches!(&self.writing, Writing::Text { begun: true, .. })
+    }
+}

@@ -1,0 +1,179 @@
+//! A conversation that was held before: read from its records, its end printed again.
+
+use super::Conversation;
+use crate::render::cell::Cell;
+use crate::render::markdown::Look;
+use crate::render::style::Line;
+use lathe_protocol::record::MessageRecord;
+
+/// What the transcript says where a person interrupted, with or without a tool at work.
+const INTERRUPTED: &str = "[Request interrupted by user";
+
+/// How many cells are printed again.
+const REPRINTED: usize = 30;
+
+impl Conversation {
+    /// Takes up a conversation that was held before and prints its end, below whatever was said since
+    /// and is not on the screen yet.
+    pub(crate) fn resume(&mut self, records: &[MessageRecord], look: Look<'_>) {
+        // In a conversation of its own: what is going on here, and what is about to be printed, stays.
+        let mut earlier = Self::new(&self.cwd);
+        earlier.load(records, look);
+        let newer = std::mem::replace(&mut self.cells, earlier.cells);
+        self.todos = earlier.todos;
+        self.reprint(look);
+        self.cells.extend(newer);
+    }
+
+    /// Reads records. Nothing is printed.
+    fn load(&mut self, records: &[MessageRecord], look: Look<'_>) {
+        self.quiet = true;
+        for record in records {
+            if record.is_compact_boundary() {
+                self.push(
+                    Cell::Remark("── the conversation before this was summarised ──".to_owned()),
+                    look,
+                );
+            } else if record.is_prompt() {
+                if let Some(message) = &record.message {
+                    let text = message.text();
+                    let cell = if text.starts_with(INTERRUPTED) {
+                        Cell::Remark("── interrupted ──".to_owned())
+                    } else {
+                        crate::app::shell::shell_told(&text).unwrap_or(Cell::User(text))
+                    };
+                    self.push(cell, look);
+                }
+            } else if !record.is_meta && !record.is_compact_summary {
+                self.record(record, look);
+            }
+        }
+        self.end_turn(look);
+    }
+
+    /// Prints the last cells again: after a resume, or where nothing of it is on the screen.
+    fn reprint(&mut self, look: Look<'_>) {
+        let from = self.cells.len().saturating_sub(REPRINTED);
+        if from > 0 {
+            self.line_gap();
+            self.out.push(Line::styled(
+                format!(
+                    "… {} earlier (ctrl+o shows them)",
+                    crate::render::text::counted(from, "message")
+                ),
+                look.theme.muted,
+            ));
+        }
+        let cells: Vec<Cell> = self.cells.drain(from..).collect();
+        for cell in cells {
+            self.print(cell, look);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::theme::Theme;
+    use serde_json::{Value, json};
+    use std::path::Path;
+
+    fn record(kind: &str, message: &Value) -> MessageRecord {
+        serde_json::from_value(json!({
+            "type": kind,
+            "parentUuid": null,
+            "isSidechain": false,
+            "sessionId": "00000000-0000-4000-8000-000000000001",
+            "uuid": "00000000-0000-4000-8000-000000000002",
+            "timestamp": "2026-01-01T00:00:00Z",
+            "message": message,
+        }))
+        .unwrap()
+    }
+
+    fn held() -> Vec<MessageRecord> {
+        let answer = |content: &Value| {
+            record(
+                "assistant",
+                &json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "m",
+                       "content": content, "stop_reason": null, "stop_sequence": null,
+                       "usage": {"input_tokens": 1, "output_tokens": 1}}),
+            )
+        };
+        vec![
+            record("user", &json!({"role": "user", "content": "do it"})),
+            answer(
+                &json!([{"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "ls"}}]),
+            ),
+            record(
+                "user",
+                &json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "a.txt"}]}),
+            ),
+            answer(&json!([{"type": "text", "text": "done"}])),
+        ]
+    }
+
+    fn printed(conversation: &mut Conversation) -> Vec<String> {
+        conversation
+            .take_finished()
+            .iter()
+            .map(|line| line.text().trim_end().to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn what_was_about_to_be_printed_is_printed_first() {
+        let theme = Theme::built_in("dark", false);
+        let look = Look {
+            theme: &theme,
+            columns: 80,
+        };
+        let mut conversation = Conversation::new(Path::new("/p"));
+        conversation.push(Cell::Remark("as it now stands".to_owned()), look);
+        conversation.resume(&held(), look);
+        let lines = printed(&mut conversation);
+        assert_eq!(lines[..4], ["as it now stands", "", "❯ do it", ""]);
+        assert_eq!(lines.last().unwrap(), "● done");
+    }
+
+    #[test]
+    fn what_a_person_did_is_shown_as_it_was_then() {
+        let theme = Theme::built_in("dark", false);
+        let look = Look {
+            theme: &theme,
+            columns: 80,
+        };
+        let said = |text: &str| record("user", &json!({"role": "user", "content": text}));
+        let records = [
+            said("[Request interrupted by user for tool use]"),
+            said(
+                "The user ran a shell command.\n<bash-input>ls</bash-input>\n<bash-output>a.txt</bash-output>",
+            ),
+        ];
+        let mut conversation = Conversation::new(Path::new("/p"));
+        conversation.resume(&records, look);
+        let expected = ["── interrupted ──", "", "! ls", "  a.txt"];
+        assert_eq!(printed(&mut conversation), expected);
+    }
+
+    #[test]
+    fn calls_that_were_shown_before_are_shown_again() {
+        let theme = Theme::built_in("dark", false);
+        let look = Look {
+            theme: &theme,
+            columns: 80,
+        };
+        let mut conversation = Conversation::new(Path::new("/p"));
+        conversation.resume(&held(), look);
+        let first = printed(&mut conversation);
+        conversation.cells.clear();
+        conversation.resume(&held(), look);
+        let second = printed(&mut conversation);
+        assert!(
+            first.iter().any(|line| line.contains("Bash ls")),
+            "{first:?}"
+        );
+        assert_eq!(second[0], "", "a blank line stands between the two");
+        assert_eq!(second[1..], first);
+    }
+}

@@ -1,0 +1,37 @@
+//! The connection to the engine: the open session, its events, and the options for opening the next one.
+
+use lathe_engine::{EventStream, SessionHandle, SessionOptions};
+use lathe_protocol::op::Op;
+
+pub(crate) struct Engine {
+    pub(crate) options: SessionOptions,
+    pub(crate) handle: Option<SessionHandle>,
+    pub(crate) events: Option<EventStream>,
+    /// Whether a session is being opened.
+    pub(crate) opening: bool,
+    /// Choose a session before one is opened.
+    pub(crate) pick_session: bool,
+    /// The prompt of the command line, sent as soon as the session is open.
+    pub(crate) first_prompt: Option<String>,
+}
+
+impl Engine {
+    pub(crate) fn new(options: SessionOptions, first_prompt: Option<String>) -> Self {
+        Self {
+            options,
+            handle: None,
+            events: None,
+            opening: false,
+            pick_session: false,
+            first_prompt,
+        }
+    }
+}
+
+impl Engine {
+    pub(crate) fn send(&self, op: Op) {
+        if let Some(session) = &self.handle {
+            session.send(op);
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Events of the engine, and what they change on the screen.
+
+use crate::app::session_status::{ContextLeft, Retry};
+use crate::app::{App, alarms, queue, settings, spending, status_line};
+use crate::layers::Waiting;
+use crate::prompt::suggestion;
+use crate::render::cell::Cell;
+use lathe_protocol::event::{
+    Event, NoticeLevel, SessionState, TaskNotice, TaskStatus, TerminalReason, TurnResult,
+};
+use lathe_protocol::record::MessageRecord;
+use std::time::{Duration, Instant};
+
+/// A turn that took this long is worth a notification.
+const LONG_TURN: Duration = Duration::from_secs(10);
+
+impl App {
+    pub(crate) fn engine_event(&mut self, event: Event) {
+        match event {
+            Event::Stream { .. }
+            | Event::Record { .. }
+            | Event::Retracted { .. }
+            | Event::CallStarted { .. }
+            | Event::CallProgress { .. }
+            | Event::CallFinished { .. }
+            | Event::PermissionDenied { .. } => self.conversation_event(event),
+            Event::PermissionRequested(_)
+            | Event::PermissionResolved { .. }
+            | Event::ElicitationRequested(_)
+            | Event::ElicitationResolved { .. } => self.question_event(event),
+            Event::StateChanged(state) => self.session.state = state,
+            Event::TurnStarted(init) => {
+                self.session.model.clone_from(&init.model);
+                self.session.mode = init.permission_mode;
+                self.session.turn.begin();
+                self.prompt.suggestion.drop_it();
+                self.look.tip += 1;
+            }
+            Event::PromptAccepted { record } => self.prompt_accepted(&record),
+            Event::Requesting => self.session.turn.begin(),
+            Event::ModeChanged(mode) => self.session.mode = mode,
+            Event::Retrying {
+                attempt,
+                max_retries,
+                delay,
+                error,
+                ..
+            } => {
+                self.session.turn.retry = Some(Retry {
+                    until: Instant::now() + delay,
+                    attempt,
+                    max: max_retries,
+                    error,
+                });
+            }
+            Event::ModelFellBack { from, to, reason } => {
+                self.session.model.clone_from(&to);
+                self.warn(format!("{to} takes over from {from}: {reason}"));
+            }
+            Event::Compacting => {
+                self.session.turn.compacting = true;
+                self.session.turn.begin();
+            }
+            Event::Compacted {
+                pre_tokens,
+                post_tokens,
+                ..
+            } => self.compacted(pre_tokens, post_tokens),
+            Event::Task(notice) => self.task_notice(notice),
+            Event::Notice { level, text } => {
+                self.session.turn.compacting = false;
+                if !self.settings.saved_here(&text) {
+                    self.with_look(|conversation, look| conversation.notice(level, text, look));
+                }
+                settings::reload(self);
+            }
+            Event::TurnFinished(result) => self.turn_finished(&result),
+            Event::Hook(_) | Event::SessionEnded => {}
+        }
+        self.run_held_when_idle();
+    }
+
+    /// An event that only changes the conversation.
+    fn conversation_event(&mut self, event: Event) {
+        if matches!(
+            &event,
+            Event::Stream {
+                parent_tool_use_id: None,
+                ..
+            }
+        ) {
+            self.session.turn.retry = None;
+        }
+        self.with_look(|conversation, look| conversation.event(event, look));
+    }
+
+    /// A question of the engine came up or was answered.
+    fn question_event(&mut self, event: Event) {
+        let notification = match event {
+            Event::PermissionRequested(request) => {
+                let title = request
+                    .title
+                    .clone()
+                    .unwrap_or_else(|| request.tool_name.clone());
+                self.layers.ask(Waiting::Permission(request));
+                Some(format!("Lathe asks: {title}"))
+            }
+            Event::ElicitationRequested(request) => {
+                let words = format!("{} asks something", request.mcp_server_name);
+                self.layers.ask(Waiting::Elicitation(request));
+                Some(words)
+            }
+            Event::PermissionResolved { request_id, .. }
+            | Event::ElicitationResolved { request_id, .. } => {
+                self.layers.resolved(&request_id);
+                None
+            }
+            _ => None,
+        };
+        self.next_question();
+        if let Some(words) = notification {
+            alarms::notify(self, &words);
+        }
+    }
+
+    fn compacted(&mut self, before: u64, after: Option<u64>) {
+        self.session.turn.compacting = false;
+        let after = after.map_or_else(String::new, |tokens| {
+            format!(" → {}", crate::render::text::tokens(tokens))
+        });
+        self.remark(format!(
+            "── the conversation was summarised ({}{after} tokens) ──",
+            crate::render::text::tokens(before)
+        ));
+        if self.session.state == SessionState::Idle {
+            self.session.turn.began = None;
+        }
+    }
+
+    /// Runs commands that waited, if nothing else runs.
+    fn run_held_when_idle(&mut self) {
+        if self.session.state != SessionState::Idle {
+            return;
+        }
+        if self.session.busy() && !self.session.turn.compacting && self.last_state_idle() {
+            self.session.turn.began = None;
+        }
+        queue::run_held_commands(self);
+    }
+
+    /// Whether the engine has nothing to do, though a turn seemed to run (a compaction that failed).
+    fn last_state_idle(&self) -> bool {
+        self.conversation.activity().is_none() && self.queue.prompts.is_empty()
+    }
+
+    fn prompt_accepted(&mut self, record: &MessageRecord) {
+        self.session.turn.begin();
+        if self.queue.own_context.remove(&record.uuid) {
+            self.session.turn.began = self
+                .session
+                .turn
+                .began
+                .filter(|_| self.session.state != SessionState::Idle);
+            return;
+        }
+        let shown = self
+            .queue
+            .prompts
+            .iter()
+            .position(|queued| queued.uuid == record.uuid)
+            .map(|index| self.queue.prompts.remove(index).text);
+        if record.is_meta {
+            return;
+        }
+        let text = shown.or_else(|| {
+            record
+                .message
+                .as_ref()
+                .map(lathe_protocol::record::RecordMessage::text)
+        });
+        if let Some(text) = text {
+            self.with_look(|conversation, look| conversation.push(Cell::User(text), look));
+        }
+    }
+
+    /// Shows the next question, if none is shown.
+    pub(crate) fn next_question(&mut self) {
+        let typing = !self.prompt.editor.is_empty();
+        let cwd = self.conversation.cwd();
+        self.layers.show_next_question(typing, cwd);
+    }
+
+    /// Looks how much of the model's window is left. Not while drawing: it takes counting.
+    pub(crate) fn measure_context(&mut self) {
+        self.session.context_left = self.engine.handle.as_ref().and_then(|session| {
+            let usage = session.context().usage();
+            let used = usage.used();
+            let notable = usage.window > 0 && used * 20 >= usage.window;
+            notable.then(|| ContextLeft {
+                percent: 100 - (used * 100 / usage.window).min(100),
+                // Where the engine itself would warn: little is left before it compacts.
+                is_little: used >= usage.warn_at,
+            })
+        });
+    }
+
+    fn task_notice(&mut self, notice: TaskNotice) {
+        match notice {
+            TaskNotice::Started {
+                task_id,
+                description,
+                task_type,
+                is_backgrounded: true,
+                ..
+            } => {
+                self.remark(format!("⇢ in the background: {description} ({task_id})"));
+                if task_type == "local_bash" {
+                    self.session.background_commands.insert(task_id.to_string());
+                } else {
+                    self.session.agent_started(task_id.to_string(), description);
+                }
+            }
+            TaskNotice::Finished {
+                task_id,
+                status,
+                summary,
+                ..
+            } => {
+                let id = task_id.to_string();
+                self.session.agents.retain(|agent| agent.id != id);
+                self.session.background_commands.remove(&id);
+                let mark = match status {
+                    TaskStatus::Completed => "✓",
+                    TaskStatus::Failed => "✗",
+                    TaskStatus::Stopped => "■",
+                };
+                self.remark(format!("{mark} {summary}"));
+            }
+            TaskNotice::Progress {
+                task_id,
+                description,
+                usage,
+                last_tool_name,
+                ..
+            } => {
+                let id = task_id.to_string();
+                self.session.agent_started(id.clone(), description);
+                if let Some(agent) = self.session.agents.iter_mut().find(|agent| agent.id == id) {
+                    agent.last_tool = last_tool_name.or(agent.last_tool.take());
+                    agent.tokens = usage.total_tokens;
+                    agent.calls = usage.tool_uses;
+                }
+            }
+            TaskNotice::Started {
+                task_id,
+                description,
+                task_type,
+                ..
+            } if task_type != "local_bash" => {
+                self.session.agent_started(task_id.to_string(), description);
+            }
+            TaskNotice::Started { .. } => {}
+        }
+    }
+
+    fn turn_finished(&mut self, result: &std::sync::Arc<TurnResult>) {
+        let took = self
+            .session
+            .turn
+            .began
+            .take()
+            .map_or(Duration::ZERO, |began| began.elapsed());
+        self.session.turn.retry = None;
+        self.session.turn.compacting = false;
+        self.session.turn.interrupting = false;
+        self.with_look(crate::app::conversation::Conversation::end_turn);
+        let words = match result.terminal_reason {
+            TerminalReason::Completed | TerminalReason::ApiError | TerminalReason::StopHookPrevented | TerminalReason::ToolDeferred => None,
+            TerminalReason::AbortedStreaming | TerminalReason::AbortedTools => Some((NoticeLevel::Info, "Interrupted. Say how to go on.".to_owned())),
+            TerminalReason::MaxTurns => Some((NoticeLevel::Warning, "The limit of model calls for one turn is reached; say 'go on' to continue.".to_owned())),
+            TerminalReason::BudgetExhausted => Some((NoticeLevel::Warning, "The budget of this session is spent.".to_owned())),
+            TerminalReason::PromptTooLong | TerminalReason::BlockingLimit => Some((NoticeLevel::Error, "The conversation no longer fits the model's window. /compact summarises it, /clear starts anew.".to_owned())),
+            _ if result.errors.is_empty() => None,
+            _ => Some((NoticeLevel::Error, result.errors.join("\n"))),
+        };
+        if let Some((level, text)) = words {
+            self.with_look(|conversation, look| conversation.notice(level, text, look));
+        } else if took >= LONG_TURN {
+            self.remark(format!(
+                "✻ {} · {} tokens",
+                crate::render::text::duration(took),
+                crate::render::text::tokens(result.usage.output_tokens)
+            ));
+        }
+        self.session.last_result = Some(result.clone());
+        self.alarms.away.turn_ended();
+        self.measure_context();
+        if let Some(left) = self.session.context_left.filter(|left| left.is_little) {
+            self.warn(format!(
+                "{}% of the model's window is left; /compact makes room.",
+                left.percent
+            ));
+        }
+        spending::check(self);
+        if took >= LONG_TURN {
+            alarms::notify(self, "Lathe is done");
+        }
+        self.jobs.branch(&self.places.environment.cwd);
+        self.prompt.files.index = None;
+        status_line::soon(self);
+        if result.terminal_reason == TerminalReason::Completed {
+            suggestion::ask(self);
+        }
+    }
+
+    /// Nothing more comes: what is open is finished as it stands.
+    pub(crate) fn conversation_done(&mut self) {
+        self.with_look(crate::app::conversation::Conversation::end_turn);
+    }
+}

@@ -1,0 +1,502 @@
+//! Keys and pastes: to the top layer, or to the prompt.
+
+use crate::app::{App, Leave, answers, away, queue, settings};
+use crate::commands::{agents, mode, theme};
+use crate::layers::transcript::Transcript;
+use crate::layers::{Layer as _, Outcome, Picker, PlanDialog, Purpose};
+use crate::prompt::clipboard::image_path;
+use crate::prompt::completion::Wanted;
+use crate::prompt::editor::Editor;
+use crate::prompt::keymap::{Action, Context, KeyMatch};
+use crate::prompt::{clipboard, completion, external_editor, history, suggestion};
+use crate::terminal::full_screen::FullScreen;
+use crate::terminal::input::Input;
+use crate::terminal::key::{Code, Key};
+use crate::{commands, terminal};
+use lathe_protocol::command::BuiltinCommand;
+use lathe_protocol::op::Op;
+use std::time::{Duration, Instant};
+
+/// How long 'press again to leave' counts.
+pub(crate) const LEAVE_WINDOW: Duration = Duration::from_secs(2);
+
+impl App {
+    pub(crate) fn input(&mut self, input: Input) {
+        match input {
+            Input::Key(key) => {
+                self.alarms.away.is_here();
+                self.key(key);
+            }
+            Input::Paste(text) => {
+                self.alarms.away.is_here();
+                self.paste(&text);
+            }
+            Input::FocusGained => {
+                self.alarms.focused = true;
+                away::came_back(self);
+            }
+            Input::FocusLost => {
+                self.alarms.focused = false;
+                self.alarms.away.left(Instant::now());
+            }
+            Input::KittyKeyboard => terminal::switch_kitty_on(),
+            Input::Background(light) => {
+                let light = light > 127;
+                if light != self.look.light_background {
+                    self.look.light_background = light;
+                    if self.look.theme_name == "auto" {
+                        settings::set_theme(self, "auto");
+                    }
+                }
+            }
+        }
+    }
+
+    fn paste(&mut self, text: &str) {
+        if self.screen.full.is_some() {
+            return;
+        }
+        if let Some(dialog) = self.layers.dialog_mut() {
+            dialog.paste(text);
+            return;
+        }
+        if let Some((media_type, data)) = image_path(text, &self.places.environment) {
+            self.prompt.editor.attach_image(media_type, data);
+        } else {
+            self.prompt.editor.paste(text);
+        }
+        self.edited();
+    }
+
+    fn key(&mut self, key: Key) {
+        // 'Press it again' is about the next key.
+        let repeats = key == Key::ctrl('c') || key == Key::ctrl('d') || key.is(Code::Esc);
+        if !repeats {
+            self.alarms.hint = None;
+        }
+        if key == Key::ctrl('c') {
+            self.interrupt_or_leave();
+            return;
+        }
+        if self.layers.transcript().is_some() {
+            self.transcript_key(key);
+            return;
+        }
+        if key == Key::ctrl('z') {
+            self.suspend();
+            return;
+        }
+        if self.layers.dialog().is_some() {
+            self.dialog_key(key);
+            return;
+        }
+        if key == Key::ctrl('d') {
+            if self.prompt.editor.is_empty() {
+                self.leave_or_hint("press ctrl+d again to leave");
+            } else {
+                self.prompt
+                    .editor
+                    .apply(Action::DeleteForward, self.screen.prompt_columns());
+                self.edited();
+            }
+            return;
+        }
+        if let Some(vim) = &mut self.prompt.vim
+            && self.prompt.chord.is_empty()
+            && !(vim.inserting() && key.is(Code::Esc) && self.layers.completion().is_some())
+            && vim.key(key, &mut self.prompt.editor)
+        {
+            self.edited();
+            return;
+        }
+        self.prompt.chord.push(key);
+        match self.prompt.keymap.find(Context::Prompt, &self.prompt.chord) {
+            KeyMatch::Wait => return,
+            KeyMatch::Action(action) => {
+                self.prompt.chord.clear();
+                self.action(action);
+                return;
+            }
+            KeyMatch::Nothing => {}
+        }
+        let was_chord = self.prompt.chord.len() > 1;
+        self.prompt.chord.clear();
+        if was_chord {
+            return;
+        }
+        if let Some(c) = crate::prompt::keymap::typed(key) {
+            self.typed(c);
+        }
+    }
+
+    fn typed(&mut self, c: char) {
+        if c == '?' && self.prompt.editor.is_empty() {
+            self.layers.toggle_help();
+            return;
+        }
+        self.prompt.editor.insert(&c.to_string());
+        self.edited();
+    }
+
+    /// The prompt changed.
+    pub(crate) fn edited(&mut self) {
+        self.layers.close_help();
+        self.prompt.suggestion.drop_it();
+        self.prompt.completion_closed = false;
+        self.prompt.history.reset();
+        self.prompt.text_changed();
+        completion::update(self);
+    }
+
+    pub(crate) fn action(&mut self, action: Action) {
+        if self.below_prompt_action(action) {
+            return;
+        }
+        match action {
+            Action::Up => self.up(),
+            Action::Down => self.down(),
+            Action::Submit => self.enter(),
+            Action::Right if self.prompt.editor.is_empty() && suggestion::accept(self) => {}
+            Action::Complete => {
+                suggestion::accept(self);
+            }
+            Action::Cancel => self.escape(),
+            Action::Transcript => self.open_transcript(),
+            Action::Todos => self.look.show_todos = !self.look.show_todos,
+            Action::Background => self.engine.send(Op::Background { tool_use_id: None }),
+            Action::StopAgents => agents::stop_all(self),
+            Action::Redraw => {
+                let clear = self.screen.inline.clear();
+                self.screen.pending.push_str(&clear);
+            }
+            Action::Suspend => self.suspend(),
+            Action::CycleMode => mode::cycle(self),
+            Action::ModelPicker => commands::run(self, BuiltinCommand::Model.name(), ""),
+            Action::Stash => self.stash(),
+            Action::HistorySearch => history::search(self),
+            Action::ExternalEditor => external_editor::edit_prompt(self),
+            Action::PasteImage => clipboard::paste_image(self),
+            Action::Help => self.layers.toggle_help(),
+            Action::Rewind => commands::run(self, BuiltinCommand::Rewind.name(), ""),
+            action => {
+                if self
+                    .prompt
+                    .editor
+                    .apply(action, self.screen.prompt_columns())
+                {
+                    self.edited();
+                }
+            }
+        }
+    }
+
+    fn up(&mut self) {
+        if self
+            .prompt
+            .editor
+            .vertical(self.screen.prompt_columns(), -1)
+        {
+            return;
+        }
+        // What still waits can be taken back and changed.
+        let command_is_last = self
+            .queue
+            .prompts
+            .last()
+            .is_none_or(|queued| queued.after < self.queue.commands.len());
+        if self.prompt.editor.is_empty()
+            && command_is_last
+            && let Some((name, arguments)) = self.queue.commands.pop()
+        {
+            self.prompt
+                .editor
+                .set_text(&commands::as_typed(&name, &arguments));
+            self.prompt.text_changed();
+            return;
+        }
+        if self.prompt.editor.is_empty()
+            && let Some(queued) = self.queue.prompts.last()
+        {
+            let taken_back = !queued.sent
+                || self
+                    .engine
+                    .handle
+                    .as_ref()
+                    .is_some_and(|session| session.history().cancel_queued(queued.uuid));
+            if taken_back && let Some(queued) = self.queue.prompts.pop() {
+                self.prompt.editor.set_text(&queued.text);
+                self.prompt.text_changed();
+                return;
+            }
+        }
+        let typed = self.prompt.editor.text().to_owned();
+        if let Some(text) = self.prompt.history.previous(&typed) {
+            self.prompt.editor.set_text(&text);
+            self.layers.close_completion();
+            self.prompt.text_changed();
+        }
+    }
+
+    fn down(&mut self) {
+        if self.prompt.editor.vertical(self.screen.prompt_columns(), 1) {
+            return;
+        }
+        if let Some(text) = self.prompt.history.next() {
+            self.prompt.editor.set_text(&text);
+            self.layers.close_completion();
+            self.prompt.text_changed();
+        }
+    }
+
+    fn enter(&mut self) {
+        if self.layers.completion().is_some() {
+            let is_command = self
+                .layers
+                .completion()
+                .is_some_and(|completion| matches!(completion.place.wanted, Wanted::Command(_)));
+            let exact = self.layers.completion().is_some_and(|completion| {
+                completion
+                    .chosen()
+                    .is_some_and(|offer| offer.insert.trim() == self.prompt.editor.text())
+            });
+            if !exact {
+                completion::accept(self);
+                if !is_command {
+                    return;
+                }
+            }
+            self.layers.close_completion();
+        }
+        if self.prompt.editor.text().ends_with('\\')
+            && self.prompt.editor.cursor() == self.prompt.editor.text().len()
+        {
+            let at = self.prompt.editor.text().len();
+            self.prompt.editor.replace_range(at - 1..at, "\n");
+            self.edited();
+            return;
+        }
+        if self.prompt.editor.text().trim().is_empty() {
+            return;
+        }
+        let (text, attachments) = self.prompt.editor.take();
+        self.layers.close_completion();
+        queue::submit(self, &text, &attachments);
+        self.prompt.draft.due = Some(Instant::now());
+        self.prompt.save_draft();
+    }
+
+    fn escape(&mut self) {
+        if let Some(run) = &self.session.shell_run {
+            run.cancel.cancel();
+            return;
+        }
+        if self.session.busy() {
+            self.interrupt();
+            return;
+        }
+        let again = self
+            .alarms
+            .last_escape
+            .is_some_and(|last| last.elapsed() < Duration::from_millis(900));
+        self.alarms.last_escape = Some(Instant::now());
+        if again {
+            self.alarms.last_escape = None;
+            self.alarms.hint = None;
+            if self.prompt.editor.is_empty() {
+                commands::run(self, BuiltinCommand::Rewind.name(), "");
+            } else {
+                let _ = self.prompt.editor.take();
+                self.edited();
+            }
+        } else if !self.prompt.editor.is_empty() {
+            self.alarms.hint = Some(("press esc again to clear", Instant::now() + LEAVE_WINDOW));
+        }
+    }
+
+    /// Stops the turn. Prompts that wait come back into the editor.
+    pub(crate) fn interrupt(&mut self) {
+        self.session.turn.interrupting = true;
+        self.engine.send(Op::Interrupt { drop_queued: false });
+    }
+
+    fn interrupt_or_leave(&mut self) {
+        if self.screen.full.is_some() {
+            self.close_transcript();
+            return;
+        }
+        if let Some(run) = &self.session.shell_run {
+            run.cancel.cancel();
+            return;
+        }
+        if self.session.busy() && !self.session.turn.interrupting {
+            if self.layers.asks() {
+                self.layers.close_dialog();
+            }
+            self.interrupt();
+            return;
+        }
+        if self.layers.dialog().is_some() && self.layers.purpose() != Some(&Purpose::Trust) {
+            if self.layers.asks() {
+                self.layers.close_dialog();
+            }
+            self.layers.close_dialogs();
+            return;
+        }
+        if !self.prompt.editor.is_empty() {
+            let _ = self.prompt.editor.take();
+            self.edited();
+            return;
+        }
+        self.leave_or_hint("press ctrl+c again to leave");
+    }
+
+    fn leave_or_hint(&mut self, words: &'static str) {
+        if self
+            .alarms
+            .hint
+            .is_some_and(|(hint, until)| hint == words && until > Instant::now())
+        {
+            self.exit.leave = Some(Leave::Asked);
+        } else {
+            self.alarms.hint = Some((words, Instant::now() + LEAVE_WINDOW));
+        }
+    }
+
+    fn stash(&mut self) {
+        if self.prompt.editor.is_empty() {
+            if let Some(text) = self.prompt.stash.take() {
+                self.prompt.editor.set_text(&text);
+            }
+        } else {
+            let (text, attachments) = self.prompt.editor.take();
+            let expanded = Editor::expand(&text, &attachments);
+            let before = self.prompt.stash.replace(expanded);
+            if let Some(before) = before {
+                self.prompt.editor.set_text(&before);
+            }
+        }
+        self.edited();
+    }
+
+    /// Offers an action to the completion or the help. Returns whether it was used there.
+    fn below_prompt_action(&mut self, action: Action) -> bool {
+        let Some(layer) = self.layers.below_prompt_mut() else {
+            return false;
+        };
+        match layer.action(action) {
+            Outcome::Ignored => return false,
+            Outcome::Chosen(_) => completion::accept(self),
+            Outcome::Cancelled if self.layers.shows_help() => self.layers.close_help(),
+            Outcome::Cancelled => {
+                self.layers.close_completion();
+                self.prompt.completion_closed = true;
+            }
+            _ => {}
+        }
+        true
+    }
+
+    pub(crate) fn open_transcript(&mut self) {
+        terminal::alternate(true);
+        self.screen.full = Some(FullScreen::default());
+        self.layers
+            .open(Transcript::new(self.prompt.keymap.clone()));
+        self.screen.changed_now();
+    }
+
+    pub(crate) fn close_transcript(&mut self) {
+        terminal::alternate(false);
+        self.layers.close_transcript();
+        if let Some(full) = self.screen.full.take() {
+            self.screen.pending.push_str(&full.after);
+        }
+        self.screen.changed_now();
+    }
+
+    fn transcript_key(&mut self, key: Key) {
+        let Some(transcript) = self.layers.transcript() else {
+            return;
+        };
+        match transcript.key(key) {
+            Outcome::Cancelled => self.close_transcript(),
+            Outcome::Do(Action::Suspend) => self.suspend(),
+            Outcome::Do(_) => {
+                let message = match self.conversation.last_answer() {
+                    Some(text) => {
+                        let _ = terminal::write(&commands::copy::clipboard_sequence(text));
+                        "the last answer is copied"
+                    }
+                    None => "there is no answer yet",
+                };
+                transcript.say(message);
+            }
+            _ => {}
+        }
+    }
+
+    fn dialog_key(&mut self, key: Key) {
+        if key == Key::ctrl('d') {
+            self.leave_or_hint("press ctrl+d again to leave");
+            return;
+        }
+        if key == Key::ctrl('o') && self.layers.asks() {
+            self.open_transcript();
+            return;
+        }
+        if key == Key::ctrl('g') && self.layers.shown::<PlanDialog>().is_some() {
+            external_editor::edit_plan(self);
+            return;
+        }
+        if let Some(dialog) = self.layers.dialog_mut()
+            && !dialog.armed()
+        {
+            // Meant for the prompt, not for a question that has just come up.
+            match key.code {
+                Code::Enter | Code::Up | Code::Down | Code::Tab | Code::Esc => dialog.arm(true),
+                _ => {
+                    crate::layers::form::edit(&mut self.prompt.editor, &self.prompt.keymap, key);
+                    self.prompt.text_changed();
+                }
+            }
+            return;
+        }
+        let Some(dialog) = self.layers.dialog_mut() else {
+            return;
+        };
+        let outcome = dialog.key(key);
+        let picker = self.layers.shown::<Picker>();
+        let theme_preview = picker
+            .filter(|picker| picker.purpose == Purpose::Theme)
+            .and_then(Picker::selected);
+        if let Some(name) = theme_preview
+            && outcome == Outcome::Stay
+        {
+            theme::preview(self, &name);
+        }
+        if outcome != Outcome::Stay {
+            answers::done(self, outcome);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_key_takes_the_offer_to_leave_back() {
+        let mut app = crate::render::view_tests::app(80, 24);
+        let press = |app: &mut App, key: Key| app.input(Input::Key(key));
+        press(&mut app, Key::ctrl('c'));
+        assert!(app.alarms.hint.is_some());
+        for key in terminal::key::keys("words") {
+            press(&mut app, key);
+        }
+        assert!(app.alarms.hint.is_none());
+        // The first clears, the second only says what a third would do.
+        press(&mut app, Key::ctrl('c'));
+        assert!(app.prompt.editor.is_empty());
+        press(&mut app, Key::ctrl('c'));
+        assert!(app.exit.leave.is_none() && app.alarms.hint.is_some());
+    }
+}

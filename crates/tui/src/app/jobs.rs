@@ -1,0 +1,236 @@
+//! Work in the background, and what it finds.
+
+use crate::commands::diff::changes::Changes;
+use crate::prompt::completion;
+use crate::prompt::completion::FileIndex;
+use crate::prompt::history::History;
+use crate::prompt::keymap::Keymap;
+use futures::FutureExt as _;
+use lathe_engine::{OpenError, Opened, SessionChoice, SessionOptions};
+use lathe_extensions::plugins::Prepared;
+use lathe_protocol::record::{MessageRecord, Record};
+use lathe_session::SessionInfo;
+use lathe_settings::trust::Bring;
+use lathe_settings::trust_store::TrustStore;
+use lathe_settings::{Environment, LoadOptions, Places, trust_store};
+use serde_json::Value;
+use std::panic::AssertUnwindSafe;
+use std::path::{Path, PathBuf};
+use tokio::sync::mpsc;
+
+/// What a job found.
+pub(crate) enum JobResult {
+    Settings {
+        value: Box<Value>,
+        keymap: Box<Keymap>,
+        files: crate::app::watching::Contents,
+        problems: Vec<String>,
+    },
+    Trust(Vec<Bring>),
+    /// A session, and the conversation so far if it was taken up again.
+    Opened(Box<Result<(Opened, Vec<MessageRecord>), OpenError>>),
+    History(Vec<String>),
+    Files(FileIndex),
+    FileMatches {
+        query: String,
+        matches: Vec<String>,
+    },
+    /// The person's own command for files gave no answer.
+    NoSuggestion(String),
+    Branch(Option<String>),
+    Suggestion {
+        question: u64,
+        text: String,
+    },
+    /// What happened while the person was away.
+    AwaySummary {
+        question: u64,
+        text: String,
+    },
+    /// The watcher of themes and key bindings runs.
+    Watching(Box<crate::app::watching::Watching>),
+    /// One of the watched files may have changed.
+    FilesTouched,
+    FilesRead(crate::app::watching::Contents),
+    StatusLine(Result<String, String>),
+    ShellProgress(String),
+    ShellFinished {
+        command: String,
+        output: String,
+        exit_code: Option<i32>,
+        failed: Option<String>,
+    },
+    Sessions {
+        sessions: Vec<SessionInfo>,
+        everywhere: bool,
+    },
+    /// What changed since the last commit, and by the session.
+    Changes {
+        commit: Changes,
+        session: Changes,
+    },
+    Diagnosis(Box<lathe_doctor::Diagnosis>),
+    /// No MCP server is being connected any more.
+    ServersSettled,
+    /// A task was stopped, or not.
+    Stopped(Result<String, String>),
+    /// A plugin was fetched and waits for a person's yes.
+    PluginReady(Result<Box<Prepared>, String>),
+    /// Something was done with plugins or marketplaces.
+    PluginsChanged(Result<String, String>),
+    Prompts(Vec<(String, String, String)>),
+    Rewound(Result<String, String>),
+    Said(Result<String, String>),
+    /// The job failed by a fault of our own.
+    Fell,
+}
+
+/// Starts jobs and takes what they find.
+pub(crate) struct Jobs {
+    sender: mpsc::UnboundedSender<JobResult>,
+    receiver: mpsc::UnboundedReceiver<JobResult>,
+}
+
+impl Jobs {
+    pub(crate) fn new() -> Self {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        Self { sender, receiver }
+    }
+
+    pub(crate) fn sender(&self) -> mpsc::UnboundedSender<JobResult> {
+        self.sender.clone()
+    }
+
+    /// The next thing that was found.
+    pub(crate) async fn next(&mut self) -> JobResult {
+        match self.receiver.recv().await {
+            Some(found) => found,
+            // We hold a sender ourselves.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Does something that takes time, off the loop.
+    pub(crate) fn blocking(&self, work: impl FnOnce() -> Option<JobResult> + Send + 'static) {
+        let sender = self.sender();
+        lathe_spawn::blocking(move || {
+            let found = std::panic::catch_unwind(AssertUnwindSafe(work));
+            if let Some(found) = found.unwrap_or(Some(JobResult::Fell)) {
+                let _ = sender.send(found);
+            }
+        });
+    }
+
+    /// Does something that waits.
+    pub(crate) fn task(&self, work: impl Future<Output = Option<JobResult>> + Send + 'static) {
+        let sender = self.sender();
+        lathe_spawn::task(async move {
+            let found = AssertUnwindSafe(work).catch_unwind().await;
+            if let Some(found) = found.unwrap_or(Some(JobResult::Fell)) {
+                let _ = sender.send(found);
+            }
+        });
+    }
+
+    /// Reads settings and key bindings.
+    pub(crate) fn settings(
+        &self,
+        places: &Places,
+        flags: Vec<String>,
+        sources: Option<Vec<lathe_settings::Source>>,
+    ) {
+        let places = places.clone();
+        self.blocking(move || {
+            let trust =
+                TrustStore::new(&places).headless_trust(&places.project, sources.as_deref());
+            let options = LoadOptions {
+                flags,
+                managed_flags: Vec::new(),
+                sources,
+                trust,
+            };
+            let resolved = lathe_settings::load(&places, &options);
+            // Before they are taken apart: what changes from here on is noticed later.
+            let files = crate::app::watching::contents(&places.config_home);
+            let (keymap, problems) = Keymap::load(&places.config_home.join("keybindings.json"));
+            Some(JobResult::Settings {
+                value: Box::new(resolved.value),
+                keymap: Box::new(keymap),
+                files,
+                problems,
+            })
+        });
+    }
+
+    /// Looks what the folder brings that needs a person's trust.
+    pub(crate) fn trust(&self, places: &Places, named: bool) {
+        let places = places.clone();
+        self.blocking(move || {
+            let store = TrustStore::new(&places);
+            let brings = if named || store.entry(&places.project).is_some() {
+                Vec::new()
+            } else {
+                trust_store::brings(&places)
+            };
+            Some(JobResult::Trust(brings))
+        });
+    }
+
+    pub(crate) fn history(&self, place: (PathBuf, String)) {
+        self.blocking(move || Some(JobResult::History(History::read(&place.0, &place.1))));
+    }
+
+    pub(crate) fn branch(&self, folder: &Path) {
+        let folder = folder.to_owned();
+        self.blocking(move || Some(JobResult::Branch(lathe_engine::prompt::git_branch(&folder))));
+    }
+
+    pub(crate) fn index(&self, folder: &Path, respect_gitignore: bool) {
+        let folder = folder.to_owned();
+        self.blocking(move || {
+            Some(JobResult::Files(
+                lathe_tools::project_files(&folder, respect_gitignore).into(),
+            ))
+        });
+    }
+
+    pub(crate) fn find_files(&self, index: FileIndex, query: String) {
+        self.blocking(move || {
+            let matches = completion::find_files(&index, &query, 50);
+            Some(JobResult::FileMatches { query, matches })
+        });
+    }
+}
+
+/// Opens a session, and reads its conversation if it was taken up again: before anything new can be
+/// said in it, so that what was said before stands above.
+pub(crate) async fn open(
+    environment: Environment,
+    options: SessionOptions,
+) -> Result<(Opened, Vec<MessageRecord>), OpenError> {
+    let resumed = options.session != SessionChoice::New;
+    let opened = Box::pin(lathe_engine::open(environment, options)).await?;
+    let transcript = opened.session.transcript().to_owned();
+    let records = if resumed {
+        lathe_spawn::blocking(move || conversation(&transcript))
+            .await
+            .unwrap_or_default()
+    } else {
+        Vec::new()
+    };
+    Ok((opened, records))
+}
+
+fn conversation(transcript: &Path) -> Vec<MessageRecord> {
+    let Ok(loaded) = lathe_session::load(transcript) else {
+        return Vec::new();
+    };
+    loaded
+        .history()
+        .into_iter()
+        .filter_map(|record| match &*record {
+            Record::Message(message) if !message.is_sidechain => Some((**message).clone()),
+            _ => None,
+        })
+        .collect()
+}

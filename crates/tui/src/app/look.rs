@@ -1,0 +1,67 @@
+//! Colours and motion.
+
+use crate::render::style::ColorDepth;
+use crate::render::theme::Theme;
+use lathe_settings::Environment;
+
+pub(crate) struct Appearance {
+    pub(crate) theme: Theme,
+    pub(crate) theme_name: String,
+    pub(crate) light_background: bool,
+    pub(crate) depth: ColorDepth,
+    pub(crate) reduced_motion: bool,
+    /// Whether tips are shown while waiting.
+    pub(crate) tips: bool,
+    /// Which tip is shown next.
+    pub(crate) tip: usize,
+    pub(crate) show_todos: bool,
+}
+
+impl Appearance {
+    pub(crate) fn new(environment: &Environment) -> Self {
+        let variable = |name: &str| environment.foreign(name).map(str::to_owned);
+        let light_background = light_by_environment(variable("COLORFGBG").as_deref());
+        Self {
+            theme: Theme::built_in("auto", light_background),
+            theme_name: "auto".to_owned(),
+            light_background,
+            depth: ColorDepth::detect(variable),
+            reduced_motion: false,
+            tips: true,
+            tip: first_tip(),
+            show_todos: true,
+        }
+    }
+}
+
+/// `COLORFGBG` ends in the background's colour; 7 and 15 are light.
+fn light_by_environment(value: Option<&str>) -> bool {
+    value
+        .and_then(|value| value.rsplit(';').next())
+        .and_then(|last| last.parse::<u8>().ok())
+        .is_some_and(|color| color == 7 || color == 15)
+}
+
+/// Another tip every minute.
+fn first_tip() -> usize {
+    usize::try_from(jiff::Timestamp::now().as_second().unsigned_abs() / 60).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_background_is_light_where_the_environment_says_so() {
+        let table = [
+            (Some("0;15"), true),
+            (Some("0;default;7"), true),
+            (Some("15;0"), false),
+            (Some("nonsense"), false),
+            (None, false),
+        ];
+        for (value, expected) in table {
+            assert_eq!(light_by_environment(value), expected, "{value:?}");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The session as the terminal shows it: model, mode, the running turn, background work, context, cost.
+
+use crate::app::spending::Spending;
+use lathe_engine::SessionOptions;
+use lathe_protocol::event::{SessionState, TurnResult};
+use lathe_protocol::permission::PermissionMode;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The running turn.
+#[derive(Debug, Default)]
+pub(crate) struct Turn {
+    pub(crate) began: Option<Instant>,
+    pub(crate) retry: Option<Retry>,
+    pub(crate) compacting: bool,
+    pub(crate) interrupting: bool,
+}
+
+impl Turn {
+    /// Notes that a turn runs, if that is not known yet.
+    pub(crate) fn begin(&mut self) {
+        self.began.get_or_insert_with(Instant::now);
+    }
+}
+
+/// A failed request that is about to be repeated.
+#[derive(Debug, Clone)]
+pub(crate) struct Retry {
+    pub(crate) until: Instant,
+    pub(crate) attempt: u32,
+    pub(crate) max: u32,
+    pub(crate) error: String,
+}
+
+/// How much of the context window is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ContextLeft {
+    pub(crate) percent: u64,
+    /// Whether to warn about it.
+    pub(crate) is_little: bool,
+}
+
+/// An agent at work, as far as its progress is known.
+#[derive(Debug, Clone)]
+pub(crate) struct RunningAgent {
+    pub(crate) id: String,
+    pub(crate) description: String,
+    pub(crate) last_tool: Option<String>,
+    pub(crate) tokens: u64,
+    pub(crate) calls: u64,
+}
+
+/// A shell command that the user runs.
+pub(crate) struct ShellRun {
+    pub(crate) command: String,
+    pub(crate) tail: String,
+    pub(crate) cancel: tokio_util::sync::CancellationToken,
+}
+
+/// The session as it is shown.
+pub(crate) struct SessionStatus {
+    pub(crate) state: SessionState,
+    pub(crate) mode: PermissionMode,
+    pub(crate) model: String,
+    pub(crate) branch: Option<String>,
+    pub(crate) turn: Turn,
+    pub(crate) last_result: Option<Arc<TurnResult>>,
+    /// `None` while nearly all of the window is free.
+    pub(crate) context_left: Option<ContextLeft>,
+    pub(crate) agents: Vec<RunningAgent>,
+    /// Ids of the commands that run in the background.
+    pub(crate) background_commands: BTreeSet<String>,
+    pub(crate) spending: Spending,
+    pub(crate) shell_run: Option<ShellRun>,
+}
+
+impl SessionStatus {
+    /// Forgets what belonged to the session that is being replaced. Model, mode and branch stay until the
+    /// next one is open.
+    pub(crate) fn forget_session(&mut self) {
+        self.turn = Turn {
+            compacting: self.turn.compacting,
+            interrupting: self.turn.interrupting,
+            ..Turn::default()
+        };
+        self.last_result = None;
+        self.spending = Spending::default();
+        self.agents.clear();
+        self.background_commands.clear();
+    }
+
+    pub(crate) fn new(options: &SessionOptions) -> Self {
+        Self {
+            state: SessionState::Idle,
+            mode: options.permission_mode.unwrap_or_default(),
+            model: options.model.clone().unwrap_or_default(),
+            branch: None,
+            turn: Turn::default(),
+            last_result: None,
+            context_left: None,
+            agents: Vec::new(),
+            background_commands: BTreeSet::new(),
+            spending: Spending::default(),
+            shell_run: None,
+        }
+    }
+}
+
+impl SessionStatus {
+    /// Whether a turn runs.
+    pub(crate) fn busy(&self) -> bool {
+        self.turn.began.is_some()
+    }
+
+    /// An agent is at work; in the tree it keeps its place.
+    pub(crate) fn agent_started(&mut self, id: String, description: String) {
+        if !self.agents.iter().any(|agent| agent.id == id) {
+            self.agents.push(RunningAgent {
+                id,
+                description,
+                last_tool: None,
+                tokens: 0,
+                calls: 0,
+            });
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The settings that the terminal itself uses: applying, saving, reloading.
+
+use crate::app::App;
+use crate::app::watching::{Contents, Watching};
+use crate::prompt::editor::vim::Vim;
+use crate::render::theme::Theme;
+use lathe_protocol::event::NoticeLevel;
+use lathe_settings::Source;
+use lathe_settings::Variable;
+use lathe_settings::write::Edit;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// How the user is notified that something waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Notify {
+    Auto,
+    Bell,
+    Desktop,
+    Off,
+}
+
+pub(crate) struct TerminalSettings {
+    /// Whether the empty prompt suggests what to say next.
+    pub(crate) suggestions: bool,
+    /// Whether what happened meanwhile is summarised when the user comes back.
+    pub(crate) away_summary: bool,
+    /// The user is asked at each multiple of these dollars; 0 never asks.
+    pub(crate) cost_threshold: f64,
+    pub(crate) notifications: Notify,
+    /// The values that were last applied.
+    pub(crate) applied: Option<BTreeMap<String, Value>>,
+    /// Keys that were saved from here and that the session has not reported yet.
+    pub(crate) saved_here: Vec<String>,
+    /// Watches themes and key bindings.
+    pub(crate) watching: Option<Watching>,
+    /// The watched files as they were last read.
+    pub(crate) known_files: Contents,
+}
+
+impl Default for TerminalSettings {
+    fn default() -> Self {
+        Self {
+            suggestions: false,
+            away_summary: false,
+            cost_threshold: crate::app::spending::THRESHOLD,
+            notifications: Notify::Auto,
+            applied: None,
+            saved_here: Vec::new(),
+            watching: None,
+            known_files: Contents::new(),
+        }
+    }
+}
+
+/// The settings that the terminal goes by.
+const CONCERNED: &[&str] = &[
+    "theme",
+    "editorMode",
+    "prefersReducedMotion",
+    "spinnerTipsEnabled",
+    "notifications",
+    "promptSuggestions",
+    "awaySummary",
+    "verbose",
+    "costThresholdUsd",
+];
+
+impl TerminalSettings {
+    /// Whether a notice only tells of a setting that was saved here a moment ago: that was said then.
+    pub(crate) fn saved_here(&mut self, notice: &str) -> bool {
+        let Some(change) = notice.strip_prefix("Settings changed: ") else {
+            return false;
+        };
+        let at = self.saved_here.iter().position(|key| {
+            change
+                .strip_prefix(key.as_str())
+                .is_some_and(|rest| rest.starts_with([' ', ':']))
+        });
+        let alone = !change.contains(", ");
+        at.map(|at| self.saved_here.swap_remove(at)).is_some() && alone
+    }
+}
+
+/// Writes a setting of this person. Gives whether that worked; if not, it is said.
+pub(crate) fn save(app: &mut App, key: &str, value: Value) -> bool {
+    let name = key;
+    let Ok(key) = key.parse() else {
+        return false;
+    };
+    let edits = [Edit::Set { key, value }];
+    match lathe_settings::write::write(&app.places, Source::User, &edits, None) {
+        Ok(_) => {
+            app.settings.saved_here.push(name.to_owned());
+            true
+        }
+        Err(error) => {
+            app.warn(error.to_string());
+            false
+        }
+    }
+}
+
+/// Makes settings count that the terminal goes by.
+pub(crate) fn apply(app: &mut App, value: &Value) {
+    app.settings.applied = Some(concerned(value));
+    app.prompt.files.command_failed = false;
+    let text = |key: &str| value.get(key).and_then(Value::as_str);
+    let switch = |key: &str| value.get(key).and_then(Value::as_bool);
+    let name = text("theme").unwrap_or("auto");
+    if name != app.look.theme_name {
+        set_theme(app, name);
+    }
+    match text("editorMode") {
+        Some("vim") if app.prompt.vim.is_none() => app.prompt.vim = Some(Vim::default()),
+        Some("vim") => {}
+        _ => app.prompt.vim = None,
+    }
+    app.look.reduced_motion = switch("prefersReducedMotion") == Some(true);
+    app.look.tips = switch("spinnerTipsEnabled") != Some(false);
+    let suggestions = app.places.environment.switch(Variable::PromptSuggestions);
+    app.settings.suggestions = suggestions.unwrap_or(switch("promptSuggestions") != Some(false));
+    app.settings.away_summary = switch("awaySummary") != Some(false);
+    app.settings.cost_threshold = value
+        .get("costThresholdUsd")
+        .and_then(Value::as_f64)
+        .unwrap_or(crate::app::spending::THRESHOLD);
+    app.conversation
+        .set_verbose(switch("verbose") == Some(true));
+    app.settings.notifications = match text("notifications") {
+        Some("bell") => Notify::Bell,
+        Some("desktop") => Notify::Desktop,
+        Some("off") => Notify::Off,
+        _ => Notify::Auto,
+    };
+}
+
+/// Says what the company wants to be said at the start.
+fn announce(app: &mut App, value: &Value) {
+    for line in value
+        .get("companyAnnouncements")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
+        if let Some(line) = line.as_str() {
+            let line = line.to_owned();
+            app.with_look(|conversation, look| {
+                conversation.notice(NoticeLevel::Info, line, look);
+            });
+        }
+    }
+}
+
+pub(crate) fn set_theme(app: &mut App, name: &str) {
+    let (theme, problems) = Theme::load(name, app.look.light_background, &app.places.config_home);
+    app.look.theme = theme;
+    name.clone_into(&mut app.look.theme_name);
+    for problem in problems {
+        app.warn(problem);
+    }
+}
+
+/// Settings may have changed: applies what concerns the terminal.
+pub(crate) fn reload(app: &mut App) {
+    let Some(settings) = app
+        .engine
+        .handle
+        .as_ref()
+        .map(|session| session.settings().json())
+    else {
+        return;
+    };
+    let concerned = concerned(&settings);
+    if app.settings.applied.as_ref() != Some(&concerned) {
+        apply(app, &settings);
+    }
+}
+
+/// Of all settings, those that the terminal goes by.
+pub(crate) fn concerned(settings: &Value) -> BTreeMap<String, Value> {
+    CONCERNED
+        .iter()
+        .filter_map(|key| Some(((*key).to_owned(), settings.get(key)?.clone())))
+        .collect()
+}
+
+/// The settings were read for the first time, or again after the folder was trusted.
+pub(crate) fn loaded(app: &mut App, value: &Value, problems: Vec<String>) {
+    apply(app, value);
+    // A session that is open already goes by what it read itself.
+    reload(app);
+    announce(app, value);
+    for problem in problems {
+        app.warn(problem);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_setting_that_was_saved_here_is_not_told_again() {
+        let mut app = crate::render::view_tests::app(80, 24);
+        app.settings.saved_here = vec!["verbose".to_owned(), "theme".to_owned()];
+        let table = [
+            ("Settings changed: verboseness is now true", false),
+            ("Settings changed: verbose is now true", true),
+            ("Settings changed: verbose is now false", false),
+            (
+                "Settings changed: theme is now \"dark\", model is now \"opus\"",
+                false,
+            ),
+            ("something else", false),
+        ];
+        for (notice, expected) in table {
+            assert_eq!(app.settings.saved_here(notice), expected, "{notice}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The user's own status line: a command that settings name, run in the background.
+
+use crate::app::App;
+use crate::app::jobs::JobResult;
+use serde_json::Value;
+use std::time::{Duration, Instant};
+
+#[derive(Debug, Default)]
+pub(crate) struct StatusLine {
+    /// What the command printed last; `None` before it has run.
+    pub(crate) text: Option<String>,
+    /// When the command runs next.
+    pub(crate) due: Option<Instant>,
+    /// Blank columns at both ends.
+    pub(crate) padding: usize,
+}
+
+/// The user's status line is asked for a moment later.
+pub(crate) fn soon(app: &mut App) {
+    if command(app).is_some() {
+        app.status_line.due = Some(Instant::now() + Duration::from_millis(300));
+    }
+}
+
+pub(crate) fn command(app: &App) -> Option<String> {
+    app.engine
+        .handle
+        .as_ref()?
+        .settings()
+        .helper_command("statusLine")
+}
+
+pub(crate) fn start(app: &mut App) {
+    let (Some(command), Some(session)) = (command(app), &app.engine.handle) else {
+        return;
+    };
+    let usage = session.context().usage();
+    let totals = session.history().totals();
+    let cost: f64 = totals.models.values().map(|usage| usage.cost_usd).sum();
+    let used = usage.used();
+    let percentage = used.saturating_mul(100) / usage.window.max(1);
+    let input = serde_json::json!({
+        "hook_event_name": "Status",
+        "session_id": session.session_id().to_string(),
+        "transcript_path": session.transcript(),
+        "cwd": app.places.environment.cwd,
+        "model": {"id": app.session.model, "display_name": app.session.model},
+        "workspace": {"current_dir": session.context().working_folder(), "project_dir": app.places.project},
+        "version": env!("CARGO_PKG_VERSION"),
+        "permission_mode": app.session.mode.name(),
+        "output_style": {"name": session.extensions().output_styles().1},
+        "cost": {
+            "total_cost_usd": cost,
+            "total_api_duration_ms": totals.api_duration_ms,
+            "total_lines_added": totals.lines_added,
+            "total_lines_removed": totals.lines_removed,
+        },
+        "context_window": {
+            "context_window_size": usage.window,
+            "used": used,
+            "used_percentage": percentage.min(100),
+            "remaining_percentage": 100_u64.saturating_sub(percentage),
+        },
+        "exceeds_200k_tokens": used > 200_000,
+        "git_branch": app.session.branch,
+    });
+    let wishes = session.settings().json();
+    let wish = |key: &str| wishes.pointer(&format!("/statusLine/{key}"));
+    app.status_line.padding = wish("padding")
+        .and_then(Value::as_u64)
+        .and_then(|columns| usize::try_from(columns).ok())
+        .unwrap_or(0);
+    app.status_line.due = wish("refreshInterval")
+        .and_then(Value::as_f64)
+        .filter(|seconds| *seconds > 0.0)
+        .map(|seconds| Duration::from_secs_f64(seconds.clamp(0.3, 86_400.0)))
+        .map(|pause| Instant::now() + pause);
+    let cancel = tokio_util::sync::CancellationToken::new();
+    let answer = session
+        .settings()
+        .run_helper(command, &input, Duration::from_secs(2), cancel);
+    app.jobs.task(async move {
+        let answer = answer.await;
+        Some(JobResult::StatusLine(
+            answer.map_err(|error| format!("status line: {error}")),
+        ))
+    });
+}
+
+/// The command printed a line, or failed: that is reported once.
+pub(crate) fn finished(app: &mut App, result: Result<String, String>) {
+    match result {
+        Ok(text) => app.status_line.text = Some(text),
+        Err(error) => {
+            if app.status_line.text.is_none() {
+                app.warn(error);
+            }
+            app.status_line.text = Some(String::new());
+        }
+    }
+}

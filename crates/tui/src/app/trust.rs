@@ -1,0 +1,62 @@
+//! The question whether the folder is trusted.
+
+use crate::app::{App, Leave};
+use crate::layers::{Item, Picker, Purpose};
+use crate::render::style::{Line, Style};
+use lathe_settings::trust::Bring;
+
+pub(crate) fn ask(app: &mut App, brings: &[Bring]) {
+    let theme = app.theme();
+    let mut lines = vec![
+        Line::styled(app.places.project.display().to_string(), theme.code),
+        Line::styled(
+            "This folder brings things that can run programs or change what is asked:",
+            theme.muted,
+        ),
+    ];
+    for bring in brings.iter().take(12) {
+        lines.push(
+            Line::styled(format!("  {}: ", bring.kind.heading()), theme.muted).with(
+                crate::render::text::reveal(&bring.to_string()),
+                Style::PLAIN,
+            ),
+        );
+    }
+    if brings.len() > 12 {
+        lines.push(Line::styled(
+            format!("  … and {} more", brings.len() - 12),
+            theme.muted,
+        ));
+    }
+    let picker = Picker::new(
+        Purpose::Trust,
+        "Do you trust this folder?",
+        vec![
+            Item::new("yes", "Yes, use what it brings", "remembered"),
+            Item::new("no", "No, go on without it", ""),
+            Item::new("leave", "Leave", ""),
+        ],
+    )
+    .explained(lines);
+    app.layers.open(picker);
+}
+
+pub(crate) fn answered(app: &mut App, answer: &str) {
+    match answer {
+        "yes" => {
+            let store = lathe_settings::TrustStore::new(&app.places);
+            let now = jiff::Timestamp::now().to_string();
+            if let Err(error) = store.remember(&app.places.project, true, &now) {
+                app.warn(error.to_string());
+            }
+            app.jobs.settings(
+                &app.places,
+                app.engine.options.settings_flags.clone(),
+                app.engine.options.setting_sources.clone(),
+            );
+            app.open_or_pick();
+        }
+        "no" => app.open_or_pick(),
+        _ => app.exit.leave = Some(Leave::Asked),
+    }
+}

@@ -1,0 +1,172 @@
+//! `/config` shows and changes settings.
+
+use crate::app::{App, settings};
+use crate::commands;
+use crate::layers::{Form, Item, Picker, Purpose};
+use crate::render::style::Line;
+use lathe_protocol::command::BuiltinCommand;
+use serde_json::Value;
+
+/// The settings that `/config` offers: key, choices, what it is.
+const CONFIG: &[(&str, &[&str], &str)] = &[
+    ("model", &[], "the model to talk to"),
+    (
+        "theme",
+        &[
+            "auto",
+            "dark",
+            "light",
+            "dark-colorblind",
+            "light-colorblind",
+            "ansi",
+        ],
+        "colours",
+    ),
+    ("editorMode", &["normal", "vim"], "how the prompt is edited"),
+    (
+        "notifications",
+        &["auto", "bell", "desktop", "off"],
+        "how you are told that something waits",
+    ),
+    (
+        "autoCompact",
+        &["true", "false"],
+        "summarise before the window is full",
+    ),
+    (
+        "prefersReducedMotion",
+        &["true", "false"],
+        "no moving spinner",
+    ),
+    (
+        "spinnerTipsEnabled",
+        &["true", "false"],
+        "hints while waiting",
+    ),
+    (
+        "promptSuggestions",
+        &["true", "false"],
+        "suggest what to say next, in the empty prompt",
+    ),
+    (
+        "awaySummary",
+        &["true", "false"],
+        "tell what happened while you were away",
+    ),
+    ("language", &[], "the language of the answers"),
+    ("outputStyle", &[], "the style of the answers"),
+    (
+        "cleanupPeriodDays",
+        &[],
+        "days after which unused sessions are deleted",
+    ),
+    (
+        "respectGitignore",
+        &["true", "false"],
+        "leave ignored files out of @ completion",
+    ),
+    (
+        "verbose",
+        &["true", "false"],
+        "show what tools answered unfolded",
+    ),
+    (
+        "costThresholdUsd",
+        &[],
+        "dollars after which you are asked whether to go on; 0 never asks",
+    ),
+];
+
+pub(crate) fn run(app: &mut App, arguments: &str) {
+    // A value after a blank is kept, one after `=` is for this session; a key alone is shown.
+    if let Some((key, value)) = arguments.split_once(|c: char| c == '=' || c.is_whitespace())
+        && !value.trim_start().starts_with('=')
+        && arguments.as_bytes().get(key.len()) != Some(&b'=')
+    {
+        set(app, key, value.trim());
+        return;
+    }
+    if !arguments.is_empty() {
+        commands::answered_by_engine(app, BuiltinCommand::Config, arguments);
+        return;
+    }
+    let settings = app
+        .engine
+        .handle
+        .as_ref()
+        .map(|session| session.settings().json())
+        .unwrap_or_default();
+    let items = CONFIG
+        .iter()
+        .map(|(key, choices, what)| {
+            let value = settings.get(key).map_or_else(
+                || "not set".to_owned(),
+                |value| {
+                    value
+                        .as_str()
+                        .map_or_else(|| value.to_string(), str::to_owned)
+                },
+            );
+            let choices = if choices.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", choices.join(", "))
+            };
+            Item::new(*key, format!("{key}: {value}"), format!("{what}{choices}"))
+        })
+        .collect();
+    let picker = Picker::new(Purpose::Config, "Settings", items)
+        .explained(vec![Line::styled(
+            "`/config <key> <value>` keeps a value in your settings, `/config <key>=<value>` is for this session.",
+            app.look.theme.muted,
+        )])
+        .filterable();
+    app.layers.open(picker);
+}
+
+pub(crate) fn edit(app: &mut App, key: &str) {
+    let Some((key, choices, what)) = CONFIG.iter().find(|(known, ..)| *known == key) else {
+        return;
+    };
+    let purpose = Purpose::ConfigValue {
+        key: (*key).to_owned(),
+    };
+    let title = format!("{key}: {what}");
+    if choices.is_empty() {
+        app.layers.open(Form::new(purpose, title, ""));
+    } else {
+        let items = choices
+            .iter()
+            .map(|choice| Item::new(*choice, *choice, ""))
+            .collect();
+        app.layers.open(Picker::new(purpose, title, items));
+    }
+}
+
+pub(crate) fn set(app: &mut App, key: &str, text: &str) {
+    let value =
+        serde_json::from_str::<Value>(text).unwrap_or_else(|_| Value::String(text.to_owned()));
+    let path = match key.parse() {
+        Ok(path) => path,
+        Err(error) => {
+            app.warn(format!("{error}"));
+            return;
+        }
+    };
+    if let Err(error) = lathe_settings::write::check(&path, &value) {
+        app.warn(error.to_string());
+        return;
+    }
+    let shown = format!("{key}: {value}");
+    let mut settings = app
+        .engine
+        .handle
+        .as_ref()
+        .map(|session| session.settings().json())
+        .unwrap_or_default();
+    settings[key] = value.clone();
+    settings::save(app, key, value);
+    // Not only when the engine has seen the file: a person who changes something looks at once.
+    settings::apply(app, &settings);
+    app.remark(format!("{shown} (kept in your settings)"));
+}

@@ -1,0 +1,19 @@
+//! `/copy` copies the last answer to the clipboard.
+
+use crate::app::App;
+
+pub(crate) fn run(app: &mut App) {
+    match app.conversation.last_answer() {
+        Some(text) => {
+            app.screen.pending.push_str(&clipboard_sequence(text));
+            app.remark("the last answer is copied");
+        }
+        None => app.warn("There is no answer to copy yet."),
+    }
+}
+
+/// What puts a text into the clipboard of the terminal (OSC 52), wherever it runs.
+pub(crate) fn clipboard_sequence(text: &str) -> String {
+    let encoded = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, text);
+    format!("\x1b]52;c;{encoded}\x07")
+}

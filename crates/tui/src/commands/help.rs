@@ -1,0 +1,56 @@
+//! `/help` shows what can be typed here.
+
+use crate::app::App;
+use crate::commands;
+use crate::render::style::{Line, Style};
+use crate::render::theme::Theme;
+use lathe_extensions::{CommandAction, CommandRegistry};
+
+/// What can be done here: in the prompt, and by commands.
+pub(crate) fn run(app: &mut App) {
+    let lines = help_lines(&commands::registry(app), &app.look.theme);
+    commands::show_page(app, "Help", lines);
+}
+
+/// What can be done in the prompt, and all commands.
+pub(crate) fn help_lines(registry: &CommandRegistry, theme: &Theme) -> Vec<Line> {
+    let mut lines = vec![Line::styled("In the prompt", theme.heading)];
+    for (key, what) in [
+        ("@file", "names a file (tab completes)"),
+        ("@agent-name", "names an agent"),
+        ("@server:uri", "brings a resource of an MCP server along"),
+        (
+            "!command",
+            "runs a shell command and shares it with the model",
+        ),
+        ("#words", "remembers something for later sessions"),
+        (
+            "\\ enter",
+            "a new line (also shift+enter, alt+enter, ctrl+j)",
+        ),
+        ("esc", "interrupts; twice: clear, or rewind"),
+        ("ctrl+c", "clears or interrupts; twice: leave"),
+    ] {
+        lines.push(Line::styled(format!("  {key:<16}"), theme.accent).with(what, Style::PLAIN));
+    }
+    lines.push(Line::styled("  /keybindings lists all keys", theme.muted));
+    for (title, of_model) in [("Commands", false), ("Commands for the model", true)] {
+        lines.push(Line::empty());
+        lines.push(Line::styled(title, theme.heading));
+        for command in registry.listed() {
+            if (command.action == CommandAction::Prompt) != of_model {
+                continue;
+            }
+            let hint = command.argument_hint.as_deref().unwrap_or_default();
+            let name = format!("{} {hint}", command.name);
+            let description = crate::render::text::clean(&command.description).replace('\n', " ");
+            let mut line = Line::styled(format!("  /{:<22}", name.trim_end()), theme.accent)
+                .with(format!(" {description}"), Style::PLAIN);
+            if of_model {
+                line.push(format!(" ({})", command.source.name()), theme.muted);
+            }
+            lines.push(line);
+        }
+    }
+    lines
+}

@@ -1,0 +1,81 @@
+use crate::app::{App, settings};
+use crate::commands::{doctor, logout};
+use crate::layers::{Form, Item, Picker, Purpose};
+use crate::render::style::Line;
+use crate::render::theme::Theme;
+
+/// The setting that names the program.
+pub(super) const HELPER: &str = "apiKeyHelper";
+
+pub(crate) fn key_helper(app: &App) -> Option<String> {
+    let settings = app.engine.handle.as_ref()?.settings().json();
+    settings.get(HELPER)?.as_str().map(str::to_owned)
+}
+
+/// Says where the key comes from, and lets a program be named that prints one.
+pub(crate) fn run(app: &mut App) {
+    let Some(session) = &app.engine.handle else {
+        return;
+    };
+    let picker = login_picker(
+        session.settings().key_source(),
+        key_helper(app).is_some(),
+        &app.look.theme,
+    );
+    app.layers.open(picker);
+}
+
+pub(crate) fn chosen(app: &mut App, what: &str) {
+    match what {
+        "helper" => {
+            let present = key_helper(app).unwrap_or_default();
+            app.layers.open(Form::new(
+                Purpose::KeyHelper,
+                "A command that prints the key, such as `pass show anthropic`",
+                &present,
+            ));
+        }
+        "logout" => logout::run(app),
+        _ => doctor::run(app),
+    }
+}
+
+/// Names the program that prints the key, for this person.
+pub(crate) fn set_helper(app: &mut App, command: &str) {
+    if settings::save(app, HELPER, command.into()) {
+        app.remark(
+            "the program is named in your settings; sessions that are opened from now on ask it for the key",
+        );
+    }
+}
+
+pub(super) fn key_lines(source: &str, theme: &Theme) -> Vec<Line> {
+    vec![
+        Line::styled(
+            format!("The key of this session comes from {source}."),
+            theme.muted,
+        ),
+        Line::styled(
+            "Lathe keeps no keys: give one as ANTHROPIC_API_KEY (or ANTHROPIC_AUTH_TOKEN) when you start it, or name a program that prints one.",
+            theme.muted,
+        ),
+    ]
+}
+
+/// Where the key comes from, and what can be done about it.
+pub(crate) fn login_picker(source: &str, has_helper: bool, theme: &Theme) -> Picker {
+    let mut items = vec![Item::new(
+        "helper",
+        "Name a program that prints the key …",
+        "apiKeyHelper in your settings",
+    )];
+    if has_helper {
+        items.push(Item::new("logout", "Forget the program", "as /logout does"));
+    }
+    items.push(Item::new(
+        "doctor",
+        "Check the installation",
+        "as /doctor does",
+    ));
+    Picker::new(Purpose::Login, "The key for the model", items).explained(key_lines(source, theme))
+}

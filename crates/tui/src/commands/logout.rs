@@ -1,0 +1,54 @@
+//! `/logout` removes the program that prints the API key.
+
+use super::login::{HELPER, key_lines};
+use crate::app::App;
+use crate::commands::login;
+use crate::layers::{Item, Picker, Purpose};
+use crate::render::theme::Theme;
+use lathe_settings::Source;
+use lathe_settings::write::Edit;
+
+/// Takes the program away, or says how the key was given.
+pub(crate) fn run(app: &mut App) {
+    let Some(session) = &app.engine.handle else {
+        return;
+    };
+    if login::key_helper(app).is_none() {
+        let source = session.settings().key_source().to_owned();
+        app.remark(format!(
+            "Lathe keeps no key, so there is none to forget. This session's comes from {source}: unset it where you set it. /mcp signs out of servers."
+        ));
+        return;
+    }
+    let picker = logout_picker(session.settings().key_source(), &app.look.theme);
+    app.layers.open(picker);
+}
+
+pub(crate) fn chosen(app: &mut App, what: &str) {
+    if what != "forget" {
+        return;
+    }
+    let Ok(key) = HELPER.parse() else {
+        return;
+    };
+    match lathe_settings::write::write(&app.places, Source::User, &[Edit::Unset { key }], None) {
+        Ok(_) => app.remark(
+            "the program is forgotten; a settings file that a folder or your organisation brings may still name one (/doctor tells)",
+        ),
+        Err(error) => app.warn(error.to_string()),
+    }
+}
+
+/// The question whether to forget the program that prints the key.
+pub(crate) fn logout_picker(source: &str, theme: &Theme) -> Picker {
+    let items = vec![
+        Item::new(
+            "forget",
+            "Forget the program that prints the key",
+            "apiKeyHelper goes from your settings",
+        ),
+        Item::new("keep", "Keep it", ""),
+    ];
+    Picker::new(Purpose::Logout, "Forget where the key comes from?", items)
+        .explained(key_lines(source, theme))
+}

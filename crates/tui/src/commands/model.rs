@@ -1,0 +1,33 @@
+//! `/model` chooses the model.
+
+use crate::app::App;
+use crate::layers::{Item, Picker, Purpose};
+use crate::render::style::Line;
+use crate::render::theme::Theme;
+
+pub(crate) fn run(app: &mut App, wanted: &str) {
+    let Some(session) = &app.engine.handle else {
+        return;
+    };
+    if !wanted.is_empty() {
+        app.session.model = session.model().set(Some(wanted));
+        // It is meant for what follows in this terminal, too: /clear and /fork don't take it back.
+        app.engine.options.model = Some(wanted.to_owned());
+        let model = app.session.model.clone();
+        app.remark(format!("model: {model}"));
+        return;
+    }
+    let picker = models_picker(session.model().known(), &app.session.model, &app.look.theme);
+    app.layers.open(picker);
+}
+
+/// The models that have a short name.
+pub(crate) fn models_picker(models: Vec<(String, String)>, now: &str, theme: &Theme) -> Picker {
+    let items = models
+        .into_iter()
+        .map(|(alias, name)| Item::new(alias.clone(), alias, name))
+        .collect();
+    let words = format!("now: {now}. /model <id> takes any id.");
+    Picker::new(Purpose::Model, "Which model?", items)
+        .explained(vec![Line::styled(words, theme.muted)])
+}

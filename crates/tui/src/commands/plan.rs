@@ -1,0 +1,32 @@
+//! `/plan` switches plan mode on, or shows the plan.
+
+use crate::app::App;
+use crate::commands::mode;
+use crate::render::style::Line;
+
+/// Plan mode; the plan, when it is on already.
+pub(crate) fn run(app: &mut App) {
+    let Some(session) = &app.engine.handle else {
+        return;
+    };
+    let plan = session.tasks().plan();
+    if !plan.active {
+        mode::set(app, lathe_protocol::permission::PermissionMode::Plan);
+        return;
+    }
+    let theme = app.theme();
+    let mut lines = vec![Line::styled(
+        format!("The plan ({})", plan.file.display()),
+        theme.heading,
+    )];
+    if plan.text.trim().is_empty() {
+        lines.push(Line::styled("  nothing is written yet", theme.muted));
+    } else {
+        let look = crate::render::markdown::Look {
+            theme: &theme,
+            columns: app.screen.width(),
+        };
+        lines.extend(crate::render::markdown::render(&plan.text, look));
+    }
+    app.answer(lines);
+}

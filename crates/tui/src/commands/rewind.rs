@@ -1,0 +1,116 @@
+//! `/rewind` goes back to before a prompt.
+
+use crate::app::App;
+use crate::app::jobs::JobResult;
+use crate::layers::{Item, Picker, Purpose};
+use crate::render::text::ago;
+use lathe_engine::SessionChoice;
+use lathe_protocol::record::Record;
+use lathe_session::cli::RewindWhat;
+use lathe_session::{RewindMode, SessionStore};
+
+pub(crate) fn run(app: &mut App) {
+    let Some(session) = &app.engine.handle else {
+        return;
+    };
+    let path = session.transcript().to_owned();
+    app.jobs.blocking(move || {
+        let loaded = match lathe_session::load(&path) {
+            Ok(loaded) => loaded,
+            Err(error) => return Some(JobResult::Said(Err(error.to_string()))),
+        };
+        let prompts = loaded
+            .prompts()
+            .into_iter()
+            .rev()
+            .filter_map(|record| match &*record {
+                Record::Message(message) => Some((
+                    message.uuid.to_string(),
+                    message.message.as_ref()?.text(),
+                    message.timestamp.clone(),
+                )),
+                _ => None,
+            })
+            .collect();
+        Some(JobResult::Prompts(prompts))
+    });
+}
+
+pub(crate) fn show_prompts(app: &mut App, prompts: &[(String, String, String)]) {
+    if prompts.is_empty() {
+        app.remark("there is nothing to go back to yet");
+        return;
+    }
+    let items = prompts
+        .iter()
+        .map(|(id, text, time)| {
+            let when = time
+                .parse::<jiff::Timestamp>()
+                .map_or_else(|_| String::new(), ago);
+            Item::new(id.clone(), text.lines().next().unwrap_or_default(), when)
+        })
+        .collect();
+    app.layers.open(
+        Picker::new(Purpose::RewindTo, "Go back to before which prompt?", items).filterable(),
+    );
+}
+
+pub(crate) fn ask_what(app: &mut App, to: &str) {
+    let items = vec![
+        Item::new("both", "Conversation and files", ""),
+        Item::new(
+            "conversation",
+            "Only the conversation",
+            "files stay as they are",
+        ),
+        Item::new("files", "Only the files", "the conversation stays"),
+    ];
+    app.layers.open(Picker::new(
+        Purpose::RewindWhat { to: to.to_owned() },
+        "What should go back?",
+        items,
+    ));
+}
+
+pub(crate) fn apply(app: &mut App, to: &str, what: &str) {
+    let Some(session) = app.engine.handle.take() else {
+        return;
+    };
+    app.engine.events = None;
+    let id = session.session_id().to_string();
+    let what = match what {
+        "both" => RewindWhat::Both,
+        "files" => RewindWhat::Files,
+        _ => RewindWhat::Conversation,
+    };
+    let store = SessionStore::new(&app.places.config_home);
+    let cwd = app.places.environment.cwd.clone();
+    let to = to.to_owned();
+    app.engine.options.session = SessionChoice::Resume(id.clone());
+    app.engine.options.fork = false;
+    app.engine.options.session_id = None;
+    app.engine.opening = true;
+    // The transcript is free for the rewind only after the session has let go of it.
+    app.jobs.task(async move {
+        session.finish().await;
+        let outcome =
+            lathe_session::cli::rewind(&store, &id, &cwd, &to, what, RewindMode::Apply).await;
+        Some(JobResult::Rewound(match outcome {
+            Ok(outcome) => Ok(lathe_session::cli::rewind_text(&outcome, RewindMode::Apply)),
+            Err(error) => Err(error.to_string()),
+        }))
+    });
+}
+
+pub(crate) fn done(app: &mut App, result: Result<String, String>) {
+    app.conversation.cells.clear();
+    match result {
+        Ok(text) => {
+            app.remark(text.trim_end().to_owned());
+            app.remark("── the conversation as it now stands ──");
+        }
+        Err(error) => app.warn(error),
+    }
+    app.conversation.cells.clear();
+    app.reopen();
+}

@@ -1,0 +1,166 @@
+//! `/tasks` lists agents and commands in the background.
+
+use crate::app::App;
+use crate::app::jobs::JobResult;
+use crate::layers::{Item, Page, Picker, Purpose};
+use crate::render::style::Line;
+use crate::render::theme::Theme;
+use lathe_shell::run::BackgroundCommand;
+use lathe_tools::host::AgentTask;
+
+/// What runs, or ran, in the background: agents and commands.
+pub(crate) fn run(app: &mut App) {
+    list(app, None);
+}
+
+pub(crate) fn list(app: &mut App, selected: Option<&str>) {
+    let Some(session) = &app.engine.handle else {
+        return;
+    };
+    let (agents, commands) = (session.tasks().agents(), session.tasks().commands());
+    if agents.is_empty() && commands.is_empty() {
+        app.layers.close_dialogs();
+        app.remark("nothing runs in the background");
+        return;
+    }
+    let mut picker = tasks_picker(agents, commands, &app.look.theme);
+    if let Some(selected) = selected {
+        picker = picker.at(selected);
+    }
+    app.layers.open(picker);
+}
+
+/// What a task has written, from its end.
+pub(crate) fn show_output(app: &mut App, id: &str) {
+    let Some(session) = &app.engine.handle else {
+        return;
+    };
+    let mut lines: Vec<Line> = match session.tasks().output(id, 200_000) {
+        Ok((text, _, _)) => crate::render::text::terminal_lines(text.trim_end())
+            .into_iter()
+            .map(Line::plain)
+            .collect(),
+        // What has written nothing has no file yet; what is no task any more says so.
+        Err(error) => vec![Line::styled(
+            crate::render::text::clean(&error),
+            app.look.theme.muted,
+        )],
+    };
+    if lines.is_empty() {
+        lines.push(Line::styled("  nothing yet", app.look.theme.muted));
+    }
+    let purpose = Purpose::TaskOutput { id: id.to_owned() };
+    let page = Page::of_lines(purpose, format!("What {id} wrote"), lines)
+        .with_key('r', "read again")
+        .with_key('x', "stop")
+        .at_the_end();
+    app.layers.open(page);
+}
+
+/// Stops a command or an agent in the background, and shows what still runs.
+pub(crate) fn stop(app: &mut App, id: &str) {
+    let Some(session) = &app.engine.handle else {
+        return;
+    };
+    let (id, stopped) = (id.to_owned(), id.to_owned());
+    let stop = session.tasks().stop_later(&id);
+    app.jobs.task(async move {
+        Some(JobResult::Stopped(
+            stop.await.map(|()| format!("{stopped} is stopped")),
+        ))
+    });
+    list(app, Some(&id));
+}
+
+/// A task was stopped: the list shows it, if it is still looked at.
+pub(crate) fn stopped(app: &mut App, said: Result<String, String>) {
+    match said {
+        Ok(text) => app.remark(text),
+        Err(error) => app.warn(error),
+    }
+    if app.layers.purpose() == Some(&Purpose::Tasks) {
+        let selected = app.layers.shown::<Picker>().and_then(Picker::selected);
+        list(app, selected.as_deref());
+    }
+}
+
+/// Agents and commands in the background.
+pub(crate) fn tasks_picker(
+    agents: Vec<AgentTask>,
+    commands: Vec<BackgroundCommand>,
+    theme: &Theme,
+) -> Picker {
+    let mut items: Vec<Item> = agents
+        .into_iter()
+        .map(|agent| {
+            let mut facts = vec![
+                agent.id.to_string(),
+                agent.status.word().to_owned(),
+                agent.agent_type.clone(),
+                format!(
+                    "{} tokens",
+                    crate::render::text::tokens(agent.usage.total_tokens)
+                ),
+            ];
+            facts.extend(agent.last_tool.clone());
+            let mut item = Item::new(
+                agent.id.to_string(),
+                agent.description.lines().next().unwrap_or_default(),
+                facts.join(" · "),
+            );
+            item.preview = if agent.result.is_empty() {
+                tail_of(&agent.output_file)
+            } else {
+                agent.result.lines().take(5).map(str::to_owned).collect()
+            };
+            item
+        })
+        .collect();
+    items.extend(commands.into_iter().map(|task| {
+        let what = if task.description.is_empty() {
+            task.command.clone()
+        } else {
+            task.description.clone()
+        };
+        let mut item = Item::new(
+            task.id.to_string(),
+            what.lines().next().unwrap_or_default(),
+            format!(
+                "{} · {} · {}",
+                task.id,
+                task.status.word(),
+                crate::render::text::duration(task.elapsed)
+            ),
+        );
+        item.preview = tail_of(&task.output_file);
+        item
+    }));
+    Picker::new(Purpose::Tasks, "In the background", items)
+        .explained(vec![Line::styled(
+            "Enter shows what one wrote. ctrl+x ctrl+k in the prompt stops all agents.",
+            theme.muted,
+        )])
+        .with_key('x', "stop")
+}
+
+/// The last lines of a file.
+fn tail_of(path: &std::path::Path) -> Vec<String> {
+    use std::io::{Read as _, Seek as _, SeekFrom};
+    let Ok(mut file) = std::fs::File::open(path) else {
+        return Vec::new();
+    };
+    let length = file.metadata().map_or(0, |metadata| metadata.len());
+    let _ = file.seek(SeekFrom::Start(length.saturating_sub(2000)));
+    let mut bytes = Vec::new();
+    let _ = file.read_to_end(&mut bytes);
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let lines = crate::render::text::terminal_lines(&text);
+    lines
+        .into_iter()
+        .rev()
+        .take(5)
+        .collect::<Vec<_>>()
+        .into_iter()
+        .rev()
+        .collect()
+}

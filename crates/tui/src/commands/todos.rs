@@ -1,0 +1,10 @@
+//! `/todos` shows or hides the task list.
+
+use crate::app::App;
+
+pub(crate) fn run(app: &mut App) {
+    app.look.show_todos = !app.look.show_todos;
+    if app.conversation.todos.is_empty() {
+        app.remark("there is no task list yet");
+    }
+}

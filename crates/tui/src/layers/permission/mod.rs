@@ -1,0 +1,536 @@
+//! The permission question: what would happen, why it is asked, and the answers.
+
+mod what;
+
+use super::form::{edit, field};
+use super::{Layer, Level, Outcome};
+use crate::prompt::editor::Editor;
+use crate::prompt::keymap::Keymap;
+use crate::render::markdown::Look;
+use crate::render::style::{Line, Style};
+use crate::render::text::{clean, reveal, wrap};
+use crate::terminal::inline_screen::Cursor;
+use crate::terminal::key::{Code, Key};
+use lathe_permissions::{format_rule, parse_rule};
+use lathe_protocol::ids::RequestId;
+use lathe_protocol::permission::{
+    Behavior, PermissionReply, PermissionRequest, PermissionUpdate, RuleSource,
+};
+use lathe_shell::analysis::{Analysis, analyse};
+use lathe_shell::syntax::ShellKind;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use what::change_of;
+
+/// A person's answer.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PermissionAnswer {
+    pub(crate) reply: PermissionReply,
+    /// Words for the model beside a yes.
+    pub(crate) comment: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Choice {
+    Once,
+    Always,
+    No,
+    NoBecause,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Editing {
+    Nothing,
+    Rule,
+    Reason,
+    Comment,
+}
+
+/// How many lines of what is asked about are shown, however few rows there are.
+const LEAST_SHOWN: usize = 3;
+
+/// The destinations of 'always', in the order in which Left and Right go through them.
+const DESTINATIONS: &[(RuleSource, &str)] = &[
+    (RuleSource::Session, "this session"),
+    (RuleSource::LocalSettings, "this project, only you"),
+    (RuleSource::ProjectSettings, "this project, everybody"),
+    (RuleSource::UserSettings, "all your projects"),
+];
+
+/// The permission question.
+pub(crate) struct PermissionDialog {
+    pub(crate) request: Arc<PermissionRequest>,
+    cwd: PathBuf,
+    choices: Vec<Choice>,
+    selected: usize,
+    editing: Editing,
+    rule: Editor,
+    rule_problem: Option<String>,
+    /// What 'always' would do if it isn't a rule (a mode, a folder).
+    other_updates: Vec<PermissionUpdate>,
+    destination: usize,
+    words: Editor,
+    keymap: Keymap,
+    change: Vec<lathe_protocol::display::Hunk>,
+    analysis: Option<Analysis>,
+    /// Whether keys answer. A person who was typing when the question came up goes on typing until
+    /// they turn to it.
+    pub(crate) armed: bool,
+}
+
+impl PermissionDialog {
+    pub(crate) fn new(request: Arc<PermissionRequest>, cwd: &Path) -> Self {
+        let mut rule = Editor::default();
+        let mut destination = 1;
+        let mut other_updates = Vec::new();
+        for update in &request.permission_suggestions {
+            match update {
+                PermissionUpdate::AddRules {
+                    rules,
+                    destination: saved,
+                    ..
+                } if !rules.is_empty() => {
+                    // Further rules are wider ways to say the same; nobody chose them.
+                    if !rule.text().is_empty() {
+                        continue;
+                    }
+                    rule.set_text(&rules.iter().map(format_rule).collect::<Vec<_>>().join(", "));
+                    destination = DESTINATIONS
+                        .iter()
+                        .position(|(source, _)| source == saved)
+                        .unwrap_or(1);
+                }
+                update => other_updates.push(update.clone()),
+            }
+        }
+        let mut choices = vec![Choice::Once];
+        if !request.permission_suggestions.is_empty() {
+            choices.push(Choice::Always);
+        }
+        choices.extend([Choice::No, Choice::NoBecause]);
+        let change = change_of(&request.tool_name, &request.input);
+        let analysis = (request.tool_name == "Bash")
+            .then(|| request.input.get("command").and_then(Value::as_str))
+            .flatten()
+            .map(|command| analyse(command, ShellKind::Bash));
+        Self {
+            request,
+            cwd: cwd.to_owned(),
+            choices,
+            selected: 0,
+            editing: Editing::Nothing,
+            rule,
+            rule_problem: None,
+            other_updates,
+            destination,
+            words: Editor::default(),
+            keymap: Keymap::default(),
+            change,
+            analysis,
+            armed: true,
+        }
+    }
+
+    fn choice(&self) -> Choice {
+        self.choices
+            .get(self.selected)
+            .copied()
+            .unwrap_or(Choice::No)
+    }
+
+    fn select(&mut self, choice: Choice) {
+        if let Some(index) = self.choices.iter().position(|other| *other == choice) {
+            self.selected = index;
+        }
+    }
+
+    fn move_destination(&mut self, forward: bool) {
+        let count = DESTINATIONS.len();
+        self.destination = (self.destination + if forward { 1 } else { count - 1 }) % count;
+    }
+
+    fn editing_key(&mut self, key: Key) -> Outcome {
+        match key.code {
+            Code::Esc => {
+                self.editing = Editing::Nothing;
+                self.rule_problem = None;
+            }
+            Code::Enter => match self.editing {
+                Editing::Reason => {
+                    let words = self.words.text().trim().to_owned();
+                    return deny(&words, words.is_empty());
+                }
+                Editing::Comment | Editing::Rule => return self.decide(),
+                Editing::Nothing => {}
+            },
+            Code::Tab if self.editing == Editing::Rule => self.move_destination(!key.shift),
+            _ => {
+                let editor = if self.editing == Editing::Rule {
+                    &mut self.rule
+                } else {
+                    &mut self.words
+                };
+                edit(editor, &self.keymap, key);
+                self.rule_problem = None;
+            }
+        }
+        Outcome::Stay
+    }
+
+    fn decide(&mut self) -> Outcome {
+        let comment = Some(self.words.text().trim().to_owned()).filter(|words| !words.is_empty());
+        match self.choice() {
+            Choice::Once => Outcome::Answered(PermissionAnswer {
+                reply: PermissionReply::allow(),
+                comment,
+            }),
+            Choice::Always => {
+                let mut updates = self.other_updates.clone();
+                if !self.rule.text().trim().is_empty() {
+                    let mut rules = Vec::new();
+                    for rule in lathe_permissions::parse_rule_list(self.rule.text()) {
+                        match rule {
+                            Ok(rule) => rules.push(rule),
+                            Err(error) => {
+                                self.editing = Editing::Rule;
+                                self.rule_problem = Some(error.to_string());
+                                return Outcome::Stay;
+                            }
+                        }
+                    }
+                    updates.push(PermissionUpdate::AddRules {
+                        rules,
+                        behavior: Behavior::Allow,
+                        destination: DESTINATIONS[self.destination].0,
+                    });
+                }
+                let mut reply = PermissionReply::allow();
+                if let PermissionReply::Allow {
+                    updated_permissions,
+                    ..
+                } = &mut reply
+                {
+                    *updated_permissions = updates;
+                }
+                Outcome::Answered(PermissionAnswer { reply, comment })
+            }
+            Choice::No => deny("", true),
+            Choice::NoBecause => {
+                self.editing = Editing::Reason;
+                Outcome::Stay
+            }
+        }
+    }
+
+    /// Why a person is asked, and what is doubtful.
+    fn why(&self, look: Look<'_>) -> Vec<Line> {
+        let theme = look.theme;
+        let mut out = Vec::new();
+        if let Some(reason) = &self.request.decision_reason {
+            out.extend(wrap(
+                &Line::styled(format!("Why it asks: {}", clean(reason)), theme.muted),
+                look.columns,
+                2,
+            ));
+        }
+        if let Some(analysis) = &self.analysis {
+            for concern in analysis
+                .concerns
+                .iter()
+                .chain(analysis.parts.iter().flat_map(|part| &part.concerns))
+                .take(3)
+            {
+                out.extend(wrap(
+                    &Line::styled(format!("⚠ {}", clean(&concern.message)), theme.warning),
+                    look.columns,
+                    2,
+                ));
+            }
+        }
+        out
+    }
+
+    /// The question with everything that it is about, however long.
+    fn full_lines(&self, look: Look<'_>) -> Vec<Line> {
+        let mut out = self.heading(look);
+        out.extend(self.what(look));
+        out.extend(self.why(look));
+        out
+    }
+
+    /// What can be answered; `bare` leaves out the keys.
+    fn answers(&self, look: Look<'_>, bare: bool) -> (Vec<Line>, Cursor) {
+        let theme = look.theme;
+        let mut out = Vec::new();
+        if !bare {
+            out.push(Line::empty());
+        }
+        let mut cursor = Cursor::default();
+        for (index, choice) in self.choices.iter().enumerate() {
+            let chosen = index == self.selected;
+            let mut line = if chosen {
+                Line::styled("❯ ", theme.selected)
+            } else {
+                Line::plain("  ")
+            };
+            line.push(format!("{}. ", index + 1), theme.muted);
+            let style = if chosen { theme.selected } else { Style::PLAIN };
+            let mut edited: Option<&Editor> = None;
+            match choice {
+                Choice::Once => {
+                    line.push("Yes, this once", style);
+                    if self.editing == Editing::Comment {
+                        line.push(", and: ", style);
+                        edited = Some(&self.words);
+                    }
+                }
+                Choice::Always if self.rule.is_empty() => line.push(self.other_words(), style),
+                Choice::Always => {
+                    line.push("Yes, and always allow ", style);
+                    if self.editing == Editing::Rule {
+                        edited = Some(&self.rule);
+                    } else {
+                        line.push(reveal(self.rule.text()), theme.code);
+                        line.push(
+                            format!(" in {}", DESTINATIONS[self.destination].1),
+                            theme.muted,
+                        );
+                    }
+                }
+                Choice::No => line.push("No", style),
+                Choice::NoBecause => {
+                    line.push("No, and say why", style);
+                    if self.editing == Editing::Reason {
+                        line.push(": ", style);
+                        edited = Some(&self.words);
+                    }
+                }
+            }
+            if let Some(editor) = edited {
+                let used = line.width();
+                let (shown, column) = field(editor, look.columns.saturating_sub(used + 1));
+                cursor = Cursor {
+                    row: out.len(),
+                    column: used + column,
+                    visible: true,
+                };
+                line.push(shown, theme.code);
+                out.push(line);
+            } else {
+                out.extend(wrap(&line, look.columns, 5));
+            }
+        }
+        if let Some(problem) = &self.rule_problem {
+            out.extend(wrap(
+                &Line::styled(format!("  {problem}"), theme.error),
+                look.columns,
+                2,
+            ));
+        }
+        if !self.armed || bare {
+            return (out, cursor);
+        }
+        let hint = match (self.editing, self.choice()) {
+            (Editing::Rule, _) => "enter allow · tab where it is kept · esc back",
+            (Editing::Reason, _) => "enter send to the model · esc back",
+            (Editing::Comment, _) => "enter allow and tell the model · esc back",
+            (_, Choice::Always) if !self.rule.is_empty() => {
+                "enter choose · tab edit the rule · ←→ where it is kept · esc no"
+            }
+            (_, Choice::Once) => "enter choose · tab add a comment · esc no",
+            _ => "enter choose · esc no",
+        };
+        let hint = if self.editing == Editing::Rule {
+            format!("{hint} · kept in {}", DESTINATIONS[self.destination].1)
+        } else {
+            hint.to_owned()
+        };
+        out.extend(wrap(&Line::styled(hint, theme.muted), look.columns, 0));
+        (out, cursor)
+    }
+
+    fn other_words(&self) -> String {
+        match self.other_updates.first() {
+            Some(PermissionUpdate::SetMode { mode, .. }) => {
+                format!("Yes, and go on in mode {mode}")
+            }
+            Some(PermissionUpdate::AddDirectories { directories, .. }) => {
+                let names: Vec<String> = directories
+                    .iter()
+                    .map(|path| path.display().to_string())
+                    .collect();
+                format!("Yes, and allow work in {}", names.join(", "))
+            }
+            _ => "Yes, and always".to_owned(),
+        }
+    }
+}
+
+impl Layer for PermissionDialog {
+    fn level(&self) -> Level {
+        Level::Question
+    }
+
+    fn paste(&mut self, text: &str) {
+        let line = text.lines().next().unwrap_or_default();
+        match self.editing {
+            Editing::Rule => self.rule.insert(line),
+            Editing::Reason | Editing::Comment => self.words.insert(line),
+            Editing::Nothing => {}
+        }
+    }
+
+    fn key(&mut self, key: Key) -> Outcome {
+        if self.editing != Editing::Nothing {
+            return self.editing_key(key);
+        }
+        match key.code {
+            Code::Up => {
+                self.selected = self
+                    .selected
+                    .checked_sub(1)
+                    .unwrap_or(self.choices.len() - 1);
+            }
+            Code::Down => self.selected = (self.selected + 1) % self.choices.len(),
+            Code::Left | Code::Right if self.choice() == Choice::Always => {
+                self.move_destination(key.code == Code::Right);
+            }
+            Code::Tab if !key.shift => match self.choice() {
+                Choice::Once => self.editing = Editing::Comment,
+                Choice::Always if !self.rule.is_empty() => self.editing = Editing::Rule,
+                Choice::No | Choice::NoBecause => {
+                    self.select(Choice::NoBecause);
+                    self.editing = Editing::Reason;
+                }
+                Choice::Always => {}
+            },
+            Code::Enter => return self.decide(),
+            Code::Esc => return deny("", true),
+            Code::Char(c) if !key.ctrl && !key.alt => {
+                let choice = match c {
+                    'y' => Some(Choice::Once),
+                    'a' => Some(Choice::Always),
+                    'n' => Some(Choice::No),
+                    'd' => Some(Choice::NoBecause),
+                    'e' => {
+                        self.select(Choice::Always);
+                        if self.choice() == Choice::Always && !self.rule.is_empty() {
+                            self.editing = Editing::Rule;
+                        }
+                        None
+                    }
+                    c => c
+                        .to_digit(10)
+                        .and_then(|number| (number as usize).checked_sub(1))
+                        .and_then(|index| self.choices.get(index).copied()),
+                };
+                if let Some(choice) = choice
+                    && self.choices.contains(&choice)
+                {
+                    self.select(choice);
+                    return self.decide();
+                }
+            }
+            _ => {}
+        }
+        Outcome::Stay
+    }
+
+    fn view(&self, look: Look<'_>, rows: usize) -> (Vec<Line>, Cursor) {
+        let theme = look.theme;
+        let mut answers = self.answers(look, false);
+        let mut out = self.heading(look);
+        let mut what = self.what(look);
+        let mut why = self.why(look);
+        // What is asked about counts most. Where rows are few, what was said about it, the keys and the
+        // reasons give way to it; nobody should have to answer without having seen it.
+        let least = what.len().min(LEAST_SHOWN);
+        if rows < out.len() + answers.0.len() + least {
+            out.truncate(1);
+        }
+        if rows < out.len() + answers.0.len() + least {
+            answers = self.answers(look, true);
+        }
+        let room = rows.saturating_sub(out.len() + answers.0.len()).max(1);
+        let for_what = room.saturating_sub(why.len()).max(least).min(room);
+        if what.len() > for_what {
+            let more = what.len() - for_what + 1;
+            what.truncate(for_what - 1);
+            what.push(Line::styled(
+                format!("  … {more} more lines (ctrl+o shows everything)"),
+                theme.muted,
+            ));
+        }
+        if why.len() > room - what.len() {
+            why.truncate(room - what.len());
+            if let Some(last) = why.last_mut() {
+                last.push(" …", theme.muted);
+            }
+        }
+        out.extend(what);
+        out.extend(why);
+        let offset = out.len();
+        out.extend(answers.0);
+        let mut cursor = answers.1;
+        cursor.row += offset;
+        (out, cursor)
+    }
+
+    fn request_id(&self) -> Option<&RequestId> {
+        Some(&self.request.request_id)
+    }
+
+    fn armed(&self) -> bool {
+        self.armed
+    }
+
+    fn arm(&mut self, armed: bool) {
+        self.armed = armed;
+    }
+
+    fn in_full(&self, look: Look<'_>) -> Option<Vec<Line>> {
+        Some(self.full_lines(look))
+    }
+}
+
+/// What the model hears when a person says no.
+const NO: &str = "The user doesn't want this. Stop and wait for what they say next.";
+
+/// What it hears before the words of a person who says why.
+const NO_BECAUSE: &str = "The user refused this and said: ";
+
+fn deny(words: &str, interrupt: bool) -> Outcome {
+    if words.is_empty() {
+        deny_with(NO, interrupt)
+    } else {
+        deny_with(format!("{NO_BECAUSE}{words}"), interrupt)
+    }
+}
+
+/// A refusal, as the person who refused reads it; what the model hears of it speaks of them.
+pub(crate) fn refusal(told: &str) -> Option<String> {
+    if told == NO {
+        return Some("you said no".to_owned());
+    }
+    told.strip_prefix(NO_BECAUSE)
+        .map(|words| format!("you said no: {words}"))
+}
+
+/// A refusal with these words for the model.
+pub(super) fn deny_with(message: impl Into<String>, interrupt: bool) -> Outcome {
+    let reply = PermissionReply::Deny {
+        message: message.into(),
+        interrupt,
+        extra: lathe_protocol::Extra::new(),
+    };
+    Outcome::Answered(PermissionAnswer {
+        reply,
+        comment: None,
+    })
+}
+
+/// Whether a text is a rule that can be kept.
+pub(crate) fn check_rule(text: &str) -> Result<lathe_protocol::permission::RuleValue, String> {
+    parse_rule(text).map_err(|error| error.to_string())
+}

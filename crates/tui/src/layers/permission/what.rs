@@ -1,0 +1,186 @@
+//! What a call would do, as the question shows it: the command with its risky parts marked, the change
+//! as a diff, or the input as it is.
+
+use super::PermissionDialog;
+use crate::render::cell::short_path;
+use crate::render::diff;
+use crate::render::highlight::Highlighter;
+use crate::render::markdown::Look;
+use crate::render::style::{Line, Style};
+use crate::render::text::{clean, reveal, truncate_line, wrap};
+use serde_json::Value;
+use std::path::PathBuf;
+
+impl PermissionDialog {
+    pub(super) fn heading(&self, look: Look<'_>) -> Vec<Line> {
+        let theme = look.theme;
+        let question = match self.request.tool_name.as_str() {
+            "Bash" => "Run this command?".to_owned(),
+            "Write" => format!("Write {}?", self.path("file_path")),
+            "Edit" | "MultiEdit" => format!("Change {}?", self.path("file_path")),
+            "NotebookEdit" => format!("Change {}?", self.path("notebook_path")),
+            "Read" => format!("Read {}?", self.path("file_path")),
+            name => format!("Use {}?", clean(name)),
+        };
+        let mut out = wrap(&Line::styled(question, theme.heading), look.columns, 0);
+        if let Some(description) = self
+            .request
+            .description
+            .as_deref()
+            .filter(|text| !text.trim().is_empty())
+        {
+            out.extend(wrap(
+                &Line::styled(clean(description).replace('\n', " "), theme.muted),
+                look.columns,
+                0,
+            ));
+        }
+        if self.request.agent_id.is_some() {
+            out.push(Line::styled("asked by a sub-agent", theme.muted));
+        }
+        out
+    }
+
+    pub(super) fn path(&self, key: &str) -> String {
+        let path = self
+            .request
+            .input
+            .get(key)
+            .and_then(Value::as_str)
+            .unwrap_or("a file");
+        reveal(&short_path(path, &self.cwd)).replace('\n', " ")
+    }
+
+    /// The command, the change or the input.
+    pub(super) fn what(&self, look: Look<'_>) -> Vec<Line> {
+        let theme = look.theme;
+        let input = &self.request.input;
+        if let Some(command) = input.get("command").and_then(Value::as_str)
+            && self.request.tool_name == "Bash"
+        {
+            return self.command(command, look);
+        }
+        if !self.change.is_empty() {
+            let path = input
+                .get("file_path")
+                .and_then(Value::as_str)
+                .map_or_else(PathBuf::new, PathBuf::from);
+            return diff::lines(&path, &self.change, theme, 5000)
+                .into_iter()
+                .map(|line| truncate_line(&line, look.columns))
+                .collect();
+        }
+        let mut input = input.clone();
+        if self.request.tool_name == "Read"
+            && let Some(fields) = input.as_object_mut()
+        {
+            // The question names it.
+            fields.shift_remove("file_path");
+        }
+        let text = serde_json::to_string_pretty(&input).unwrap_or_default();
+        if input.as_object().is_some_and(serde_json::Map::is_empty) || input.is_null() {
+            return Vec::new();
+        }
+        let mut highlighter = Highlighter::new("json");
+        text.lines()
+            .flat_map(|line| {
+                wrap(
+                    &highlighter.line(&reveal(line), theme),
+                    look.columns.saturating_sub(2),
+                    2,
+                )
+            })
+            .collect()
+    }
+
+    /// The command with the parts marked that do more than read.
+    pub(super) fn command(&self, command: &str, look: Look<'_>) -> Vec<Line> {
+        let theme = look.theme;
+        let risky: Vec<(usize, usize)> = self
+            .analysis
+            .iter()
+            .flat_map(|analysis| &analysis.parts)
+            .filter(|part| !part.read_only.is_yes())
+            .map(|part| (part.span.start, part.span.end))
+            .collect();
+        let all_risky = self
+            .analysis
+            .as_ref()
+            .is_some_and(|analysis| analysis.understood.is_err());
+        let mut line = Line::plain("  ");
+        let mut lines = Vec::new();
+        for (at, c) in command.char_indices() {
+            if c == '\n' {
+                lines.push(std::mem::replace(&mut line, Line::plain("  ")));
+                continue;
+            }
+            let marked = all_risky
+                || risky
+                    .iter()
+                    .any(|(start, end)| (*start..*end).contains(&at));
+            let style = if marked {
+                theme.warning.bold()
+            } else {
+                Style::PLAIN
+            };
+            line.push(reveal(&c.to_string()), style);
+        }
+        lines.push(line);
+        lines
+            .iter()
+            .flat_map(|line| wrap(line, look.columns, 4))
+            .collect()
+    }
+}
+
+/// What a call would change in a file.
+pub(super) fn change_of(tool: &str, input: &Value) -> Vec<lathe_protocol::display::Hunk> {
+    let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
+    let Some(path) = text(input, "file_path") else {
+        return Vec::new();
+    };
+    let old = std::fs::metadata(&path)
+        .ok()
+        .filter(|metadata| metadata.is_file() && metadata.len() < 2_000_000)
+        .and_then(|_| std::fs::read_to_string(&path).ok())
+        .unwrap_or_default();
+    let replace = |old: &str, edit: &Value| {
+        let (Some(from), Some(to)) = (text(edit, "old_string"), text(edit, "new_string")) else {
+            return old.to_owned();
+        };
+        if from.is_empty() {
+            return to;
+        }
+        if !old.contains(&from) {
+            // The file isn't what the model thinks; the change itself is still worth seeing.
+            return old.to_owned();
+        }
+        if edit.get("replace_all").and_then(Value::as_bool) == Some(true) {
+            old.replace(&from, &to)
+        } else {
+            old.replacen(&from, &to, 1)
+        }
+    };
+    let new = match tool {
+        "Write" => text(input, "content").unwrap_or_default(),
+        "Edit" => {
+            let new = replace(&old, input);
+            if new == old {
+                let (from, to) = (
+                    text(input, "old_string").unwrap_or_default(),
+                    text(input, "new_string").unwrap_or_default(),
+                );
+                return diff::hunks(&from, &to);
+            }
+            new
+        }
+        "MultiEdit" => input
+            .get("edits")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .fold(old.clone(), |old, edit| replace(&old, edit)),
+        _ => return Vec::new(),
+    };
+    diff::hunks(&old, &new)
+}

@@ -1,0 +1,325 @@
+//! A list to choose from, with a filter that is typed.
+
+use super::{Layer, Outcome, Purpose};
+use crate::render::markdown::Look;
+use crate::render::style::{Line, Style};
+use crate::render::text::{clean, truncate, truncate_line, width, wrap};
+use crate::terminal::inline_screen::Cursor;
+use crate::terminal::key::{Code, Key};
+
+/// Something to choose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Item {
+    pub(crate) value: String,
+    pub(crate) label: String,
+    pub(crate) detail: String,
+    /// Shown below the list while the item is selected.
+    pub(crate) preview: Vec<String>,
+}
+
+impl Item {
+    pub(crate) fn new(
+        value: impl Into<String>,
+        label: impl Into<String>,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self {
+            value: value.into(),
+            label: label.into(),
+            detail: detail.into(),
+            preview: Vec::new(),
+        }
+    }
+}
+
+/// A list to choose from.
+#[derive(Debug, Clone)]
+pub(crate) struct Picker {
+    pub(crate) purpose: Purpose,
+    pub(crate) title: String,
+    pub(crate) explanation: Vec<Line>,
+    items: Vec<Item>,
+    filter: String,
+    filterable: bool,
+    selected: usize,
+    marked: Option<String>,
+    /// Further keys: what they are and what they do.
+    extra: Vec<(char, &'static str)>,
+}
+
+impl Picker {
+    pub(crate) fn new(purpose: Purpose, title: impl Into<String>, items: Vec<Item>) -> Self {
+        Self {
+            purpose,
+            title: title.into(),
+            explanation: Vec::new(),
+            items,
+            filter: String::new(),
+            filterable: false,
+            selected: 0,
+            marked: None,
+            extra: Vec::new(),
+        }
+    }
+
+    pub(crate) fn explained(mut self, lines: Vec<Line>) -> Self {
+        self.explanation = lines;
+        self
+    }
+
+    pub(crate) fn filterable(mut self) -> Self {
+        self.filterable = true;
+        self
+    }
+
+    /// Marks the item that counts now and selects it.
+    pub(crate) fn marked(mut self, value: &str) -> Self {
+        self.selected = self
+            .items
+            .iter()
+            .position(|item| item.value == value)
+            .unwrap_or(0);
+        self.marked = Some(value.to_owned());
+        self
+    }
+
+    /// Selects an item.
+    pub(crate) fn at(mut self, value: &str) -> Self {
+        self.selected = self
+            .items
+            .iter()
+            .position(|item| item.value == value)
+            .unwrap_or(0);
+        self
+    }
+
+    /// A key that does something else with the selected item.
+    pub(crate) fn with_key(mut self, key: char, what: &'static str) -> Self {
+        self.extra.push((key, what));
+        self
+    }
+
+    /// The items that fit the filter.
+    fn visible(&self) -> Vec<&Item> {
+        if self.filter.is_empty() {
+            return self.items.iter().collect();
+        }
+        let texts: Vec<String> = self
+            .items
+            .iter()
+            .map(|item| format!("{} {}", item.label, item.detail))
+            .collect();
+        crate::prompt::fuzzy::rank(&self.filter, texts.iter().map(String::as_str), 500)
+            .into_iter()
+            .filter_map(|index| self.items.get(index))
+            .collect()
+    }
+
+    /// The selected item's value, for a live preview.
+    pub(crate) fn selected(&self) -> Option<String> {
+        self.visible()
+            .get(self.selected)
+            .map(|item| item.value.clone())
+    }
+
+    /// What can be pressed, in as many rows as that takes.
+    fn hints(&self, look: Look<'_>, count: usize, rows: usize) -> Vec<Line> {
+        let mut hints = vec!["enter choose".to_owned(), "esc back".to_owned()];
+        if self.items.is_empty() {
+            hints.remove(0);
+        }
+        for (key, what) in &self.extra {
+            let key = if self.filterable {
+                format!("ctrl+{key}")
+            } else {
+                key.to_string()
+            };
+            hints.push(format!("{key} {what}"));
+        }
+        // Where the list may not fit, how far one is in it.
+        if count + 6 > rows {
+            hints.push(format!("{}/{count}", (self.selected + 1).min(count)));
+        }
+        let mut out: Vec<String> = Vec::new();
+        for hint in hints {
+            match out.last_mut() {
+                Some(line) if width(line) + width(&hint) + 3 <= look.columns => {
+                    line.push_str(" · ");
+                    line.push_str(&hint);
+                }
+                _ => out.push(hint),
+            }
+        }
+        out.into_iter()
+            .map(|line| Line::styled(truncate(&line, look.columns), look.theme.muted))
+            .collect()
+    }
+}
+
+impl Layer for Picker {
+    fn paste(&mut self, text: &str) {
+        if self.filterable {
+            self.filter
+                .push_str(text.lines().next().unwrap_or_default());
+            self.selected = 0;
+        }
+    }
+
+    fn key(&mut self, key: Key) -> Outcome {
+        let count = self.visible().len();
+        match key.code {
+            Code::Esc if !self.filter.is_empty() => {
+                self.filter.clear();
+                self.selected = 0;
+            }
+            Code::Esc => return Outcome::Cancelled,
+            Code::Enter => {
+                return match self.visible().get(self.selected) {
+                    Some(item) => Outcome::Chosen(item.value.clone()),
+                    None => Outcome::Stay,
+                };
+            }
+            Code::Up => {
+                self.selected = if self.selected == 0 {
+                    count.saturating_sub(1)
+                } else {
+                    self.selected - 1
+                }
+            }
+            Code::Down => {
+                self.selected = if self.selected + 1 >= count {
+                    0
+                } else {
+                    self.selected + 1
+                }
+            }
+            Code::PageUp => self.selected = self.selected.saturating_sub(10),
+            Code::PageDown => self.selected = (self.selected + 10).min(count.saturating_sub(1)),
+            Code::Home => self.selected = 0,
+            Code::End => self.selected = count.saturating_sub(1),
+            Code::Char('p') if key.ctrl => self.selected = self.selected.saturating_sub(1),
+            Code::Char('n') if key.ctrl => {
+                self.selected = (self.selected + 1).min(count.saturating_sub(1));
+            }
+            Code::Char(c)
+                if (key.ctrl || !self.filterable)
+                    && self.extra.iter().any(|(extra, _)| *extra == c) =>
+            {
+                if let Some(item) = self.visible().get(self.selected) {
+                    return Outcome::Other {
+                        value: item.value.clone(),
+                        key: c,
+                    };
+                }
+            }
+            Code::Backspace => {
+                self.filter.pop();
+                self.selected = 0;
+            }
+            Code::Char(c) if !key.ctrl && !key.alt && self.filterable => {
+                self.filter.push(c);
+                self.selected = 0;
+            }
+            Code::Char(c) if !key.ctrl && !key.alt => match c {
+                'k' => self.selected = self.selected.saturating_sub(1),
+                'j' => self.selected = (self.selected + 1).min(count.saturating_sub(1)),
+                c => {
+                    if let Some(number) = c.to_digit(10).filter(|number| *number > 0)
+                        && let Some(item) = self.items.get(number as usize - 1)
+                    {
+                        return Outcome::Chosen(item.value.clone());
+                    }
+                }
+            },
+            _ => {}
+        }
+        Outcome::Stay
+    }
+
+    fn view(&self, look: Look<'_>, rows: usize) -> (Vec<Line>, Cursor) {
+        let theme = look.theme;
+        let mut out = wrap(
+            &Line::styled(self.title.clone(), theme.heading),
+            look.columns,
+            0,
+        );
+        let mut cursor = Cursor::default();
+        for line in &self.explanation {
+            out.extend(wrap(line, look.columns, 2));
+        }
+        if self.filterable && !self.items.is_empty() {
+            out.push(Line::styled("search: ", theme.muted).with(self.filter.clone(), Style::PLAIN));
+            cursor = Cursor {
+                row: out.len() - 1,
+                column: (8 + width(&self.filter)).min(look.columns.saturating_sub(1)),
+                visible: true,
+            };
+        }
+        let visible = self.visible();
+        let hints = self.hints(look, visible.len(), rows);
+        let preview: &[String] = visible.get(self.selected).map_or(&[], |item| &item.preview);
+        let preview_rows = preview.len().min(6);
+        let room = rows
+            .saturating_sub(
+                out.len() + 1 + hints.len() + preview_rows + usize::from(preview_rows > 0),
+            )
+            .max(3);
+        let first = self
+            .selected
+            .saturating_sub(room.saturating_sub(1) / 2)
+            .min(visible.len().saturating_sub(room));
+        let label_width = visible
+            .iter()
+            .map(|item| {
+                let mark = self.marked.as_deref() == Some(&item.value);
+                width(&item.label) + if mark { 2 } else { 0 }
+            })
+            .max()
+            .unwrap_or(0)
+            .min(look.columns * 3 / 5);
+        for (index, item) in visible.iter().enumerate().skip(first).take(room) {
+            let chosen = index == self.selected;
+            let mut line = if chosen {
+                Line::styled("❯ ", theme.selected)
+            } else {
+                Line::plain("  ")
+            };
+            if !self.filterable && index < 9 && self.extra.is_empty() {
+                line.push(format!("{}. ", index + 1), theme.muted);
+            }
+            let label = truncate(
+                &clean(&item.label).replace('\n', " "),
+                look.columns.saturating_sub(6),
+            );
+            let mut padding = label_width.saturating_sub(width(&label));
+            line.push(label, if chosen { theme.selected } else { Style::PLAIN });
+            if self.marked.as_deref() == Some(&item.value) {
+                line.push(" ✓", theme.success);
+                padding = padding.saturating_sub(2);
+            }
+            if !item.detail.is_empty() {
+                line.push(" ".repeat(padding + 2), Style::PLAIN);
+                line.push(clean(&item.detail).replace('\n', " "), theme.muted);
+            }
+            out.push(truncate_line(&line, look.columns));
+        }
+        if visible.is_empty() && !self.items.is_empty() {
+            out.push(Line::styled("  nothing fits", theme.muted));
+        }
+        if preview_rows > 0 {
+            out.push(Line::empty());
+            for line in preview.iter().take(preview_rows) {
+                out.push(Line::styled(
+                    truncate(&format!("  {}", clean(line)), look.columns),
+                    theme.muted,
+                ));
+            }
+        }
+        out.extend(hints);
+        (out, cursor)
+    }
+
+    fn purpose(&self) -> Option<&Purpose> {
+        Some(&self.purpose)
+    }
+}

@@ -1,0 +1,556 @@
+//! Every dialog that a command opens at 40, 80 and 160 columns, as text. The pictures lie in `views/` with
+//! the others (`view_tests`).
+
+use crate::app::App;
+use crate::commands::diff::changes::ChangedFile;
+use crate::layers::{ChangesDialog, Form, Layer, Page, Picker, Purpose};
+use crate::render::view_tests::frame;
+use crate::terminal::key::keys;
+use lathe_doctor::{Diagnosis, Finding, Severity};
+use lathe_engine::context::ContextUsage;
+use lathe_engine::ledger::{Part, PartUsage, Totals};
+use lathe_engine::mcp::control::McpServer;
+use lathe_extensions::plugins::load::{LoadedPlugins, PluginListing, PluginState};
+use lathe_extensions::plugins::manager::MarketplaceListing;
+use lathe_extensions::plugins::store::InstallScope;
+use lathe_hooks::registry::{HookListing, HookSource};
+use lathe_protocol::event::{ModelUsage, TaskUsage};
+use lathe_protocol::permission::{Behavior, PermissionMode, RuleSource};
+use lathe_session::SessionInfo;
+use lathe_settings::Source;
+use lathe_shell::run::{BackgroundCommand, BackgroundStatus};
+use lathe_tools::host::{AgentStatus, AgentTask};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A dialog that a command opened, after some keys. What was shown is what keys go by.
+fn opened(app: &mut App, mut dialog: impl Layer, pressed: &str) {
+    for key in keys(pressed) {
+        let theme = app.theme();
+        let look = crate::render::markdown::Look {
+            theme: &theme,
+            columns: app.screen.width(),
+        };
+        let _ = dialog.view(look, app.screen.rows - 2);
+        dialog.key(key);
+    }
+    app.layers.open(dialog);
+}
+
+fn picker(name: &str, rows: usize, make: impl Fn(&App) -> Picker) {
+    frame(name, rows, |app| {
+        let picker = make(app);
+        opened(app, picker, "");
+    });
+}
+
+fn changed(path: &str, old: &str, new: &str, note: Option<&str>) -> ChangedFile {
+    ChangedFile {
+        path: path.to_owned(),
+        hunks: crate::render::diff::hunks(old, new),
+        note: note.map(str::to_owned),
+    }
+}
+
+fn changes() -> ChangesDialog {
+    let long: String = (1..60).map(|n| format!("row {n}\n")).collect();
+    ChangesDialog::new(
+        Ok(vec![
+            changed(
+                "crates/parser/src/a/rather/long/way/down/tokens.rs",
+                "fn a() {\n    let x = 1;\n}\n",
+                "fn a() {\n    let x = 2;\n    let y = x + 1; // a remark that is long enough to be wrapped in a narrow terminal\n}\n",
+                None,
+            ),
+            changed("new.txt", "", &long, Some("new")),
+            changed("logo.png", "", "", Some("not text")),
+        ]),
+        Ok(Vec::new()),
+    )
+}
+
+#[test]
+fn what_changed() {
+    for (name, pressed) in [
+        ("changes", ""),
+        ("changes-file", "\n"),
+        ("changes-scrolled", "<down>\n  "),
+        ("changes-none", "<tab>"),
+    ] {
+        frame(name, 20, |app| {
+            opened(app, changes(), pressed);
+        });
+    }
+    frame("changes-no-git", 20, |app| {
+        let none = Err("fatal: not a git repository (or any of the parent directories)".to_owned());
+        let dialog = ChangesDialog::new(none, Ok(Vec::new()));
+        opened(app, dialog, "");
+    });
+}
+
+#[test]
+fn how_full_the_window_is() {
+    let usage = ContextUsage {
+        system: 3_000,
+        tools: 12_000,
+        mcp_tools: 5_000,
+        memory: 1_200,
+        skills: 900,
+        agents: 400,
+        messages: 61_000,
+        counted: true,
+        window: 200_000,
+        max_output: 32_000,
+        compact_at: 167_000,
+        warn_at: 147_000,
+        model: "claude-test".to_owned(),
+        auto_compact: true,
+        instruction_files: vec![(
+            PathBuf::from("/work/project/AGENTS.md"),
+            "project".to_owned(),
+            1_200,
+        )],
+        api_usage: None,
+    };
+    frame("context", 30, |app| {
+        let usage = usage.clone();
+        let page = Page::new(Purpose::Reading, "Context", move |look| {
+            crate::commands::context::context_lines(&usage, look)
+        });
+        opened(app, page, "");
+    });
+}
+
+#[test]
+fn what_it_cost() {
+    let mut totals = Totals {
+        api_duration_ms: 83_000,
+        tool_duration_ms: 4_200,
+        lines_added: 120,
+        lines_removed: 33,
+        ..Totals::default()
+    };
+    let usage: ModelUsage = serde_json::from_value(json!({
+        "inputTokens": 1200, "outputTokens": 5400, "cacheReadInputTokens": 900_000,
+        "cacheCreationInputTokens": 44_000, "webSearchRequests": 0, "costUSD": 1.2345, "contextWindow": 200_000, "maxOutputTokens": 32_000,
+    }))
+    .unwrap();
+    totals.models.insert("claude-test".to_owned(), usage);
+    let part = PartUsage {
+        calls: 3,
+        input_tokens: 100,
+        output_tokens: 200,
+        cost_usd: 0.02,
+        ..PartUsage::default()
+    };
+    totals.parts.insert(Part::Main, part);
+    totals.parts.insert(Part::Agents, part);
+    totals
+        .cache_breaks
+        .insert("the system prompt changed".to_owned(), 2);
+    frame("cost", 24, |app| {
+        let totals = totals.clone();
+        let page = Page::new(Purpose::Reading, "This session: $1.2545", move |look| {
+            crate::commands::cost::cost_lines(&totals, Some(5.0), look)
+        });
+        opened(app, page, "");
+    });
+    picker("cost-threshold", 24, |app| {
+        crate::app::spending::cost_question(10.02, 5.0, &app.look.theme)
+    });
+}
+
+fn hook(off: Option<&str>) -> HookListing {
+    HookListing {
+        event: "PreToolUse".parse().unwrap(),
+        matcher: Some("Bash|Edit".to_owned()),
+        kind: lathe_settings::schema::HookKind::Command,
+        hook: "scripts/check-command --strict \"$CLAUDE_PROJECT_DIR\"".to_owned(),
+        condition: Some("Bash(git push:*)".to_owned()),
+        source: HookSource::Settings(Source::Project),
+        file: Some("/work/project/.lathe/settings.json".into()),
+        timeout: 60.0,
+        off: off.map(str::to_owned),
+    }
+}
+
+#[test]
+fn the_hooks() {
+    picker("hooks", 24, |app| {
+        let hooks = [hook(None), hook(Some("the folder isn't trusted"))];
+        crate::commands::hooks::hooks_picker(&hooks, &app.look.theme)
+    });
+    picker("hooks-none", 24, |app| {
+        crate::commands::hooks::hooks_picker(&[], &app.look.theme)
+    });
+    frame("hook", 24, |app| {
+        let page = crate::commands::hooks::hook_page(&hook(None), &app.look.theme);
+        opened(app, page, "");
+    });
+}
+
+#[test]
+fn what_runs_in_the_background() {
+    let agent = AgentTask {
+        id: "a1b2c3".into(),
+        name: None,
+        agent_type: "general-purpose".to_owned(),
+        description: "Look for callers of the parser".to_owned(),
+        prompt: "…".to_owned(),
+        status: AgentStatus::Running,
+        background: true,
+        result: String::new(),
+        usage: TaskUsage {
+            total_tokens: 12_345,
+            tool_uses: 7,
+            duration_ms: 8_000,
+        },
+        output_file: PathBuf::from("/nowhere/at/all"),
+        worktree: None,
+        last_tool: Some("Grep".to_owned()),
+    };
+    let done = AgentTask {
+        status: AgentStatus::Completed,
+        description: "Read the history".to_owned(),
+        result: "Nothing was changed since March.".to_owned(),
+        ..agent.clone()
+    };
+    let command = BackgroundCommand {
+        id: "b1".into(),
+        command: "cargo watch -x test".to_owned(),
+        description: "Run the tests on every change".to_owned(),
+        tool_use_id: None,
+        output_file: PathBuf::from("/nowhere/at/all"),
+        status: BackgroundStatus::Running,
+        elapsed: Duration::from_secs(75),
+        total_bytes: 100,
+        leftovers: Vec::new(),
+    };
+    picker("tasks", 24, |app| {
+        let agents = vec![agent.clone(), done.clone()];
+        crate::commands::tasks::tasks_picker(agents, vec![command.clone()], &app.look.theme)
+            .at("b1")
+    });
+    frame("task-output", 14, |app| {
+        let lines = (1..40)
+            .map(|n| crate::render::style::Line::plain(format!("test number_{n} ... ok")))
+            .collect();
+        let purpose = Purpose::TaskOutput { id: "b1".into() };
+        let page = Page::of_lines(purpose, "What b1 wrote", lines)
+            .with_key('r', "read again")
+            .with_key('x', "stop")
+            .at_the_end();
+        opened(app, page, "");
+    });
+}
+
+fn listing(id: &str, state: PluginState) -> PluginListing {
+    let mut value = PluginListing {
+        id: id.to_owned(),
+        state,
+        version: Some("1.2.0".to_owned()),
+        description: Some("Greets people, and reminds them of what they wanted to do".to_owned()),
+        scope: Some(InstallScope::User),
+        path: Some("/home/ada/.lathe/plugins/cache/team/greeter/1.2.0".into()),
+        brings: vec![
+            "command greet".to_owned(),
+            "hook Stop: say goodbye".to_owned(),
+        ],
+        reason: None,
+        problems: Vec::new(),
+    };
+    if state == PluginState::Blocked {
+        value.reason = Some("your organisation doesn't allow the marketplace".to_owned());
+    }
+    value
+}
+
+#[test]
+fn the_plugins() {
+    let loaded = LoadedPlugins {
+        plugins: Vec::new(),
+        listings: vec![
+            listing("greeter@team", PluginState::On),
+            listing("linter@team", PluginState::Off),
+            listing("odd@elsewhere", PluginState::Blocked),
+        ],
+        problems: Vec::new(),
+    };
+    picker("plugins", 24, |app| {
+        crate::commands::plugin::plugins_picker(&loaded, &app.look.theme)
+    });
+    picker("plugins-none", 24, |app| {
+        crate::commands::plugin::plugins_picker(&LoadedPlugins::default(), &app.look.theme)
+    });
+    picker("plugin", 24, |app| {
+        crate::commands::plugin::plugin_picker(&loaded.listings[0], &app.look.theme)
+    });
+    picker("plugin-blocked", 24, |app| {
+        crate::commands::plugin::plugin_picker(&loaded.listings[2], &app.look.theme)
+    });
+    picker("plugin-confirm", 24, |_| {
+        crate::commands::plugin::confirm_picker(
+            "greeter@team 1.2.0\n  Greets people\n  by Ada\n  from a folder: /work/market/greeter\n  it runs by itself:\n    hook Stop: say goodbye\n  it adds:\n    command greet\n",
+        )
+    });
+    let market = MarketplaceListing {
+        name: "team".to_owned(),
+        source: "https://git.example/team/plugins.git".to_owned(),
+        install_location: None,
+        last_updated: String::new(),
+        plugins: vec!["greeter".to_owned(), "linter".to_owned()],
+        problems: Vec::new(),
+        refused: None,
+    };
+    picker("marketplaces", 24, |_| {
+        crate::commands::plugin::marketplaces_picker(std::slice::from_ref(&market))
+    });
+}
+
+fn server(state: lathe_mcp::State, transport: &'static str, entry: Value) -> McpServer {
+    McpServer {
+        name: "tickets".to_owned(),
+        scope: "project",
+        transport,
+        state,
+        error: None,
+        needs_approval: false,
+        entry,
+        info: Value::Null,
+        tools: vec![
+            (
+                "file_ticket".to_owned(),
+                "Files a ticket\nand says its number".to_owned(),
+            ),
+            ("close_ticket".to_owned(), "Closes one".to_owned()),
+        ],
+        remarks: Vec::new(),
+    }
+}
+
+#[test]
+fn the_servers() {
+    let local = server(
+        lathe_mcp::State::Connected,
+        "stdio",
+        json!({"command": "npx", "args": ["-y", "tickets"], "env": {"TOKEN": "secret"}}),
+    );
+    let remote = McpServer {
+        tools: Vec::new(),
+        ..server(
+            lathe_mcp::State::NeedsAuth,
+            "http",
+            json!({"url": "https://tickets.example/mcp", "headers": {"X-Team": "core"}}),
+        )
+    };
+    let failed = McpServer {
+        error: Some("npx: no such program; install it".to_owned()),
+        ..server(
+            lathe_mcp::State::Failed {
+                reason: "npx: no such program".to_owned(),
+            },
+            "stdio",
+            Value::Null,
+        )
+    };
+    let waits = McpServer {
+        needs_approval: true,
+        ..local.clone()
+    };
+    picker("servers", 24, |_| {
+        crate::commands::mcp::servers_picker(&[local.clone(), remote.clone(), failed.clone()])
+    });
+    for (name, server) in [
+        ("server", &local),
+        ("server-sign-in", &remote),
+        ("server-failed", &failed),
+        ("server-waits", &waits),
+    ] {
+        picker(name, 24, |app| {
+            crate::commands::mcp::server_picker(server, &app.look.theme)
+        });
+    }
+    frame("server-tools", 24, |app| {
+        let page = crate::commands::mcp::tools_page(&local, &app.look.theme);
+        opened(app, page, "");
+    });
+}
+
+#[test]
+fn the_sessions() {
+    let session = |number: u8, title: &str, branch: &str, from: Option<u8>| {
+        let id = |number: u8| {
+            format!("00000000-0000-4000-8000-0000000000{number:02}")
+                .parse()
+                .unwrap()
+        };
+        SessionInfo {
+            id: id(number),
+            title: Some(title.to_owned()),
+            custom_title: None,
+            first_prompt: Some("Fix the parser, it forgets the last character".to_owned()),
+            tag: (number == 1).then(|| "parser".to_owned()),
+            branch: Some(branch.to_owned()),
+            messages: Some(12),
+            size: 1,
+            created: None,
+            modified: "2026-01-02T00:00:00Z".parse().unwrap(),
+            cwd: Some("/work/project".into()),
+            path: PathBuf::from("/nowhere.jsonl"),
+            forked_from: from.map(id),
+        }
+    };
+    let sessions = |everywhere: bool, branch: Option<&str>| crate::commands::resume::SessionList {
+        all: vec![
+            session(3, "Fix the parser (fork) (fork)", "main", Some(2)),
+            session(4, "Write the manual", "docs", None),
+            session(2, "Fix the parser (fork)", "main", Some(1)),
+            session(1, "Fix the parser", "main", None),
+        ],
+        everywhere,
+        branch: branch.map(str::to_owned),
+        ..crate::commands::resume::SessionList::default()
+    };
+    picker("sessions", 24, |app| {
+        sessions(false, None).picker(&app.look.theme)
+    });
+    picker("sessions-everywhere", 24, |app| {
+        sessions(true, None).picker(&app.look.theme)
+    });
+    picker("sessions-branch", 24, |app| {
+        sessions(false, Some("docs")).picker(&app.look.theme)
+    });
+    frame("session-rename", 24, |app| {
+        let purpose = Purpose::RenameSession { id: "x".to_owned() };
+        let form = Form::new(purpose, "A title for this session", "Fix the parser");
+        opened(app, form, "");
+    });
+}
+
+#[test]
+fn help_keys_and_checks() {
+    frame("help", 30, crate::commands::help::run);
+    frame("keys", 30, crate::commands::keybindings::run);
+    let finding = |area, severity, what: &str, fix: Option<&str>| Finding {
+        area,
+        severity,
+        what: what.to_owned(),
+        fix: fix.map(str::to_owned),
+    };
+    let diagnosis = Diagnosis {
+        findings: vec![
+            finding("git", Severity::Fine, "git 2.47 is there", None),
+            finding(
+                "settings",
+                Severity::Error,
+                "settings.json: 'modle' is unknown",
+                Some("write 'model'"),
+            ),
+            finding(
+                "disk",
+                Severity::Warning,
+                "the transcripts take 4 GB",
+                Some("lathe sessions delete removes old ones"),
+            ),
+        ],
+    };
+    frame("doctor", 24, |app| {
+        let page = crate::commands::doctor::diagnosis_page(&diagnosis, &[], &app.look.theme);
+        opened(app, page, "");
+    });
+}
+
+#[test]
+fn what_is_chosen() {
+    picker("models", 24, |app| {
+        let models = vec![
+            ("sonnet".to_owned(), "claude-sonnet-test".to_owned()),
+            ("haiku".to_owned(), "claude-haiku-test".to_owned()),
+        ];
+        crate::commands::model::models_picker(models, "claude-test", &app.look.theme)
+    });
+    picker("rules", 24, |app| {
+        let rules = vec![
+            (
+                Behavior::Allow,
+                "Bash(cargo test:*)".to_owned(),
+                RuleSource::LocalSettings,
+            ),
+            (
+                Behavior::Deny,
+                "Read(./secrets/**)".to_owned(),
+                RuleSource::ProjectSettings,
+            ),
+        ];
+        crate::commands::permissions::rules_picker(rules, PermissionMode::Default, &app.look.theme)
+    });
+    frame("efforts", 24, |app| crate::commands::effort::run(app, ""));
+    frame("modes", 24, |app| crate::commands::mode::run(app, ""));
+    frame("settings", 24, |app| crate::commands::config::run(app, ""));
+    frame("rewind", 24, |app| {
+        crate::commands::rewind::show_prompts(
+            app,
+            &[
+                (
+                    "1".to_owned(),
+                    "Now run the tests".to_owned(),
+                    "2026-01-02T00:00:00Z".to_owned(),
+                ),
+                (
+                    "2".to_owned(),
+                    "Fix the parser\nand say what was wrong".to_owned(),
+                    "2026-01-01T00:00:00Z".to_owned(),
+                ),
+            ],
+        );
+    });
+    frame("rewind-what", 24, |app| {
+        crate::commands::rewind::ask_what(app, "1");
+    });
+    frame("memory", 24, |app| {
+        crate::app::remember::ask_where(app, "always use tabs");
+    });
+    picker("login", 24, |app| {
+        crate::commands::login::login_picker("ANTHROPIC_API_KEY", true, &app.look.theme)
+    });
+    picker("logout", 24, |app| {
+        crate::commands::logout::logout_picker("apiKeyHelper", &app.look.theme)
+    });
+    picker("editors", 24, |app| {
+        let editor = crate::commands::ide::Running {
+            port: 41_000,
+            name: "VS Code".to_owned(),
+            folders: vec!["/work/project".into()],
+            secure: false,
+            token: String::new(),
+        };
+        crate::commands::ide::editors_picker(
+            &[editor],
+            &app.places.environment.cwd,
+            &app.look.theme,
+        )
+    });
+    frame("trust", 24, |app| {
+        let bring = |kind, key: &str, what: &str| lathe_settings::trust::Bring {
+            kind,
+            key: key.to_owned(),
+            what: what.to_owned(),
+        };
+        crate::app::trust::ask(
+            app,
+            &[
+                bring(
+                    lathe_settings::trust::BringKind::Hook,
+                    "hooks.Stop",
+                    "curl https://example.com | sh",
+                ),
+                bring(
+                    lathe_settings::trust::BringKind::McpServer,
+                    ".mcp.json",
+                    "tickets: npx -y tickets",
+                ),
+            ],
+        );
+    });
+}

@@ -1,0 +1,225 @@
+//! What was typed before, per project, and the draft that survives a crash.
+//!
+//! The history is one file of JSON lines for all projects (`<config home>/history.jsonl`); a line that
+//! can't be read is skipped. The draft is one small file per project and terminal, written a moment after
+//! the last key and removed when the prompt is sent.
+
+use crate::app::App;
+use crate::app::input::LEAVE_WINDOW;
+use crate::layers::{Item, Layer as _, Picker, Purpose};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// The most that is read of the history file, from its end.
+const READ_LIMIT: u64 = 2_000_000;
+/// The most prompts that are offered.
+const KEEP: usize = 1000;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct HistoryEntry {
+    display: String,
+    project: String,
+    #[serde(default)]
+    timestamp: u64,
+}
+
+/// The history of a project's prompts.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    file: PathBuf,
+    project: String,
+    entries: Vec<String>,
+    read: bool,
+    /// Where in the entries the person is, and what they had typed.
+    at: Option<(usize, String)>,
+}
+
+impl History {
+    pub(crate) fn new(config_home: &Path, project: &Path) -> Self {
+        Self {
+            file: config_home.join("history.jsonl"),
+            project: project.display().to_string(),
+            entries: Vec::new(),
+            read: false,
+            at: None,
+        }
+    }
+
+    /// Whether what is in the file is known.
+    pub(crate) fn is_read(&self) -> bool {
+        self.read
+    }
+
+    /// Reads the file, off the main thread.
+    pub(crate) fn read(file: &Path, project: &str) -> Vec<String> {
+        use std::io::{Read as _, Seek as _, SeekFrom};
+        let Ok(mut opened) = File::open(file) else {
+            return Vec::new();
+        };
+        let length = opened.metadata().map_or(0, |metadata| metadata.len());
+        if length > READ_LIMIT {
+            let _ = opened.seek(SeekFrom::Start(length - READ_LIMIT));
+        }
+        let mut bytes = Vec::new();
+        let _ = opened.read_to_end(&mut bytes);
+        let text = String::from_utf8_lossy(&bytes);
+        let mut entries: Vec<String> = text
+            .lines()
+            .filter_map(|line| serde_json::from_str::<HistoryEntry>(line).ok())
+            .filter(|entry| entry.project == project)
+            .map(|entry| entry.display)
+            .collect();
+        entries.dedup();
+        let skip = entries.len().saturating_sub(KEEP);
+        entries.drain(..skip);
+        entries
+    }
+
+    /// Where the history is kept, and whose it is.
+    pub(crate) fn place(&self) -> (PathBuf, String) {
+        (self.file.clone(), self.project.clone())
+    }
+
+    /// Takes what was read; what was typed meanwhile stays newest.
+    pub(crate) fn loaded(&mut self, mut entries: Vec<String>) {
+        entries.append(&mut self.entries);
+        self.entries = entries;
+        self.read = true;
+    }
+
+    /// Remembers a prompt.
+    pub(crate) fn add(&mut self, text: &str) {
+        self.at = None;
+        if text.trim().is_empty() || self.entries.last().is_some_and(|last| last == text) {
+            return;
+        }
+        self.entries.push(text.to_owned());
+        let entry = HistoryEntry {
+            display: text.to_owned(),
+            project: self.project.clone(),
+            timestamp: u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0),
+        };
+        if let Err(error) = self.append(&entry) {
+            tracing::warn!(%error, "the history of prompts can't be written");
+        }
+    }
+
+    fn append(&self, entry: &HistoryEntry) -> std::io::Result<()> {
+        if let Some(folder) = self.file.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        let mut options = std::fs::OpenOptions::new();
+        options.create(true).append(true);
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut line = serde_json::to_string(entry)?;
+        line.push('\n');
+        options.open(&self.file)?.write_all(line.as_bytes())
+    }
+
+    /// The prompt before that begins with what was typed.
+    pub(crate) fn previous(&mut self, typed: &str) -> Option<String> {
+        let (from, prefix) = match &self.at {
+            Some((at, prefix)) => (*at, prefix.clone()),
+            None => (self.entries.len(), typed.to_owned()),
+        };
+        let found = (0..from).rev().find(|index| {
+            self.entries[*index].starts_with(&prefix) && self.entries[*index] != prefix
+        })?;
+        self.at = Some((found, prefix));
+        self.entries.get(found).cloned()
+    }
+
+    /// The prompt after; at the end, what was typed.
+    pub(crate) fn next(&mut self) -> Option<String> {
+        let (at, prefix) = self.at.clone()?;
+        match (at + 1..self.entries.len()).find(|index| self.entries[*index].starts_with(&prefix)) {
+            Some(found) => {
+                self.at = Some((found, prefix));
+                self.entries.get(found).cloned()
+            }
+            None => {
+                self.at = None;
+                Some(prefix)
+            }
+        }
+    }
+
+    /// The person typed something: the next search begins anew.
+    pub(crate) fn reset(&mut self) {
+        self.at = None;
+    }
+
+    /// Everything, newest first, each once.
+    pub(crate) fn all(&self) -> Vec<String> {
+        let mut seen = std::collections::HashSet::new();
+        self.entries
+            .iter()
+            .rev()
+            .filter(|entry| seen.insert(entry.as_str()))
+            .cloned()
+            .collect()
+    }
+}
+
+pub(crate) fn search(app: &mut App) {
+    if !app.prompt.history.is_read() {
+        app.prompt.search_when_read = true;
+        return;
+    }
+    let items: Vec<Item> = app
+        .prompt
+        .history
+        .all()
+        .into_iter()
+        .map(|text| Item::new(text.clone(), text.replace('\n', " ⏎ "), ""))
+        .collect();
+    if items.is_empty() {
+        app.alarms.hint = Some(("there is no history yet", Instant::now() + LEAVE_WINDOW));
+        return;
+    }
+    let mut picker = Picker::new(Purpose::History, "Prompts before", items).filterable();
+    if !app.prompt.editor.is_empty() {
+        picker.paste(app.prompt.editor.text());
+    }
+    app.layers.open(picker);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrows_go_through_what_begins_as_typed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut history = History::new(folder.path(), Path::new("/p"));
+        for text in ["fix a", "look", "fix b"] {
+            history.add(text);
+        }
+        assert_eq!(history.previous("fix").as_deref(), Some("fix b"));
+        assert_eq!(history.previous("fix b").as_deref(), Some("fix a"));
+        assert_eq!(history.previous("fix a"), None);
+        assert_eq!(history.next().as_deref(), Some("fix b"));
+        assert_eq!(history.next().as_deref(), Some("fix"));
+        assert_eq!(history.next(), None);
+    }
+
+    #[test]
+    fn a_projects_history_is_read_back_and_damage_is_skipped() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut history = History::new(folder.path(), Path::new("/p"));
+        history.add("one");
+        History::new(folder.path(), Path::new("/other")).add("not mine");
+        let (file, project) = history.place();
+        std::fs::OpenOptions::new()
+            .append(true)
+            .open(&file)
+            .unwrap()
+            .write_all(b"{torn\n")
+            .unwrap();
+        history.add("two");
+        assert_eq!(History::read(&file, &project), ["one", "two"]);
+    }
+}

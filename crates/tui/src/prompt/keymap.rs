@@ -1,0 +1,523 @@
+//! What keys do, and how that is changed.
+//!
+//! Bindings are looked up by context: first the one that has the focus, then `global`. A binding is
+//! one key or a chord of several, one after another. `<config home>/keybindings.json` adds to the
+//! defaults and takes away from them; mistakes are named and the rest counts.
+
+use crate::terminal::key::{Code, Key};
+use serde_json::Value;
+use std::path::Path;
+
+/// Something that a key can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Action {
+    Left,
+    Right,
+    WordLeft,
+    WordRight,
+    LineStart,
+    LineEnd,
+    TextStart,
+    TextEnd,
+    Up,
+    Down,
+    Newline,
+    DeleteBack,
+    DeleteForward,
+    DeleteWordBack,
+    DeleteWordLeft,
+    DeleteWordForward,
+    KillToEnd,
+    KillToStart,
+    Yank,
+    YankPop,
+    Undo,
+    Redo,
+    Transpose,
+    Submit,
+    Complete,
+    Cancel,
+    Transcript,
+    Todos,
+    ExternalEditor,
+    Stash,
+    HistorySearch,
+    CycleMode,
+    Background,
+    StopAgents,
+    Redraw,
+    Suspend,
+    ModelPicker,
+    PasteImage,
+    Help,
+    Rewind,
+    PageUp,
+    PageDown,
+    Search,
+    SearchNext,
+    SearchPrevious,
+    ExpandAll,
+    Copy,
+    Close,
+}
+
+/// Where a binding counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Context {
+    Global,
+    Prompt,
+    Transcript,
+}
+
+impl Context {
+    const ALL: [(Self, &'static str); 3] = [
+        (Self::Global, "global"),
+        (Self::Prompt, "prompt"),
+        (Self::Transcript, "transcript"),
+    ];
+
+    fn name(self) -> &'static str {
+        Self::ALL
+            .iter()
+            .find(|(context, _)| *context == self)
+            .map_or("", |(_, name)| name)
+    }
+}
+
+/// Every action with its name and what it does, in the order of the help.
+pub(crate) const ACTIONS: &[(Action, &str, &str)] = &[
+    (Action::Submit, "submit", "send the prompt"),
+    (Action::Newline, "newline", "begin a new line"),
+    (Action::Cancel, "cancel", "interrupt, or close what is open"),
+    (Action::CycleMode, "cycleMode", "next permission mode"),
+    (
+        Action::Transcript,
+        "transcript",
+        "show the whole conversation",
+    ),
+    (Action::Todos, "todos", "show or hide the task list"),
+    (
+        Action::Background,
+        "background",
+        "let commands and agents go on in the background",
+    ),
+    (Action::StopAgents, "stopAgents", "stop every agent at work"),
+    (
+        Action::ExternalEditor,
+        "externalEditor",
+        "write the prompt in $EDITOR",
+    ),
+    (
+        Action::Stash,
+        "stash",
+        "put the prompt aside, or take it back",
+    ),
+    (
+        Action::HistorySearch,
+        "historySearch",
+        "search the history of prompts",
+    ),
+    (Action::ModelPicker, "modelPicker", "choose the model"),
+    (
+        Action::PasteImage,
+        "pasteImage",
+        "attach the image of the clipboard",
+    ),
+    (Action::Complete, "complete", "accept the completion"),
+    (Action::Rewind, "rewind", "go back to an earlier prompt"),
+    (Action::Help, "help", "show the keys"),
+    (Action::Redraw, "redraw", "draw the screen anew"),
+    (Action::Suspend, "suspend", "stop and return to the shell"),
+    (Action::Undo, "undo", "undo"),
+    (Action::Redo, "redo", "redo"),
+    (Action::Left, "left", "left"),
+    (Action::Right, "right", "right"),
+    (Action::Up, "up", "up, or the prompt before"),
+    (Action::Down, "down", "down, or the prompt after"),
+    (Action::WordLeft, "wordLeft", "a word left"),
+    (Action::WordRight, "wordRight", "a word right"),
+    (Action::LineStart, "lineStart", "start of the line"),
+    (Action::LineEnd, "lineEnd", "end of the line"),
+    (Action::TextStart, "textStart", "start of the prompt"),
+    (Action::TextEnd, "textEnd", "end of the prompt"),
+    (Action::DeleteBack, "deleteBack", "delete to the left"),
+    (
+        Action::DeleteForward,
+        "deleteForward",
+        "delete to the right",
+    ),
+    (
+        Action::DeleteWordBack,
+        "deleteWordBack",
+        "cut to the blank on the left",
+    ),
+    (
+        Action::DeleteWordLeft,
+        "deleteWordLeft",
+        "cut the word on the left",
+    ),
+    (
+        Action::DeleteWordForward,
+        "deleteWordForward",
+        "cut the word on the right",
+    ),
+    (Action::KillToEnd, "killToEnd", "cut to the end of the line"),
+    (
+        Action::KillToStart,
+        "killToStart",
+        "cut to the start of the line",
+    ),
+    (Action::Yank, "yank", "insert what was cut"),
+    (
+        Action::YankPop,
+        "yankPop",
+        "insert what was cut before that instead",
+    ),
+    (Action::Transpose, "transpose", "swap two characters"),
+    (Action::PageUp, "pageUp", "a page up"),
+    (Action::PageDown, "pageDown", "a page down"),
+    (Action::Search, "search", "search"),
+    (Action::SearchNext, "searchNext", "next match"),
+    (Action::SearchPrevious, "searchPrevious", "match before"),
+    (Action::ExpandAll, "expandAll", "unfold or fold everything"),
+    (Action::Copy, "copy", "copy the last answer"),
+    (Action::Close, "close", "close"),
+];
+
+const DEFAULTS: &[(Context, &str, Action)] = &[
+    (Context::Global, "esc", Action::Cancel),
+    (Context::Global, "ctrl+o", Action::Transcript),
+    (Context::Global, "ctrl+t", Action::Todos),
+    (Context::Global, "ctrl+b", Action::Background),
+    (Context::Prompt, "ctrl+x ctrl+k", Action::StopAgents),
+    (Context::Global, "ctrl+l", Action::Redraw),
+    (Context::Global, "ctrl+z", Action::Suspend),
+    (Context::Global, "shift+tab", Action::CycleMode),
+    (Context::Global, "alt+m", Action::CycleMode),
+    (Context::Global, "alt+p", Action::ModelPicker),
+    (Context::Prompt, "enter", Action::Submit),
+    (Context::Prompt, "shift+enter", Action::Newline),
+    (Context::Prompt, "alt+enter", Action::Newline),
+    (Context::Prompt, "ctrl+j", Action::Newline),
+    (Context::Prompt, "tab", Action::Complete),
+    (Context::Prompt, "ctrl+g", Action::ExternalEditor),
+    (Context::Prompt, "ctrl+x ctrl+e", Action::ExternalEditor),
+    (Context::Prompt, "ctrl+s", Action::Stash),
+    (Context::Prompt, "ctrl+r", Action::HistorySearch),
+    (Context::Prompt, "ctrl+v", Action::PasteImage),
+    (Context::Prompt, "left", Action::Left),
+    (Context::Prompt, "right", Action::Right),
+    (Context::Prompt, "ctrl+f", Action::Right),
+    (Context::Prompt, "up", Action::Up),
+    (Context::Prompt, "down", Action::Down),
+    (Context::Prompt, "ctrl+p", Action::Up),
+    (Context::Prompt, "ctrl+n", Action::Down),
+    (Context::Prompt, "alt+left", Action::WordLeft),
+    (Context::Prompt, "alt+right", Action::WordRight),
+    (Context::Prompt, "ctrl+left", Action::WordLeft),
+    (Context::Prompt, "ctrl+right", Action::WordRight),
+    (Context::Prompt, "alt+b", Action::WordLeft),
+    (Context::Prompt, "alt+f", Action::WordRight),
+    (Context::Prompt, "ctrl+a", Action::LineStart),
+    (Context::Prompt, "ctrl+e", Action::LineEnd),
+    (Context::Prompt, "home", Action::LineStart),
+    (Context::Prompt, "end", Action::LineEnd),
+    (Context::Prompt, "ctrl+home", Action::TextStart),
+    (Context::Prompt, "ctrl+end", Action::TextEnd),
+    (Context::Prompt, "alt+<", Action::TextStart),
+    (Context::Prompt, "alt+>", Action::TextEnd),
+    (Context::Prompt, "backspace", Action::DeleteBack),
+    (Context::Prompt, "shift+backspace", Action::DeleteBack),
+    (Context::Prompt, "ctrl+h", Action::DeleteBack),
+    (Context::Prompt, "delete", Action::DeleteForward),
+    (Context::Prompt, "ctrl+w", Action::DeleteWordBack),
+    (Context::Prompt, "alt+backspace", Action::DeleteWordLeft),
+    (Context::Prompt, "ctrl+backspace", Action::DeleteWordLeft),
+    (Context::Prompt, "alt+d", Action::DeleteWordForward),
+    (Context::Prompt, "ctrl+delete", Action::DeleteWordForward),
+    (Context::Prompt, "ctrl+k", Action::KillToEnd),
+    (Context::Prompt, "ctrl+u", Action::KillToStart),
+    (Context::Prompt, "ctrl+y", Action::Yank),
+    (Context::Prompt, "alt+y", Action::YankPop),
+    (Context::Prompt, "ctrl+_", Action::Undo),
+    (Context::Prompt, "ctrl+/", Action::Undo),
+    (Context::Prompt, "ctrl+x ctrl+u", Action::Undo),
+    (Context::Prompt, "alt+_", Action::Redo),
+    (Context::Prompt, "ctrl+shift+_", Action::Redo),
+    (Context::Prompt, "ctrl+x ctrl+r", Action::Redo),
+    (Context::Prompt, "ctrl+x ctrl+t", Action::Transpose),
+    (Context::Transcript, "q", Action::Close),
+    (Context::Transcript, "esc", Action::Close),
+    (Context::Transcript, "ctrl+o", Action::Close),
+    (Context::Transcript, "up", Action::Up),
+    (Context::Transcript, "k", Action::Up),
+    (Context::Transcript, "down", Action::Down),
+    (Context::Transcript, "j", Action::Down),
+    (Context::Transcript, "pageup", Action::PageUp),
+    (Context::Transcript, "b", Action::PageUp),
+    (Context::Transcript, "ctrl+u", Action::PageUp),
+    (Context::Transcript, "pagedown", Action::PageDown),
+    (Context::Transcript, "space", Action::PageDown),
+    (Context::Transcript, "ctrl+d", Action::PageDown),
+    (Context::Transcript, "g", Action::TextStart),
+    (Context::Transcript, "home", Action::TextStart),
+    (Context::Transcript, "G", Action::TextEnd),
+    (Context::Transcript, "end", Action::TextEnd),
+    (Context::Transcript, "/", Action::Search),
+    (Context::Transcript, "n", Action::SearchNext),
+    (Context::Transcript, "N", Action::SearchPrevious),
+    (Context::Transcript, "ctrl+e", Action::ExpandAll),
+    (Context::Transcript, "c", Action::Copy),
+];
+
+/// What the keys so far mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KeyMatch {
+    Action(Action),
+    /// The beginning of a chord.
+    Wait,
+    Nothing,
+}
+
+/// All bindings.
+#[derive(Debug, Clone)]
+pub(crate) struct Keymap {
+    bindings: Vec<(Context, Vec<Key>, Action)>,
+}
+
+impl Default for Keymap {
+    fn default() -> Self {
+        let bindings = DEFAULTS
+            .iter()
+            .filter_map(|(context, keys, action)| Some((*context, chord(keys).ok()?, *action)))
+            .collect();
+        Self { bindings }
+    }
+}
+
+fn chord(text: &str) -> Result<Vec<Key>, crate::terminal::key::NotAKey> {
+    text.split_whitespace().map(str::parse).collect()
+}
+
+impl Keymap {
+    /// The defaults with a person's file on top. Gives what is wrong with the file.
+    pub(crate) fn load(file: &Path) -> (Self, Vec<String>) {
+        let mut keymap = Self::default();
+        let text = match std::fs::read_to_string(file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return (keymap, Vec::new());
+            }
+            Err(error) => {
+                return (
+                    keymap,
+                    vec![format!("{} can't be read: {error}", file.display())],
+                );
+            }
+        };
+        let problems = match serde_json::from_str::<Value>(&text) {
+            Ok(value) => keymap.merge(&value),
+            Err(error) => vec![format!("not JSON: {error}")],
+        };
+        let problems = problems
+            .into_iter()
+            .map(|problem| format!("{}: {problem}", file.display()))
+            .collect();
+        (keymap, problems)
+    }
+
+    fn merge(&mut self, value: &Value) -> Vec<String> {
+        let mut problems = Vec::new();
+        let Some(contexts) = value.as_object() else {
+            return vec![
+                r#"an object is wanted, such as {"prompt": {"ctrl+k ctrl+s": "stash"}}"#.to_owned(),
+            ];
+        };
+        for (name, bindings) in contexts {
+            if name.starts_with('$') {
+                continue;
+            }
+            let Some((context, _)) = Context::ALL.iter().find(|(_, known)| known == name) else {
+                problems.push(format!(
+                    "there is no context '{name}'; contexts: global, prompt, transcript"
+                ));
+                continue;
+            };
+            let Some(bindings) = bindings.as_object() else {
+                problems.push(format!("{name}: an object of keys and actions is wanted"));
+                continue;
+            };
+            for (keys, action) in bindings {
+                if let Err(problem) = self.bind(*context, keys, action) {
+                    problems.push(format!("{name}: {problem}"));
+                }
+            }
+        }
+        problems
+    }
+
+    fn bind(&mut self, context: Context, keys: &str, action: &Value) -> Result<(), String> {
+        let keys_text = keys;
+        let keys = chord(keys).map_err(|error| error.to_string())?;
+        if keys.is_empty() {
+            return Err("a binding has no key".to_owned());
+        }
+        if keys.iter().any(|key| {
+            *key == Key::ctrl('c') || *key == Key::ctrl('d') && context != Context::Transcript
+        }) {
+            return Err(format!(
+                "'{keys_text}' can't be bound: ctrl+c and ctrl+d always interrupt and leave"
+            ));
+        }
+        if keys.len() == 1 && keys[0].typed().is_some() && context == Context::Prompt {
+            return Err(format!(
+                "'{keys_text}' can't be bound in the prompt: it is typed there"
+            ));
+        }
+        let action = match action {
+            Value::Null => None,
+            Value::String(name) => Some(
+                ACTIONS
+                    .iter()
+                    .find(|(_, known, _)| known == name)
+                    .map(|(action, ..)| *action)
+                    .ok_or_else(|| {
+                        format!(
+                            "there is no action '{name}' for '{keys_text}'; actions: {}",
+                            ACTIONS
+                                .iter()
+                                .map(|(_, name, _)| *name)
+                                .collect::<Vec<_>>()
+                                .join(", ")
+                        )
+                    })?,
+            ),
+            _ => {
+                return Err(format!(
+                    "'{keys_text}': the name of an action is wanted, or null for none"
+                ));
+            }
+        };
+        self.bindings.retain(|(other, bound, _)| {
+            *other != context || !(bound.starts_with(&keys) || keys.starts_with(bound))
+        });
+        if let Some(action) = action {
+            self.bindings.push((context, keys, action));
+        }
+        Ok(())
+    }
+
+    /// What keys mean in a context.
+    pub(crate) fn find(&self, context: Context, keys: &[Key]) -> KeyMatch {
+        for wanted in [context, Context::Global] {
+            let mut waits = false;
+            for (bound_context, bound, action) in &self.bindings {
+                if *bound_context != wanted {
+                    continue;
+                }
+                if bound == keys {
+                    return KeyMatch::Action(*action);
+                }
+                waits |= bound.starts_with(keys);
+            }
+            if waits {
+                return KeyMatch::Wait;
+            }
+        }
+        KeyMatch::Nothing
+    }
+
+    /// All bindings for the help: keys, context, what they do.
+    pub(crate) fn listing(&self) -> Vec<(String, &'static str, &'static str)> {
+        let mut rows = Vec::new();
+        for (action, _, what) in ACTIONS {
+            for (context, _) in Context::ALL {
+                let keys: Vec<String> = self
+                    .bindings
+                    .iter()
+                    .filter(|(bound, _, bound_action)| *bound == context && bound_action == action)
+                    .map(|(_, keys, _)| {
+                        keys.iter()
+                            .map(ToString::to_string)
+                            .collect::<Vec<_>>()
+                            .join(" ")
+                    })
+                    .collect();
+                if !keys.is_empty() {
+                    rows.push((keys.join(", "), context.name(), *what));
+                }
+            }
+        }
+        rows
+    }
+}
+
+/// Keys that aren't bound but type: what the editor inserts.
+pub(crate) fn typed(key: Key) -> Option<char> {
+    match key.code {
+        Code::Char(c) if !key.ctrl && !key.alt && !c.is_control() => Some(c),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn found(keymap: &Keymap, context: Context, keys: &str) -> KeyMatch {
+        keymap.find(context, &chord(keys).unwrap())
+    }
+
+    #[test]
+    fn every_default_is_a_real_key_and_every_action_has_a_name() {
+        assert_eq!(Keymap::default().bindings.len(), DEFAULTS.len());
+        for (_, _, action) in DEFAULTS {
+            assert!(
+                ACTIONS.iter().any(|(named, ..)| named == action),
+                "{action:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn chords_wait_and_contexts_come_before_the_global_ones() {
+        let keymap = Keymap::default();
+        assert_eq!(found(&keymap, Context::Prompt, "ctrl+x"), KeyMatch::Wait);
+        assert_eq!(
+            found(&keymap, Context::Prompt, "ctrl+x ctrl+e"),
+            KeyMatch::Action(Action::ExternalEditor)
+        );
+        assert_eq!(
+            found(&keymap, Context::Transcript, "esc"),
+            KeyMatch::Action(Action::Close)
+        );
+        assert_eq!(
+            found(&keymap, Context::Prompt, "esc"),
+            KeyMatch::Action(Action::Cancel)
+        );
+        assert_eq!(found(&keymap, Context::Prompt, "ctrl+q"), KeyMatch::Nothing);
+    }
+
+    #[test]
+    fn a_persons_file_changes_bindings_and_names_mistakes() {
+        let mut keymap = Keymap::default();
+        let problems = keymap.merge(&json!({
+            "$schema": "x",
+            "prompt": {"ctrl+s": null, "ctrl+k ctrl+s": "stash", "ctrl+c": "undo", "x": "undo", "ctrl+q": "fly"},
+            "nowhere": {},
+        }));
+        assert_eq!(found(&keymap, Context::Prompt, "ctrl+s"), KeyMatch::Nothing);
+        assert_eq!(found(&keymap, Context::Prompt, "ctrl+k"), KeyMatch::Wait);
+        assert_eq!(
+            found(&keymap, Context::Prompt, "ctrl+k ctrl+s"),
+            KeyMatch::Action(Action::Stash)
+        );
+        assert_eq!(problems.len(), 4, "{problems:?}");
+        assert!(
+            problems
+                .iter()
+                .any(|problem| problem.contains("fly") && problem.contains("stash"))
+        );
+    }
+}

@@ -1,0 +1,465 @@
+//! Widths, wrapping and cleaning of text.
+
+use crate::render::style::{Line, Span, Style};
+use unicode_segmentation::UnicodeSegmentation as _;
+use unicode_width::UnicodeWidthStr as _;
+
+/// Columns that a text takes.
+pub(crate) fn width(text: &str) -> usize {
+    if text.is_ascii() {
+        return text.len();
+    }
+    text.graphemes(true).map(grapheme_width).sum()
+}
+
+/// Columns that one grapheme takes. Terminals never give one more than two.
+pub(crate) fn grapheme_width(grapheme: &str) -> usize {
+    if grapheme.len() == 1 {
+        return 1;
+    }
+    grapheme.width().min(2)
+}
+
+/// Makes text from outside harmless: tabs become spaces, escape sequences and other control
+/// characters go, and so do the characters that turn the direction of text around.
+pub(crate) fn clean(text: &str) -> String {
+    if text
+        .chars()
+        .all(|c| !c.is_control() && !is_invisible_control(c))
+    {
+        return text.to_owned();
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    let mut column = 0_usize;
+    while let Some(c) = chars.next() {
+        match c {
+            '\x1b' => skip_escape(&mut chars),
+            '\u{9b}' => skip_csi(&mut chars),
+            '\t' => {
+                let spaces = 4 - column % 4;
+                out.extend(std::iter::repeat_n(' ', spaces));
+                column += spaces;
+            }
+            '\n' => {
+                out.push(c);
+                column = 0;
+            }
+            c if c.is_control() || is_invisible_control(c) => {}
+            c => {
+                out.push(c);
+                column += 1;
+            }
+        }
+    }
+    out
+}
+
+fn is_invisible_control(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{feff}')
+}
+
+fn skip_escape(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
+    match chars.next() {
+        Some('[') => skip_csi(chars),
+        Some(']' | 'P' | '_' | '^' | 'X') => {
+            while let Some(c) = chars.next() {
+                if c == '\x07' || c == '\u{9c}' {
+                    return;
+                }
+                if c == '\x1b' {
+                    chars.next();
+                    return;
+                }
+            }
+        }
+        Some('(' | ')' | '#' | '%') => {
+            chars.next();
+        }
+        _ => {}
+    }
+}
+
+fn skip_csi(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
+    for c in chars.by_ref() {
+        if ('\x40'..='\x7e').contains(&c) {
+            return;
+        }
+    }
+}
+
+/// What a command printed, as a person would see it: a line that is overwritten by a carriage
+/// return counts only with its last state.
+pub(crate) fn terminal_lines(output: &str) -> Vec<String> {
+    output
+        .lines()
+        .map(|line| {
+            let line = line.trim_end_matches('\r');
+            clean(
+                line.rsplit('\r')
+                    .find(|part| !part.is_empty())
+                    .unwrap_or(""),
+            )
+        })
+        .collect()
+}
+
+/// Shows characters that can't be seen, for places where a hidden one could deceive.
+pub(crate) fn reveal(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' => out.push(c),
+            '\t' => out.push_str("    "),
+            c if c.is_control()
+                || is_invisible_control(c)
+                || matches!(c, '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{ad}') =>
+            {
+                out.push_str(&format!("<U+{:04X}>", c as u32));
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Cuts a text to a number of columns; `…` says that something is gone.
+pub(crate) fn truncate(text: &str, columns: usize) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    if columns == 0 {
+        return String::new();
+    }
+    let mut out = String::new();
+    let mut used = 0;
+    for grapheme in text.graphemes(true) {
+        let wide = grapheme_width(grapheme);
+        if used + wide > columns - 1 {
+            break;
+        }
+        out.push_str(grapheme);
+        used += wide;
+    }
+    out.push('…');
+    out
+}
+
+/// Cuts a line to a number of columns.
+pub(crate) fn truncate_line(line: &Line, columns: usize) -> Line {
+    if line.width() <= columns {
+        return line.clone();
+    }
+    let mut out = Line::empty();
+    let mut left = columns.saturating_sub(1);
+    for span in &line.spans {
+        let wide = width(&span.text);
+        if wide <= left {
+            out.push_span(span.clone());
+            left -= wide;
+            continue;
+        }
+        let mut kept = String::new();
+        for grapheme in span.text.graphemes(true) {
+            let wide = grapheme_width(grapheme);
+            if wide > left {
+                break;
+            }
+            kept.push_str(grapheme);
+            left -= wide;
+        }
+        kept.push('…');
+        out.push_span(Span {
+            text: kept,
+            style: span.style,
+            link: span.link.clone(),
+        });
+        return out;
+    }
+    out
+}
+
+/// A unit that is not broken: a word or a run of blanks.
+struct Piece {
+    text: String,
+    style: Style,
+    link: Option<String>,
+    columns: usize,
+    blank: bool,
+}
+
+/// Breaks a line between words. Rows after the first begin with `hanging` blanks. A word that is
+/// longer than a row is broken where the row ends.
+pub(crate) fn wrap(line: &Line, columns: usize, hanging: usize) -> Vec<Line> {
+    let columns = columns.max(4);
+    if line.width() <= columns {
+        return vec![line.clone()];
+    }
+    let hanging = if hanging + 8 > columns { 0 } else { hanging };
+    let mut rows = Vec::new();
+    let mut row = Line::empty();
+    let mut used = 0;
+    let mut fresh = true;
+    // Blanks wait until a word follows them in the same row.
+    let mut blanks: Vec<Piece> = Vec::new();
+    let mut word: Vec<Piece> = Vec::new();
+    let mut pieces = pieces(line).into_iter().peekable();
+    while let Some(piece) = pieces.next() {
+        if piece.blank {
+            blanks.push(piece);
+            continue;
+        }
+        let more = pieces
+            .peek()
+            .is_some_and(|next| !next.blank && !breaks_after(&piece));
+        word.push(piece);
+        if more {
+            continue;
+        }
+        let word_columns: usize = word.iter().map(|piece| piece.columns).sum();
+        let blank_columns: usize = blanks.iter().map(|piece| piece.columns).sum();
+        if used + blank_columns + word_columns > columns && !fresh {
+            rows.push(std::mem::take(&mut row));
+            row.push(" ".repeat(hanging), Style::PLAIN);
+            used = hanging;
+            blanks.clear();
+        }
+        for piece in blanks.drain(..).chain(word.drain(..)) {
+            place(piece, &mut row, &mut used, &mut rows, columns, hanging);
+        }
+        fresh = false;
+    }
+    if !row.spans.is_empty() || rows.is_empty() {
+        rows.push(row);
+    }
+    rows
+}
+
+/// Breaks a line of a list so that what goes on stands below what it belongs to: the second column, where
+/// the line has two, else its own indentation.
+pub(crate) fn wrap_below(line: &Line, columns: usize) -> Vec<Line> {
+    let text = line.text();
+    let indent = width(&text) - width(text.trim_start());
+    let second = text
+        .trim_start()
+        .split_once("  ")
+        .map(|(first, rest)| (indent + width(first) + 2, rest))
+        .map(|(at, rest)| at + width(rest) - width(rest.trim_start()))
+        .filter(|at| *at <= columns / 2);
+    wrap(line, columns, second.unwrap_or(indent.max(2)))
+}
+
+fn breaks_after(piece: &Piece) -> bool {
+    // Wide scripts are written without blanks: a row may end after any of their characters.
+    piece.columns == 2 && piece.text.chars().count() <= 2 && !piece.text.is_ascii()
+}
+
+fn place(
+    piece: Piece,
+    row: &mut Line,
+    used: &mut usize,
+    rows: &mut Vec<Line>,
+    columns: usize,
+    hanging: usize,
+) {
+    if *used + piece.columns <= columns {
+        *used += piece.columns;
+        row.push_span(Span {
+            text: piece.text,
+            style: piece.style,
+            link: piece.link,
+        });
+        return;
+    }
+    for grapheme in piece.text.graphemes(true) {
+        let wide = grapheme_width(grapheme);
+        if *used + wide > columns {
+            rows.push(std::mem::take(row));
+            row.push(" ".repeat(hanging), Style::PLAIN);
+            *used = hanging;
+        }
+        let span = Span {
+            text: grapheme.to_owned(),
+            style: piece.style,
+            link: piece.link.clone(),
+        };
+        match row.spans.last_mut() {
+            Some(last) if last.style == span.style && last.link == span.link => {
+                last.text.push_str(grapheme);
+            }
+            _ => row.push_span(span),
+        }
+        *used += wide;
+    }
+}
+
+fn pieces(line: &Line) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    for span in &line.spans {
+        for grapheme in span.text.graphemes(true) {
+            let blank = grapheme == " ";
+            let columns = grapheme_width(grapheme);
+            let wide = columns == 2;
+            match pieces.last_mut() {
+                Some(last)
+                    if last.blank == blank
+                        && last.style == span.style
+                        && last.link == span.link
+                        && !wide
+                        && !breaks_after(last) =>
+                {
+                    last.text.push_str(grapheme);
+                    last.columns += columns;
+                }
+                _ => pieces.push(Piece {
+                    text: grapheme.to_owned(),
+                    style: span.style,
+                    link: span.link.clone(),
+                    columns,
+                    blank,
+                }),
+            }
+        }
+    }
+    pieces
+}
+
+/// A number of tokens as people say it.
+pub(crate) fn tokens(count: u64) -> String {
+    match count {
+        0..=999 => count.to_string(),
+        1_000..=99_999 => format!("{:.1}k", count as f64 / 1000.0),
+        100_000..=999_999 => format!("{}k", count / 1000),
+        _ => format!("{:.1}M", count as f64 / 1_000_000.0),
+    }
+}
+
+/// A time as people say it.
+pub(crate) fn duration(time: std::time::Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0 if time.as_millis() > 0 => format!("{:.1}s", time.as_secs_f64()),
+        0..=59 => format!("{seconds}s"),
+        60..=3599 => format!("{}m {}s", seconds / 60, seconds % 60),
+        _ => format!("{}h {}m", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+/// "1 file", "2 files".
+pub(crate) fn counted(count: usize, one: &str) -> String {
+    if count == 1 {
+        format!("1 {one}")
+    } else if one.ends_with("ch") {
+        format!("{count} {one}es")
+    } else {
+        format!("{count} {one}s")
+    }
+}
+
+/// How long ago, in words.
+pub(crate) fn ago(time: jiff::Timestamp) -> String {
+    let seconds = (jiff::Timestamp::now().as_second() - time.as_second()).max(0);
+    match seconds {
+        0..=59 => "just now".to_owned(),
+        60..=3599 => format!("{} min ago", seconds / 60),
+        3600..=86_399 => format!("{} h ago", seconds / 3600),
+        86_400..=2_591_999 => format!("{} d ago", seconds / 86_400),
+        _ => time.to_string().chars().take(10).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_on_stands_below_what_it_belongs_to() {
+        let table = [
+            (
+                "  ctrl+b   let commands and agents go on",
+                vec![
+                    "  ctrl+b   let commands",
+                    "           and agents go",
+                    "           on",
+                ],
+            ),
+            (
+                "    deep words that are many, too",
+                vec!["    deep words that are", "    many, too"],
+            ),
+            (
+                "no columns and no indentation",
+                vec!["no columns and no", "  indentation"],
+            ),
+        ];
+        for (text, expected) in table {
+            let rows: Vec<String> = wrap_below(&Line::plain(text), 24)
+                .iter()
+                .map(Line::text)
+                .collect();
+            assert_eq!(rows, expected, "{text}");
+        }
+    }
+
+    fn wrapped(text: &str, columns: usize, hanging: usize) -> Vec<String> {
+        wrap(&Line::plain(text), columns, hanging)
+            .iter()
+            .map(Line::text)
+            .collect()
+    }
+
+    #[test]
+    fn rows_end_between_words_and_hang() {
+        assert_eq!(
+            wrapped("- one two three four", 9, 0),
+            ["- one two", "three", "four"]
+        );
+        assert_eq!(
+            wrapped("- one two three four five six", 14, 2),
+            ["- one two", "  three four", "  five six"]
+        );
+        assert_eq!(wrapped("abcdefghij", 4, 0), ["abcd", "efgh", "ij"]);
+        assert_eq!(wrapped("", 4, 0), [""]);
+    }
+
+    #[test]
+    fn wide_text_breaks_anywhere_and_never_overflows() {
+        assert_eq!(wrapped("漢字漢字漢字", 5, 0), ["漢字", "漢字", "漢字"]);
+        for columns in 4..20 {
+            for row in wrapped("a漢b字 👩‍👩‍👧 e\u{301}ee שלום עולם and more", columns, 2)
+            {
+                assert!(width(&row) <= columns, "{row:?} in {columns}");
+            }
+        }
+    }
+
+    #[test]
+    fn text_from_outside_can_do_nothing() {
+        assert_eq!(
+            clean("a\x1b[31mb\x1b[0m\x1b]0;title\x07c\x1b]8;;x\x1b\\d"),
+            "abcd"
+        );
+        assert_eq!(clean("a\tb\u{202e}c\x08"), "a   bc");
+        assert_eq!(terminal_lines("1%\r50%\r100%\r\nok\n"), ["100%", "ok"]);
+        assert_eq!(reveal("rm\u{202e}x"), "rm<U+202E>x");
+    }
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(tokens(950), "950");
+        assert_eq!(tokens(1234), "1.2k");
+        assert_eq!(tokens(200_000), "200k");
+        assert_eq!(duration(std::time::Duration::from_secs(75)), "1m 15s");
+        assert_eq!(counted(2, "search"), "2 searches");
+    }
+
+    #[test]
+    fn a_long_text_is_cut_with_a_mark() {
+        assert_eq!(truncate("abcdef", 4), "abc…");
+        assert_eq!(truncate("漢字漢", 4), "漢…");
+        assert_eq!(
+            truncate_line(&Line::plain("ab").with("cdef", Style::PLAIN.bold()), 4).text(),
+            "abc…"
+        );
+    }
+}

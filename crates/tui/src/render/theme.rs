@@ -1,0 +1,388 @@
+//! Themes: what each role looks like. Built-in ones, and a person's own file in
+//! `<config home>/themes/<name>.json` that changes some roles of a built-in one.
+
+use crate::render::style::{Color, Style};
+use serde_json::Value;
+use std::path::Path;
+
+/// What each role looks like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Theme {
+    pub(crate) name: String,
+    pub(crate) muted: Style,
+    pub(crate) accent: Style,
+    pub(crate) prompt: Style,
+    pub(crate) success: Style,
+    pub(crate) warning: Style,
+    pub(crate) error: Style,
+    pub(crate) heading: Style,
+    pub(crate) code: Style,
+    pub(crate) link: Style,
+    pub(crate) quote: Style,
+    pub(crate) shell: Style,
+    pub(crate) plan: Style,
+    pub(crate) accept: Style,
+    pub(crate) added: Style,
+    pub(crate) removed: Style,
+    pub(crate) added_word: Style,
+    pub(crate) removed_word: Style,
+    pub(crate) keyword: Style,
+    pub(crate) string: Style,
+    pub(crate) number: Style,
+    pub(crate) comment: Style,
+    pub(crate) function: Style,
+    pub(crate) type_name: Style,
+    pub(crate) selected: Style,
+}
+
+/// The built-in themes and what they are for.
+pub(crate) const BUILT_IN: &[(&str, &str)] = &[
+    ("auto", "dark or light, as the terminal's background is"),
+    ("dark", "for dark backgrounds"),
+    ("light", "for light backgrounds"),
+    (
+        "dark-colorblind",
+        "dark, blue and orange instead of green and red",
+    ),
+    (
+        "light-colorblind",
+        "light, blue and orange instead of green and red",
+    ),
+    ("ansi", "the terminal's own sixteen colours"),
+];
+
+const fn rgb(hex: u32) -> Style {
+    Style::fg(color(hex))
+}
+
+const fn color(hex: u32) -> Color {
+    Color::Rgb(
+        (hex >> 16) as u8,
+        (hex >> 8 & 0xff) as u8,
+        (hex & 0xff) as u8,
+    )
+}
+
+impl Theme {
+    /// A built-in theme; `auto` and unknown names go by the background.
+    pub(crate) fn built_in(name: &str, light_background: bool) -> Self {
+        match name {
+            "dark" => Self::dark(),
+            "light" => Self::light(),
+            "dark-colorblind" => Self::dark().colorblind(false),
+            "light-colorblind" => Self::light().colorblind(true),
+            "ansi" => Self::ansi(),
+            _ if light_background => Self::light(),
+            _ => Self::dark(),
+        }
+    }
+
+    /// A theme by name: a person's own file, or a built-in one. Gives what was wrong with the file.
+    pub(crate) fn load(
+        name: &str,
+        light_background: bool,
+        config_home: &Path,
+    ) -> (Self, Vec<String>) {
+        let file = config_home.join("themes").join(format!("{name}.json"));
+        if name.contains('/') || BUILT_IN.iter().any(|(known, _)| *known == name) {
+            return (Self::built_in(name, light_background), Vec::new());
+        }
+        let Ok(text) = std::fs::read_to_string(&file) else {
+            return (
+                Self::built_in("auto", light_background),
+                vec![format!(
+                    "there is no theme '{name}': neither built in ({}) nor in {}",
+                    BUILT_IN.map_names(),
+                    file.display()
+                )],
+            );
+        };
+        match serde_json::from_str::<Value>(&text) {
+            Ok(value) => Self::from_value(name, &value, light_background, &file),
+            Err(error) => (
+                Self::built_in("auto", light_background),
+                vec![format!("the theme {} is not JSON: {error}", file.display())],
+            ),
+        }
+    }
+
+    fn from_value(name: &str, value: &Value, light: bool, file: &Path) -> (Self, Vec<String>) {
+        let base = value.get("base").and_then(Value::as_str).unwrap_or("auto");
+        let mut theme = Self::built_in(base, light);
+        name.clone_into(&mut theme.name);
+        let mut problems = Vec::new();
+        for (role, look) in value.as_object().into_iter().flatten() {
+            if role == "base" || role == "$schema" {
+                continue;
+            }
+            let parsed = look.as_str().and_then(parse_look);
+            match (theme.role(role), parsed) {
+                (Some(slot), Some(style)) => *slot = style,
+                (None, _) => problems.push(format!(
+                    "{}: there is no role '{role}'; roles: {}",
+                    file.display(),
+                    ROLES.join(", ")
+                )),
+                (_, None) => problems.push(format!(
+                    "{}: {role} is not a look such as \"#d7875f bold\" or \"ansi:4 on #202020\"",
+                    file.display()
+                )),
+            }
+        }
+        (theme, problems)
+    }
+
+    fn role(&mut self, name: &str) -> Option<&mut Style> {
+        Some(match name {
+            "muted" => &mut self.muted,
+            "accent" => &mut self.accent,
+            "prompt" => &mut self.prompt,
+            "success" => &mut self.success,
+            "warning" => &mut self.warning,
+            "error" => &mut self.error,
+            "heading" => &mut self.heading,
+            "code" => &mut self.code,
+            "link" => &mut self.link,
+            "quote" => &mut self.quote,
+            "shell" => &mut self.shell,
+            "plan" => &mut self.plan,
+            "accept" => &mut self.accept,
+            "added" => &mut self.added,
+            "removed" => &mut self.removed,
+            "addedWord" => &mut self.added_word,
+            "removedWord" => &mut self.removed_word,
+            "keyword" => &mut self.keyword,
+            "string" => &mut self.string,
+            "number" => &mut self.number,
+            "comment" => &mut self.comment,
+            "function" => &mut self.function,
+            "type" => &mut self.type_name,
+            "selected" => &mut self.selected,
+            _ => return None,
+        })
+    }
+
+    fn dark() -> Self {
+        Self {
+            name: "dark".to_owned(),
+            muted: rgb(0x8a8f98),
+            accent: rgb(0xd7a65f),
+            prompt: rgb(0xe6c384).bold(),
+            success: rgb(0x8fbf7f),
+            warning: rgb(0xe5b567),
+            error: rgb(0xe06c75),
+            heading: rgb(0xe6c384).bold(),
+            code: rgb(0x9cc4e4),
+            link: rgb(0x7aa2f7).underline(),
+            quote: rgb(0x9aa0a8).italic(),
+            shell: rgb(0xd787af),
+            plan: rgb(0x5fafaf),
+            accept: rgb(0xaf87ff),
+            added: Style::PLAIN.on(color(0x1c3324)),
+            removed: Style::PLAIN.on(color(0x3d2024)),
+            added_word: Style::PLAIN.on(color(0x2f6b42)),
+            removed_word: Style::PLAIN.on(color(0x7d3038)),
+            keyword: rgb(0xc792ea),
+            string: rgb(0xa5c98a),
+            number: rgb(0xe5a06a),
+            comment: rgb(0x7c828c).italic(),
+            function: rgb(0x82aaff),
+            type_name: rgb(0x7fd0c4),
+            selected: rgb(0xe6c384).bold(),
+        }
+    }
+
+    fn light() -> Self {
+        Self {
+            name: "light".to_owned(),
+            muted: rgb(0x6a6f78),
+            accent: rgb(0x9a5b00),
+            prompt: rgb(0x8a4b00).bold(),
+            success: rgb(0x2e7d32),
+            warning: rgb(0x9a6700),
+            error: rgb(0xb3261e),
+            heading: rgb(0x7a4100).bold(),
+            code: rgb(0x1f5f99),
+            link: rgb(0x1a56c4).underline(),
+            quote: rgb(0x5f6570).italic(),
+            shell: rgb(0xa0336e),
+            plan: rgb(0x00695f),
+            accept: rgb(0x6a35c9),
+            added: Style::PLAIN.on(color(0xdcf5e0)),
+            removed: Style::PLAIN.on(color(0xfbe3e4)),
+            added_word: Style::PLAIN.on(color(0x9fe0ad)),
+            removed_word: Style::PLAIN.on(color(0xf3aeb2)),
+            keyword: rgb(0x8b2fb0),
+            string: rgb(0x2f6f1f),
+            number: rgb(0xa14a00),
+            comment: rgb(0x747a84).italic(),
+            function: rgb(0x1f4fb0),
+            type_name: rgb(0x00696b),
+            selected: rgb(0x8a4b00).bold(),
+        }
+    }
+
+    fn ansi() -> Self {
+        let ansi = |index| Style::fg(Color::Ansi(index));
+        Self {
+            name: "ansi".to_owned(),
+            muted: Style::PLAIN.dim(),
+            accent: ansi(3),
+            prompt: ansi(3).bold(),
+            success: ansi(2),
+            warning: ansi(3),
+            error: ansi(1),
+            heading: Style::PLAIN.bold(),
+            code: ansi(6),
+            link: ansi(4).underline(),
+            quote: Style::PLAIN.italic(),
+            shell: ansi(5),
+            plan: ansi(6),
+            accept: ansi(5),
+            added: ansi(2),
+            removed: ansi(1),
+            added_word: ansi(2).underline(),
+            removed_word: ansi(1).underline(),
+            keyword: ansi(5),
+            string: ansi(2),
+            number: ansi(3),
+            comment: Style::PLAIN.dim(),
+            function: ansi(4),
+            type_name: ansi(6),
+            selected: ansi(3).bold(),
+        }
+    }
+
+    fn colorblind(mut self, light: bool) -> Self {
+        self.name.push_str("-colorblind");
+        let (blue, orange) = if light {
+            (0x1f5fbf, 0xa84300)
+        } else {
+            (0x6cb0ff, 0xffa657)
+        };
+        self.success = rgb(blue);
+        self.error = rgb(orange).bold();
+        if light {
+            self.added = Style::PLAIN.on(color(0xd9e9ff));
+            self.removed = Style::PLAIN.on(color(0xffe6d1));
+            self.added_word = Style::PLAIN.on(color(0x9cc7ff));
+            self.removed_word = Style::PLAIN.on(color(0xffbf8a));
+        } else {
+            self.added = Style::PLAIN.on(color(0x16304f));
+            self.removed = Style::PLAIN.on(color(0x46290e));
+            self.added_word = Style::PLAIN.on(color(0x285d99));
+            self.removed_word = Style::PLAIN.on(color(0x8a4d14));
+        }
+        self.string = rgb(blue);
+        self
+    }
+}
+
+trait MapNames {
+    fn map_names(&self) -> String;
+}
+
+impl MapNames for [(&str, &str)] {
+    fn map_names(&self) -> String {
+        self.iter()
+            .map(|(name, _)| *name)
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+}
+
+const ROLES: &[&str] = &[
+    "muted",
+    "accent",
+    "prompt",
+    "success",
+    "warning",
+    "error",
+    "heading",
+    "code",
+    "link",
+    "quote",
+    "shell",
+    "plan",
+    "accept",
+    "added",
+    "removed",
+    "addedWord",
+    "removedWord",
+    "keyword",
+    "string",
+    "number",
+    "comment",
+    "function",
+    "type",
+    "selected",
+];
+
+/// Reads `#rrggbb`, `ansi:4`, `bold`, `dim`, `italic`, `underline`, `reverse`, `on <colour>`.
+fn parse_look(text: &str) -> Option<Style> {
+    let mut style = Style::PLAIN;
+    let mut background = false;
+    for word in text.split_whitespace() {
+        match word {
+            "bold" => style = style.bold(),
+            "dim" => style = style.dim(),
+            "italic" => style = style.italic(),
+            "underline" => style = style.underline(),
+            "reverse" => style = style.reverse(),
+            "on" => background = true,
+            word => {
+                let parsed = if let Some(hex) = word.strip_prefix('#') {
+                    if hex.len() != 6 {
+                        return None;
+                    }
+                    color(u32::from_str_radix(hex, 16).ok()?)
+                } else {
+                    Color::Ansi(
+                        word.strip_prefix("ansi:")?
+                            .parse()
+                            .ok()
+                            .filter(|n| *n < 16)?,
+                    )
+                };
+                if background {
+                    style.background = Some(parsed);
+                } else {
+                    style.foreground = Some(parsed);
+                }
+                background = false;
+            }
+        }
+    }
+    Some(style)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_persons_theme_changes_roles_and_names_mistakes() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("themes")).unwrap();
+        std::fs::write(
+            folder.path().join("themes/mine.json"),
+            r##"{"base": "light", "accent": "#ff0000 bold on ansi:4", "nonsense": "bold", "error": "purple"}"##,
+        )
+        .unwrap();
+        let (theme, problems) = Theme::load("mine", false, folder.path());
+        assert_eq!(theme.accent, rgb(0xff0000).bold().on(Color::Ansi(4)));
+        assert_eq!(theme.error, Theme::light().error);
+        assert_eq!(problems.len(), 2);
+        assert!(problems[0].contains("nonsense") && problems[0].contains("accent"));
+        let (_, problems) = Theme::load("absent", false, folder.path());
+        assert!(problems[0].contains("dark-colorblind"), "{problems:?}");
+    }
+
+    #[test]
+    fn every_role_can_be_set() {
+        let mut theme = Theme::dark();
+        for role in ROLES {
+            assert!(theme.role(role).is_some(), "{role}");
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! The terminal's modes: entered once, left on every way out.
+//!
+//! What was changed is remembered in one place ([`STATE`]), so that the end of the program, a panic, a
+//! signal and a suspension all restore the same way. Keys are read by a thread of their own that
+//! sleeps in `poll` until there is something to read.
+
+pub(crate) mod full_screen;
+pub(crate) mod inline_screen;
+pub(crate) mod input;
+pub(crate) mod key;
+pub(crate) mod panic_guard;
+
+use crate::terminal::input::{Input, Parser};
+use parking_lot::{Condvar, Mutex};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::mpsc;
+
+/// Bracketed paste, focus events, and a question whether the Kitty keyboard is there.
+const ENTER: &str = "\x1b[?2004h\x1b[?1004h\x1b[?u";
+/// Asks for the background colour. Answered by nearly every terminal; silence means dark.
+const ASK_BACKGROUND: &str = "\x1b]11;?\x1b\\";
+/// Kitty keyboard: tell modified keys apart.
+const KITTY_ON: &str = "\x1b[>1u";
+const KITTY_OFF: &str = "\x1b[<u";
+/// Everything back: colours, cursor, paste, focus, synchronized output.
+const LEAVE: &str = "\x1b[?2026l\x1b[m\x1b[?2004l\x1b[?1004l\x1b[?25h";
+const ALTERNATE_ON: &str = "\x1b[?1049h\x1b[H\x1b[2J";
+const ALTERNATE_OFF: &str = "\x1b[?1049l";
+
+/// What was changed and has to be put back.
+struct Changed {
+    modes: Termios,
+    kitty: bool,
+    alternate: bool,
+}
+
+static STATE: Mutex<Option<Changed>> = Mutex::new(None);
+
+/// Enters raw mode and switches on what we use.
+///
+/// # Errors
+/// When standard input is no terminal.
+pub(crate) fn enter() -> io::Result<()> {
+    let stdin = rustix::stdio::stdin();
+    let saved = tcgetattr(stdin)?;
+    let mut raw = saved.clone();
+    raw.make_raw();
+    tcsetattr(stdin, OptionalActions::Now, &raw)?;
+    *STATE.lock() = Some(Changed {
+        modes: saved,
+        kitty: false,
+        alternate: false,
+    });
+    write(ENTER)
+}
+
+/// Asks the terminal for its background colour.
+///
+/// # Errors
+/// When the terminal is gone.
+pub(crate) fn ask_background() -> io::Result<()> {
+    write(ASK_BACKGROUND)
+}
+
+/// Puts everything back. Harmless when nothing was changed, so every way out may call it.
+pub(crate) fn restore() {
+    let Some(changed) = STATE.lock().take() else {
+        return;
+    };
+    let mut out = String::new();
+    if changed.alternate {
+        out.push_str(ALTERNATE_OFF);
+    }
+    if changed.kitty {
+        out.push_str(KITTY_OFF);
+    }
+    out.push_str(LEAVE);
+    // A terminal that is gone needs no restoring.
+    let _ = write(&out);
+    let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &changed.modes);
+}
+
+/// The terminal answered that it has the Kitty keyboard.
+pub(crate) fn switch_kitty_on() {
+    if let Some(changed) = &mut *STATE.lock()
+        && !changed.kitty
+    {
+        changed.kitty = true;
+        let _ = write(KITTY_ON);
+    }
+}
+
+/// Enters or leaves the alternate screen.
+pub(crate) fn alternate(on: bool) {
+    if let Some(changed) = &mut *STATE.lock()
+        && changed.alternate != on
+    {
+        changed.alternate = on;
+        let _ = write(if on { ALTERNATE_ON } else { ALTERNATE_OFF });
+    }
+}
+
+/// Writes to the terminal at once.
+///
+/// # Errors
+/// When it is gone.
+pub(crate) fn write(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
+}
+
+/// Columns and rows.
+pub(crate) fn size() -> (usize, usize) {
+    match tcgetwinsize(rustix::stdio::stdout()) {
+        Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
+            (usize::from(size.ws_col), usize::from(size.ws_row))
+        }
+        _ => (80, 24),
+    }
+}
+
+/// Stops this process as Ctrl+Z does, and returns when it goes on. The modes are put back meanwhile.
+pub(crate) fn suspend() {
+    restore();
+    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
+    // Here the process stood still; whoever continued it wants it in the foreground.
+    let _ = enter();
+}
+
+/// Holds the reading of keys, for the time that another program has the terminal.
+#[derive(Clone)]
+pub(crate) struct ReaderControl {
+    shared: Arc<ReaderState>,
+}
+
+struct ReaderState {
+    paused: Mutex<Pausing>,
+    changed: Condvar,
+    wake: OwnedFd,
+    ended: AtomicBool,
+}
+
+#[derive(Default)]
+struct Pausing {
+    wanted: bool,
+    reached: bool,
+}
+
+impl ReaderControl {
+    /// Returns when the thread no longer reads.
+    pub(crate) fn pause(&self) {
+        let mut pausing = self.shared.paused.lock();
+        pausing.wanted = true;
+        let _ = rustix::io::write(&self.shared.wake, b"p");
+        while !pausing.reached && !self.shared.ended.load(Ordering::Acquire) {
+            if self
+                .shared
+                .changed
+                .wait_for(&mut pausing, std::time::Duration::from_secs(5))
+                .timed_out()
+            {
+                return;
+            }
+        }
+    }
+
+    /// Reads again.
+    pub(crate) fn go_on(&self) {
+        let mut pausing = self.shared.paused.lock();
+        pausing.wanted = false;
+        pausing.reached = false;
+        self.shared.changed.notify_all();
+    }
+}
+
+/// Starts the thread that reads keys. The channel ends when the terminal is gone.
+///
+/// # Errors
+/// When no thread or pipe can be made.
+pub(crate) fn start_reader() -> io::Result<(mpsc::UnboundedReceiver<Input>, ReaderControl)> {
+    let (wake_read, wake_write) = rustix::pipe::pipe()?;
+    let shared = Arc::new(ReaderState {
+        paused: Mutex::default(),
+        changed: Condvar::new(),
+        wake: wake_write,
+        ended: AtomicBool::new(false),
+    });
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let control = ReaderControl {
+        shared: shared.clone(),
+    };
+    let ahead = rustix::io::ioctl_fionread(rustix::stdio::stdin()).unwrap_or(0);
+    let ahead = usize::try_from(ahead).unwrap_or(0);
+    std::thread::Builder::new()
+        .name("keys".to_owned())
+        .spawn(move || {
+            read_keys(&shared, &wake_read, &sender, ahead);
+            shared.ended.store(true, Ordering::Release);
+            shared.changed.notify_all();
+        })?;
+    Ok((receiver, control))
+}
+
+/// How long an escape waits for the rest of a sequence.
+const ESCAPE_WAIT: rustix::event::Timespec = rustix::event::Timespec {
+    tv_sec: 0,
+    tv_nsec: 25_000_000,
+};
+
+/// `ahead` is how many bytes were typed before we had the terminal.
+fn read_keys(
+    shared: &ReaderState,
+    wake: &OwnedFd,
+    sender: &mpsc::UnboundedSender<Input>,
+    mut ahead: usize,
+) {
+    let stdin = rustix::stdio::stdin();
+    let mut parser = Parser::default();
+    let mut buffer = vec![0_u8; 16 * 1024];
+    let mut inputs = Vec::new();
+    loop {
+        let mut waiting = [
+            PollFd::from_borrowed_fd(stdin, PollFlags::IN),
+            PollFd::new(wake, PollFlags::IN),
+        ];
+        let timeout = parser.waits().then_some(&ESCAPE_WAIT);
+        let count = match poll(&mut waiting, timeout) {
+            Ok(count) => count,
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(_) => return,
+        };
+        if count == 0 {
+            parser.flush(&mut inputs);
+        }
+        if waiting[1].revents().contains(PollFlags::IN) {
+            let mut byte = [0_u8; 16];
+            let _ = rustix::io::read(wake, &mut byte);
+            let mut pausing = shared.paused.lock();
+            while pausing.wanted {
+                pausing.reached = true;
+                shared.changed.notify_all();
+                shared.changed.wait(&mut pausing);
+            }
+            continue;
+        }
+        let ready = waiting[0].revents();
+        if ready.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
+            match rustix::io::read(stdin, &mut buffer) {
+                Ok(0) => return,
+                Ok(read) => {
+                    let typed = ahead.min(read);
+                    ahead -= typed;
+                    enter_as_typed(&mut buffer[..typed]);
+                    parser.feed(&buffer[..read], &mut inputs);
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return,
+            }
+        }
+        for input in inputs.drain(..) {
+            if sender.send(input).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// While nobody has asked for single keys, the system turns enter into a line feed, which is another key.
+fn enter_as_typed(bytes: &mut [u8]) {
+    for byte in bytes {
+        if *byte == b'\n' {
+            *byte = b'\r';
+        }
+    }
+}
+
+/// Sets the modes again after the process was stopped: whoever had the terminal may have changed them.
+///
+/// # Errors
+/// When the terminal is gone.
+pub(crate) fn enter_again() -> io::Result<()> {
+    let Some(modes) = STATE.lock().as_ref().map(|changed| changed.modes.clone()) else {
+        return enter();
+    };
+    let mut raw = modes;
+    raw.make_raw();
+    tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &raw)?;
+    write(ENTER)
+}
