@@ -5,6 +5,7 @@
 //!   are strings, lint exceptions, and one home for process groups, HTTP clients and boolean parsers.
 //! - `dependencies`: licences and duplicate versions, against the lists of `deny.toml`.
 //! - `pages`: links of the documentation, the book's table of contents, the map of crates.
+//! - `walkthroughs`: files and functions that ARCHITECTURE.md names.
 //!
 //! A test prints the offenders. Where the sources are not at the aim yet, `ceilings.txt` holds the present number:
 //! it may only fall. `UPDATE_CEILINGS=1 cargo test -p lathe-testkit --test hygiene` lowers it.
@@ -25,3 +26,4 @@ mod pages;
 mod promises;
 mod shape;
 mod sources;
+mod walkthroughs;
