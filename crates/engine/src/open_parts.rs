@@ -113,8 +113,7 @@ pub(crate) fn permissions(
         .home
         .clone()
         .unwrap_or_else(|| environment.cwd.clone());
-    let trusted =
-        trust.covers_folder() || lathe_permissions::folder::is_plain(&environment.cwd, &home);
+    let trusted = trust.covers_folder();
     let (mut context, problems) =
         lathe_permissions::settings::context_of(places, settings, trusted);
     remarks.extend(problems);

@@ -4,10 +4,11 @@
 use crate::path::{ResolvedPath, resolve_path};
 use crate::pattern::Anchors;
 use crate::protected::{IgnoreFile, OwnPlaces};
+use crate::repository::Repository;
 use crate::ruleset::RuleSet;
 use crate::shell::{Expansion, Found, Survey};
 use lathe_protocol::permission::{PermissionMode, RuleSource, Subject};
-use lathe_shell::analysis::{Analysis, analyse};
+use lathe_shell::analysis::{Analysis, Obeys, analyse};
 use lathe_shell::syntax::ShellKind;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -42,7 +43,7 @@ pub struct PermissionContext {
     pub config_home: PathBuf,
     /// The project's folder: the one that holds `.lathe`.
     pub project: PathBuf,
-    /// Whether the folder is trusted.
+    /// Whether a person trusted the session's folder. Nothing in the folder itself makes it so.
     pub trusted: bool,
     /// Whether the mode bypassPermissions may be entered.
     pub bypass_available: bool,
@@ -183,6 +184,7 @@ pub struct ResolvedPaths {
     expansions: Vec<Expansion>,
     surveys: Vec<(Survey, Found)>,
     analysis: Option<Arc<Analysis>>,
+    repositories: Vec<(PathBuf, Repository)>,
 }
 
 impl ResolvedPaths {
@@ -231,17 +233,13 @@ impl ResolvedPaths {
         self.paths.insert(path, resolved);
     }
 
-    fn look_below(
-        &mut self,
-        command: &str,
-        analysis: &Analysis,
-        cwd: &Path,
-        context: &PermissionContext,
-    ) {
-        for (index, part) in analysis.parts.iter().enumerate() {
-            let before = crate::shell::piped_into(analysis, index, command);
+    fn look_below(&mut self, analysis: &Analysis, cwd: &Path, context: &PermissionContext) {
+        for part in &analysis.parts {
             let folders = crate::shell::folders_of(part, cwd, context);
-            for survey in crate::shell::surveys_of(part, before, folders.as_deref(), context) {
+            if part.obeys != Obeys::Nothing {
+                self.look_for_repositories(folders.as_deref().unwrap_or_default());
+            }
+            for survey in crate::shell::surveys_of(part, folders.as_deref(), context) {
                 if self.survey(&survey).is_some() {
                     continue;
                 }
@@ -259,6 +257,24 @@ impl ResolvedPaths {
                     }
                 }
                 self.surveys.push((survey, found));
+            }
+        }
+    }
+
+    /// The git repository that is used in a folder; one that nobody looked for isn't known.
+    pub(crate) fn repository(&self, folder: &Path) -> Option<&Repository> {
+        self.repositories
+            .iter()
+            .find(|(known, _)| known == folder)
+            .map(|(_, repository)| repository)
+    }
+
+    fn look_for_repositories(&mut self, folders: &[PathBuf]) {
+        for folder in folders {
+            self.look_at(folder);
+            if self.repository(folder).is_none() {
+                self.repositories
+                    .push((folder.clone(), Repository::of(folder)));
             }
         }
     }
@@ -294,7 +310,15 @@ pub fn resolve(subject: &Subject, context: &PermissionContext) -> ResolvedPaths 
                 resolved.look_at(&path);
             }
             resolved.expansions = expansions;
-            resolved.look_below(command, &analysis, cwd, context);
+            if context.trusted
+                && analysis
+                    .parts
+                    .iter()
+                    .any(|part| part.obeys != Obeys::Nothing)
+            {
+                resolved.look_for_repositories(&[context.project.clone(), context.cwd.clone()]);
+            }
+            resolved.look_below(&analysis, cwd, context);
             resolved.analysis = Some(analysis);
         }
         Subject::Nothing

@@ -26,9 +26,9 @@ pub mod cli;
 pub mod context;
 mod decision;
 mod files;
-pub mod folder;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
+mod glob;
 mod limits;
 pub mod live;
 mod message;
@@ -36,6 +36,7 @@ mod order;
 pub mod path;
 pub mod pattern;
 mod protected;
+pub mod repository;
 pub mod rule;
 pub mod ruleset;
 pub mod settings;

@@ -215,7 +215,7 @@ fn file_commands_name_every_path() {
     );
     assert_eq!(
         paths("sed -i.bak -e 's/a/b/g' x"),
-        Some((FileAction::EditInPlace, vec!["x".into()]))
+        Some((FileAction::EditInPlace, vec!["x".into(), "x.bak".into()]))
     );
     assert_eq!(
         paths("sed --in-place s/a/b/ x"),

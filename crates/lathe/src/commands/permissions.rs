@@ -78,13 +78,7 @@ pub(crate) fn problems(places: &Places, settings: &Resolved) -> Vec<String> {
 
 /// The context that a session here would start with.
 fn context(places: &Places, settings: &Resolved) -> PermissionContext {
-    let environment = &places.environment;
-    let home = environment
-        .home
-        .clone()
-        .unwrap_or_else(|| environment.cwd.clone());
-    let trusted = TrustStore::new(places).is_trusted(&places.project)
-        || lathe_permissions::folder::is_plain(&environment.cwd, &home);
+    let trusted = TrustStore::new(places).is_trusted(&places.project);
     context_of(places, settings, trusted).0
 }
 

@@ -17,7 +17,7 @@ mod part;
 mod survey;
 
 pub(crate) use operand::{Expansion, folders_of, paths_of};
-pub(crate) use survey::{Found, Survey, look_through, piped_into, surveys_of};
+pub(crate) use survey::{Found, Survey, look_through, surveys_of};
 
 use crate::context::{CallFacts, PermissionContext};
 use crate::order::{Findings, Question, strictest};
@@ -106,10 +106,9 @@ pub(crate) fn judge(
     let parts: Vec<PartVerdict> = analysis
         .parts
         .iter()
-        .enumerate()
-        .map(|(index, part)| PartVerdict {
+        .map(|part| PartVerdict {
             text: part.text.clone(),
-            decision: judge_part(&judge, part, piped_into(&analysis, index, command)),
+            decision: judge_part(&judge, part),
         })
         .collect();
     let decision = match denied {

@@ -5,8 +5,8 @@
 //! be bounded is said to be so, and asks.
 
 use crate::context::PermissionContext;
+use crate::glob::{could_match, first_special, is_pattern, unescape};
 use crate::path::fold;
-use globset::GlobBuilder;
 use lathe_shell::analysis::{
     Analysis, Part, PathKind, PathOperand, RedirectionKind, WorkingFolder,
 };
@@ -51,6 +51,7 @@ pub(crate) fn folders_of(
                     PathKind::Home => vec![context.home.join(&step.text)],
                     PathKind::Pattern
                     | PathKind::HomePattern
+                    | PathKind::Listed
                     | PathKind::Pipe
                     | PathKind::Unbounded => return None,
                 };
@@ -86,7 +87,7 @@ pub(crate) fn meaning_of(
         },
         // A pipe to another part, which is judged by itself.
         PathKind::Pipe => return Meaning::Paths(Vec::new()),
-        PathKind::Unbounded => return Meaning::Unbounded,
+        PathKind::Listed | PathKind::Unbounded => return Meaning::Unbounded,
     };
     let joined = |text: &str| -> Vec<PathBuf> {
         if bases.is_empty() {
@@ -98,20 +99,20 @@ pub(crate) fn meaning_of(
     match operand.kind {
         PathKind::Literal | PathKind::Home => Meaning::Paths(joined(text)),
         PathKind::Pattern | PathKind::HomePattern => {
+            let special = first_special(text).unwrap_or(text.len());
             // What braces turn into is not in the text.
-            if text.contains('{') {
+            if text[special..].contains('{') {
                 return Meaning::Unbounded;
             }
-            let special = text.find(['*', '?', '[']).unwrap_or(text.len());
             let front = text[..special]
                 .rfind('/')
                 .map_or("", |slash| &text[..=slash]);
             Meaning::Pattern {
-                folders: joined(front),
+                folders: joined(&unescape(front)),
                 patterns: joined(text),
             }
         }
-        PathKind::Pipe | PathKind::Unbounded => Meaning::Unbounded,
+        PathKind::Pipe | PathKind::Listed | PathKind::Unbounded => Meaning::Unbounded,
     }
 }
 
@@ -128,7 +129,10 @@ pub(crate) fn paths_of(
         if part.folder != WorkingFolder::Start {
             paths.extend(folders.iter().flatten().cloned());
         }
-        for operand in operands_of(part) {
+        for operand in operands_of(part)
+            .into_iter()
+            .chain(part.names_of_files.clone())
+        {
             match meaning_of(&operand, folders.as_deref(), context) {
                 Meaning::Paths(found) => paths.extend(found),
                 Meaning::Pattern { folders, patterns } => {
@@ -317,43 +321,51 @@ impl Expansion {
 }
 
 /// The files that a pattern matches, name by name as a shell does it: a hidden name only by a pattern
-/// that starts with the dot.
+/// that starts with the dot or with brackets. `**` stands for any folders, as where a shell has been told so.
 fn expand(pattern: &Path) -> Option<Vec<PathBuf>> {
     let pattern = fold(pattern);
     let mut found = vec![PathBuf::from("/")];
     let mut looked_at = 0;
     for component in pattern.components().skip(1) {
         let name = component.as_os_str().to_string_lossy();
-        if !name.contains(['*', '?', '[']) {
+        if !is_pattern(&name) {
+            let name = unescape(&name);
             for path in &mut found {
-                path.push(component);
+                path.push(&name);
             }
             continue;
         }
-        let Ok(glob) = GlobBuilder::new(&name.replace('{', "\\{"))
-            .literal_separator(true)
-            .build()
-        else {
-            return None;
-        };
-        let matcher = glob.compile_matcher();
         let mut next = Vec::new();
-        for folder in &found {
-            let Ok(entries) = std::fs::read_dir(folder) else {
+        let mut folders = found;
+        let mut deeper = Vec::new();
+        while let Some(folder) = folders.pop() {
+            let Ok(entries) = std::fs::read_dir(&folder) else {
                 continue;
             };
+            if name == "**" {
+                next.push(folder.clone());
+            }
             for entry in entries.flatten() {
                 looked_at += 1;
                 if looked_at > MOST_LOOKED_AT {
                     return None;
                 }
-                let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-                if (!hidden || name.starts_with(['.', '['])) && matcher.is_match(entry.file_name())
-                {
+                let file_name = entry.file_name();
+                let hidden = file_name.as_encoded_bytes().starts_with(b".");
+                if hidden && !name.starts_with(['.', '[', '\\']) {
+                    continue;
+                }
+                if could_match(&name, &file_name.to_string_lossy()) {
                     next.push(entry.path());
+                    if name == "**" && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                        deeper.push(entry.path());
+                    }
                 }
             }
+            folders.append(&mut deeper);
         }
+        next.sort();
+        next.dedup();
         found = next;
     }
     Some(found)
@@ -388,6 +400,8 @@ mod tests {
         assert_eq!(names("*.rs"), ["a.rs", "b.rs"]);
         assert_eq!(names("*/*.rs"), ["sub/c.rs"]);
         assert_eq!(names(".e*"), [".env"]);
+        assert!(names(".en[[:lower:]]").contains(&".env".to_owned()));
+        assert_eq!(names("**/*.rs"), ["a.rs", "b.rs", "sub/c.rs"]);
         assert_eq!(names("s*/d.txt"), ["sub/d.txt"]);
         assert!(names("nothing*").is_empty());
     }

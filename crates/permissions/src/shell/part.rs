@@ -5,17 +5,18 @@ use super::grant::{Grant, Reach, are_roots, grant, words_of};
 use super::operand::{
     Meaning, folders_of, landing_places, meaning_of, mentioned, removed_operands, written_operands,
 };
-use super::survey::{Found, shows_names_only, surveys_of};
+use super::survey::{Found, surveys_of};
 use crate::files::{self, Toucher};
 use crate::order::{Findings, Question, strictest};
+use crate::repository::Repository;
 use crate::ruleset::Rule;
 use crate::suggest;
 use lathe_protocol::permission::{
     Behavior, Decision, DecisionReason, PermissionUpdate, RuleSource,
 };
 use lathe_shell::analysis::{
-    Argument, Concern, ConcernKind, FileAction, Part, PathOperand, ReadOnly, RedirectionKind,
-    WorkingFolder, analyse, suggested_prefix,
+    Argument, Concern, ConcernKind, FileAction, Obeys, Part, PathOperand, ReadOnly,
+    RedirectionKind, Shows, WorkingFolder, analyse, suggested_prefix,
 };
 use std::path::{Path, PathBuf};
 
@@ -32,20 +33,20 @@ const FREE_DEVICES: &[&str] = &[
 ];
 
 /// Judges one part: as a command, and by each file that it names.
-pub(super) fn judge_part(judge: &Judge<'_>, part: &Part, before: Option<&Part>) -> Decision {
+pub(super) fn judge_part(judge: &Judge<'_>, part: &Part) -> Decision {
     let folders = folders_of(part, judge.cwd, judge.context);
     let view = View {
         judge,
         part,
-        before,
         folders: folders.as_deref(),
         grant: grant(judge, part, folders.as_deref()),
-        lists: part.read_only.is_yes() && shows_names_only(&part.effective_argv),
+        lists: part.shows == Shows::Names,
     };
     let mut decisions = vec![view.command().decide(judge.context.mode)];
     let mut paths: Vec<Findings> = Vec::new();
     view.redirections(&mut paths);
     view.reads(&mut paths);
+    view.names_like_options(&mut paths);
     view.found_below(&mut paths);
     view.file_command(&mut paths);
     view.mentioned_secrets(&mut paths);
@@ -70,8 +71,6 @@ fn is_everything(pattern: &str) -> bool {
 struct View<'a> {
     judge: &'a Judge<'a>,
     part: &'a Part,
-    /// The part whose output this one reads.
-    before: Option<&'a Part>,
     folders: Option<&'a [PathBuf]>,
     grant: Option<Grant<'a>>,
     /// It shows names only.
@@ -135,38 +134,103 @@ impl View<'_> {
             .concerns
             .iter()
             .find(|concern| concern.asks_despite_rules());
-        match (&self.part.read_only, blocking, self.untrusted()) {
-            (_, Some(concern), _) => concern.message.clone(),
-            (ReadOnly::Yes, None, Some(concern)) => {
-                format!("the folder is not trusted, and {}", concern.message)
-            }
-            (ReadOnly::Yes, None, None) => "the folder that it runs in can't be judged".to_owned(),
-            (ReadOnly::No { reason }, None, _) => reason.clone(),
+        if let Some(concern) = blocking {
+            return concern.message.clone();
+        }
+        if let Err(reason) = self.configuration(self.part.obeys) {
+            return reason;
+        }
+        match &self.part.read_only {
+            ReadOnly::Yes => "the folder that it runs in can't be judged".to_owned(),
+            ReadOnly::No { reason } => reason.clone(),
         }
     }
 
-    /// What about the part is harmless only in a trusted folder, where this one isn't.
-    fn untrusted(&self) -> Option<&Concern> {
-        let needs = |concern: &&Concern| concern.kind == ConcernKind::NeedsTrustedFolder;
-        self.part
-            .concerns
+    /// Whether the configuration that the part obeys where it runs can't make it run a program, or why it can.
+    fn configuration(&self, obeys: Obeys) -> Result<(), String> {
+        if obeys == Obeys::Nothing {
+            return Ok(());
+        }
+        let Some(folders) = self.folders else {
+            return Err("the folder that it runs in can't be known".to_owned());
+        };
+        for folder in folders {
+            match obeys {
+                Obeys::Nothing => {}
+                Obeys::Folder => self.trusts(folder)?,
+                Obeys::Repository | Obeys::RepositoryOnly => self.repository(folder, obeys)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a person's trust covers a folder: the project and what lies in it.
+    fn trusts(&self, folder: &Path) -> Result<(), String> {
+        let context = self.judge.context;
+        let resolved = self.judge.call.resolved.get(folder);
+        let own = self.judge.call.resolved.get(&context.project);
+        let own = own.real.as_deref().unwrap_or(&context.project);
+        let inside = resolved
+            .real
+            .as_deref()
+            .is_some_and(|real| real.starts_with(own));
+        if context.trusted && inside {
+            return Ok(());
+        }
+        Err(format!(
+            "`{}` is not a trusted folder, and its configuration can name programs to run",
+            folder.display()
+        ))
+    }
+
+    /// Whether git runs nothing there: the repository of the trusted folder, or one that names no programs.
+    fn repository(&self, folder: &Path, obeys: Obeys) -> Result<(), String> {
+        let resolved = &self.judge.call.resolved;
+        let context = self.judge.context;
+        let Some(repository) = resolved.repository(folder) else {
+            return Err("the repository that git would use isn't known".to_owned());
+        };
+        let trusted = resolved
+            .repository(&context.project)
+            .filter(|_| context.trusted)
+            .and_then(Repository::folder);
+        if obeys == Obeys::RepositoryOnly && repository.folder().is_none() {
+            return Err("without a repository git reads any files that it is given".to_owned());
+        }
+        if trusted.is_some() && trusted == repository.folder() {
+            return Ok(());
+        }
+        let here = resolved.get(folder).real.clone();
+        let is_trusted_folder = [&context.project, &context.cwd]
             .iter()
-            .find(needs)
-            .filter(|_| !self.judge.context.trusted)
+            .any(|own| here.is_some() && resolved.get(own).real == here);
+        if context.trusted && is_trusted_folder {
+            return Ok(());
+        }
+        match repository {
+            // The folder may be made, and filled, by an earlier part.
+            Repository::None if self.part.folder != WorkingFolder::Start => Err(
+                "after a change of folder, there is no repository that could be judged".to_owned(),
+            ),
+            Repository::None | Repository::Plain { .. } => Ok(()),
+            Repository::NotPlain { reason, .. } => Err(format!(
+                "the repository's configuration can make git run programs: {reason}"
+            )),
+        }
     }
 
     /// Whether the part may run because it only reads.
     fn reads_only(&self) -> bool {
-        if self.untrusted().is_some() {
+        let part = self.part;
+        if self.configuration(part.obeys).is_err() {
             return false;
         }
-        if self.part.read_only.is_yes() {
+        if part.read_only.is_yes() {
             return true;
         }
-        // `cd` to the very folder that is worked in, then git: the same folder that is trusted.
-        self.part.read_only_in_trusted_folder
-            && self.judge.context.trusted
-            && are_roots(self.judge, self.folders)
+        // After a change of folder: git is judged where it runs, everything else only in a root.
+        part.read_only_in_trusted_folder
+            && (part.obeys != Obeys::Folder || are_roots(self.judge, self.folders))
     }
 
     /// Whether it would only read if its redirections weren't there.
@@ -176,7 +240,7 @@ impl View<'_> {
             .redirections
             .iter()
             .any(|redirection| !redirection.free);
-        if !writes || self.untrusted().is_some() || !part.assignments.is_empty() {
+        if !writes || !part.assignments.is_empty() {
             return false;
         }
         if part.argv.is_empty() {
@@ -192,8 +256,10 @@ impl View<'_> {
             .collect();
         let alone = analyse(&words.join(" "), self.judge.context.shell);
         alone.read_only
-            && (self.judge.context.trusted
-                || alone.parts.iter().all(|part| part.concerns.is_empty()))
+            && alone
+                .parts
+                .iter()
+                .all(|part| self.configuration(part.obeys).is_ok())
     }
 
     fn deny_and_ask(&self, findings: &mut Findings) {
@@ -373,9 +439,49 @@ impl View<'_> {
         }
     }
 
+    /// Files that a pattern matches and that would be taken for options.
+    fn names_like_options(&self, all: &mut Vec<Findings>) {
+        for operand in &self.part.names_of_files {
+            let Meaning::Pattern { folders, patterns } =
+                meaning_of(operand, self.folders, self.judge.context)
+            else {
+                all.push(self.unbounded(&operand.text, false));
+                continue;
+            };
+            for pattern in patterns {
+                let Some(found) = self.judge.call.resolved.matches(&pattern) else {
+                    all.push(self.unbounded(&operand.text, false));
+                    continue;
+                };
+                let looks_like_option = |path: &&PathBuf| {
+                    folders.iter().any(|folder| {
+                        path.strip_prefix(crate::path::fold(folder))
+                            .is_ok_and(|name| name.as_os_str().as_encoded_bytes().starts_with(b"-"))
+                    })
+                };
+                if let Some(path) = found.iter().find(looks_like_option) {
+                    all.push(self.odd_name(path));
+                }
+            }
+        }
+    }
+
+    /// A name that is taken for something else than a file.
+    fn odd_name(&self, path: &Path) -> Findings {
+        let mut question = Question::other(format!(
+            "the name of `{}` would be taken for an option, or for several names",
+            path.display()
+        ));
+        question.suggestions = self.judge.exact_suggestion();
+        let mut findings = self.judge.findings(question);
+        findings.changes = false;
+        findings.allow = self.granted(Reach::Output);
+        findings
+    }
+
     /// Files below a folder that a recursive reader would show although they are secret or forbidden.
     fn found_below(&self, all: &mut Vec<Findings>) {
-        for survey in surveys_of(self.part, self.before, self.folders, self.judge.context) {
+        for survey in surveys_of(self.part, self.folders, self.judge.context) {
             match self.judge.call.resolved.survey(&survey) {
                 Some(Found::Nothing) => {}
                 Some(Found::Files(files)) => {
@@ -383,6 +489,7 @@ impl View<'_> {
                         all.push(self.path_findings(file, false, Reach::Command));
                     }
                 }
+                Some(Found::OddName(path)) => all.push(self.odd_name(path)),
                 Some(Found::TooMany) | None => {
                     let mut question = Question::other(format!(
                         "there are too many files in `{}` to see whether secrets are among them; the Grep tool skips secrets",

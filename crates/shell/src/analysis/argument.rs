@@ -43,9 +43,12 @@ pub enum PathKind {
     /// A path below the user's home folder.
     Home,
     /// A glob or brace pattern; every match lies below the folder before its first special character.
+    /// A backslash takes the meaning of a special character away.
     Pattern,
     /// The same, below the user's home folder.
     HomePattern,
+    /// The names that a listing of this folder prints.
+    Listed,
     /// It could be any file.
     Unbounded,
     /// A pipe to another part of the command; no file at all.
@@ -105,6 +108,20 @@ impl Argument {
             Argument::Fixed(text) => !text.starts_with('-') || text == "-",
             Argument::Variable(variable) => {
                 !variable.splits && !variable.prefix.is_empty() && !variable.prefix.starts_with('-')
+            }
+        }
+    }
+
+    /// Whether it becomes names of existing files that the text doesn't show the start of: one of them may
+    /// look like an option. Whoever takes such a word as an operand must have the names checked.
+    #[must_use]
+    pub fn is_names_of_files(&self) -> bool {
+        match self {
+            Argument::Fixed(_) => false,
+            Argument::Variable(variable) => {
+                !variable.splits
+                    && variable.prefix.is_empty()
+                    && matches!(variable.path.kind, PathKind::Pattern | PathKind::Listed)
             }
         }
     }
@@ -186,7 +203,9 @@ impl VariableArgument {
         let mut home = false;
         let mut pattern = false;
         let mut bounded = true;
+        // The same path twice: as it is, and with what is literal in it marked for a pattern.
         let mut path = String::new();
+        let mut escaped = String::new();
         let mut prefix_open = true;
         let mut leading = true;
         for part in &word.parts {
@@ -198,6 +217,17 @@ impl VariableArgument {
                     // After a pattern, a step up could lead anywhere.
                     bounded &= !(pattern && text.contains(".."));
                     path.push_str(text);
+                    // Quotes also take the meaning of what is special in brackets away.
+                    let special = match part {
+                        WordPart::Quoted(_) => "*?[]\\{}!^-:",
+                        _ => "*?[\\{",
+                    };
+                    for character in text.chars() {
+                        if special.contains(character) {
+                            escaped.push('\\');
+                        }
+                        escaped.push(character);
+                    }
                     leading &= text.is_empty();
                     continue;
                 }
@@ -221,11 +251,13 @@ impl VariableArgument {
                     bounded &= !(path == "." || path.ends_with("/."));
                     pattern = true;
                     path.push(*character);
+                    escaped.push(*character);
                 }
                 WordPart::Brace => {
                     found.multiplies = true;
                     pattern = true;
                     path.push('{');
+                    escaped.push('{');
                 }
                 WordPart::Parameter(parameter) if parameter.is_number() => bounded = false,
                 WordPart::Parameter(parameter) => {
@@ -241,6 +273,7 @@ impl VariableArgument {
                         }
                         "PWD" if known => {
                             path.push('.');
+                            escaped.push('.');
                             found.prefix.push('/');
                             found.splits = false;
                         }
@@ -254,6 +287,9 @@ impl VariableArgument {
             }
             prefix_open = false;
             leading = false;
+        }
+        if pattern {
+            path = escaped;
         }
         if home {
             // `~name` joined to more text isn't below the home folder.

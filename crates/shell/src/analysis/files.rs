@@ -87,6 +87,10 @@ pub(super) fn file_command(argv: &[Argument]) -> Option<FileCommand> {
     }
     let (_, action, table) = COMMANDS.iter().find(|(known, _, _)| *known == name)?;
     let sorted = sort(words, table, Order::Mixed).ok()?;
+    // A name that looks like an option would be one.
+    if !sorted.names.is_empty() {
+        return None;
+    }
     let mut paths: Vec<PathOperand> = sorted
         .operands
         .iter()

@@ -15,7 +15,7 @@
 //!   to judge, from [`Part::read_paths`], [`Part::redirections`] and [`Part::folder`].
 //!
 //! Where to look: `walk` takes the tree apart, `simple` judges a simple command, `words` judges what a word could do, `programs` has the
-//! read-only tables, `wrappers` sees through `sudo`, `xargs` and their kind, `removal` and `files`
+//! grammars of commands that only read, `wrappers` sees through `sudo`, `xargs` and their kind, `removal` and `files`
 //! recognise what they say, `suggestion` finds what 'always allow' should offer.
 
 mod argument;
@@ -23,6 +23,7 @@ mod files;
 mod names;
 mod options;
 mod programs;
+mod reading;
 mod removal;
 mod simple;
 mod suggestion;
@@ -33,6 +34,7 @@ mod wrappers;
 
 pub use argument::{Argument, PathKind, PathOperand, VariableArgument};
 pub use files::{FileAction, FileCommand};
+pub use reading::{FolderReading, NamesAsWords, Obeys, Shows};
 pub use removal::DangerousRemoval;
 pub use suggestion::suggested_prefix;
 
@@ -95,6 +97,14 @@ pub struct Part {
     pub file_command: Option<FileCommand>,
     /// Files and folders that it reads, by argument or redirection, where that is known.
     pub read_paths: Vec<PathOperand>,
+    /// Words that become names of files: none of the names may look like an option.
+    pub names_of_files: Vec<PathOperand>,
+    /// What it shows of the files that it reads.
+    pub shows: Shows,
+    /// Which files below the folders among `read_paths` it reads, when it reads such.
+    pub below: Option<FolderReading>,
+    /// Whose configuration it obeys, when it only reads apart from that.
+    pub obeys: Obeys,
     /// Which folder it runs in.
     pub folder: WorkingFolder,
 }
@@ -236,6 +246,8 @@ pub enum ConcernKind {
     /// It obeys configuration in the working folder that can name programs. Harmless where the folder
     /// is trusted; the only kind that doesn't keep a part from being read-only.
     NeedsTrustedFolder,
+    /// It shows a variable that usually holds a key or a password.
+    SecretVariable,
 }
 
 impl Concern {

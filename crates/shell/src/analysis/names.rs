@@ -3,56 +3,60 @@
 use std::collections::{HashMap, HashSet};
 
 use super::argument::{Argument, PathOperand};
+use super::programs::{PipedNames, Reading};
+use super::reading::FolderReading;
 use super::simple::RUNS_TEXT;
 use crate::syntax::{Command, CompoundKind, List, Word};
 
-/// The files whose names a command prints, for `xargs` after it. Filters keep what came in.
+/// The files whose names a command prints, for `xargs` after it. Filters keep whole lines of what came in.
 pub(super) fn listed_names(
     argv: &[Argument],
-    paths: &[PathOperand],
-    piped: Option<&[PathOperand]>,
-) -> Option<Vec<PathOperand>> {
-    let words: Vec<&str> = argv.iter().map(Argument::text).collect();
-    let has = |options: &[&str]| words.iter().any(|word| options.contains(word));
-    let short = |letter: char| {
-        words
-            .iter()
-            .any(|word| word.starts_with('-') && !word.starts_with("--") && word.contains(letter))
-    };
-    let lists = match words.first().copied()? {
-        "find" => !has(&["-printf", "-exec", "-execdir", "-ls"]),
-        "fd" | "fdfind" => true,
-        "rg" => {
-            has(&[
-                "--files",
-                "--files-with-matches",
-                "-l",
-                "--files-without-match",
-            ]) || short('l')
-        }
-        "grep" => {
-            short('l') || short('L') || has(&["--files-with-matches", "--files-without-match"])
-        }
-        "git" => words.get(1) == Some(&"ls-files") || has(&["--name-only"]),
-        "ls" => paths.is_empty(),
-        _ => false,
-    };
-    if lists {
-        return Some(if paths.is_empty() {
+    reading: &Reading,
+    piped: Option<&PipedNames>,
+) -> Option<PipedNames> {
+    if let Some(listing) = reading.lists {
+        let folders = if reading.paths.is_empty() {
             vec![PathOperand::literal(".")]
         } else {
-            paths.to_vec()
+            reading.paths.clone()
+        };
+        return Some(PipedNames {
+            folders,
+            reading: reading
+                .below
+                .clone()
+                .unwrap_or_else(FolderReading::everything),
+            listing,
         });
     }
-    let filters = matches!(
-        words.first(),
-        Some(&("grep" | "head" | "tail" | "sort" | "uniq" | "shuf"))
-    ) && paths.is_empty();
-    if filters {
-        piped.map(<[PathOperand]>::to_vec)
-    } else {
-        None
-    }
+    let piped = piped.filter(|piped| !piped.listing.with_nul)?;
+    let words: Option<Vec<&str>> = argv.iter().map(Argument::fixed).collect();
+    let words = words?;
+    let (name, rest) = words.split_first()?;
+    let keeps_lines = match *name {
+        "grep" => {
+            let (options, others): (Vec<&str>, Vec<&str>) =
+                rest.iter().partition(|word| word.starts_with('-'));
+            others.len() == 1
+                && options.iter().all(|option| {
+                    matches!(*option, "-v" | "-i" | "-E" | "-F" | "-w" | "-x" | "-iE")
+                })
+        }
+        "head" | "tail" => match rest {
+            [] => true,
+            [count] => count
+                .strip_prefix('-')
+                .is_some_and(|count| count.parse::<u32>().is_ok()),
+            ["-n", count] => count.parse::<u32>().is_ok(),
+            _ => false,
+        },
+        "sort" => rest
+            .iter()
+            .all(|word| matches!(*word, "-r" | "-u" | "-f" | "-V" | "-n")),
+        "uniq" => rest.is_empty(),
+        _ => false,
+    };
+    keeps_lines.then(|| piped.clone())
 }
 
 /// Stands for 'any name at all' among the names that are given a value.

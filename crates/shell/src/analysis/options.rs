@@ -11,34 +11,71 @@
 //! | `-#` | digits, as in `head -20` |
 //! | `--long`, `--long=`, `--long?`, `--long@` | the same for long options |
 //!
-//! Only whole names count. Many programs accept any unambiguous beginning of a long option, so an
-//! abbreviation of a harmless option isn't known here, and neither is one of a harmful option.
+//! A table belongs to one program. Only whole names match: many programs accept any unambiguous beginning
+//! of a long option, so an abbreviation of a harmless option isn't known here, and neither is one of a
+//! harmful option. An option that isn't in the table makes the command not understood.
 
 use super::argument::{Argument, PathOperand};
+use super::programs::Refusal;
 
 /// A command's words, sorted.
 #[derive(Debug, Default)]
 pub(super) struct Sorted<'a> {
-    /// Options by name (`-x` or `--long`), with their values.
-    pub(super) options: Vec<(String, Option<&'a Argument>, Option<String>)>,
+    /// The options in order.
+    pub(super) options: Vec<GivenOption<'a>>,
     /// Everything else.
     pub(super) operands: Vec<&'a Argument>,
     /// Files named by options.
     pub(super) files: Vec<PathOperand>,
+    /// Operands that become names of files: none of these may look like an option.
+    pub(super) names: Vec<PathOperand>,
+}
+
+/// An option with its value.
+#[derive(Debug)]
+pub(super) struct GivenOption<'a> {
+    /// `-x` or `--long`.
+    pub(super) name: String,
+    /// The value, where it is a word of its own or could not be decoded.
+    pub(super) word: Option<&'a Argument>,
+    /// The value, where it is attached.
+    pub(super) attached: Option<String>,
+}
+
+impl<'a> GivenOption<'a> {
+    fn new(name: String, word: Option<&'a Argument>, attached: Option<String>) -> Self {
+        Self {
+            name,
+            word,
+            attached,
+        }
+    }
+
+    /// The value, where it is fixed.
+    pub(super) fn value(&self) -> Option<&str> {
+        self.attached
+            .as_deref()
+            .or_else(|| self.word.and_then(Argument::fixed))
+    }
 }
 
 impl Sorted<'_> {
     /// Whether an option was given.
     pub(super) fn has(&self, name: &str) -> bool {
-        self.options.iter().any(|(given, _, _)| given == name)
+        self.options.iter().any(|option| option.name == name)
+    }
+
+    /// Whether one of several options was given.
+    pub(super) fn has_any(&self, names: &[&str]) -> bool {
+        names.iter().any(|name| self.has(name))
     }
 
     /// The fixed values of an option.
     pub(super) fn values(&self, name: &str) -> impl Iterator<Item = Option<&str>> {
         self.options
             .iter()
-            .filter(move |(given, _, _)| given == name)
-            .map(|(_, word, text)| text.as_deref().or_else(|| word.and_then(Argument::fixed)))
+            .filter(move |option| option.name == name)
+            .map(GivenOption::value)
     }
 }
 
@@ -77,18 +114,25 @@ pub(super) fn sort<'a>(
     words: &'a [Argument],
     table: &str,
     order: Order,
-) -> Result<Sorted<'a>, String> {
+) -> Result<Sorted<'a>, Refusal> {
     let mut sorted = Sorted::default();
     let mut position = 0;
     while let Some(word) = words.get(position) {
         position += 1;
         let Some(text) = word.fixed() else {
             if let Some(name) = known_option_with_value(word, table) {
-                sorted.options.push((name, Some(word), None));
+                sorted
+                    .options
+                    .push(GivenOption::new(name, Some(word), None));
                 continue;
             }
-            if !word.is_surely_operand() {
-                return Err(format!("{} could turn into an option", word.text()));
+            if word.is_names_of_files() {
+                sorted.names.push(word.path());
+            } else if !word.is_surely_operand() {
+                return Err(Refusal::new(format!(
+                    "{} could turn into an option",
+                    word.text()
+                )));
             }
             sorted.operands.push(word);
             if order == Order::OperandsLast {
@@ -124,7 +168,8 @@ fn known_option_with_value(word: &Argument, table: &str) -> Option<String> {
         return None;
     };
     let (name, _) = variable.prefix.split_once('=')?;
-    let whole = name.starts_with("--") && word.is_one_word();
+    // Several words that all start like this are the same option several times.
+    let whole = name.starts_with("--") && !variable.splits;
     let takes = whole.then(|| lookup(table, name)).flatten()?;
     matches!(takes, Takes::Value | Takes::Attached).then(|| name.to_owned())
 }
@@ -135,31 +180,39 @@ fn long_option<'a>(
     position: &mut usize,
     table: &str,
     sorted: &mut Sorted<'a>,
-) -> Result<(), String> {
+) -> Result<(), Refusal> {
     let (name, attached) = match text.split_once('=') {
         Some((name, value)) => (name, Some(value)),
         None => (text, None),
     };
-    let unknown = || format!("option {name} isn't known to be harmless");
+    let unknown = || Refusal::new(format!("option {name} isn't known to be harmless"));
     match (lookup(table, name).ok_or_else(unknown)?, attached) {
         (Takes::Nothing, None) | (Takes::Attached, None) => {
-            sorted.options.push((name.to_owned(), None, None));
+            sorted
+                .options
+                .push(GivenOption::new(name.to_owned(), None, None));
         }
-        (Takes::Nothing, Some(_)) => return Err(format!("option {name} takes no value")),
+        (Takes::Nothing, Some(_)) => {
+            return Err(Refusal::new(format!("option {name} takes no value")));
+        }
         (kind, Some(value)) => {
             if kind == Takes::File {
                 sorted.files.push(PathOperand::literal(value));
             }
-            sorted
-                .options
-                .push((name.to_owned(), None, Some(value.to_owned())));
+            sorted.options.push(GivenOption::new(
+                name.to_owned(),
+                None,
+                Some(value.to_owned()),
+            ));
         }
         (kind, None) => {
             let value = next_value(words, position, name)?;
             if kind == Takes::File {
                 sorted.files.push(value.path());
             }
-            sorted.options.push((name.to_owned(), Some(value), None));
+            sorted
+                .options
+                .push(GivenOption::new(name.to_owned(), Some(value), None));
         }
     }
     Ok(())
@@ -171,7 +224,7 @@ fn short_options<'a>(
     position: &mut usize,
     table: &str,
     sorted: &mut Sorted<'a>,
-) -> Result<(), String> {
+) -> Result<(), Refusal> {
     let letters = text.get(1..).unwrap_or_default();
     if letters.bytes().all(|byte| byte.is_ascii_digit()) && lookup(table, "-#").is_some() {
         return Ok(());
@@ -180,12 +233,16 @@ fn short_options<'a>(
         let name = format!("-{letter}");
         let rest = letters.get(index + letter.len_utf8()..).unwrap_or_default();
         let Some(kind) = lookup(table, &name) else {
-            return Err(format!("option {name} isn't known to be harmless"));
+            return Err(Refusal::new(format!(
+                "option {name} isn't known to be harmless"
+            )));
         };
         match kind {
-            Takes::Nothing => sorted.options.push((name, None, None)),
+            Takes::Nothing => sorted.options.push(GivenOption::new(name, None, None)),
             Takes::Attached => {
-                sorted.options.push((name, None, Some(rest.to_owned())));
+                sorted
+                    .options
+                    .push(GivenOption::new(name, None, Some(rest.to_owned())));
                 return Ok(());
             }
             Takes::Value | Takes::File if rest.is_empty() => {
@@ -193,13 +250,17 @@ fn short_options<'a>(
                 if kind == Takes::File {
                     sorted.files.push(value.path());
                 }
-                sorted.options.push((name, Some(value), None));
+                sorted
+                    .options
+                    .push(GivenOption::new(name, Some(value), None));
             }
             Takes::Value | Takes::File => {
                 if kind == Takes::File {
                     sorted.files.push(PathOperand::literal(rest));
                 }
-                sorted.options.push((name, None, Some(rest.to_owned())));
+                sorted
+                    .options
+                    .push(GivenOption::new(name, None, Some(rest.to_owned())));
                 return Ok(());
             }
         }
@@ -211,12 +272,15 @@ fn next_value<'a>(
     words: &'a [Argument],
     position: &mut usize,
     name: &str,
-) -> Result<&'a Argument, String> {
+) -> Result<&'a Argument, Refusal> {
     let Some(value) = words.get(*position) else {
-        return Err(format!("option {name} without its value"));
+        return Err(Refusal::new(format!("option {name} without its value")));
     };
     if !value.is_one_word() {
-        return Err(format!("{} could become several words", value.text()));
+        return Err(Refusal::new(format!(
+            "{} could become several words",
+            value.text()
+        )));
     }
     *position += 1;
     Ok(value)

@@ -152,7 +152,7 @@ fn vital(path: &PathOperand) -> Option<&'static str> {
                 _ => None,
             }
         }
-        PathKind::Pipe => None,
+        PathKind::Pipe | PathKind::Listed => None,
         PathKind::Unbounded => {
             // A pattern that can reach upwards is at least as bad as its text looks.
             if !text.contains(['$', '`', '"', '\'', '\\', '(']) {

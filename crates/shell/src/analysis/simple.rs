@@ -3,14 +3,14 @@
 use super::argument::{Argument, PathKind, PathOperand};
 use super::files::file_command;
 use super::names::listed_names;
-use super::programs::{self, Surroundings};
+use super::programs::{self, PipedNames, Surroundings};
 use super::removal::find_removal;
 use super::variables::{Danger, danger_of, is_harmless};
 use super::walk::{Walker, no};
 use super::words::Found;
 use super::wrappers::{strip_harmless, through_every_wrapper};
 use super::{
-    AssignedVariable, Concern, ConcernKind, FileRedirection, MOST_PARTS, Part, PartKind,
+    AssignedVariable, Concern, ConcernKind, FileRedirection, MOST_PARTS, Obeys, Part, PartKind,
     RedirectionKind, WorkingFolder,
 };
 use crate::syntax::{
@@ -80,8 +80,8 @@ impl<'a> Walker<'a> {
         &mut self,
         simple: &'a SimpleCommand,
         timed: bool,
-        piped_names: Option<&[PathOperand]>,
-    ) -> Option<Vec<PathOperand>> {
+        piped_names: Option<&PipedNames>,
+    ) -> Option<PipedNames> {
         let kind = if !simple.words.is_empty() {
             PartKind::Command
         } else if simple.assignments.is_empty() {
@@ -314,8 +314,8 @@ impl<'a> Walker<'a> {
     pub(super) fn judge(
         &mut self,
         part: &mut Part,
-        piped_names: Option<&[PathOperand]>,
-    ) -> Option<Vec<PathOperand>> {
+        piped_names: Option<&PipedNames>,
+    ) -> Option<PipedNames> {
         part.file_command = file_command(&part.effective_argv);
         if part.effective_argv.is_empty() {
             return None;
@@ -331,9 +331,14 @@ impl<'a> Walker<'a> {
         };
         match programs::judge(&part.effective_argv, surroundings) {
             Ok(reading) => {
-                let names = listed_names(&part.effective_argv, &reading.paths, piped_names);
+                let names = listed_names(&part.effective_argv, &reading, piped_names)
+                    .filter(|_| part.redirections.iter().all(|redirection| redirection.free));
                 part.read_paths.extend(reading.paths);
-                if reading.needs_trust {
+                part.names_of_files = reading.names;
+                part.shows = reading.shows;
+                part.below = reading.below;
+                part.obeys = reading.obeys;
+                if reading.obeys != Obeys::Nothing {
                     part.concerns.push(Concern::new(
                         ConcernKind::NeedsTrustedFolder,
                         "the folder's configuration can name programs to run",
@@ -349,7 +354,7 @@ impl<'a> Walker<'a> {
             }
             Err(reason) => {
                 if part.read_only.is_yes() {
-                    part.read_only = no(reason);
+                    part.read_only = no(reason.into_reason());
                 }
                 None
             }
@@ -357,12 +362,19 @@ impl<'a> Walker<'a> {
     }
 
     pub(super) fn change_folder(&mut self, argv: &[Argument]) {
-        let Some(name) = argv.first().and_then(Argument::fixed) else {
+        let Some(first) = argv.first() else {
+            return;
+        };
+        let Some(name) = first.fixed() else {
             self.folder = WorkingFolder::Unknown;
             return;
         };
         match name {
             "cd" | "pushd" | "chdir" => {}
+            // Only looks a name up.
+            "command" if matches!(argv.get(1).and_then(Argument::fixed), Some("-v" | "-V")) => {
+                return;
+            }
             "popd" | "eval" | "source" | "." | "command" | "builtin" => {
                 self.folder = WorkingFolder::Unknown;
                 return;

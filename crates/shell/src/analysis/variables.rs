@@ -368,3 +368,27 @@ pub(super) fn is_harmless(name: &str, value: Option<&str>) -> bool {
                 && !(name == "TZ" && (value.starts_with([':', '/']) || value.contains("..")))
         })
 }
+
+/// Whether a variable of this name usually holds a key or a password.
+pub(super) fn may_hold_secret(name: &str) -> bool {
+    const WORDS: [&str; 9] = [
+        "SECRET",
+        "PASSWORD",
+        "PASSWD",
+        "PASSPHRASE",
+        "CREDENTIAL",
+        "APIKEY",
+        "API_KEY",
+        "ACCESS_KEY",
+        "PRIVATE_KEY",
+    ];
+    let name = name.to_ascii_uppercase();
+    let ends = ["TOKEN", "_KEY", "_PASS", "_PAT", "_PWD", "_AUTH"];
+    WORDS.iter().any(|word| name.contains(word))
+        || ends.iter().any(|end| name.ends_with(end))
+        || (name.starts_with("AWS_")
+            && !matches!(
+                name.as_str(),
+                "AWS_REGION" | "AWS_DEFAULT_REGION" | "AWS_PROFILE"
+            ))
+}

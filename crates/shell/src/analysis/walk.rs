@@ -4,10 +4,12 @@ use std::collections::{HashMap, HashSet};
 
 use super::argument::{Argument, PathKind, PathOperand};
 use super::names::{ANY_NAME, function_names, mentions};
+use super::programs::PipedNames;
 use super::variables::{Danger, danger_of};
 use super::words::Found;
 use super::{
-    Concern, ConcernKind, MOST_LISTED, MOST_PARTS, Part, PartKind, ReadOnly, WorkingFolder,
+    Concern, ConcernKind, MOST_LISTED, MOST_PARTS, Obeys, Part, PartKind, ReadOnly, Shows,
+    WorkingFolder,
 };
 use crate::syntax::{
     Command, CompoundCommand, CompoundKind, ConditionalItem, Connector, HereDocument, List, Parsed,
@@ -70,11 +72,11 @@ impl<'a> Walker<'a> {
     pub(super) fn pipeline(&mut self, pipeline: &'a Pipeline) {
         let several = pipeline.commands.len() > 1;
         let before = self.folder.clone();
-        let mut names: Option<Vec<PathOperand>> = None;
+        let mut names: Option<PipedNames> = None;
         for (position, command) in pipeline.commands.iter().enumerate() {
             match command {
                 Command::Simple(simple) => {
-                    names = self.simple(simple, pipeline.timed, names.as_deref());
+                    names = self.simple(simple, pipeline.timed, names.as_ref());
                 }
                 Command::Compound(compound) => {
                     self.compound(compound);
@@ -378,6 +380,10 @@ impl<'a> Walker<'a> {
             removal: None,
             file_command: None,
             read_paths: Vec::new(),
+            names_of_files: Vec::new(),
+            shows: Shows::default(),
+            below: None,
+            obeys: Obeys::default(),
             folder: self.folder.clone(),
         }
     }

@@ -1,6 +1,6 @@
 //! What a word could do while the shell expands it.
 
-use super::variables::{Danger, danger_of};
+use super::variables::{Danger, danger_of, may_hold_secret};
 use super::{Concern, ConcernKind};
 use crate::syntax::{Arithmetic, List, ShellKind, Word, WordPart};
 
@@ -78,6 +78,12 @@ impl<'a> Found<'a> {
                     self.concern(
                         ConcernKind::DangerousAssignment,
                         format!("assigns {}", parameter.name),
+                    );
+                }
+                if may_hold_secret(&parameter.name) && !parameter.is_number() {
+                    self.concern(
+                        ConcernKind::SecretVariable,
+                        format!("${} can hold a key or a password", parameter.name),
                     );
                 }
                 if let Some(operand) = &parameter.operand {

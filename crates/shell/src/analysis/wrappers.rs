@@ -50,7 +50,7 @@ fn strip_one<'a>(name: &str, words: &'a [Argument]) -> Option<&'a [Argument]> {
     let own_options_fixed = sorted
         .options
         .iter()
-        .all(|(_, word, _)| word.is_none_or(|word| word.fixed().is_some()));
+        .all(|option| option.word.is_none_or(|word| word.fixed().is_some()));
     let after = words.get(words.len() - sorted.operands.len()..)?;
     if !own_options_fixed {
         return None;

@@ -128,6 +128,10 @@ impl Parser<'_> {
     }
 
     pub(super) fn announce_document(&mut self, target: &Word, strip_tabs: bool) -> Outcome<usize> {
+        // A continuation is no quote: it is gone before the delimiter is looked at.
+        if target.text.contains("\\\n") {
+            return self.refuse("a line continuation in a here-document's delimiter");
+        }
         let delimiter = self.delimiter(target)?;
         if delimiter.contains('\n') {
             return self.refuse("a here-document delimiter of several lines");
@@ -160,7 +164,8 @@ impl Parser<'_> {
 
     pub(super) fn here_document_body(&mut self, document: &PendingDocument) -> Outcome<()> {
         let start = self.position;
-        let mut joined = false;
+        // Lines that a backslash joins are one line to bash, also when it looks for the end.
+        let mut joined = String::new();
         loop {
             if self.position >= self.bytes.len() {
                 return self.refuse(format!(
@@ -185,10 +190,22 @@ impl Parser<'_> {
             } else {
                 line
             };
-            if stripped == document.delimiter {
-                if joined {
+            let goes_on = !document.quoted && ends_in_continuation(line);
+            if !joined.is_empty() || goes_on {
+                joined.push_str(line.strip_suffix('\\').filter(|_| goes_on).unwrap_or(line));
+                if self.could_end(&joined, document) || self.could_end(stripped, document) {
                     return self.refuse("a line continuation before a here-document's end");
                 }
+                if joined.is_empty() {
+                    // A line of nothing but a backslash still joins the next one.
+                    joined.push('\t');
+                }
+                if !goes_on {
+                    joined.clear();
+                }
+                continue;
+            }
+            if stripped == document.delimiter {
                 // Bash ends the body at the delimiter even without a final newline.
                 let body_end = line_start;
                 return self.document_expansions(document, start, body_end);
@@ -199,9 +216,17 @@ impl Parser<'_> {
                     return self.refuse("a here-document whose end shares its line");
                 }
             }
-            let backslashes = line.bytes().rev().take_while(|byte| *byte == b'\\').count();
-            joined = !document.quoted && backslashes % 2 == 1;
         }
+    }
+
+    /// Whether a line that was joined could be a here-document's end, wherever tabs are taken away.
+    fn could_end(&self, line: &str, document: &PendingDocument) -> bool {
+        let mut characters = line.chars().filter(|character| *character != '\t');
+        let mut delimiter = document
+            .delimiter
+            .chars()
+            .filter(|character| *character != '\t');
+        delimiter.all(|wanted| characters.next() == Some(wanted))
     }
 
     /// Reads the expansions in the body of a here-document, which is like text in double quotes.
@@ -236,4 +261,9 @@ impl Parser<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether a line ends in a backslash that isn't escaped itself.
+fn ends_in_continuation(line: &str) -> bool {
+    line.bytes().rev().take_while(|byte| *byte == b'\\').count() % 2 == 1
 }

@@ -1,10 +1,12 @@
-//! Commands that look for files, and those that run a command on what was found.
+//! `find`: starting points, then an expression of tests and actions.
 
 use super::super::argument::{Argument, PathOperand, VariableArgument};
-use super::super::options::{Order, sort};
-use super::{Reading, Surroundings, Verdict, judge as judge_inner, paths_of, takes_anything};
+use super::super::reading::{FolderReading, Shows};
+use super::{
+    Listing, Obeys, Reading, Refusal, Surroundings, Verdict, judge as judge_inner, refuse,
+};
 
-/// Tests and actions without a value.
+/// Tests and options without a value.
 const PLAIN: &[&str] = &[
     "-print",
     "-print0",
@@ -18,19 +20,12 @@ const PLAIN: &[&str] = &[
     "-or",
     "(",
     ")",
-    ",",
-    "-follow",
     "-depth",
-    "-d",
     "-mount",
     "-xdev",
-    "-x",
     "-false",
     "-true",
     "-daystart",
-    "-warn",
-    "-nowarn",
-    "-noleaf",
     "-quit",
     "-empty",
     "-executable",
@@ -38,26 +33,9 @@ const PLAIN: &[&str] = &[
     "-writable",
     "-nouser",
     "-nogroup",
-    "-ignore_readdir_race",
-    "-noignore_readdir_race",
-    "-L",
-    "-H",
-    "-P",
-    "-E",
-    "-X",
-    "-s",
-    "-O0",
-    "-O1",
-    "-O2",
-    "-O3",
-    "--",
-    "-nowarn",
-    "-version",
-    "--version",
-    "-help",
 ];
 
-/// Tests and actions with one value.
+/// Tests and options with one value.
 const VALUED: &[&str] = &[
     "-name",
     "-iname",
@@ -95,89 +73,183 @@ const VALUED: &[&str] = &[
     "-fstype",
     "-used",
     "-printf",
-    "-context",
-    "-flags",
-    "-Btime",
-    "-Bmin",
+    "-newermt",
+    "-newerct",
+    "-newerat",
 ];
 
 pub(super) fn judge(words: &[Argument], surroundings: Surroundings<'_>) -> Verdict {
-    let mut reading = Reading::default();
-    let mut position = 0;
-    // Starting points come first, after `-L`, `-H`, `-P`.
-    while let Some(word) = words.get(position) {
-        match word.fixed() {
-            Some("-L" | "-H" | "-P" | "-E" | "-X" | "-s" | "-x" | "--") => {}
-            Some(text) if text.starts_with(['-', '(', ')', ',', '!']) => break,
-            _ if word.is_surely_operand() => reading.paths.push(word.path()),
-            _ => return Err(format!("{} could turn into an action", word.text())),
-        }
-        position += 1;
+    if let [Argument::Fixed(only)] = words
+        && matches!(only.as_str(), "--version" | "-version" | "--help")
+    {
+        return Ok(Reading::default());
     }
-    while let Some(word) = words.get(position) {
-        let Some(text) = word.fixed() else {
-            return Err(format!("{} could turn into an action", word.text()));
-        };
-        position += 1;
-        if PLAIN.contains(&text) {
-            continue;
-        }
-        if VALUED.contains(&text) || text.starts_with("-newer") {
-            match words.get(position) {
-                Some(value) if value.is_one_word() => position += 1,
-                _ => return Err(format!("the value of {text} could become several words")),
-            }
-            continue;
-        }
-        if matches!(text, "-exec" | "-execdir") {
-            position = judge_exec(words, position, &mut reading, surroundings)?;
-            continue;
-        }
-        return Err(format!("find's {text} isn't known to only read"));
+    let mut expression = Expression {
+        words,
+        position: 0,
+        reading: Reading {
+            shows: Shows::Names,
+            ..Reading::default()
+        },
+        reach: FolderReading::everything(),
+        alternatives: false,
+        acted: false,
+        listing: Some(Listing {
+            rooted: true,
+            names_only: true,
+            with_nul: false,
+        }),
+    };
+    expression.starting_points()?;
+    expression.tests(surroundings)?;
+    let mut reading = expression.reading;
+    if reading.paths.is_empty() {
+        reading.paths.push(PathOperand::literal("."));
     }
+    if reading.below.is_none() {
+        reading.below = Some(expression.reach);
+    }
+    reading.lists = expression.listing;
     Ok(reading)
 }
 
-/// `-exec command {} ;` where the command itself only reads, whatever file it is given.
-fn judge_exec(
-    words: &[Argument],
-    start: usize,
-    reading: &mut Reading,
-    surroundings: Surroundings<'_>,
-) -> Result<usize, String> {
-    let rest = words.get(start..).unwrap_or_default();
-    // `;` ends it, and so does `{} +`, whichever comes first.
-    let end = rest
-        .iter()
-        .enumerate()
-        .position(|(index, word)| match word.fixed() {
-            Some(";") => true,
-            Some("+") => index > 0 && rest.get(index - 1).and_then(Argument::fixed) == Some("{}"),
-            _ => false,
-        });
-    let Some(end) = end else {
-        return Err("find's -exec doesn't end".to_owned());
-    };
-    let mut argv = Vec::new();
-    for word in rest.get(..end).unwrap_or_default() {
-        match word.fixed() {
-            // What find hands over starts with a starting point or `./`, which isn't an option.
-            Some("{}") => argv.push(found_file()),
-            Some(text) if text.contains("{}") => {
-                return Err("find puts a file name inside another word".to_owned());
-            }
-            Some(_) => argv.push(word.clone()),
-            None => return Err(format!("{} in find's -exec is not fixed", word.text())),
-        }
-    }
-    let inner = judge_inner(&argv, surroundings.deeper())?;
-    reading.needs_trust |= inner.needs_trust;
-    reading
-        .paths
-        .extend(inner.paths.into_iter().filter(|path| path.text != FOUND));
-    Ok(start + end + 1)
+struct Expression<'a> {
+    words: &'a [Argument],
+    position: usize,
+    reading: Reading,
+    /// Which files the tests so far let through.
+    reach: FolderReading,
+    /// Whether tests are joined by anything but 'and'.
+    alternatives: bool,
+    acted: bool,
+    listing: Option<Listing>,
 }
 
+impl Expression<'_> {
+    fn starting_points(&mut self) -> Result<(), Refusal> {
+        while let Some(word) = self.words.get(self.position) {
+            match word.fixed() {
+                // Links are not followed, which is the default.
+                Some("-P") if self.reading.paths.is_empty() => {}
+                Some(text) if text.starts_with(['-', '(', ')', ',', '!']) => break,
+                _ if word.is_surely_operand() => self.reading.paths.push(word.path()),
+                _ => return refuse(format!("{} could turn into an action", word.text())),
+            }
+            self.position += 1;
+        }
+        Ok(())
+    }
+
+    fn tests(&mut self, surroundings: Surroundings<'_>) -> Result<(), Refusal> {
+        while let Some(word) = self.words.get(self.position) {
+            let Some(text) = word.fixed() else {
+                return refuse(format!("{} could turn into an action", word.text()));
+            };
+            self.position += 1;
+            if text == "-exec" {
+                self.exec(surroundings)?;
+                continue;
+            }
+            if PLAIN.contains(&text) {
+                match text {
+                    "-not" | "!" | "-o" | "-or" | "(" | ")" | "-prune" => self.alternatives = true,
+                    "-print0" => {
+                        if let Some(listing) = &mut self.listing {
+                            listing.with_nul = true;
+                        }
+                    }
+                    "-ls" => self.listing = None,
+                    _ => {}
+                }
+                continue;
+            }
+            if !VALUED.contains(&text) {
+                return refuse(format!("find's {text} isn't known to only read"));
+            }
+            let value = match self.words.get(self.position) {
+                Some(value) if value.is_one_word() => value.fixed(),
+                _ => return refuse(format!("the value of {text} could become several words")),
+            };
+            self.position += 1;
+            match (text, value) {
+                ("-printf", _) => self.listing = None,
+                ("-name" | "-iname", Some(name)) if !self.acted && is_plain_pattern(name) => {
+                    self.reach.names.push(name.to_owned());
+                }
+                _ => {}
+            }
+        }
+        // Of several names, and where something else than 'and' joins them, any file may be found.
+        if self.alternatives || self.reach.names.len() > 1 {
+            self.reach.names.clear();
+            if let Some(below) = &mut self.reading.below {
+                below.names.clear();
+            }
+        }
+        Ok(())
+    }
+
+    /// `-exec command {} ;` where the command itself only reads, whatever file it is given.
+    fn exec(&mut self, surroundings: Surroundings<'_>) -> Result<(), Refusal> {
+        self.acted = true;
+        self.listing = None;
+        let rest = self.words.get(self.position..).unwrap_or_default();
+        // `;` ends it, and so does `{} +`, whichever comes first.
+        let end = rest
+            .iter()
+            .enumerate()
+            .position(|(index, word)| match word.fixed() {
+                Some(";") => true,
+                Some("+") => {
+                    index > 0 && rest.get(index - 1).and_then(Argument::fixed) == Some("{}")
+                }
+                _ => false,
+            });
+        let Some(end) = end else {
+            return refuse("find's -exec doesn't end");
+        };
+        let mut argv = Vec::new();
+        for word in rest.get(..end).unwrap_or_default() {
+            match word.fixed() {
+                // What find hands over starts with a starting point, which isn't an option.
+                Some("{}") => argv.push(found_file()),
+                Some(text) if text.contains("{}") => {
+                    return refuse("find puts a file name inside another word");
+                }
+                Some(_) => argv.push(word.clone()),
+                None => return refuse(format!("{} in find's -exec is not fixed", word.text())),
+            }
+        }
+        self.position += end + 1;
+        let inner = judge_inner(&argv, surroundings.deeper())?;
+        if inner.obeys != Obeys::Nothing {
+            self.reading.obeys = self.reading.obeys.max(inner.obeys);
+        }
+        let paths = inner.paths.into_iter().filter(|path| path.text != FOUND);
+        self.reading.paths.extend(paths);
+        self.reading.names.extend(inner.names);
+        if inner.shows == Shows::Contents {
+            self.reading.shows = Shows::Contents;
+            // What it is given may be a folder, which it may go through by itself.
+            let reach = inner.below.unwrap_or_else(|| self.reach.clone());
+            self.reading.below = Some(match self.reading.below.take() {
+                None => FolderReading {
+                    follows_links: true,
+                    ..reach
+                },
+                Some(_) => FolderReading::everything(),
+            });
+        }
+        Ok(())
+    }
+}
+
+fn is_plain_pattern(name: &str) -> bool {
+    name.bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"._-*?".contains(&byte))
+}
+
+/// Stands for the files that are found.
 const FOUND: &str = "./\u{0}found";
 
 fn found_file() -> Argument {
@@ -188,66 +260,4 @@ fn found_file() -> Argument {
         multiplies: true,
         path: PathOperand::literal(FOUND),
     })
-}
-
-const FD: &str = "-H -I -u -s -i -g -F -a -l -L -p -0 -d= -t= -e= -E= -S= -c= -j= -q -1 -h -V --hidden --no-ignore --unrestricted \
-    --case-sensitive --ignore-case --glob --regex --fixed-strings --absolute-path --list-details --follow --full-path \
-    --print0 --max-depth= --min-depth= --exact-depth= --prune --type= --extension= --exclude= --size= --changed-within= \
-    --changed-before= --newer= --older= --owner= --color= --threads= --max-results= --quiet --show-errors --one-file-system \
-    --strip-cwd-prefix? --no-ignore-vcs --no-ignore-parent --relative-path --path-separator= --version --and=";
-
-pub(super) fn judge_fd(words: &[Argument]) -> Verdict {
-    let sorted = sort(words, FD, Order::Mixed)?;
-    Ok(Reading {
-        paths: paths_of(sorted.operands.get(1..).unwrap_or_default()),
-        needs_trust: false,
-    })
-}
-
-/// `xargs` hands words of unknown content to a command, so that command must be one that no word can
-/// turn into anything else.
-pub(super) fn judge_xargs(words: &[Argument], surroundings: Surroundings<'_>) -> Verdict {
-    const TABLE: &str = "-0 -r -t -x -n= -L= -P= -d= -s= -I= -i? -E= -e? -l? --null --no-run-if-empty --max-args= --max-lines? \
-        --max-procs= --delimiter= --replace? --verbose --exit --max-chars=";
-    let sorted = sort(words, TABLE, Order::OperandsLast)?;
-    let Some((first, rest)) = sorted.operands.split_first() else {
-        return Ok(Reading::default());
-    };
-    let Some(name) = first.fixed() else {
-        return Err(format!("the command {} is not fixed", first.text()));
-    };
-    if !takes_anything(name) {
-        return Err(format!(
-            "words from input could turn into options of {name}"
-        ));
-    }
-    // The replaced text can stand in the command's name.
-    for option in ["-I", "-i", "--replace"] {
-        for (given, word, attached) in &sorted.options {
-            let replaced = match (word, attached) {
-                _ if given != option => continue,
-                (Some(word), _) => word.fixed(),
-                (None, Some(text)) if !text.is_empty() => Some(text.as_str()),
-                (None, _) => Some("{}"),
-            };
-            if replaced.is_none_or(|text| text.is_empty() || name.contains(text)) {
-                return Err("xargs replaces the command itself".to_owned());
-            }
-        }
-    }
-    let mut argv = vec![Argument::Fixed(name.to_owned())];
-    argv.extend(rest.iter().map(|word| (*word).clone()));
-    let mut reading = judge_inner(&argv, surroundings.deeper())?;
-    let opens_files = !matches!(
-        name,
-        "echo" | "basename" | "dirname" | "true" | "expr" | "seq" | "printenv"
-    );
-    match surroundings.piped_names {
-        _ if !opens_files => {}
-        Some(names) => reading.paths.extend(names.iter().cloned()),
-        None => reading
-            .paths
-            .push(PathOperand::unbounded("words from input")),
-    }
-    Ok(reading)
 }

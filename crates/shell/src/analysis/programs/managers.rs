@@ -4,13 +4,13 @@
 //! `.yarnrc.yml`) that can name programs, hence the trusted folder.
 
 use super::super::argument::Argument;
-use super::services::judge_listed;
-use super::{Verdict, all_fixed};
+use super::sub_commands::{self, SubCommand};
+use super::{Obeys, Reading, Refusal, Verdict, all_fixed, refuse};
 
 const NPM_COMMON: &str = "--json --long -l -g --global --depth= -a --all --parseable -p --omit= --include= --prod --production --dev \
     --silent -s --no-color --color= -w= --workspace= --workspaces";
 
-const NPM: &[(&str, &str)] = &[
+const NPM: &[SubCommand] = &[
     ("ls", ""),
     ("list", ""),
     ("ll", ""),
@@ -36,7 +36,7 @@ const NPM: &[(&str, &str)] = &[
     ("dist-tag ls", ""),
 ];
 
-const YARN: &[(&str, &str)] = &[
+const YARN: &[SubCommand] = &[
     ("list", "--pattern= --depth= --json --prod"),
     ("info", "--json"),
     ("why", "--json"),
@@ -47,7 +47,7 @@ const YARN: &[(&str, &str)] = &[
     ("licenses list", ""),
 ];
 
-const PNPM: &[(&str, &str)] = &[
+const PNPM: &[SubCommand] = &[
     ("list", ""),
     ("ls", ""),
     ("why", ""),
@@ -59,7 +59,7 @@ const PNPM: &[(&str, &str)] = &[
     ("licenses list", ""),
 ];
 
-const CARGO: &[(&str, &str)] = &[
+const CARGO: &[SubCommand] = &[
     ("-V", ""),
     ("--list", ""),
     ("-vV", ""),
@@ -70,7 +70,7 @@ const CARGO: &[(&str, &str)] = &[
 ];
 
 /// These write a lock file unless told not to.
-const CARGO_LOCKED: &[(&str, &str)] = &[
+const CARGO_LOCKED: &[SubCommand] = &[
     (
         "metadata",
         "--format-version= --no-deps --all-features --no-default-features -F= --features= --filter-platform=",
@@ -83,7 +83,7 @@ const CARGO_LOCKED: &[(&str, &str)] = &[
     ("pkgid", ""),
 ];
 
-const PIP: &[(&str, &str)] = &[
+const PIP: &[SubCommand] = &[
     (
         "list",
         "-o -u -e -l --outdated --uptodate --editable --local --user --format= --not-required --pre --exclude=",
@@ -105,7 +105,7 @@ const PIP: &[(&str, &str)] = &[
     ("inspect", "--local --user"),
 ];
 
-const GO: &[(&str, &str)] = &[
+const GO: &[SubCommand] = &[
     ("version", "-m -v"),
     ("env", "-json"),
     ("doc", "-all -c -cmd -short -src -u"),
@@ -115,7 +115,7 @@ const GO: &[(&str, &str)] = &[
     ("tool", ""),
 ];
 
-const RUSTUP: &[(&str, &str)] = &[
+const RUSTUP: &[SubCommand] = &[
     ("toolchain list", "-v --verbose"),
     ("target list", "--installed --toolchain="),
     ("component list", "--installed --toolchain="),
@@ -126,7 +126,7 @@ const RUSTUP: &[(&str, &str)] = &[
     ("check", ""),
 ];
 
-const APT: &[(&str, &str)] = &[
+const APT: &[SubCommand] = &[
     (
         "list",
         "--installed --upgradable --upgradeable -a --all-versions",
@@ -138,7 +138,15 @@ const APT: &[(&str, &str)] = &[
     ("rdepends", ""),
 ];
 
-const DPKG: &[(&str, &str)] = &[
+const APT_CACHE: &[SubCommand] = &[
+    ("search", "-n --names-only"),
+    ("show", "-a --all-versions"),
+    ("policy", ""),
+    ("depends", ""),
+    ("rdepends", ""),
+];
+
+const DPKG: &[SubCommand] = &[
     ("-l", ""),
     ("-L", ""),
     ("-s", ""),
@@ -151,7 +159,7 @@ const DPKG: &[(&str, &str)] = &[
     ("--print-architecture", ""),
 ];
 
-const RPM: &[(&str, &str)] = &[
+const RPM: &[SubCommand] = &[
     ("-qa", ""),
     ("-qi", ""),
     ("-ql", ""),
@@ -162,7 +170,7 @@ const RPM: &[(&str, &str)] = &[
     ("-qR", ""),
 ];
 
-const BREW: &[(&str, &str)] = &[
+const BREW: &[SubCommand] = &[
     ("list", "--versions --formula --cask -1 --full-name"),
     ("info", "--json? --cask --formula"),
     ("search", "--cask --formula"),
@@ -175,7 +183,7 @@ const BREW: &[(&str, &str)] = &[
     ("outdated", ""),
 ];
 
-const SYSTEMCTL: &[(&str, &str)] = &[
+const SYSTEMCTL: &[SubCommand] = &[
     ("status", ""),
     ("show", "-p= --property= --value"),
     ("list-units", "--all --type= --state= --failed"),
@@ -191,7 +199,7 @@ const SYSTEMCTL: &[(&str, &str)] = &[
     ("get-default", ""),
 ];
 
-const GEM: &[(&str, &str)] = &[
+const GEM: &[SubCommand] = &[
     (
         "list",
         "-l -r -a --local --remote --all -d --details --versions",
@@ -206,7 +214,7 @@ const GEM: &[(&str, &str)] = &[
     ("dependency", ""),
 ];
 
-const UV: &[(&str, &str)] = &[
+const UV: &[SubCommand] = &[
     ("pip list", "--format= --outdated"),
     ("pip show", ""),
     ("pip freeze", ""),
@@ -216,7 +224,7 @@ const UV: &[(&str, &str)] = &[
     ("cache dir", ""),
 ];
 
-const CONDA: &[(&str, &str)] = &[
+const CONDA: &[SubCommand] = &[
     ("list", "-n= --name= --json"),
     ("env list", "--json"),
     ("info", "--json -e --envs"),
@@ -224,42 +232,62 @@ const CONDA: &[(&str, &str)] = &[
     ("search", ""),
 ];
 
-const OTHERS: &[(&str, &str)] = &[("-v", ""), ("-V", "")];
+/// Programs of which only the version is known.
+const ONLY_VERSION: &[SubCommand] = &[("-v", ""), ("-V", "")];
 
-pub(super) fn judge(name: &str, words: &[Argument]) -> Verdict {
-    let (commands, common, needs_trust): (&[(&str, &str)], &str, bool) = match name {
-        "npm" => return judge_npm(words),
-        "cargo" => return judge_cargo(words),
-        "go" => return judge_go(words),
-        "pnpm" => (PNPM, NPM_COMMON, true),
-        "yarn" => (YARN, "", true),
+/// Judges a package manager or tool chain; none if it isn't one.
+pub(super) fn judge(name: &str, words: &[Argument]) -> Option<Verdict> {
+    let (commands, everywhere, obeys): (&[SubCommand], &str, Obeys) = match name {
+        "npm" => return Some(judge_npm(words)),
+        "cargo" => return Some(judge_cargo(words)),
+        "go" => return Some(judge_go(words)),
+        "pnpm" => (
+            PNPM,
+            "--json --long -g --global --depth= --parseable --prod --dev --silent --no-color",
+            Obeys::Folder,
+        ),
+        "yarn" => (YARN, "", Obeys::Folder),
         "pip" | "pip3" => (
             PIP,
             "--disable-pip-version-check -v -q --no-color --verbose --quiet --no-input",
-            true,
+            Obeys::Folder,
         ),
-        "rustup" => (RUSTUP, "", true),
-        "apt" | "apt-cache" => (APT, "", false),
-        "dpkg" => (DPKG, "", false),
-        "rpm" => (RPM, "", false),
-        "brew" => (BREW, "", false),
+        "rustup" => (RUSTUP, "", Obeys::Folder),
+        "apt" => (APT, "", Obeys::Nothing),
+        "apt-cache" => (APT_CACHE, "", Obeys::Nothing),
+        "dpkg" => (DPKG, "", Obeys::Nothing),
+        "rpm" => (RPM, "", Obeys::Nothing),
+        "brew" => (BREW, "", Obeys::Folder),
         "systemctl" => (
             SYSTEMCTL,
             "--no-pager --user --system -l -n= --full --lines= -q --quiet --no-legend --plain -o= --output= -a --all -t= --type=",
-            false,
+            Obeys::Nothing,
         ),
-        "gem" => (GEM, "", true),
-        "uv" => (UV, "", true),
-        "conda" => (CONDA, "", false),
-        _ => (OTHERS, "", true),
+        "gem" => (GEM, "", Obeys::Folder),
+        "uv" => (UV, "", Obeys::Folder),
+        "conda" => (CONDA, "", Obeys::Folder),
+        "bun" | "poetry" | "composer" | "mvn" | "gradle" | "dotnet" | "deno" => {
+            (ONLY_VERSION, "", Obeys::Folder)
+        }
+        _ => return None,
     };
     if matches!(
         name,
         "yarn" | "pnpm" | "pip" | "pip3" | "gem" | "uv" | "conda"
-    ) {
-        only_package_names(words)?;
+    ) && let Err(refusal) = only_package_names(words)
+    {
+        return Some(Err(refusal));
     }
-    judge_listed(name, words, commands, common, needs_trust)
+    Some(sub_commands::judge(
+        name, words, commands, everywhere, obeys,
+    ))
+}
+
+fn obeying_folder() -> Reading {
+    Reading {
+        obeys: Obeys::Folder,
+        ..Reading::default()
+    }
 }
 
 fn judge_npm(words: &[Argument]) -> Verdict {
@@ -267,16 +295,13 @@ fn judge_npm(words: &[Argument]) -> Verdict {
     if let [Argument::Fixed(only)] = words
         && matches!(only.as_str(), "run" | "run-script")
     {
-        return Ok(super::Reading {
-            paths: Vec::new(),
-            needs_trust: true,
-        });
+        return Ok(obeying_folder());
     }
     if words.first().and_then(Argument::fixed) == Some("run") {
-        return Err("npm run runs a script of the project".to_owned());
+        return refuse("npm run runs a script of the project");
     }
     only_package_names(words)?;
-    judge_listed("npm", words, NPM, NPM_COMMON, true)
+    sub_commands::judge("npm", words, NPM, NPM_COMMON, Obeys::Folder)
 }
 
 fn judge_cargo(words: &[Argument]) -> Verdict {
@@ -288,21 +313,21 @@ fn judge_cargo(words: &[Argument]) -> Verdict {
     if locked {
         let common =
             "--locked --frozen --offline -q --quiet -v --verbose --color= --manifest-path@";
-        return judge_listed("cargo", words, CARGO_LOCKED, common, true);
+        return sub_commands::judge("cargo", words, CARGO_LOCKED, common, Obeys::Folder);
     }
     let writes = words
         .first()
         .and_then(Argument::fixed)
         .is_some_and(|first| CARGO_LOCKED.iter().any(|(name, _)| *name == first));
     if writes {
-        return Err("cargo writes Cargo.lock here unless --locked is given".to_owned());
+        return refuse("cargo writes Cargo.lock here unless --locked is given");
     }
-    judge_listed(
+    sub_commands::judge(
         "cargo",
         words,
         CARGO,
         "-q --quiet -v --verbose --color= --offline",
-        true,
+        Obeys::Folder,
     )
 }
 
@@ -315,7 +340,7 @@ fn is_package_name(word: &str) -> bool {
 }
 
 /// Refuses operands that would be fetched from an address of the command's choice.
-fn only_package_names(words: &[Argument]) -> Result<(), String> {
+fn only_package_names(words: &[Argument]) -> Result<(), Refusal> {
     let operands = words
         .iter()
         .skip(1)
@@ -323,7 +348,7 @@ fn only_package_names(words: &[Argument]) -> Result<(), String> {
         .filter(|word| !word.starts_with('-'));
     for word in operands {
         if !is_package_name(word) {
-            return Err(format!("{word} isn't a plain package name"));
+            return refuse(format!("{word} isn't a plain package name"));
         }
     }
     Ok(())
@@ -337,7 +362,7 @@ fn judge_go(words: &[Argument]) -> Verdict {
         ["tool"] => (1, ""),
         [first, ..] => match GO.iter().find(|(name, _)| name == first) {
             Some((_, allowed)) if *first != "tool" => (1, *allowed),
-            _ => return Err(format!("go {first} isn't known to only read")),
+            _ => return refuse(format!("go {first} isn't known to only read")),
         },
         [] => (0, ""),
     };
@@ -346,7 +371,7 @@ fn judge_go(words: &[Argument]) -> Verdict {
         if !word.starts_with('-') {
             // A version is looked up over the network, wherever the path points.
             if word.contains('@') {
-                return Err("go looks versions up over the network".to_owned());
+                return refuse("go looks versions up over the network");
             }
             continue;
         }
@@ -359,7 +384,7 @@ fn judge_go(words: &[Argument]) -> Verdict {
             .split(' ')
             .any(|known| known.trim_end_matches('=') == name)
         {
-            return Err(format!("go's option {word} isn't known to be harmless"));
+            return refuse(format!("go's option {word} isn't known to be harmless"));
         }
         if allowed
             .split(' ')
@@ -369,8 +394,5 @@ fn judge_go(words: &[Argument]) -> Verdict {
             rest.next();
         }
     }
-    Ok(super::Reading {
-        paths: Vec::new(),
-        needs_trust: true,
-    })
+    Ok(obeying_folder())
 }

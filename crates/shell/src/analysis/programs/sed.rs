@@ -2,25 +2,26 @@
 
 use super::super::argument::{Argument, PathOperand};
 use super::super::options::{Order, Sorted, sort};
-use super::{Reading, Verdict, paths_of};
+use super::{Reading, Refusal, Verdict, no_names, paths_of, refuse};
 
 /// `-l` is not among them: it takes a value in one sed and none in another, where the value would be the
 /// script.
 const OPTIONS: &str = "-n -E -r -e= -s -u -z --quiet --silent --regexp-extended --expression= --separate --unbuffered \
-    --null-data --posix --debug --version --sandbox";
+    --null-data --posix --version --sandbox";
 
 pub(super) fn judge(words: &[Argument]) -> Verdict {
     let sorted = sort(words, OPTIONS, Order::Mixed)?;
+    no_names(&sorted)?;
     let (scripts, files) = scripts_and_files(&sorted);
     for script in scripts {
         let Some(script) = script else {
-            return Err("sed's script is not fixed".to_owned());
+            return refuse("sed's script is not fixed");
         };
         check_script(script)?;
     }
     Ok(Reading {
         paths: paths_of(files),
-        needs_trust: false,
+        ..Reading::default()
     })
 }
 
@@ -41,87 +42,192 @@ fn scripts_and_files<'s, 'a>(sorted: &'s Sorted<'a>) -> (Vec<Option<&'s str>>, &
     (scripts, files)
 }
 
-/// The files that `sed -i` edits, when it is one and is otherwise plain.
+/// The files that `sed -i` edits, when it is one and is otherwise plain: with a suffix, also the copies.
 pub(in super::super) fn in_place_files(words: &[Argument]) -> Option<Vec<PathOperand>> {
     let table = format!("{OPTIONS} -i? --in-place?");
     let sorted = sort(words, &table, Order::Mixed).ok()?;
-    if !sorted.has("-i") && !sorted.has("--in-place") {
+    if !sorted.has_any(&["-i", "--in-place"]) || !sorted.names.is_empty() {
         return None;
+    }
+    let mut suffix = "";
+    for value in sorted.values("-i").chain(sorted.values("--in-place")) {
+        suffix = value.unwrap_or_default();
+        // GNU sed puts the file's name in place of a star, and a slash leads anywhere.
+        let plain = suffix
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"._~-".contains(&byte));
+        if !plain {
+            return None;
+        }
     }
     let (scripts, files) = scripts_and_files(&sorted);
     for script in scripts {
         check_script(script?).ok()?;
     }
-    Some(paths_of(files))
+    let mut paths = paths_of(files);
+    if !suffix.is_empty() {
+        let copies: Vec<PathOperand> = paths
+            .iter()
+            .map(|path| PathOperand {
+                kind: path.kind,
+                text: format!("{}{suffix}", path.text),
+            })
+            .collect();
+        paths.extend(copies);
+    }
+    Some(paths)
 }
 
-/// Accepts commands that print, delete and substitute; refuses those that read, write or run.
-fn check_script(script: &str) -> Result<(), String> {
-    let refuse = |what: &str| Err(format!("sed's {what} isn't known to only print"));
-    let bytes = script.as_bytes();
-    let mut position = 0;
-    while let Some(byte) = bytes.get(position).copied() {
-        position += 1;
-        match byte {
-            b' '
-            | b'\t'
-            | b'\n'
-            | b';'
-            | b'{'
-            | b'}'
-            | b'!'
-            | b','
-            | b'0'..=b'9'
-            | b'$'
-            | b'+'
-            | b'~' => {}
-            b'/' => {
-                position = skip_regex(bytes, position, b'/').ok_or("sed's address doesn't end")?;
-            }
-            b'I' | b'M' if position >= 2 && bytes.get(position - 2) == Some(&b'/') => {}
-            b'p' | b'P' | b'd' | b'D' | b'n' | b'N' | b'g' | b'G' | b'h' | b'H' | b'x' | b'='
-            | b'l' => {
-                // GNU sed ends each of these at a blank, `;`, `}` or a number; anything else is unknown.
-                if !matches!(
-                    bytes.get(position),
-                    None | Some(b' ' | b'\t' | b'\n' | b';' | b'}')
-                ) {
-                    return refuse("script");
-                }
-            }
-            b'q' | b'Q' => {
-                while bytes
-                    .get(position)
-                    .is_some_and(|byte| byte.is_ascii_digit() || *byte == b' ')
-                {
-                    position += 1;
-                }
-            }
-            b's' | b'y' => {
-                let delimiter = match bytes.get(position) {
-                    Some(delimiter) if delimiter.is_ascii_punctuation() && *delimiter != b'\\' => {
-                        *delimiter
-                    }
-                    _ => return refuse("delimiter"),
-                };
-                let middle = skip_regex(bytes, position + 1, delimiter)
-                    .ok_or("sed's substitution doesn't end")?;
-                position = skip_delimited(bytes, middle, delimiter)
-                    .ok_or("sed's substitution doesn't end")?;
-                while let Some(flag) = bytes.get(position) {
-                    match flag {
-                        b'g' | b'p' | b'i' | b'I' | b'm' | b'M' | b'0'..=b'9' if byte == b's' => {
-                            position += 1;
-                        }
-                        b' ' | b'\t' | b'\n' | b';' | b'}' => break,
-                        _ => return refuse("flag"),
-                    }
-                }
-            }
-            _ => return refuse("command"),
+/// Accepts commands that print, delete and substitute; refuses those that read, write or run. Only forms that
+/// GNU and busybox sed read alike are known.
+fn check_script(script: &str) -> Result<(), Refusal> {
+    let mut parser = Script {
+        bytes: script.as_bytes(),
+        position: 0,
+        open: 0,
+    };
+    parser.commands()
+}
+
+struct Script<'a> {
+    bytes: &'a [u8],
+    position: usize,
+    /// Open braces.
+    open: usize,
+}
+
+impl Script<'_> {
+    fn not_known<T>(what: &str) -> Result<T, Refusal> {
+        refuse(format!("sed's {what} isn't known to only print"))
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.position).copied()
+    }
+
+    fn skip(&mut self, bytes: &[u8]) {
+        while self.peek().is_some_and(|byte| bytes.contains(&byte)) {
+            self.position += 1;
         }
     }
-    Ok(())
+
+    fn commands(&mut self) -> Result<(), Refusal> {
+        loop {
+            self.skip(b" \t\n;");
+            if self.peek().is_none() {
+                return if self.open == 0 {
+                    Ok(())
+                } else {
+                    Self::not_known("brace")
+                };
+            }
+            if self.address()? {
+                self.skip(b" \t");
+                if self.peek() == Some(b',') {
+                    self.position += 1;
+                    self.skip(b" \t");
+                    if matches!(self.peek(), Some(b'+' | b'~')) {
+                        self.position += 1;
+                        self.number()?;
+                    } else if !self.address()? {
+                        return Self::not_known("address");
+                    }
+                }
+            }
+            self.skip(b" \t");
+            if self.peek() == Some(b'!') {
+                self.position += 1;
+                self.skip(b" \t");
+            }
+            self.command()?;
+        }
+    }
+
+    /// A line's number, the last line, or an expression in slashes.
+    fn address(&mut self) -> Result<bool, Refusal> {
+        match self.peek() {
+            Some(b'$') => self.position += 1,
+            Some(b'0'..=b'9') => {
+                self.number()?;
+                if self.peek() == Some(b'~') {
+                    self.position += 1;
+                    self.number()?;
+                }
+            }
+            Some(b'/') => {
+                let Some(end) = skip_regex(self.bytes, self.position + 1, b'/') else {
+                    return Self::not_known("address");
+                };
+                self.position = end;
+                if matches!(self.peek(), Some(b'I' | b'M')) {
+                    self.position += 1;
+                }
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn number(&mut self) -> Result<(), Refusal> {
+        if !self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+            return Self::not_known("number");
+        }
+        self.skip(b"0123456789");
+        Ok(())
+    }
+
+    fn command(&mut self) -> Result<(), Refusal> {
+        let Some(command) = self.peek() else {
+            return Self::not_known("address");
+        };
+        self.position += 1;
+        match command {
+            b'{' => {
+                self.open += 1;
+                return Ok(());
+            }
+            b'}' => {
+                if self.open == 0 {
+                    return Self::not_known("brace");
+                }
+                self.open -= 1;
+            }
+            b'p' | b'P' | b'd' | b'D' | b'n' | b'N' | b'g' | b'G' | b'h' | b'H' | b'x' | b'='
+            | b'l' => {}
+            b'q' | b'Q' => {
+                self.skip(b" ");
+                self.skip(b"0123456789");
+            }
+            b's' | b'y' => self.substitution(command)?,
+            _ => return Self::not_known("command"),
+        }
+        self.skip(b" \t");
+        match self.peek() {
+            None | Some(b'\n' | b';' | b'}') => Ok(()),
+            Some(_) => Self::not_known("script"),
+        }
+    }
+
+    fn substitution(&mut self, command: u8) -> Result<(), Refusal> {
+        let delimiter = match self.peek() {
+            Some(delimiter)
+                if delimiter.is_ascii_punctuation() && !b"\\;{}#".contains(&delimiter) =>
+            {
+                delimiter
+            }
+            _ => return Self::not_known("delimiter"),
+        };
+        let end = skip_regex(self.bytes, self.position + 1, delimiter)
+            .and_then(|middle| skip_delimited(self.bytes, middle, delimiter));
+        let Some(end) = end else {
+            return Self::not_known("substitution");
+        };
+        self.position = end;
+        if command == b's' {
+            self.skip(b"gpiI0123456789");
+        }
+        Ok(())
+    }
 }
 
 /// The position after a regular expression's delimiter. Programs disagree on whether a delimiter in

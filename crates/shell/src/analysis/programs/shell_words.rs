@@ -1,14 +1,15 @@
 //! Builtins of the shell, and `test`.
 
 use super::super::argument::Argument;
+use super::super::options::{Order, sort};
+use super::super::reading::Shows;
 use super::super::variables::{Danger, danger_of};
-use super::{Reading, Verdict, all_fixed, paths_of};
+use super::{Obeys, Reading, Refusal, Verdict, all_fixed, paths_of, refuse};
 use crate::syntax::ShellKind;
 
 /// Judges a builtin; none if it isn't one that is known here.
 pub(super) fn judge_builtin(name: &str, words: &[Argument], shell: ShellKind) -> Option<Verdict> {
     let harmless = || Some(Ok(Reading::default()));
-    let refuse = |reason: String| Some(Err(reason));
     match name {
         "cd" | "pushd" => Some(judge_cd(name, words)),
         "popd" | "dirs" | "wait" | "jobs" | "times" if words.is_empty() => harmless(),
@@ -22,11 +23,14 @@ pub(super) fn judge_builtin(name: &str, words: &[Argument], shell: ShellKind) ->
             if plain {
                 harmless()
             } else {
-                refuse(format!("{name} with something that isn't a number"))
+                Some(refuse(format!("{name} with something that isn't a number")))
             }
         }
         "printf" => Some(judge_printf(words, shell)),
-        "env" | "export" | "set" | "alias" | "umask" | "ulimit" if words.is_empty() => harmless(),
+        "alias" | "umask" | "ulimit" if words.is_empty() => harmless(),
+        "env" | "export" | "set" | "declare" | "typeset" if words.is_empty() => Some(refuse(
+            format!("{name} shows the environment, which can hold keys"),
+        )),
         "set" => Some(judge_set(words)),
         "ulimit" if all_fixed(words).is_some_and(|words| words == ["-a"]) => harmless(),
         "command" => Some(judge_command(words)),
@@ -44,8 +48,8 @@ pub(super) fn judge_builtin(name: &str, words: &[Argument], shell: ShellKind) ->
             }) =>
         {
             Some(Ok(Reading {
-                paths: Vec::new(),
-                needs_trust: true,
+                obeys: Obeys::Folder,
+                ..Reading::default()
             }))
         }
         _ => None,
@@ -62,11 +66,12 @@ fn judge_cd(name: &str, words: &[Argument]) -> Verdict {
         [only] if only.is_one_word() && only.is_surely_operand() && only.fixed() != Some("-") => {
             Ok(Reading {
                 paths: paths_of([&only]),
-                needs_trust: false,
+                shows: Shows::Names,
+                ..Reading::default()
             })
         }
         [Argument::Fixed(only)] if only == "-" => Ok(Reading::default()),
-        _ => Err(format!("{name} to a folder that isn't known")),
+        _ => refuse(format!("{name} to a folder that isn't known")),
     }
 }
 
@@ -78,11 +83,11 @@ fn judge_printf(words: &[Argument], shell: ShellKind) -> Verdict {
     };
     // zsh evaluates the arguments of numeric conversions as arithmetic.
     if shell == ShellKind::Zsh && !words.first().is_some_and(converts_only_text) {
-        return Err("printf evaluates numbers as arithmetic in zsh".to_owned());
+        return refuse("printf evaluates numbers as arithmetic in zsh");
     }
     match words.first() {
         Some(format) if !format.is_surely_operand() && !harmless_format(format) => {
-            Err("printf with an option assigns a variable".to_owned())
+            refuse("printf with an option assigns a variable")
         }
         _ => Ok(Reading::default()),
     }
@@ -108,7 +113,7 @@ fn harmless_format(format: &Argument) -> bool {
 
 /// The options that only make the shell stricter or more talkative.
 fn judge_set(words: &[Argument]) -> Verdict {
-    let refuse = || Err("set can change how the shell reads what follows".to_owned());
+    let refuse = || refuse("set can change how the shell reads what follows");
     let Some(fixed) = all_fixed(words) else {
         return refuse();
     };
@@ -148,7 +153,7 @@ fn judge_command(words: &[Argument]) -> Verdict {
         {
             Ok(Reading::default())
         }
-        _ => Err("command runs another command".to_owned()),
+        _ => refuse("command runs another command"),
     }
 }
 
@@ -160,15 +165,14 @@ fn judge_read(words: &[Argument], shell: ShellKind) -> Verdict {
         ShellKind::Posix => "-r -p=",
         ShellKind::Zsh => "-r -s",
     };
-    let sorted =
-        super::super::options::sort(words, table, super::super::options::Order::OperandsLast)?;
+    let sorted = sort(words, table, Order::OperandsLast)?;
     for name in &sorted.operands {
         let plain = name.fixed().filter(|text| is_identifier(text));
         match plain {
             Some(name) if danger_of(name, shell) == Danger::None => {}
-            Some(name) => return Err(format!("read assigns {name}")),
+            Some(name) => return refuse(format!("read assigns {name}")),
             None => {
-                return Err(format!(
+                return refuse(format!(
                     "read into {}, which isn't a plain name",
                     name.text()
                 ));
@@ -199,20 +203,20 @@ pub(super) fn judge_test(name: &str, words: &[Argument], shell: ShellKind) -> Ve
     let words = if name == "[" {
         match words.split_last() {
             Some((last, rest)) if last.fixed() == Some("]") => rest,
-            _ => return Err("'[' without ']'".to_owned()),
+            _ => return refuse("'[' without ']'"),
         }
     } else {
         words
     };
     if !words.iter().all(Argument::is_one_word) {
-        return Err("a word in a test could become several".to_owned());
+        return refuse("a word in a test could become several");
     }
     check_test(words, shell)?;
     Ok(Reading::default())
 }
 
-fn check_test(words: &[Argument], shell: ShellKind) -> Result<(), String> {
-    let refuse = || Err("a test that could evaluate a variable's value".to_owned());
+fn check_test(words: &[Argument], shell: ShellKind) -> Result<(), Refusal> {
+    let refuse = || refuse("a test that could evaluate a variable's value");
     let is = |word: &Argument, set: &[&str]| word.fixed().is_some_and(|text| set.contains(&text));
     match words {
         [] | [_] => Ok(()),

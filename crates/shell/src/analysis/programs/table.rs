@@ -1,304 +1,203 @@
-//! Commands for which a table of options is enough.
+//! Judging a program by its entry in the catalog.
 
 use super::super::argument::{Argument, PathOperand};
 use super::super::options::{Order, Sorted, sort};
-use super::entries::{ENTRIES, Entry, FOLLOWS_FOLDER, Operands, Trust, VERSIONED};
-use super::{Reading, Verdict, all_fixed, paths_of};
+use super::super::reading::{FolderReading, Shows};
+use super::catalog::{self, versions};
+use super::checks;
+use super::{Listing, Obeys, Reading, Refusal, Verdict, paths_of, refuse};
 
-fn entry(name: &str) -> Option<&'static Entry> {
-    ENTRIES.iter().find(|entry| {
-        entry
-            .names
-            .split_ascii_whitespace()
-            .any(|known| known == name)
-    })
+/// What a program's operands are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Operands {
+    /// Every word is text, options included: no word changes what the program does to files.
+    Text,
+    /// Text, not files.
+    Words,
+    /// Files or folders that are read.
+    Files,
+    /// A pattern first, unless one of these options was given, then files.
+    PatternThenFiles(&'static [&'static str]),
+    /// None are allowed.
+    None,
+    /// At most one file; a second one would be written.
+    OneFile,
 }
 
-pub(super) fn takes_anything(name: &str) -> bool {
-    entry(name).is_some_and(|entry| entry.trust == Trust::Anything)
+/// A check that a table of options can't express.
+pub(super) type Check = fn(&Sorted<'_>, &[Argument]) -> Result<(), Refusal>;
+
+/// One program, under all its names.
+pub(super) struct Program {
+    pub(super) names: &'static [&'static str],
+    options: &'static str,
+    operands: Operands,
+    shows: Shows,
+    /// No option it has, known here or not, does more than read files and print.
+    only_ever_reads: bool,
+    check: Option<Check>,
+    below: Option<fn(&Sorted<'_>) -> Option<FolderReading>>,
+    lists: Option<fn(&Sorted<'_>) -> Option<Listing>>,
+}
+
+impl Program {
+    /// A program that shows what is in the files it names.
+    pub(super) const fn new(
+        names: &'static [&'static str],
+        operands: Operands,
+        options: &'static str,
+    ) -> Self {
+        Self {
+            names,
+            options,
+            operands,
+            shows: Shows::Contents,
+            only_ever_reads: false,
+            check: None,
+            below: None,
+            lists: None,
+        }
+    }
+
+    /// It shows names, sizes and dates only.
+    pub(super) const fn names_only(mut self) -> Self {
+        self.shows = Shows::Names;
+        self
+    }
+
+    /// No option it has, known here or not, does more than read files and print. Names of files may stand where
+    /// options could, and a word that could be anything makes it read any file, which is for others to judge.
+    pub(super) const fn only_ever_reads(mut self) -> Self {
+        self.only_ever_reads = true;
+        self
+    }
+
+    pub(super) const fn checked(mut self, check: Check) -> Self {
+        self.check = Some(check);
+        self
+    }
+
+    /// Says which files below a folder it reads.
+    pub(super) const fn below(mut self, below: fn(&Sorted<'_>) -> Option<FolderReading>) -> Self {
+        self.below = Some(below);
+        self
+    }
+
+    /// Says whether it prints names of files.
+    pub(super) const fn lists(mut self, lists: fn(&Sorted<'_>) -> Option<Listing>) -> Self {
+        self.lists = Some(lists);
+        self
+    }
 }
 
 pub(super) fn judge(name: &str, words: &[Argument]) -> Verdict {
     if let [Argument::Fixed(only)] = words
-        && VERSIONED.contains(&name)
+        && let Some(obeys) = versions::asks_version(name, only)
     {
-        let asks = matches!(only.as_str(), "--version")
-            || (only == "-V" && matches!(name, "python" | "python3" | "ssh"))
-            || (only == "-v" && matches!(name, "node" | "ruby" | "perl" | "php" | "nginx" | "tsc"))
-            || (only == "-version"
-                && matches!(name, "java" | "javac" | "ffmpeg" | "ant" | "scala"))
-            || (only == "version"
-                && matches!(name, "terraform" | "helm" | "openssl" | "hugo" | "zig"));
-        if asks {
-            return Ok(Reading {
-                paths: Vec::new(),
-                needs_trust: FOLLOWS_FOLDER.contains(&name),
-            });
-        }
+        return Ok(Reading {
+            obeys,
+            ..Reading::default()
+        });
     }
-    let Some(entry) = entry(name) else {
-        return Err(format!("{name} isn't known to only read"));
+    let Some(program) = catalog::program(name) else {
+        return refuse(format!("{name} isn't known to only read"));
     };
-    let without_bindings = if name == "jq" {
-        Some(jq_without_bindings(words)?)
-    } else {
-        None
-    };
-    let words = without_bindings.as_deref().unwrap_or(words);
+    if program.operands == Operands::Text {
+        if let Some(check) = program.check {
+            check(&Sorted::default(), words)?;
+        }
+        return Ok(Reading {
+            shows: program.shows,
+            ..Reading::default()
+        });
+    }
+    let with_dash = checks::with_dash(name, words);
+    let words = with_dash.as_deref().unwrap_or(words);
     // Where a second operand is written, a word after the first is one to programs that don't look for
     // options there.
-    let order = match entry.operands {
+    let order = match program.operands {
         Operands::OneFile => Order::OperandsLast,
         _ => Order::Mixed,
     };
-    match sort(words, entry.options, order) {
-        Ok(sorted) => {
-            special_cases(name, words, &sorted)?;
-            let mut paths = operand_paths(name, entry.operands, &sorted)?;
-            if matches!(name, "tar" | "bsdtar") && sorted.options.is_empty() {
-                paths.extend(words.get(1).map(Argument::path));
-            }
-            paths.extend(sorted.files);
-            Ok(Reading {
-                paths,
-                needs_trust: false,
-            })
-        }
-        Err(_) if entry.trust == Trust::Anything => {
-            let paths = match entry.operands {
-                Operands::Words => Vec::new(),
-                _ => words
-                    .iter()
-                    .filter(|word| word.fixed().is_none_or(|text| !text.starts_with('-')))
-                    .map(Argument::path)
-                    .collect(),
-            };
-            Ok(Reading {
-                paths,
-                needs_trust: false,
-            })
-        }
-        Err(reason) => Err(reason),
+    let (unbounded, words) = if program.only_ever_reads {
+        set_unbounded_aside(words)
+    } else {
+        (Vec::new(), words.to_vec())
+    };
+    let mut sorted = sort(&words, program.options, order)?;
+    if let Some(name) = sorted.names.first().filter(|_| !program.only_ever_reads) {
+        return refuse(format!("{} could turn into an option", name.text));
     }
+    if let Some(check) = program.check {
+        check(&sorted, &words)?;
+    }
+    let mut paths = operand_paths(name, program.operands, &sorted)?;
+    paths.append(&mut sorted.files);
+    if program.operands != Operands::Words {
+        paths.extend(unbounded);
+    }
+    let below = program.below.and_then(|below| below(&sorted));
+    let lists = program.lists.and_then(|lists| lists(&sorted));
+    Ok(Reading {
+        paths,
+        names: sorted.names,
+        shows: match lists {
+            Some(listing) if listing.names_only => Shows::Names,
+            _ => program.shows,
+        },
+        below,
+        lists,
+        obeys: Obeys::Nothing,
+    })
+}
+
+/// Takes out the words that could become any option or file: the command then reads any file.
+fn set_unbounded_aside(words: &[Argument]) -> (Vec<PathOperand>, Vec<Argument>) {
+    let mut unbounded = Vec::new();
+    let mut kept = Vec::new();
+    for word in words {
+        match word {
+            Argument::Variable(variable)
+                if !word.is_surely_operand()
+                    && !word.is_names_of_files()
+                    && !variable.prefix.starts_with('-') =>
+            {
+                unbounded.push(PathOperand::unbounded(variable.source.clone()));
+            }
+            _ => kept.push(word.clone()),
+        }
+    }
+    (unbounded, kept)
+}
+
+/// Whether a program takes whatever words it is given, and does no more than read.
+pub(super) fn only_ever_reads(name: &str) -> bool {
+    catalog::program(name).is_some_and(|program| program.only_ever_reads)
 }
 
 fn operand_paths(
     name: &str,
     operands: Operands,
     sorted: &Sorted<'_>,
-) -> Result<Vec<PathOperand>, String> {
+) -> Result<Vec<PathOperand>, Refusal> {
     match operands {
-        Operands::Words => Ok(Vec::new()),
+        Operands::Words | Operands::Text => Ok(Vec::new()),
         Operands::None if sorted.operands.is_empty() => Ok(Vec::new()),
-        Operands::None => Err(format!("{name} with an operand can change a setting")),
+        Operands::None => refuse(format!("{name} with an operand can change a setting")),
         Operands::Files => Ok(paths_of(&sorted.operands)),
         Operands::OneFile => match sorted.operands.as_slice() {
             [] => Ok(Vec::new()),
             [only] if only.is_one_word() => Ok(paths_of([only])),
-            _ => Err(format!("{name} writes to its second operand")),
+            _ => refuse(format!("{name} writes to its second operand")),
         },
-        Operands::PatternThenFiles => {
-            let given = [
-                "-e",
-                "-f",
-                "--regexp",
-                "--file",
-                "--files",
-                "--type-list",
-                "-g",
-            ]
-            .iter()
-            .any(|option| sorted.has(option) && (name != "rg" || *option != "-g"));
-            let skip = usize::from(!given).min(sorted.operands.len());
-            if skip == 1
-                && !sorted
-                    .operands
-                    .first()
-                    .is_some_and(|first| first.is_one_word())
-            {
+        Operands::PatternThenFiles(instead) => {
+            let skip = usize::from(!sorted.has_any(instead)).min(sorted.operands.len());
+            let pattern = sorted.operands.first().filter(|_| skip == 1);
+            if pattern.is_some_and(|pattern| !pattern.is_one_word()) {
                 // The pattern could become several words: every word may be a file.
                 return Ok(paths_of(&sorted.operands));
             }
             Ok(paths_of(sorted.operands.get(skip..).unwrap_or_default()))
         }
-    }
-}
-
-/// What a table of options can't say.
-fn special_cases(name: &str, words: &[Argument], sorted: &Sorted<'_>) -> Result<(), String> {
-    let fixed = || all_fixed(words).ok_or_else(|| format!("{name} with a word that isn't fixed"));
-    match name {
-        "date" => {
-            // An operand without `+` sets the clock.
-            let sets = sorted.operands.iter().any(|word| match word {
-                Argument::Fixed(text) => !text.starts_with('+'),
-                Argument::Variable(variable) => !variable.prefix.starts_with('+'),
-            });
-            if sets {
-                Err("date with this operand sets the clock".to_owned())
-            } else {
-                Ok(())
-            }
-        }
-        "tar" | "bsdtar" => {
-            let words = fixed()?;
-            let bundled = words.first().filter(|first| !first.starts_with('-'));
-            let lists = sorted.has("-t") || sorted.has("--list");
-            if bundled.is_some() {
-                let letters = bundled.copied().unwrap_or_default();
-                let archive = words.get(1).copied().unwrap_or("-");
-                let plain = letters.contains('t')
-                    && letters.chars().all(|letter| "tfvzjJa".contains(letter))
-                    && !words
-                        .iter()
-                        .skip(1)
-                        .any(|word| word.starts_with('-') && *word != "-");
-                if !plain || archive.contains(':') {
-                    return Err("tar does more than list".to_owned());
-                }
-                return Ok(());
-            }
-            if !lists || sorted.files.iter().any(|file| file.text.contains(':')) {
-                return Err("tar does more than list".to_owned());
-            }
-            Ok(())
-        }
-        "gzip" | "gunzip" | "bzip2" | "bunzip2" | "xz" | "unxz" | "zstd" => {
-            let any = |names: &[&str]| names.iter().any(|option| sorted.has(option));
-            // Some of them take the last of several modes.
-            let inspects = any(&["-l", "-t", "--list", "--test", "--version"])
-                && !any(&["-d", "--decompress"]);
-            if inspects || any(&["-c", "--stdout", "--to-stdout"]) {
-                Ok(())
-            } else {
-                Err(format!("{name} replaces its files"))
-            }
-        }
-        "unzip" => {
-            if ["-l", "-t", "-v", "-z", "-p", "-c"]
-                .iter()
-                .any(|option| sorted.has(option))
-            {
-                return Ok(());
-            }
-            Err("unzip writes the files it finds".to_owned())
-        }
-        "ps" => check_ps(sorted),
-        // They look up the names of hosts, which tells a name server whatever the name says.
-        "lsof" | "ss" | "ip"
-            if fixed()?.iter().any(|word| {
-                word.contains('@')
-                    || (word.contains('.') && word.bytes().any(|byte| byte.is_ascii_alphabetic()))
-            }) && name != "lsof"
-                || name == "lsof" && fixed()?.iter().any(|word| word.contains('@')) =>
-        {
-            Err(format!("{name} looks up the name of a host"))
-        }
-        // Binutils read further options from a file that is named after an `@`.
-        "nm" | "objdump" | "readelf" | "size" | "strings"
-            if sorted
-                .operands
-                .iter()
-                .any(|word| word.text().starts_with('@')) =>
-        {
-            Err(format!("{name} reads options from a file"))
-        }
-        "bc" => fixed().map(|_| ()),
-        "man" => {
-            let words = fixed()?;
-            let plain = words.iter().all(|word| {
-                word.bytes()
-                    .all(|byte| byte.is_ascii_alphanumeric() || b"-_.+:".contains(&byte))
-            });
-            if plain {
-                Ok(())
-            } else {
-                Err("man can format any file".to_owned())
-            }
-        }
-        "ip" => {
-            let words = fixed()?;
-            let plain: Vec<&str> = words
-                .into_iter()
-                .filter(|word| !word.starts_with('-'))
-                .collect();
-            match plain.as_slice() {
-                [] => Ok(()),
-                [object] | [object, "show" | "list" | "ls", ..]
-                    if [
-                        "a",
-                        "addr",
-                        "address",
-                        "l",
-                        "link",
-                        "r",
-                        "route",
-                        "n",
-                        "neigh",
-                        "neighbour",
-                        "rule",
-                        "netns",
-                    ]
-                    .contains(object) =>
-                {
-                    Ok(())
-                }
-                _ => Err("ip can change the network".to_owned()),
-            }
-        }
-        "sysctl" => {
-            if fixed()?.iter().any(|word| word.contains('=')) {
-                return Err("sysctl with '=' changes a setting".to_owned());
-            }
-            Ok(())
-        }
-        "base64" | "base32" | "basenc" | "xxd" if sorted.has("-r") => {
-            Err(format!("{name} writes a file"))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// `jq --arg name value` takes two words, which no other option here does.
-fn jq_without_bindings(words: &[Argument]) -> Result<Vec<Argument>, String> {
-    let mut kept = Vec::new();
-    let mut rest = words.iter();
-    while let Some(word) = rest.next() {
-        if matches!(word.fixed(), Some("--arg" | "--argjson")) {
-            for _ in 0..2 {
-                if !rest.next().is_some_and(Argument::is_one_word) {
-                    return Err("jq binds a word that isn't one".to_owned());
-                }
-            }
-        } else {
-            kept.push(word.clone());
-        }
-    }
-    Ok(kept)
-}
-
-/// `ps aux`: letters without a dash. Without a dash, `e` shows the environment of every process.
-fn check_ps(sorted: &Sorted<'_>) -> Result<(), String> {
-    // `-aux` is read as `aux` where there is no user `x`, so what follows a `u` counts as letters too.
-    let users = sorted
-        .options
-        .iter()
-        .filter(|(name, _, _)| name == "-u" || name == "-U");
-    if users
-        .filter_map(|(_, _, attached)| attached.as_deref())
-        .any(|text| text.contains('e'))
-    {
-        return Err("ps with words that could show environments".to_owned());
-    }
-    let plain = sorted.operands.iter().all(|word| {
-        word.fixed().is_some_and(|text| {
-            text.bytes()
-                .all(|byte| b"aAuxwflmsvXLTHhgrnkcCj0123456789,".contains(&byte))
-        })
-    });
-    if plain {
-        Ok(())
-    } else {
-        Err("ps with words that could show environments".to_owned())
     }
 }

@@ -1,0 +1,131 @@
+//! Which git repository a command would use, and whether its configuration could make git run a program.
+//!
+//! `git status` runs what `core.fsmonitor` names, a filter for a changed file, a hook when it writes the index. In a
+//! folder that nobody trusted such commands ask, unless the repository is *plain*: found as git finds it, its
+//! configuration read as git reads it, with nothing but keys that can't name a program or another file, no hooks and
+//! no repository inside it that git would enter. Whatever can't be read or isn't understood makes it not plain.
+
+use std::path::{Path, PathBuf};
+
+mod config;
+mod index;
+
+/// The repository that git uses in a folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Repository {
+    /// There is none.
+    None,
+    /// One whose configuration runs nothing.
+    Plain {
+        /// Where its objects and its configuration lie.
+        folder: PathBuf,
+    },
+    /// One whose configuration could run something, or can't be judged.
+    NotPlain {
+        /// Where its objects and its configuration lie, if that could be found out.
+        folder: Option<PathBuf>,
+        /// What speaks against it, in words for a person.
+        reason: String,
+    },
+}
+
+impl Repository {
+    /// Finds the repository as git does: from the folder upwards, a `.git` folder or file, or a folder that is laid
+    /// out like a repository itself.
+    #[must_use]
+    pub fn of(folder: &Path) -> Self {
+        let folder = crate::path::real_folder(folder);
+        for at in folder.ancestors() {
+            let dot_git = at.join(".git");
+            match std::fs::symlink_metadata(&dot_git) {
+                Ok(_) if dot_git.is_dir() => {
+                    // Without it git looks further up, but nobody makes such a folder for nothing.
+                    if dot_git.join("HEAD").symlink_metadata().is_err() {
+                        return not_plain(None, format!("`{}` is incomplete", dot_git.display()));
+                    }
+                    return judge(&dot_git, Some(at));
+                }
+                Ok(_) => return linked(&dot_git, at),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(_) => return not_plain(None, format!("`{}` can't be read", dot_git.display())),
+            }
+            let bare = at.join("HEAD").symlink_metadata().is_ok()
+                && (at.join("objects").exists() || at.join("commondir").exists());
+            if bare {
+                return judge(at, None);
+            }
+        }
+        Self::None
+    }
+
+    /// Where its objects and its configuration lie.
+    #[must_use]
+    pub fn folder(&self) -> Option<&Path> {
+        match self {
+            Self::None => None,
+            Self::Plain { folder } => Some(folder),
+            Self::NotPlain { folder, .. } => folder.as_deref(),
+        }
+    }
+}
+
+fn not_plain(folder: Option<&Path>, reason: impl Into<String>) -> Repository {
+    Repository::NotPlain {
+        folder: folder.map(Path::to_path_buf),
+        reason: reason.into(),
+    }
+}
+
+/// A `.git` file names the repository of a worktree or a submodule.
+fn linked(dot_git: &Path, worktree: &Path) -> Repository {
+    let target = std::fs::read_to_string(dot_git).ok().and_then(|text| {
+        let target = text.strip_prefix("gitdir:")?.trim();
+        (!target.is_empty() && !target.contains('\n')).then(|| worktree.join(target))
+    });
+    match target {
+        Some(target) => judge(&crate::path::real_folder(&target), Some(worktree)),
+        None => not_plain(None, format!("`{}` isn't understood", dot_git.display())),
+    }
+}
+
+/// Judges a repository's folder.
+fn judge(folder: &Path, worktree: Option<&Path>) -> Repository {
+    let common = match std::fs::read_to_string(folder.join("commondir")) {
+        Ok(text) => crate::path::real_folder(&folder.join(text.trim())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => folder.to_path_buf(),
+        Err(error) => {
+            return not_plain(
+                None,
+                format!("`{}`: {error}", folder.join("commondir").display()),
+            );
+        }
+    };
+    let problem = config::problem(&common.join("config"), folder, worktree)
+        .or_else(|| hooks_problem(&common.join("hooks")))
+        .or_else(|| index::problem(&folder.join("index")));
+    match problem {
+        None => Repository::Plain { folder: common },
+        Some(reason) => not_plain(Some(&common), reason),
+    }
+}
+
+/// Some hooks run when the index is written, which `git status` does.
+fn hooks_problem(hooks: &Path) -> Option<String> {
+    let entries = match std::fs::read_dir(hooks) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
+        Err(error) => return Some(format!("`{}`: {error}", hooks.display())),
+    };
+    for entry in entries {
+        let Ok(entry) = entry else {
+            return Some(format!("`{}` can't be read", hooks.display()));
+        };
+        if !entry.file_name().to_string_lossy().ends_with(".sample") {
+            return Some(format!("`{}` is a hook", entry.path().display()));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,306 @@
+//! What a table of options can't express about a program of the catalog.
+
+use super::super::argument::Argument;
+use super::super::options::Sorted;
+use super::super::reading::{FolderReading, NamesAsWords};
+use super::{Listing, Refusal, all_fixed, refuse};
+
+type Checked = Result<(), Refusal>;
+
+fn fixed<'a>(name: &str, words: &'a [Argument]) -> Result<Vec<&'a str>, Refusal> {
+    match all_fixed(words) {
+        Some(words) => Ok(words),
+        None => refuse(format!("{name} with a word that isn't fixed")),
+    }
+}
+
+pub(super) fn all_words_fixed(_: &Sorted<'_>, words: &[Argument]) -> Checked {
+    fixed("the command", words).map(|_| ())
+}
+
+/// Binutils read further options from a file that is named after an `@`.
+pub(super) fn no_option_files(sorted: &Sorted<'_>, words: &[Argument]) -> Checked {
+    let names = words.iter().any(|word| word.text().starts_with('@'));
+    if names || !sorted.names.is_empty() {
+        return refuse("a word that starts with @ names a file of options");
+    }
+    Ok(())
+}
+
+/// xxd doesn't combine letters: `-ps` is one option.
+pub(super) fn xxd(_: &Sorted<'_>, words: &[Argument]) -> Checked {
+    for word in fixed("xxd", words)? {
+        let Some(option) = word.strip_prefix('-').filter(|option| !option.is_empty()) else {
+            continue;
+        };
+        let value = option.get(1..).unwrap_or_default();
+        let numbered = option.starts_with(['c', 'g', 'l', 'o', 's'])
+            && value
+                .bytes()
+                .all(|byte| byte.is_ascii_hexdigit() || byte == b'x');
+        if option.len() > 1 && !numbered && !option.bytes().all(|byte| byte.is_ascii_digit()) {
+            return refuse(format!("xxd's option {word} isn't known to be harmless"));
+        }
+    }
+    Ok(())
+}
+
+/// An operand without `+` sets the clock.
+pub(super) fn date(sorted: &Sorted<'_>, _: &[Argument]) -> Checked {
+    let sets = sorted.operands.iter().any(|word| match word {
+        Argument::Fixed(text) => !text.starts_with('+'),
+        Argument::Variable(variable) => !variable.prefix.starts_with('+'),
+    });
+    if sets {
+        return refuse("date with this operand sets the clock");
+    }
+    Ok(())
+}
+
+pub(super) fn tar(sorted: &Sorted<'_>, words: &[Argument]) -> Checked {
+    fixed("tar", words)?;
+    let lists = sorted.has_any(&["-t", "--list"]);
+    // `host:file` is fetched from another machine.
+    if !lists || sorted.files.iter().any(|file| file.text.contains(':')) {
+        return refuse("tar does more than list");
+    }
+    Ok(())
+}
+
+/// `tar tzf archive` with the dash that it may have: the same where only the last letter takes a value.
+pub(super) fn with_dash(name: &str, words: &[Argument]) -> Option<Vec<Argument>> {
+    let (first, rest) = words.split_first()?;
+    let letters = first.fixed().filter(|text| !text.starts_with('-'))?;
+    let plain = letters.chars().all(|letter| "tvzjJaf".contains(letter))
+        && letters.find('f').is_none_or(|at| at + 1 == letters.len());
+    (name == "tar" && plain).then(|| {
+        std::iter::once(Argument::Fixed(format!("-{letters}")))
+            .chain(rest.iter().cloned())
+            .collect()
+    })
+}
+
+pub(super) fn compressor(sorted: &Sorted<'_>, _: &[Argument]) -> Checked {
+    // Some of them take the last of several modes.
+    let inspects = sorted.has_any(&["-l", "-t", "--list", "--test", "--version"])
+        && !sorted.has_any(&["-d", "--decompress"]);
+    if inspects || sorted.has_any(&["-c", "--stdout", "--to-stdout"]) {
+        return Ok(());
+    }
+    refuse("it replaces its files")
+}
+
+pub(super) fn unzip(sorted: &Sorted<'_>, _: &[Argument]) -> Checked {
+    if sorted.has_any(&["-l", "-t", "-v", "-z", "-p", "-c"]) {
+        return Ok(());
+    }
+    refuse("unzip writes the files it finds")
+}
+
+/// A name is looked up, which tells a name server whatever the name says.
+pub(super) fn no_host_names(_: &Sorted<'_>, words: &[Argument]) -> Checked {
+    let names = fixed("the command", words)?.iter().any(|word| {
+        word.contains('@')
+            || (word.contains('.')
+                && !word.contains('/')
+                && word.bytes().any(|byte| byte.is_ascii_alphabetic()))
+    });
+    if names {
+        return refuse("it looks up the name of a host");
+    }
+    Ok(())
+}
+
+/// ip's options are whole words, and its objects are a language of their own.
+pub(super) fn ip(_: &Sorted<'_>, words: &[Argument]) -> Checked {
+    const OPTIONS: [&str; 14] = [
+        "-4", "-6", "-s", "-d", "-o", "-j", "-p", "-c", "-h", "-br", "-brief", "-json", "-stats",
+        "-oneline",
+    ];
+    const OBJECTS: [&str; 12] = [
+        "a",
+        "addr",
+        "address",
+        "l",
+        "link",
+        "r",
+        "route",
+        "n",
+        "neigh",
+        "neighbour",
+        "rule",
+        "netns",
+    ];
+    let words = fixed("ip", words)?;
+    let rest: Vec<&str> = words
+        .into_iter()
+        .skip_while(|word| OPTIONS.contains(word))
+        .collect();
+    match rest.as_slice() {
+        [] => Ok(()),
+        [object] | [object, "show" | "list" | "ls"] if OBJECTS.contains(object) => Ok(()),
+        [object, "show" | "list" | "ls", "dev", device] | [object, "show", device]
+            if OBJECTS.contains(object)
+                && device
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b"-_@".contains(&byte)) =>
+        {
+            Ok(())
+        }
+        _ => refuse("ip can change the network"),
+    }
+}
+
+pub(super) fn sysctl(_: &Sorted<'_>, words: &[Argument]) -> Checked {
+    if fixed("sysctl", words)?
+        .iter()
+        .any(|word| word.contains('='))
+    {
+        return refuse("sysctl with '=' changes a setting");
+    }
+    Ok(())
+}
+
+pub(super) fn man(_: &Sorted<'_>, words: &[Argument]) -> Checked {
+    let plain = fixed("man", words)?.iter().all(|word| {
+        word.bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.+:".contains(&byte))
+    });
+    if plain {
+        return Ok(());
+    }
+    refuse("man can format any file")
+}
+
+/// The only modes for folders and devices that don't read what is below them.
+pub(super) fn grep(sorted: &Sorted<'_>, _: &[Argument]) -> Checked {
+    let options = ["-d", "--directories", "-D", "--devices"];
+    for value in options.iter().flat_map(|option| sorted.values(option)) {
+        if !matches!(value, Some("read" | "skip")) {
+            return refuse("grep could read every file below a folder");
+        }
+    }
+    Ok(())
+}
+
+/// Patterns for names that every implementation reads alike; none when one of them is anything else.
+fn plain_patterns<'s>(values: impl Iterator<Item = Option<&'s str>>) -> Option<Vec<String>> {
+    values
+        .map(|value| {
+            value
+                .filter(|value| {
+                    value
+                        .bytes()
+                        .all(|byte| byte.is_ascii_alphanumeric() || b"._-*?".contains(&byte))
+                })
+                .map(str::to_owned)
+        })
+        .collect()
+}
+
+pub(super) fn grep_below(sorted: &Sorted<'_>) -> Option<FolderReading> {
+    let dereferences = sorted.has_any(&["-R", "--dereference-recursive"]);
+    if !dereferences && !sorted.has_any(&["-r", "--recursive"]) {
+        return None;
+    }
+    // Where files are both taken in and left out, the order decides.
+    let excludes = sorted.has_any(&["--exclude", "--exclude-from"]);
+    let names = plain_patterns(sorted.values("--include")).filter(|_| !excludes);
+    Some(FolderReading {
+        names: names.unwrap_or_default(),
+        follows_links: dereferences,
+        ..FolderReading::everything()
+    })
+}
+
+pub(super) fn grep_lists(sorted: &Sorted<'_>) -> Option<Listing> {
+    let lists = sorted.has_any(&["-l", "-L", "--files-with-matches", "--files-without-match"]);
+    lists.then(|| Listing {
+        rooted: false,
+        names_only: false,
+        with_nul: sorted.has_any(&["-Z", "--null"]),
+    })
+}
+
+pub(super) fn rg_below(sorted: &Sorted<'_>) -> Option<FolderReading> {
+    let globs: Vec<Option<&str>> = ["-g", "--glob", "--iglob"]
+        .iter()
+        .flat_map(|option| sorted.values(option))
+        .collect();
+    let unrestricted = sorted.has_any(&["-u", "--unrestricted"]);
+    let leaves_out = |glob: &Option<&str>| glob.is_none_or(|glob| glob.starts_with('!'));
+    // A glob that takes files in also takes in hidden and ignored ones.
+    let takes_in = !globs.iter().all(leaves_out);
+    let names = if takes_in {
+        plain_patterns(globs.into_iter()).unwrap_or_default()
+    } else {
+        Vec::new()
+    };
+    let types: Option<Vec<String>> = ["-t", "--type"]
+        .iter()
+        .flat_map(|option| sorted.values(option))
+        .map(|value| value.map(str::to_owned))
+        .collect();
+    let ignored = sorted
+        .options
+        .iter()
+        .any(|option| option.name.starts_with("--no-ignore"));
+    Some(FolderReading {
+        hidden: takes_in || unrestricted || sorted.has_any(&["-.", "--hidden"]),
+        ignored: takes_in || unrestricted || ignored,
+        names,
+        types: types.filter(|_| !takes_in).unwrap_or_default(),
+        follows_links: sorted.has_any(&["-L", "--follow"]),
+        names_as_words: NamesAsWords::Any,
+    })
+}
+
+pub(super) fn rg_lists(sorted: &Sorted<'_>) -> Option<Listing> {
+    let files = sorted.has("--files");
+    let matching = sorted.has_any(&["-l", "--files-with-matches", "--files-without-match"]);
+    let decorated = sorted.has_any(&["--json", "-p", "--pretty", "--path-separator", "--colors"]);
+    (files || matching)
+        .then(|| Listing {
+            rooted: false,
+            names_only: files && !matching,
+            with_nul: sorted.has_any(&["-0", "--null"]),
+        })
+        .filter(|_| !decorated)
+}
+
+pub(super) fn ag_below(sorted: &Sorted<'_>) -> Option<FolderReading> {
+    let everything = sorted.has_any(&["-a", "-u", "-U", "--hidden"]);
+    Some(FolderReading {
+        hidden: everything,
+        ignored: everything,
+        follows_links: sorted.has_any(&["-f", "--follow"]),
+        ..FolderReading::everything()
+    })
+}
+
+pub(super) fn fd_lists(sorted: &Sorted<'_>) -> Option<Listing> {
+    let decorated = sorted.has_any(&["-c", "--color", "--path-separator"]);
+    (!decorated).then(|| Listing {
+        rooted: false,
+        names_only: true,
+        with_nul: sorted.has_any(&["-0", "--print0"]),
+    })
+}
+
+/// Bare names of the folder that it runs in.
+pub(super) fn ls_lists(sorted: &Sorted<'_>) -> Option<Listing> {
+    let bare = sorted
+        .options
+        .iter()
+        .all(|option| matches!(option.name.as_str(), "-1" | "-A" | "-r" | "-t" | "-S"));
+    (bare && sorted.operands.is_empty()).then_some(Listing {
+        rooted: false,
+        names_only: true,
+        with_nul: false,
+    })
+}
+
+/// Two folders are compared file by file, links followed, with or without `-r`.
+pub(super) fn diff_below(_: &Sorted<'_>) -> Option<FolderReading> {
+    Some(FolderReading::everything())
+}

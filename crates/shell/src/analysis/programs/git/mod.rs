@@ -1,0 +1,370 @@
+//! git: the sub-commands and options that only look.
+//!
+//! Everything git does reads the repository's configuration, which can name programs (file system monitor,
+//! pagers, text converters, filters). So every verdict here depends on the repository, and the options that name
+//! programs, other repositories or files outside of it are in no table.
+
+mod tables;
+
+use super::super::argument::{Argument, PathKind, PathOperand};
+use super::super::options::{Order, Sorted, sort};
+use super::super::reading::{FolderReading, NamesAsWords, Shows};
+use super::{Listing, Obeys, Reading, Refusal, Verdict, no_names, paths_of, refuse};
+use tables::{DIFF, HISTORY, options_of};
+
+pub(super) fn judge(words: &[Argument]) -> Verdict {
+    let mut rest = words;
+    loop {
+        let Some((first, after)) = rest.split_first() else {
+            return Ok(Reading::default());
+        };
+        let Some(text) = first.fixed() else {
+            return refuse(format!("git's sub-command {} is not fixed", first.text()));
+        };
+        match text {
+            "--no-pager"
+            | "-P"
+            | "--no-optional-locks"
+            | "--literal-pathspecs"
+            | "--glob-pathspecs"
+            | "--no-replace-objects"
+            | "--icase-pathspecs"
+            | "--no-lazy-fetch"
+            | "--no-advice" => rest = after,
+            "--version" | "-v" | "--help" | "-h" if after.is_empty() => {
+                return Ok(Reading::default());
+            }
+            _ if text.starts_with('-') => {
+                return refuse(format!(
+                    "git's option {text} can run other programs or use another repository"
+                ));
+            }
+            command => return judge_command(command, after),
+        }
+    }
+}
+
+fn judge_command(command: &str, words: &[Argument]) -> Verdict {
+    if let Some(reading) = judge_nested(command, words)? {
+        return Ok(reading);
+    }
+    let Some(tables) = options_of(command) else {
+        return refuse(format!("git {command} isn't known to only read"));
+    };
+    let sorted = match tables {
+        [one] => sort(words, one, Order::Mixed)?,
+        several => sort(words, &several.join(" "), Order::Mixed)?,
+    };
+    no_names(&sorted)?;
+    check_operands(command, &sorted)?;
+    check_formats(&sorted)?;
+    let mut paths = named_files(command, &sorted);
+    paths.extend(sorted.files.iter().cloned());
+    Ok(Reading {
+        paths,
+        names: Vec::new(),
+        shows: shows(command),
+        below: (command == "grep").then(|| FolderReading {
+            hidden: true,
+            ignored: false,
+            names: Vec::new(),
+            types: Vec::new(),
+            follows_links: false,
+            names_as_words: NamesAsWords::Any,
+        }),
+        lists: lists(command, &sorted),
+        obeys: match command {
+            // Without a repository, or with a path outside of it, it compares any files.
+            "diff" if !sorted.operands.is_empty() => Obeys::RepositoryOnly,
+            // It connects to an address that the repository names.
+            "ls-remote" => Obeys::Folder,
+            _ => Obeys::Repository,
+        },
+    })
+}
+
+fn shows(command: &str) -> Shows {
+    match command {
+        "status" | "ls-files" | "ls-tree" | "branch" | "tag" | "rev-parse" | "check-ignore"
+        | "describe" | "rev-list" | "merge-base" => Shows::Names,
+        _ => Shows::Contents,
+    }
+}
+
+fn lists(command: &str, sorted: &Sorted<'_>) -> Option<Listing> {
+    let plain = match command {
+        "ls-files" => !sorted.has_any(&[
+            "-s",
+            "-u",
+            "-t",
+            "-v",
+            "-f",
+            "--stage",
+            "--unmerged",
+            "--debug",
+            "--eol",
+            "--format",
+            "--full-name",
+            "--resolve-undo",
+            "-d",
+            "--deleted",
+        ]),
+        "grep" => sorted.has_any(&["-l", "--files-with-matches", "--name-only"]),
+        _ => false,
+    };
+    plain.then(|| Listing {
+        rooted: false,
+        names_only: command == "ls-files",
+        with_nul: sorted.has("-z"),
+    })
+}
+
+/// Operands that would make the sub-command change something.
+fn check_operands(command: &str, sorted: &Sorted<'_>) -> Result<(), Refusal> {
+    if sorted.operands.is_empty() {
+        return Ok(());
+    }
+    match command {
+        // An operand without one of the listing options creates.
+        "branch" => {
+            let lists = sorted.has_any(&[
+                "--list",
+                "--contains",
+                "--no-contains",
+                "--merged",
+                "--no-merged",
+                "--points-at",
+            ]);
+            if !lists {
+                return refuse("git branch with a name creates a branch");
+            }
+        }
+        "tag" => {
+            let lists = sorted.has_any(&[
+                "-l",
+                "--list",
+                "-n",
+                "--contains",
+                "--no-contains",
+                "--merged",
+                "--no-merged",
+                "--points-at",
+            ]);
+            if !lists {
+                return refuse("git tag creates a tag");
+            }
+        }
+        "ls-remote" => {
+            let named = sorted
+                .operands
+                .first()
+                .is_none_or(|remote| remote.fixed().is_some_and(is_plain_name));
+            if !named {
+                return refuse("git ls-remote of an address can run a transport program");
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Signature placeholders, in formats and sort keys, run the configured signature program.
+fn check_formats(sorted: &Sorted<'_>) -> Result<(), Refusal> {
+    let verifies = || refuse("a format that could verify signatures runs the signature program");
+    let formats = ["--format", "--pretty"]
+        .iter()
+        .flat_map(|name| sorted.values(name));
+    for format in formats {
+        let Some(text) = format else {
+            return verifies();
+        };
+        let placeholder = text.match_indices('%').any(|(at, _)| {
+            text.get(at + 1..)
+                .unwrap_or_default()
+                .trim_start_matches(['+', '-', ' '])
+                .starts_with('G')
+        });
+        if placeholder || text.to_ascii_lowercase().contains("signature") {
+            return verifies();
+        }
+    }
+    for key in sorted.values("--sort") {
+        let plain = key.is_some_and(|key| {
+            SORT_KEYS.contains(&key.trim_start_matches('-').trim_start_matches('*'))
+        });
+        if !plain {
+            return verifies();
+        }
+    }
+    Ok(())
+}
+
+/// What references may be sorted by.
+const SORT_KEYS: &[&str] = &[
+    "refname",
+    "version:refname",
+    "v:refname",
+    "committerdate",
+    "authordate",
+    "creatordate",
+    "taggerdate",
+    "objectsize",
+    "objecttype",
+    "objectname",
+    "upstream",
+    "authorname",
+    "committername",
+    "subject",
+    "HEAD",
+];
+
+/// Operands that can be files. Revisions among them look like files that don't exist.
+fn named_files(command: &str, sorted: &Sorted<'_>) -> Vec<PathOperand> {
+    let mut paths = match command {
+        // With a path outside the repository, and without a repository, these read any file.
+        "diff" | "hash-object" | "check-attr" => paths_of(&sorted.operands),
+        "blame" | "annotate" | "log" | "show" | "grep" | "ls-files" | "whatchanged" => sorted
+            .operands
+            .iter()
+            .filter(|operand| operand.path().kind != PathKind::Unbounded)
+            .map(|operand| operand.path())
+            .collect(),
+        _ => Vec::new(),
+    };
+    // `revision:path` shows that file as it was, and so does a range of its lines.
+    let texts = sorted.operands.iter().filter_map(|operand| operand.fixed());
+    for text in texts.chain(sorted.values("-L").flatten()) {
+        if let Some((_, path)) = text.rsplit_once(':').filter(|(_, path)| !path.is_empty()) {
+            paths.push(PathOperand::literal(path));
+        }
+    }
+    paths
+}
+
+fn is_plain_name(text: &str) -> bool {
+    !text.is_empty()
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
+        && !text.starts_with('-')
+}
+
+fn obeying(obeys: Obeys) -> Reading {
+    Reading {
+        obeys,
+        ..Reading::default()
+    }
+}
+
+/// Sub-commands of sub-commands; none for a sub-command that has none.
+fn judge_nested(command: &str, words: &[Argument]) -> Result<Option<Reading>, Refusal> {
+    if !matches!(
+        command,
+        "stash"
+            | "remote"
+            | "worktree"
+            | "reflog"
+            | "notes"
+            | "bisect"
+            | "config"
+            | "symbolic-ref"
+            | "submodule"
+    ) {
+        return Ok(None);
+    }
+    let first = match words.first() {
+        None => None,
+        Some(Argument::Fixed(text)) => Some(text.as_str()),
+        Some(word) => return refuse(format!("git {command} {} is not fixed", word.text())),
+    };
+    let after = words.get(1..).unwrap_or_default();
+    let table: Option<(&[Argument], &str)> = match (command, first) {
+        ("stash", Some("list")) => Some((after, HISTORY)),
+        ("stash", Some("show")) => Some((after, DIFF)),
+        ("remote", None) => Some((words, "")),
+        ("remote", Some("-v" | "--verbose")) if after.is_empty() => Some((after, "")),
+        ("remote", Some("get-url")) => Some((after, "--push --all")),
+        ("worktree", Some("list")) => Some((after, "-v -z --verbose --porcelain")),
+        ("reflog", None) => Some((words, HISTORY)),
+        ("reflog", Some("show")) => Some((after, HISTORY)),
+        ("reflog", Some("exists")) => Some((after, "")),
+        ("reflog", Some("expire" | "delete" | "drop" | "write")) => None,
+        ("reflog", Some(_)) => Some((words, HISTORY)),
+        ("notes", None | Some("list" | "show")) => Some((after, "")),
+        ("bisect", Some("log")) => Some((after, "")),
+        ("submodule", Some("status")) => Some((after, "--cached --recursive")),
+        ("symbolic-ref", Some(_)) => {
+            let sorted = sort(
+                words,
+                "-q --quiet --short --recurse --no-recurse",
+                Order::Mixed,
+            )?;
+            if sorted.operands.len() > 1 || !sorted.operands.iter().all(|word| word.is_one_word()) {
+                return refuse("git symbolic-ref with two names writes");
+            }
+            return Ok(Some(obeying(Obeys::Repository)));
+        }
+        ("config", Some(_)) => return judge_config(words).map(Some),
+        _ => None,
+    };
+    let Some((words, table)) = table else {
+        return refuse(format!(
+            "git {command} with these words isn't known to only read"
+        ));
+    };
+    let sorted = sort(words, table, Order::Mixed)?;
+    no_names(&sorted)?;
+    check_formats(&sorted)?;
+    Ok(Some(Reading {
+        // Submodules are repositories of their own.
+        ..obeying(if command == "submodule" {
+            Obeys::Folder
+        } else {
+            Obeys::Repository
+        })
+    }))
+}
+
+/// `git config` writes when it gets a name and a value, so only the forms that say 'get' pass.
+fn judge_config(words: &[Argument]) -> Verdict {
+    const WHERE: &str = "--global --system --local --worktree --show-origin --show-scope --name-only --null -z \
+        --includes --no-includes --type= --bool --int --bool-or-int --path --default= --fixed-value";
+    let modern = matches!(
+        words.first().and_then(Argument::fixed),
+        Some("list" | "get")
+    );
+    let words = if modern {
+        words.get(1..).unwrap_or_default()
+    } else {
+        words
+    };
+    let table = format!(
+        "{WHERE} --get= --get-all= --get-regexp= --get-urlmatch= --list -l --all --regexp --value= --url= --get-color= --get-colorbool="
+    );
+    // Options end at the first name: `git config name --all` sets it to `--all`.
+    let sorted = sort(words, &table, Order::OperandsLast)?;
+    if sorted
+        .operands
+        .iter()
+        .any(|word| word.text().starts_with('-'))
+    {
+        return refuse("git config with an option after a name");
+    }
+    let gets = sorted.has_any(&[
+        "--get",
+        "--get-all",
+        "--get-regexp",
+        "--get-urlmatch",
+        "--list",
+        "-l",
+        "--get-color",
+        "--get-colorbool",
+    ]);
+    // One plain name without a value is a question too.
+    let asks =
+        sorted.operands.len() == 1 && sorted.operands.iter().all(|word| word.fixed().is_some());
+    if gets || modern || asks {
+        return Ok(obeying(Obeys::Repository));
+    }
+    refuse("git config can change a setting")
+}

@@ -1,0 +1,131 @@
+//! GitHub's client: what lists and shows.
+
+use super::super::argument::Argument;
+use super::sub_commands::{self, SubCommand};
+use super::{Obeys, Verdict};
+
+const GH: &[SubCommand] = &[
+    (
+        "pr list",
+        "-L= --limit= -s= --state= -a= --assignee= -A= --author= -l= --label= -S= --search= -B= --base= -H= --head= \
+        --app= -d --draft --json= -q= --jq= -t= --template= -R= --repo=",
+    ),
+    (
+        "pr view",
+        "-c --comments --json= -q= --jq= -t= --template= -R= --repo=",
+    ),
+    (
+        "pr status",
+        "-c --conflict-status --json= -q= --jq= -t= --template= -R= --repo=",
+    ),
+    (
+        "pr diff",
+        "--color= --name-only --patch -e= --exclude= -R= --repo=",
+    ),
+    (
+        "pr checks",
+        "--required -i= --interval= --fail-fast --watch --json= -q= --jq= -t= --template= -R= --repo=",
+    ),
+    (
+        "issue list",
+        "-L= --limit= -s= --state= -a= --assignee= -A= --author= -l= --label= -S= --search= -m= --milestone= --app= \
+        --mention= --json= -q= --jq= -t= --template= -R= --repo=",
+    ),
+    (
+        "issue view",
+        "-c --comments --json= -q= --jq= -t= --template= -R= --repo=",
+    ),
+    (
+        "issue status",
+        "--json= -q= --jq= -t= --template= -R= --repo=",
+    ),
+    (
+        "repo list",
+        "-L= --limit= -l= --language= --topic= --visibility= --source --fork --archived --no-archived --json= -q= --jq= \
+        -t= --template=",
+    ),
+    (
+        "repo view",
+        "-b= --branch= --json= -q= --jq= -t= --template=",
+    ),
+    (
+        "run list",
+        "-w= -L= --limit= -s= --status= -b= --branch= -c= --commit= -e= --event= -u= --user= --workflow= --created= -a \
+        --all --json= -q= --jq= -t= --template= -R= --repo=",
+    ),
+    (
+        "run view",
+        "-j= --job= -v --verbose --log --log-failed --exit-status -a= --attempt= --json= -q= --jq= -t= --template= -R= \
+        --repo=",
+    ),
+    (
+        "release list",
+        "-L= --limit= -O= --order= --exclude-drafts --exclude-pre-releases --json= -q= --jq= -t= --template= -R= --repo=",
+    ),
+    (
+        "release view",
+        "--json= -q= --jq= -t= --template= -R= --repo=",
+    ),
+    (
+        "workflow list",
+        "-L= --limit= -a --all --json= -q= --jq= -t= --template= -R= --repo=",
+    ),
+    ("workflow view", "-r= --ref= -y --yaml -R= --repo="),
+    (
+        "label list",
+        "-L= --limit= -S= --search= --order= --sort= --json= -q= --jq= -t= --template= -R= --repo=",
+    ),
+    (
+        "gist list",
+        "-L= --limit= --public --secret --filter= --include-content",
+    ),
+    ("gist view", "-f= --filename= --files -r --raw"),
+    (
+        "search issues",
+        "-L= --limit= --state= --label= --author= --repo= --owner= --language= --sort= --order= --match= --assignee= \
+        --json= -q= --jq= -t= --template=",
+    ),
+    (
+        "search prs",
+        "-L= --limit= --state= --label= --author= --repo= --owner= --language= --sort= --order= --match= --assignee= \
+        --review= --json= -q= --jq= -t= --template=",
+    ),
+    (
+        "search code",
+        "-L= --limit= --extension= --filename= --repo= --owner= --language= --match= --size= --json= -q= --jq= -t= \
+        --template=",
+    ),
+    (
+        "search repos",
+        "-L= --limit= --owner= --language= --sort= --order= --match= --stars= --topic= --visibility= --license= --json= \
+        -q= --jq= -t= --template=",
+    ),
+    (
+        "search commits",
+        "-L= --limit= --author= --repo= --owner= --sort= --order= --hash= --json= -q= --jq= -t= --template=",
+    ),
+    // `-t` shows the token here.
+    ("auth status", "-h= --hostname= -a --active"),
+    ("status", "-e= --exclude= -o= --org="),
+    (
+        "cache list",
+        "-L= --limit= -O= --order= -S= --sort= -k= --key= -r= --ref= -R= --repo=",
+    ),
+    ("ruleset list", "-p --parents -o= --org= -R= --repo="),
+    ("ruleset view", "-p --parents -o= --org= -R= --repo="),
+    ("org list", "-L= --limit="),
+    ("alias list", ""),
+    ("extension list", ""),
+    ("variable list", "-e= --env= -o= --org= -R= --repo="),
+    (
+        "secret list",
+        "-e= --env= -o= --org= -a= --app= -u --user -R= --repo=",
+    ),
+    ("project list", "-L= --limit= --owner= --closed --format="),
+    ("project view", "--owner= --format="),
+];
+
+/// gh runs git in the folder to learn which repository is meant.
+pub(super) fn judge(words: &[Argument]) -> Verdict {
+    sub_commands::judge("gh", words, GH, "--help", Obeys::Folder)
+}

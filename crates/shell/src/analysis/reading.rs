@@ -1,0 +1,69 @@
+//! What a reading command shows of files, which files below a folder it reads, and whose configuration it obeys.
+
+/// What a command shows of the files that it names.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Shows {
+    /// Names, sizes, dates and counts.
+    Names,
+    /// What is in them.
+    #[default]
+    Contents,
+}
+
+/// Which files below a folder a command reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FolderReading {
+    /// Whether hidden files are among them.
+    pub hidden: bool,
+    /// Whether files that ignore files name are among them.
+    pub ignored: bool,
+    /// Only files whose names match one of these patterns; empty for all.
+    pub names: Vec<String>,
+    /// Only files of these types, as ripgrep knows them; empty for all.
+    pub types: Vec<String>,
+    /// Whether it reads what symbolic links lead to.
+    pub follows_links: bool,
+    /// What the names must be like so that a command that gets them as words reads these files only.
+    pub names_as_words: NamesAsWords,
+}
+
+/// What becomes of names that are given to a command as words.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NamesAsWords {
+    /// Any name does: it isn't taken for anything else.
+    #[default]
+    Any,
+    /// A name that starts with a dash would be taken for an option.
+    NoDash,
+    /// The names are split at blanks, and quotes and backslashes are taken away.
+    Plain,
+}
+
+impl FolderReading {
+    /// Every file, links followed.
+    #[must_use]
+    pub fn everything() -> Self {
+        Self {
+            hidden: true,
+            ignored: true,
+            names: Vec::new(),
+            types: Vec::new(),
+            follows_links: true,
+            names_as_words: NamesAsWords::Any,
+        }
+    }
+}
+
+/// Whose configuration can make a reading command run a program.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Obeys {
+    /// Nobody's but the person's own.
+    #[default]
+    Nothing,
+    /// The configuration of the git repository that the folder belongs to.
+    Repository,
+    /// The same, and without a repository the command reads any files.
+    RepositoryOnly,
+    /// Files of the folder.
+    Folder,
+}
