@@ -139,7 +139,12 @@ pub(crate) fn write(
     }
     let secret = path.forms().find_map(|form| context.secret(form));
     let blocked = path.outside(&context.roots).map(Path::to_path_buf);
-    findings.edit_in_roots = blocked.is_none() && secret.is_none() && literal.is_none();
+    let names_programs = path
+        .forms()
+        .find_map(crate::protected::names_programs)
+        .filter(|_| secret.is_none());
+    findings.edit_in_roots =
+        blocked.is_none() && secret.is_none() && literal.is_none() && names_programs.is_none();
     let taken_literally = literal.is_some();
     findings.question = match (secret, literal) {
         (Some(reason), _) => Question {
@@ -151,6 +156,16 @@ pub(crate) fn write(
         },
         (None, Some(reason)) => Question {
             reason: DecisionReason::Other { reason },
+            suggestions: suggest::naming(path, "Edit"),
+            blocked_path: Some(path.written.clone()),
+        },
+        (None, None) if names_programs.is_some() => Question {
+            reason: DecisionReason::SafetyCheck {
+                reason: format!(
+                    "{}; {WRITE_SECRET}",
+                    names_programs.clone().unwrap_or_default()
+                ),
+            },
             suggestions: suggest::naming(path, "Edit"),
             blocked_path: Some(path.written.clone()),
         },
@@ -180,7 +195,12 @@ pub(crate) fn write(
             path,
             context,
             |rule| rule.is_for_writing(tool),
-            |form| edits && !taken_literally && within(form, &context.roots, path.case_insensitive),
+            |form| {
+                edits
+                    && !taken_literally
+                    && names_programs.is_none()
+                    && within(form, &context.roots, path.case_insensitive)
+            },
         );
     }
     findings

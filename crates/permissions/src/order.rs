@@ -41,6 +41,8 @@ pub(crate) struct Findings {
     pub(crate) refused: Option<DecisionReason>,
     /// A hard safety check: a person must say it, each time.
     pub(crate) hard: Option<Question>,
+    /// It can't be known what it does: where it would pass by a mode or a rule, a person must say it.
+    pub(crate) unknown: Option<Question>,
     /// An ask rule.
     pub(crate) ask: Option<DecisionReason>,
     /// Fine by itself (a read inside the roots).
@@ -63,6 +65,7 @@ impl Findings {
             deny: None,
             refused: None,
             hard: None,
+            unknown: None,
             ask: None,
             passes: None,
             changes: true,
@@ -74,7 +77,16 @@ impl Findings {
     }
 
     /// The verdict.
-    pub(crate) fn decide(self, mode: PermissionMode) -> Decision {
+    pub(crate) fn decide(mut self, mode: PermissionMode) -> Decision {
+        let unknown = self.unknown.take();
+        let changes = self.changes;
+        match (self.decide_as_known(mode), unknown) {
+            (Decision::Allow { .. }, Some(question)) => ask(question, true, mode, changes),
+            (decision, _) => decision,
+        }
+    }
+
+    fn decide_as_known(self, mode: PermissionMode) -> Decision {
         if let Some(reason) = self.deny.or(self.refused) {
             return Decision::Deny { reason };
         }

@@ -187,6 +187,9 @@ pub(crate) fn protected(path: &Path, own: OwnPlaces<'_>) -> Option<String> {
     {
         return Some(format!("`{shown}` belongs to Lathe's own configuration"));
     }
+    if is_device(path) {
+        return Some(format!("`{shown}` is a device"));
+    }
     let names = names_of(path);
     let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
     let names = inside_worktree(&names);
@@ -206,6 +209,99 @@ pub(crate) fn protected(path: &Path, own: OwnPlaces<'_>) -> Option<String> {
         return Some(format!("`{shown}` holds keys or credentials"));
     }
     windows_trick(path).map(|why| format!("`{shown}` {why}"))
+}
+
+/// Whether a path names a device. Terminals, pipes and memory are no such.
+fn is_device(path: &Path) -> bool {
+    const FREE: [&str; 12] = [
+        "null", "zero", "full", "random", "urandom", "tty", "stdin", "stdout", "stderr", "fd",
+        "shm", "pts",
+    ];
+    path.strip_prefix("/dev")
+        .ok()
+        .and_then(|inside| inside.iter().next())
+        .is_some_and(|name| !FREE.iter().any(|free| name == *free))
+}
+
+/// Files that name programs for tools to run, or other versions of tools, by name.
+const PROGRAM_FILES: &[&str] = &[
+    ".npmrc",
+    ".pnp.cjs",
+    ".pnp.loader.mjs",
+    ".pnpmfile.cjs",
+    ".yarnrc",
+    ".yarnrc.yml",
+    "bunfig.toml",
+    "go.work",
+    "rust-toolchain",
+    "rust-toolchain.toml",
+    ".envrc",
+    ".tool-versions",
+    "mise.toml",
+    ".mise.toml",
+    ".python-version",
+    ".ruby-version",
+    ".node-version",
+    ".nvmrc",
+    ".java-version",
+    ".gitattributes",
+    ".gitmodules",
+    ".gitconfig",
+    ".lfsconfig",
+    "global.json",
+    "nuget.config",
+    "uv.toml",
+    "poetry.toml",
+    ".sbtopts",
+    ".jvmopts",
+    ".bazelrc",
+    ".pre-commit-config.yaml",
+    ".rspec",
+    ".irbrc",
+    ".pryrc",
+    ".erlang",
+    "pip.conf",
+];
+
+/// Such files and folders by where they are.
+const PROGRAM_PLACES: &[&[&str]] = &[
+    &[".cargo", "config"],
+    &[".cargo", "config.toml"],
+    &[".mvn"],
+    &["gradle", "wrapper"],
+    &[".bundle", "config"],
+    &[".husky"],
+    &[".yarn", "releases"],
+    &[".yarn", "plugins"],
+    &[".vscode", "tasks.json"],
+    &[".vscode", "settings.json"],
+    &[".devcontainer"],
+    &[".mise", "config.toml"],
+    &[".config", "mise"],
+];
+
+/// Why a file names programs that a tool would run, if it does: its writes need a person's word even where edits pass.
+pub(crate) fn names_programs(path: &Path) -> Option<String> {
+    let names = names_of(path);
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    let names = inside_worktree(&names);
+    let last = *names.last()?;
+    let shown = path.display();
+    if is_one_of(last, PROGRAM_FILES) || goes_through(names, PROGRAM_PLACES) {
+        return Some(format!("`{shown}` can name programs that tools run"));
+    }
+    // What git needs to take a folder for a repository.
+    let folder = path.parent()?;
+    let bare = match last {
+        "HEAD" | "commondir" => true,
+        "config" | "hooks" => {
+            folder.join("HEAD").exists()
+                || folder.join("objects").exists()
+                || folder.join("refs").exists()
+        }
+        _ => false,
+    };
+    bare.then(|| format!("`{shown}` can make its folder a git repository with settings of its own"))
 }
 
 /// The names below an agent's worktree (`.lathe/worktrees/<name>/…`): a project like any other, whose

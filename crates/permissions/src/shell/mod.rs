@@ -12,6 +12,7 @@
 //! - What isn't understood asks, and where a deny rule could be meant, even bypass mode asks.
 
 mod grant;
+mod nested;
 mod operand;
 mod part;
 mod survey;

@@ -8,7 +8,7 @@ use crate::context::PermissionContext;
 use crate::glob::{could_match, first_special, is_pattern, unescape};
 use crate::path::fold;
 use lathe_shell::analysis::{
-    Analysis, Part, PathKind, PathOperand, RedirectionKind, WorkingFolder,
+    Analysis, Argument, Part, PathKind, PathOperand, RedirectionKind, WorkingFolder,
 };
 use std::path::{Path, PathBuf};
 
@@ -203,6 +203,7 @@ fn operands_of(part: &Part) -> Vec<PathOperand> {
     }
     operands.extend(removed_operands(part));
     operands.extend(written_operands(part));
+    operands.extend(write_targets(part));
     operands.extend(mentioned(part).into_iter().map(PathOperand::literal));
     operands
 }
@@ -223,7 +224,7 @@ pub(crate) fn removed_operands(part: &Part) -> Vec<PathOperand> {
         })
         .flat_map(|argv| argv.iter().skip(1))
         .filter(|word| word.fixed().is_none_or(|text| !text.starts_with('-')))
-        .map(lathe_shell::analysis::Argument::path)
+        .map(Argument::path)
         .collect()
 }
 
@@ -275,6 +276,58 @@ pub(crate) fn written_operands(part: &Part) -> Vec<PathOperand> {
             && !text.contains(['\n', '\0', ' '])
     });
     operands
+}
+
+/// Where a program writes, as far as its words say where: the operands of some, one option of others.
+pub(crate) fn write_targets(part: &Part) -> Vec<PathOperand> {
+    if part.read_only.is_yes() || part.file_command.is_some() {
+        return Vec::new();
+    }
+    part.all_effective
+        .iter()
+        .flat_map(|argv| targets_of(argv))
+        .collect()
+}
+
+fn targets_of(argv: &[Argument]) -> Vec<PathOperand> {
+    let Some((first, words)) = argv.split_first() else {
+        return Vec::new();
+    };
+    let operands = || {
+        words
+            .iter()
+            .filter(|word| word.fixed().is_none_or(|text| !text.starts_with('-')))
+    };
+    let after = |options: &[&str]| -> Vec<PathOperand> {
+        words
+            .windows(2)
+            .filter(|pair| pair[0].fixed().is_some_and(|text| options.contains(&text)))
+            .map(|pair| pair[1].path())
+            .collect()
+    };
+    match crate::broad::base_name(first.fixed().unwrap_or_default()) {
+        "tee" | "sponge" | "truncate" | "touch" | "shred" | "unlink" | "rm" | "rmdir" => {
+            operands().map(Argument::path).collect()
+        }
+        "cp" | "mv" | "install" | "ln" | "rsync" | "scp" => {
+            let mut targets = after(&["-t", "--target-directory"]);
+            targets.extend(operands().next_back().map(Argument::path));
+            targets
+        }
+        "dd" => words
+            .iter()
+            .filter_map(|word| match word {
+                Argument::Fixed(text) => text.strip_prefix("of=").map(PathOperand::literal),
+                Argument::Variable(variable) => variable
+                    .prefix
+                    .starts_with("of=")
+                    .then(|| PathOperand::unbounded(variable.source.clone())),
+            })
+            .collect(),
+        "curl" => after(&["-o", "--output"]),
+        "wget" => after(&["-O", "--output-document"]),
+        _ => Vec::new(),
+    }
 }
 
 /// Words of a command that read like files, for programs of which it isn't known what they read:

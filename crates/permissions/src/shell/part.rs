@@ -2,8 +2,10 @@
 
 use super::Judge;
 use super::grant::{Grant, Reach, are_roots, grant, words_of};
+use super::nested;
 use super::operand::{
-    Meaning, folders_of, landing_places, meaning_of, mentioned, removed_operands, written_operands,
+    Meaning, folders_of, landing_places, meaning_of, mentioned, removed_operands, write_targets,
+    written_operands,
 };
 use super::survey::{Found, surveys_of};
 use crate::files::{self, Toucher};
@@ -96,8 +98,12 @@ impl View<'_> {
         let mut findings = self.judge.findings(question);
         findings.changes = !reads;
         self.deny_and_ask(&mut findings);
-        if let Some(reason) = self.vital_removal() {
+        let danger = self.vital_removal().or_else(|| self.nested_danger());
+        if let Some(reason) = danger {
             findings.hard = Some(Question::new(DecisionReason::SafetyCheck { reason }));
+        }
+        if let Some(reason) = self.unknown_effect() {
+            findings.unknown = Some(Question::new(DecisionReason::SafetyCheck { reason }));
         }
         let blocking = part
             .concerns
@@ -326,7 +332,8 @@ impl View<'_> {
                         operand.text
                     ));
                 }
-                Meaning::Pattern { .. } | Meaning::Unbounded => continue,
+                Meaning::Pattern { patterns, .. } => self.matches_of(&patterns),
+                Meaning::Unbounded => continue,
             };
             for path in paths {
                 let path = self.judge.call.resolved.get(&path);
@@ -348,6 +355,108 @@ impl View<'_> {
             }
         }
         None
+    }
+
+    /// What can't be known and could be anything that a rule or a check forbids: text that a shell runs, a file that
+    /// is removed. Only a rule that spells the command out was made by someone who saw it.
+    fn unknown_effect(&self) -> Option<String> {
+        if self.judge.exact.is_some() {
+            return None;
+        }
+        if self.part.runs_unknown_text {
+            return Some("it runs text that can't be known beforehand".to_owned());
+        }
+        let unknown =
+            |operand: &PathOperand| match meaning_of(operand, self.folders, self.judge.context) {
+                Meaning::Paths(_) => false,
+                Meaning::Pattern { patterns, .. } => patterns
+                    .iter()
+                    .any(|pattern| self.judge.call.resolved.matches(pattern).is_none()),
+                Meaning::Unbounded => true,
+            };
+        removed_operands(self.part)
+            .into_iter()
+            .find(unknown)
+            .map(|operand| format!("it can't be known what `{}` removes", operand.text))
+    }
+
+    /// What commands in the words of this one would do that needs a person.
+    fn nested_danger(&self) -> Option<String> {
+        let context = self.judge.context;
+        let denies: Vec<&Rule> = context
+            .rules
+            .with(Behavior::Deny)
+            .filter(|rule| rule.command().is_some())
+            .collect();
+        let denied = |argv: &[Argument]| {
+            let words = words_of(argv);
+            denies
+                .iter()
+                .find(|rule| {
+                    rule.command()
+                        .is_some_and(|pattern| pattern.matches(&words))
+                })
+                .map(|rule| format!("the rule {} may forbid what this would run", rule.text()))
+        };
+        if !denies.is_empty()
+            && let Some(reason) = nested::rests(self.part).into_iter().find_map(denied)
+        {
+            return Some(reason);
+        }
+        for analysis in nested::texts(self.part, context.shell) {
+            for part in &analysis.parts {
+                let view = View {
+                    judge: self.judge,
+                    part,
+                    folders: self.folders,
+                    grant: None,
+                    lists: false,
+                };
+                let removal = part.removal.as_ref().map(|removal| {
+                    format!("it would remove {}: {}", removal.target, removal.reason)
+                });
+                let reason = removal
+                    .or_else(|| part.all_effective.iter().find_map(|argv| denied(argv)))
+                    .or_else(|| view.protected_target());
+                if reason.is_some() {
+                    return reason;
+                }
+            }
+        }
+        None
+    }
+
+    /// Why a file that the part writes to is protected.
+    fn protected_target(&self) -> Option<String> {
+        let redirected = self
+            .part
+            .redirections
+            .iter()
+            .filter(|redirection| {
+                matches!(
+                    redirection.kind,
+                    RedirectionKind::Write | RedirectionKind::Append | RedirectionKind::ReadWrite
+                )
+            })
+            .map(|redirection| redirection.target.path());
+        let named = self
+            .part
+            .file_command
+            .iter()
+            .flat_map(|command| command.paths.clone());
+        redirected
+            .chain(write_targets(self.part))
+            .chain(written_operands(self.part))
+            .chain(named)
+            .find_map(|operand| {
+                let Meaning::Paths(paths) = meaning_of(&operand, self.folders, self.judge.context)
+                else {
+                    return None;
+                };
+                paths
+                    .iter()
+                    .find_map(|path| self.judge.context.protected(&crate::path::fold(path)))
+            })
     }
 
     fn suggestions(&self) -> Vec<PermissionUpdate> {
@@ -557,10 +666,20 @@ impl View<'_> {
     /// Programs that write files without being simple file commands, and file commands behind wrappers:
     /// a word that names a protected file, or one that a rule closes, counts as written.
     fn mentioned_writes(&self, all: &mut Vec<Findings>) {
-        for operand in written_operands(self.part) {
-            let Meaning::Paths(paths) = meaning_of(&operand, self.folders, self.judge.context)
-            else {
-                continue;
+        for operand in write_targets(self.part) {
+            let meaning = meaning_of(&operand, self.folders, self.judge.context);
+            if meaning == Meaning::Unbounded {
+                all.push(self.unbounded(&operand.text, true));
+            }
+        }
+        for operand in written_operands(self.part)
+            .into_iter()
+            .chain(write_targets(self.part))
+        {
+            let paths = match meaning_of(&operand, self.folders, self.judge.context) {
+                Meaning::Paths(paths) => paths,
+                Meaning::Pattern { patterns, .. } => self.matches_of(&patterns),
+                Meaning::Unbounded => continue,
             };
             for path in paths {
                 let findings = self.path_findings(&path, true, Reach::Command);
@@ -589,7 +708,17 @@ impl View<'_> {
                     all.push(self.path_findings(&path, writes, reach));
                 }
             }
-            Meaning::Pattern { .. } if writes => all.push(self.unbounded(shown, true)),
+            Meaning::Pattern { patterns, .. } if writes => {
+                let mut question = self.unbounded(shown, true);
+                question.unknown = None;
+                all.push(question);
+                for path in self.matches_of(&patterns) {
+                    let findings = self.path_findings(&path, true, reach);
+                    if findings.hard.is_some() || findings.deny.is_some() {
+                        all.push(findings);
+                    }
+                }
+            }
             Meaning::Pattern { folders, patterns } => {
                 for folder in folders {
                     all.push(self.path_findings(&folder, false, reach));
@@ -609,6 +738,16 @@ impl View<'_> {
         }
     }
 
+    /// The files that patterns match now, as far as that is known.
+    fn matches_of(&self, patterns: &[PathBuf]) -> Vec<PathBuf> {
+        patterns
+            .iter()
+            .filter_map(|pattern| self.judge.call.resolved.matches(pattern))
+            .flatten()
+            .cloned()
+            .collect()
+    }
+
     /// A file that can't be known: only a rule for every command, or for exactly this one, covers it.
     fn unbounded(&self, shown: &str, writes: bool) -> Findings {
         let verb = if writes { "written" } else { "read" };
@@ -624,6 +763,12 @@ impl View<'_> {
             Reach::Command
         };
         findings.allow = self.granted(needed);
+        if writes && self.judge.exact.is_none() {
+            // It could be a protected file.
+            findings.unknown = Some(Question::new(DecisionReason::SafetyCheck {
+                reason: format!("it can't be known which file is written: {shown}"),
+            }));
+        }
         findings
     }
 

@@ -19,6 +19,7 @@
 //! recognise what they say, `suggestion` finds what 'always allow' should offer.
 
 mod argument;
+mod fed_text;
 mod files;
 mod names;
 mod options;
@@ -91,6 +92,8 @@ pub struct Part {
     pub read_only_in_trusted_folder: bool,
     /// What is suspicious about it.
     pub concerns: Vec<Concern>,
+    /// Whether it runs text that can't be known beforehand: what another program prints, what a variable holds.
+    pub runs_unknown_text: bool,
     /// Set when it removes something vital.
     pub removal: Option<DangerousRemoval>,
     /// Set when it is a simple file command.

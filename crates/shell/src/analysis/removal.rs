@@ -16,6 +16,23 @@ pub(super) fn find_removal(commands: &[Vec<Argument>]) -> Option<DangerousRemova
     commands.iter().find_map(|argv| removal_of(argv))
 }
 
+/// A removal behind another command that names nothing: what it removes comes from input.
+pub(super) fn removes_input(commands: &[Vec<Argument>]) -> Option<DangerousRemoval> {
+    let by_input = commands.first()?.first()?.fixed()?;
+    let base = by_input.rsplit('/').next().unwrap_or(by_input);
+    if !matches!(base, "xargs" | "parallel") {
+        return None;
+    }
+    commands.iter().skip(1).find_map(|argv| {
+        let name = argv.first()?.fixed()?;
+        let removes = matches!(name, "rm" | "rmdir" | "unlink" | "shred" | "srm" | "trash");
+        removes.then(|| DangerousRemoval {
+            target: "what it reads from its input".to_owned(),
+            reason: "it can't be known".to_owned(),
+        })
+    })
+}
+
 fn removal_of(argv: &[Argument]) -> Option<DangerousRemoval> {
     let (first, words) = argv.split_first()?;
     let name = first.fixed()?;

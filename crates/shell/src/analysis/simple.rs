@@ -1,10 +1,11 @@
 //! Judging one simple command.
 
 use super::argument::{Argument, PathKind, PathOperand};
+use super::fed_text::{Input, fed_to, printed};
 use super::files::file_command;
-use super::names::listed_names;
+use super::names::{ANY_NAME, listed_names};
 use super::programs::{self, PipedNames, Surroundings};
-use super::removal::find_removal;
+use super::removal::{find_removal, removes_input};
 use super::variables::{Danger, danger_of, is_harmless};
 use super::walk::{Walker, no};
 use super::words::Found;
@@ -89,6 +90,8 @@ impl<'a> Walker<'a> {
         } else {
             PartKind::Assignment
         };
+        // Substitutions in the words have pipelines of their own.
+        let input = std::mem::replace(&mut self.input, Input::Unknown);
         let mut part = self.blank(simple.text.clone(), simple.span, kind);
         let mut found = Found::default();
         for word in &simple.words {
@@ -126,10 +129,25 @@ impl<'a> Walker<'a> {
                 .iter()
                 .all(|assignment| assignment.harmless);
         part.all_effective = through_every_wrapper(&part.argv, self.shell);
-        part.removal = find_removal(&part.all_effective);
+        let fed = fed_to(
+            &part.all_effective,
+            &input,
+            &simple.redirections,
+            self.documents,
+            self.shell,
+        );
+        part.runs_unknown_text = fed.unknown;
+        for argv in fed.commands {
+            part.all_effective
+                .extend(through_every_wrapper(&argv, self.shell));
+        }
+        part.removal = find_removal(&part.all_effective)
+            .or_else(|| removes_input(&part.all_effective).filter(|_| piped_names.is_none()));
         self.command_concerns(&mut part, simple);
         let names = self.judge(&mut part, piped_names);
         self.change_folder(&part.effective_argv);
+        self.remember_assignments(&part);
+        self.input = printed(&part.effective_argv, &part.redirections);
         self.finish(part);
         names
     }
@@ -168,6 +186,25 @@ impl<'a> Walker<'a> {
         }
     }
 
+    /// Keeps the values of variables that are assigned once, alone and to something known.
+    fn remember_assignments(&mut self, part: &Part) {
+        if part.kind != PartKind::Assignment {
+            return;
+        }
+        for assignment in &part.assignments {
+            let path = assignment.value.path();
+            let known = !matches!(
+                path.kind,
+                PathKind::Unbounded | PathKind::Pipe | PathKind::Pattern | PathKind::HomePattern
+            );
+            let once = self.mentioned.get(&assignment.name) == Some(&1)
+                && !self.mentioned.contains_key(ANY_NAME);
+            if known && once && danger_of(&assignment.name, self.shell) == Danger::None {
+                self.bound.insert(assignment.name.clone(), vec![path]);
+            }
+        }
+    }
+
     /// Adds redirections to a part and gives the lists in their words.
     pub(super) fn redirections(
         &self,
@@ -183,7 +220,7 @@ impl<'a> Walker<'a> {
             {
                 found.word(&document.body, self.shell);
             }
-            let target = Argument::from_word(&redirection.target);
+            let target = self.argument(&redirection.target);
             let (kind, free) = classify(redirection.operator, &target);
             if !free {
                 match kind {

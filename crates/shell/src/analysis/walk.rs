@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::argument::{Argument, PathKind, PathOperand};
+use super::fed_text::Input;
 use super::names::{ANY_NAME, function_names, mentions};
 use super::programs::PipedNames;
 use super::variables::{Danger, danger_of};
@@ -26,6 +27,8 @@ pub(super) fn walk(parsed: &Parsed, shell: ShellKind) -> Vec<Part> {
         parts: Vec::new(),
         functions,
         folder: WorkingFolder::Start,
+        input: Input::Inherited,
+        group_input: Input::Inherited,
         bound: HashMap::new(),
         mentioned: HashMap::new(),
     };
@@ -41,6 +44,10 @@ pub(super) struct Walker<'a> {
     pub(super) parts: Vec<Part>,
     pub(super) functions: HashSet<String>,
     pub(super) folder: WorkingFolder,
+    /// What stands on the standard input of the next command of a pipeline.
+    pub(super) input: Input,
+    /// What stands on the standard input of the group that is walked through.
+    pub(super) group_input: Input,
     /// Loop variables whose values are known, inside their loop.
     pub(super) bound: HashMap<String, Vec<PathOperand>>,
     /// How often each name is given a value, or stands where a command could give it one.
@@ -73,14 +80,18 @@ impl<'a> Walker<'a> {
         let several = pipeline.commands.len() > 1;
         let before = self.folder.clone();
         let mut names: Option<PipedNames> = None;
+        self.input = self.group_input.clone();
         for (position, command) in pipeline.commands.iter().enumerate() {
             match command {
                 Command::Simple(simple) => {
                     names = self.simple(simple, pipeline.timed, names.as_ref());
                 }
                 Command::Compound(compound) => {
+                    let outer = std::mem::replace(&mut self.group_input, self.input.clone());
                     self.compound(compound);
+                    self.group_input = outer;
                     names = None;
+                    self.input = Input::Unknown;
                 }
                 Command::Function(function) => {
                     let mut part =
@@ -91,6 +102,7 @@ impl<'a> Walker<'a> {
                     self.compound(&function.body);
                     self.folder = folder;
                     names = None;
+                    self.input = Input::Unknown;
                 }
             }
             if several {
@@ -374,6 +386,7 @@ impl<'a> Walker<'a> {
             effective_argv: Vec::new(),
             can_be_allowed: true,
             all_effective: Vec::new(),
+            runs_unknown_text: false,
             read_only: ReadOnly::Yes,
             read_only_in_trusted_folder: false,
             concerns: Vec::new(),

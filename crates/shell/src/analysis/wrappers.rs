@@ -206,6 +206,20 @@ const WRAPPERS: &[(&str, &str, usize)] = &[
     ("nix", "", 1),
     ("nix-shell", "-p=", 0),
     ("docker", "", usize::MAX),
+    ("tini", "-e= -p=", 0),
+    ("dumb-init", "-r=", 0),
+    ("gosu", "", 1),
+    ("su-exec", "", 1),
+    ("chronic", "", 0),
+    ("conda", "-n= --name= -p= --prefix=", 1),
+    ("mamba", "-n= --name= -p= --prefix=", 1),
+    ("ld.so", "--library-path= --preload=", 0),
+    ("tmux", "-L= -S= -f= -t= -n= -s= -c=", 1),
+    ("screen", "-S= -c= -t= -L=", 0),
+    ("start-stop-daemon", "-p= -u= -g= -n= -d= -c=", 0),
+    ("daemonize", "-p= -u= -c= -o= -e=", 0),
+    ("ts", "", 0),
+    ("doctl", "", usize::MAX),
 ];
 
 /// Programs whose `-c` takes a script.
@@ -269,6 +283,11 @@ fn collect(argv: &[Argument], shell: ShellKind, depth: usize, found: &mut Vec<Ve
                 | "eval"
                 | "nix-shell"
                 | "trap"
+                | "tmux"
+                | "screen"
+                | "capsh"
+                | "entr"
+                | "conda"
         )
     {
         scripts(base, words, shell, depth, found);
@@ -281,6 +300,97 @@ fn collect(argv: &[Argument], shell: ShellKind, depth: usize, found: &mut Vec<Ve
     if matches!(base, "find" | "fd" | "fdfind") {
         found_actions(words, shell, depth, found);
     }
+    if base.starts_with("ld-linux") || base.starts_with("ld-musl") {
+        wrapped(
+            words,
+            "--library-path= --preload= --argv0=",
+            0,
+            shell,
+            depth,
+            found,
+        );
+    }
+    commands_in_words(base, words, shell, depth, found);
+}
+
+/// Commands that stand in the words of programs with sub-commands: what follows an option that takes a command, or a
+/// sub-command that runs one.
+fn commands_in_words(
+    base: &str,
+    words: &[Argument],
+    shell: ShellKind,
+    depth: usize,
+    found: &mut Vec<Vec<Argument>>,
+) {
+    let fixed: Vec<&str> = words.iter().map(Argument::text).collect();
+    let mut texts: Vec<String> = Vec::new();
+    let runs_rest = |after: &[&str]| {
+        fixed
+            .windows(after.len())
+            .position(|window| window == after)
+    };
+    let rest_after: &[&[&str]] = match base {
+        "git" => &[
+            &["bisect", "run"],
+            &["submodule", "foreach"],
+            &["submodule", "foreach", "--recursive"],
+        ],
+        "npm" | "pnpm" | "yarn" => &[&["exec"], &["exec", "--"], &["x"], &["dlx"]],
+        "capsh" => &[&["--"]],
+        "start-stop-daemon" => &[&["--"], &["--exec"], &["-x"], &["--startas"], &["-a"]],
+        _ => &[],
+    };
+    for after in rest_after {
+        if let Some(at) = runs_rest(after) {
+            let rest = words.get(at + after.len()..).unwrap_or_default();
+            collect(rest, shell, depth + 1, found);
+            texts.extend(rest.first().and_then(Argument::fixed).map(str::to_owned));
+        }
+    }
+    for (index, text) in fixed.iter().enumerate() {
+        let value = text.split_once('=').map(|(_, value)| value);
+        let next = fixed.get(index + 1).copied();
+        match base {
+            "git" => {
+                // An alias or a setting that starts with `!` is a command, and so are some settings by themselves.
+                texts.extend(value.map(|value| value.trim_start_matches('!').to_owned()));
+                if matches!(
+                    *text,
+                    "--exec" | "-x" | "--extcmd" | "--tree-filter" | "--index-filter"
+                ) {
+                    texts.extend(next.map(str::to_owned));
+                }
+            }
+            "make" | "gmake" => {
+                let rules = text
+                    .strip_prefix("--eval=")
+                    .or_else(|| (*text == "--eval").then_some(next.unwrap_or_default()));
+                texts.extend(
+                    rules
+                        .and_then(|rules| rules.split_once([';', '\t']))
+                        .map(|(_, recipe)| recipe.to_owned()),
+                );
+            }
+            _ => {}
+        }
+    }
+    for text in texts {
+        for argv in commands_in_text(&text, shell) {
+            collect(&argv, shell, depth + 1, found);
+        }
+    }
+}
+
+/// The simple commands in a text that a shell runs.
+pub(super) fn commands_in_text(text: &str, shell: ShellKind) -> Vec<Vec<Argument>> {
+    let parsed = parse(text, shell);
+    let mut simple = Vec::new();
+    simple_commands(&parsed.list, &mut simple);
+    simple
+        .into_iter()
+        .take(MOST_COMMANDS)
+        .map(|words| words.iter().map(Argument::from_word).collect())
+        .collect()
 }
 
 /// Programs with sub-commands, and their options that take a value and stand before the sub-command.

@@ -141,6 +141,7 @@ impl Parser<'_> {
         self.documents.push(HereDocument {
             quoted,
             body: Word::default(),
+            text: String::new(),
         });
         self.pending.push(PendingDocument {
             delimiter,
@@ -236,6 +237,10 @@ impl Parser<'_> {
         start: usize,
         end: usize,
     ) -> Outcome<()> {
+        let text = self.source.get(start..end).unwrap_or_default().to_owned();
+        if let Some(slot) = self.documents.get_mut(document.index) {
+            slot.text = text;
+        }
         if document.quoted {
             let resume = self.position;
             self.position = start;

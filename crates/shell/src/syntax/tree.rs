@@ -144,6 +144,8 @@ pub struct HereDocument {
     pub quoted: bool,
     /// The expansions in the body of an unquoted one, with the text around them.
     pub body: Word,
+    /// The body as it stands in the command.
+    pub text: String,
 }
 
 /// A compound command.
