@@ -235,7 +235,7 @@ impl Conversation {
         self.forget_plan_reminders();
         self.shared.state.notes.kept.start_again();
         self.refresh_instructions();
-        if self.shared.permissions.snapshot().trusted {
+        if self.shared.permissions.snapshot().may_run_git {
             let folder = self.shared.tools.working_folder.read().clone();
             self.context.reminders.ask_git(folder);
         }

@@ -110,7 +110,7 @@ async fn begin(environment: Environment, options: SessionOptions) -> Result<Open
     hooks.instructions_loaded(loaded_files).await;
     hooks.watched.tell(&hooks);
     start_hooks(&mut conversation, &hooks, source, setup).await;
-    if source == "startup" && conversation.shared.permissions.snapshot().trusted {
+    if source == "startup" && conversation.shared.permissions.snapshot().may_run_git {
         let folder = conversation.shared.tools.working_folder.read().clone();
         conversation.context.reminders.ask_git(folder);
     }

@@ -262,7 +262,7 @@ pub(crate) async fn connect(
     resumed: bool,
 ) -> Option<String> {
     shared.tools.set_host(Arc::new(Host::new(shared)));
-    if shared.permissions.snapshot().trusted {
+    if shared.permissions.snapshot().may_run_git {
         let folder = shared.tools.working_folder.read().clone();
         lathe_spawn::task(async move {
             for path in agents::sweep(&folder, agents::PATIENCE).await {

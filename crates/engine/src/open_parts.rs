@@ -109,10 +109,6 @@ pub(crate) fn permissions(
     remarks: &mut Vec<String>,
 ) -> Result<Permissions, OpenError> {
     let environment = &places.environment;
-    let home = environment
-        .home
-        .clone()
-        .unwrap_or_else(|| environment.cwd.clone());
     let trusted = trust.covers_folder();
     let (mut context, problems) =
         lathe_permissions::settings::context_of(places, settings, trusted);

@@ -107,7 +107,7 @@ pub async fn preview(
         conversation.append(record);
         conversation.attach_mentions(&words);
     }
-    if is_new && conversation.shared.permissions.snapshot().trusted {
+    if is_new && conversation.shared.permissions.snapshot().may_run_git {
         let folder = conversation.shared.tools.working_folder.read().clone();
         if let Some(state) = crate::context::git::state(&folder).await {
             let record = conversation

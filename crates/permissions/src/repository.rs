@@ -58,6 +58,12 @@ impl Repository {
         Self::None
     }
 
+    /// Whether its configuration could make git run a program.
+    #[must_use]
+    pub fn may_run_programs(&self) -> bool {
+        matches!(self, Self::NotPlain { .. })
+    }
+
     /// Where its objects and its configuration lie.
     #[must_use]
     pub fn folder(&self) -> Option<&Path> {

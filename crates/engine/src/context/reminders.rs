@@ -91,7 +91,7 @@ impl Conversation {
         let context = self.shared.permissions.snapshot();
         let known = self.context.reminders.repository.is_some();
         let inside = context.roots.iter().any(|root| folder.starts_with(root));
-        if !known || !context.trusted || !inside {
+        if !known || !context.may_run_git || !inside {
             return;
         }
         let repository = git::repository_of(&folder);
