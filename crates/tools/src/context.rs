@@ -135,11 +135,6 @@ impl ToolContext {
             home: Some(home.clone()),
             cwd: working_folder.clone(),
         };
-        let environment = Environment {
-            variables,
-            home: Some(home.clone()),
-            cwd: working_folder.clone(),
-        };
         Self {
             session_id,
             home,
