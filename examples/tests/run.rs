@@ -4,10 +4,6 @@
     reason = "tests stand outside of the program"
 )]
 #![allow(clippy::unwrap_used, reason = "tests assert by panicking")]
-#![expect(
-    clippy::disallowed_methods,
-    reason = "tests stand outside of the program"
-)]
 
 use lathe_scripted::{BlockingServer, Reply, Scenario};
 use serde_json::json;
