@@ -66,6 +66,9 @@ pub(crate) struct ConnectionContext {
     questions: Semaphore,
 }
 
+/// How long a person may take for a page that a call needs.
+const PAGE_LIMIT: Duration = Duration::from_secs(5 * 60);
+
 /// The number of progress messages kept for calls that are not followed yet.
 const EARLY: usize = 64;
 
@@ -263,6 +266,56 @@ impl ConnectionContext {
                 json!({"action": "accept", "content": content})
             }
             (answer, _) => json!({"action": answer.action()}),
+        }
+    }
+
+    /// Asks the person to open the pages that an error names, and waits until the server reports each as
+    /// complete. Returns false if there is none, or if the person declines.
+    pub(crate) async fn open_pages(&self, error: &ErrorData) -> bool {
+        let pages = error
+            .data
+            .as_ref()
+            .and_then(|data| data.get("elicitations"));
+        let Some(Value::Array(pages)) = pages else {
+            return false;
+        };
+        if pages.is_empty() || !self.handlers.offers().elicitation_url {
+            return false;
+        }
+        // Before the question: the server may be faster than the person.
+        let mut changes = self.changes.subscribe();
+        for page in pages {
+            let mut params = page.clone();
+            if let Some(params) = params.as_object_mut() {
+                params.insert("mode".to_owned(), "url".into());
+            }
+            if params.get("url").is_none() || self.elicit(params).await["action"] != "accept" {
+                return false;
+            }
+            if let Some(id) = page.get("elicitationId").and_then(Value::as_str) {
+                let complete = self.page_is_complete(&mut changes, id);
+                let _ = tokio::time::timeout(PAGE_LIMIT, complete).await;
+            }
+        }
+        true
+    }
+
+    async fn page_is_complete(&self, changes: &mut broadcast::Receiver<Change>, id: &str) {
+        loop {
+            match changes.recv().await {
+                Ok(Change::Notification {
+                    server,
+                    method,
+                    params,
+                }) if server == self.server
+                    && method == "notifications/elicitation/complete"
+                    && params.get("elicitationId").and_then(Value::as_str) == Some(id) =>
+                {
+                    return;
+                }
+                Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
+                Err(broadcast::error::RecvError::Closed) => return,
+            }
         }
     }
 

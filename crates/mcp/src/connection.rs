@@ -33,6 +33,9 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+/// The code of the error that names pages which the person has to finish first.
+const URL_ELICITATION_REQUIRED: i32 = -32042;
+
 /// Why a connection or a request failed.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum CallError {
@@ -258,11 +261,19 @@ impl Connection {
         meta: Option<&Value>,
     ) -> Result<Value, CallError> {
         let mut rounds = None;
+        let mut page_was_opened = false;
         for round in 0..INPUT_ROUNDS {
-            let answer = self
-                .send(make(rounds.take()), progress.clone(), meta)
-                .await?;
-            match answer {
+            let answer = self.send(make(rounds.take()), progress.clone(), meta).await;
+            // The person has to finish something on a page; then the request is repeated, once.
+            if let Err(CallError::Rpc(error)) = &answer
+                && error.code.0 == URL_ELICITATION_REQUIRED
+                && !page_was_opened
+                && self.shared.open_pages(error).await
+            {
+                page_was_opened = true;
+                continue;
+            }
+            match answer? {
                 ServerResult::InputRequiredResult(wanted) => {
                     rounds = Some(self.input(wanted, round).await?);
                 }

@@ -97,6 +97,21 @@ async fn a_server_that_dies_of_the_newer_protocol_gets_the_older_one() {
 }
 
 #[tokio::test]
+async fn a_call_that_needs_a_page_is_repeated_when_the_page_is_complete() {
+    let home = Home::default();
+    let manager = one(&home, local(&[])).await;
+    assert_eq!(call(&manager, "page", json!({})).await.unwrap(), "done");
+    manager.shutdown().await;
+    // Nobody is there to open it.
+    let manager = Manager::new(home.options(), Arc::new(lathe_mcp::Nobody));
+    manager.set_servers(servers([("s", local(&[]))]));
+    assert!(manager.settled(LONG).await);
+    let error = call(&manager, "page", json!({})).await.unwrap_err();
+    assert!(error.to_string().contains("a page is needed"), "{error}");
+    manager.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_server_that_answers_one_list_wrongly_keeps_its_tools() {
     let home = Home::default();
     let manager = one(&home, local(&["wrong-prompts"])).await;
