@@ -34,7 +34,6 @@ pub enum McpError {
     #[error("the MCP server {server} violated the protocol: {reason}")]
     Protocol {
         server: String,
-        /// What is wrong with it.
         reason: String,
     },
     #[error("{0}")]

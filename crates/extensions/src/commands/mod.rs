@@ -1,4 +1,4 @@
-//! Commands: what a person types after a slash.
+//! Slash commands.
 //!
 //! A command is either built in ([`BuiltinCommand`]) or becomes a prompt for the model: skills, custom
 //! commands and prompts of MCP servers. [`CommandRegistry`] lists both; every face completes, lists and
@@ -22,28 +22,21 @@ pub enum CommandAction {
     Prompt,
 }
 
-/// A command.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Command {
-    /// Its name, without the slash; folders and plugins give `a:b`.
+    /// Without the slash; `a:b` for commands in folders and of plugins.
     pub name: String,
-    /// Other names.
     pub aliases: Vec<String>,
-    /// What it does.
     pub description: String,
-    /// What its arguments look like.
     pub argument_hint: Option<String>,
-    /// What running it does.
     pub action: CommandAction,
-    /// Whether it is left out of listings.
+    /// True if it is not listed.
     pub hidden: bool,
-    /// Whether it works while the model is busy.
+    /// True if it runs during a turn.
     pub while_busy: bool,
-    /// Whether it works without a terminal.
+    /// True if it runs without a terminal.
     pub headless: bool,
-    /// Where it comes from.
     pub source: ExtensionSource,
-    /// Its file.
     pub path: Option<PathBuf>,
 }
 
@@ -115,7 +108,6 @@ fn replaced(skills: &SkillCatalog, builtin: &HashSet<&'static str>) -> HashSet<S
         .collect()
 }
 
-/// All commands of a session.
 #[derive(Debug, Clone, Default)]
 pub struct CommandRegistry {
     commands: Vec<Command>,
@@ -211,12 +203,11 @@ impl CommandRegistry {
         first.filter(|_| short.next().is_none())
     }
 
-    /// All commands that are listed.
     pub fn listed(&self) -> impl Iterator<Item = &Command> {
         self.commands.iter().filter(|command| !command.hidden)
     }
 
-    /// All commands, hidden ones too.
+    /// All commands, including hidden ones.
     pub fn iter(&self) -> impl Iterator<Item = &Command> {
         self.commands.iter()
     }

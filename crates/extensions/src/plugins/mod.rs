@@ -8,12 +8,12 @@
 //!
 //! ```text
 //! <config home>/plugins/
-//!   known_marketplaces.json              which marketplaces were added, and from where
-//!   installed_plugins.json               which plugins were confirmed, for whom, in which version
+//!   known_marketplaces.json              the added marketplaces and their sources
+//!   installed_plugins.json               the confirmed plugins with scope and version
 //!   marketplaces/<marketplace>/          a copy of each marketplace
 //!   cache/<marketplace>/<plugin>/<version>/   the plugins, versions side by side
-//!   data/<plugin>-<marketplace>/         what a plugin keeps for itself
-//!   .staging-*/                          being fetched; swept when whoever fetches is gone
+//!   data/<plugin>-<marketplace>/         the data of a plugin
+//!   .staging-*/                          being fetched; deleted if the process is gone
 //! ```
 //!
 //! | module | its part |

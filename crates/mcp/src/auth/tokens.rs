@@ -1,8 +1,8 @@
-//! Tokens: asked for, refreshed, revoked.
+//! Requests, refreshes and revokes tokens.
 //!
-//! Token endpoints differ in how they say no: some with a status, some with 200 and an error inside,
-//! some with names of their own for a refresh token that is dead. Here it becomes one of a few things
-//! to act on ([`Denied`]).
+//! Token endpoints refuse in different ways: with a status, with 200 and an error in the body, or
+//! with their own names for an invalid refresh token. [`Denied`] classifies refusals by what can be
+//! done about them.
 
 use super::key;
 use super::registration::{Client, Method};
@@ -16,35 +16,35 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Tokens as they are kept.
+/// Tokens as stored.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Tokens {
     pub(super) access: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) refresh: Option<String>,
-    /// When the access token ends, in seconds since 1970.
+    /// The expiry of the access token, in Unix seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) expires_at: Option<u64>,
-    /// The scopes that were granted.
+    /// The granted scopes.
     #[serde(default)]
     pub(super) scopes: Vec<String>,
 }
 
 impl Tokens {
-    /// Whether the access token ends within this time.
+    /// True if the access token expires within this many seconds.
     pub(super) fn ends_within(&self, seconds: u64) -> bool {
         self.expires_at.is_some_and(|at| at <= now() + seconds)
     }
 }
 
-/// Why there is no token.
+/// Why a token was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Denied {
-    /// The server doesn't know the client (any more).
+    /// The server doesn't know the client, or no longer.
     Client(String),
-    /// The grant is dead: a person has to agree again.
+    /// The grant is invalid: a person has to sign in again.
     Grant(String),
-    /// Something else, perhaps for a moment only.
+    /// Another reason, possibly temporary.
     Other(String),
 }
 
@@ -56,18 +56,18 @@ impl Denied {
     }
 }
 
-/// Where tokens are asked for, and as whom.
+/// A token endpoint and the client.
 pub(super) struct Endpoint<'a> {
     pub(super) http: &'a reqwest::Client,
     pub(super) address: &'a str,
     pub(super) issuer: &'a str,
     pub(super) client: &'a Client,
-    /// The key and the algorithm of a client that signs.
+    /// The key and the algorithm of a client with signed assertions.
     pub(super) key: Option<(&'a str, Option<&'a str>)>,
 }
 
 impl Endpoint<'_> {
-    /// Asks for tokens. `asked` are the scopes that a silent answer grants.
+    /// Requests tokens. `asked` are the granted scopes if the answer names none.
     pub(super) async fn ask(
         &self,
         mut form: Vec<(&str, String)>,
@@ -78,12 +78,12 @@ impl Endpoint<'_> {
         let text = |name: &str| answer.get(name).and_then(Value::as_str).map(str::to_owned);
         let access = text("access_token")
             .filter(|token| !token.is_empty())
-            .ok_or_else(|| Denied::Other("the answer holds no access token".to_owned()))?;
+            .ok_or_else(|| Denied::Other("the answer has no access token".to_owned()))?;
         if let Some(kind) = text("token_type")
             && !kind.eq_ignore_ascii_case("bearer")
         {
             return Err(Denied::Other(format!(
-                "a token of the type {} can't be used",
+                "tokens of type {} are not supported",
                 text::line(&kind, 50)
             )));
         }
@@ -104,7 +104,7 @@ impl Endpoint<'_> {
         })
     }
 
-    /// Gives a token back; a server that doesn't take it is no failure of ours.
+    /// Revokes a token.
     pub(super) async fn revoke(
         &self,
         address: &str,
@@ -119,7 +119,7 @@ impl Endpoint<'_> {
         self.post(address, &form, basic).await.map(|_| ())
     }
 
-    /// Says who we are, in the form or beside it.
+    /// Identifies the client in the form or by a header.
     fn identify(&self, form: &mut Vec<(&str, String)>) -> Result<Option<String>, Denied> {
         let id = &self.client.id;
         let secret = self.client.secret.clone().unwrap_or_default();
@@ -177,7 +177,7 @@ impl Endpoint<'_> {
     }
 }
 
-/// What an answer of a token endpoint means.
+/// Classifies the answer of a token endpoint.
 fn judge(status: StatusCode, body: &[u8]) -> Result<Value, Denied> {
     let answer: Value = serde_json::from_slice(body).unwrap_or(Value::Null);
     let error = answer.get("error").and_then(|error| match error {
@@ -217,7 +217,7 @@ fn kind(code: &str) -> fn(String) -> Denied {
     }
 }
 
-/// What a server says about a refusal, without anything secret.
+/// The server's reason for a refusal, without secrets.
 pub(super) fn reason(status: StatusCode, body: &[u8]) -> String {
     let answer: Value = serde_json::from_slice(body).unwrap_or(Value::Null);
     let word = |name: &str| {
@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_of_all_kinds_become_what_to_do() {
+    fn refusals_are_classified_by_what_to_do() {
         let judged =
             |status: u16, body: &str| judge(StatusCode::from_u16(status).unwrap(), body.as_bytes());
         assert!(judged(200, r#"{"access_token":"t"}"#).is_ok());
