@@ -5,7 +5,7 @@ use lathe_extensions::plugins::{LoadedPlugins, PluginManager, PluginState};
 use lathe_extensions::{AgentCatalog, OutputStyles, Problem, SkillCatalog, Sources};
 use lathe_hooks::{HookRegistry, HookSource};
 use lathe_lsp::Servers;
-use lathe_mcp::auth::{CredentialStore, Keeping};
+use lathe_mcp::auth::{CredentialStorage, CredentialStore};
 use lathe_mcp::config::{self, PluginServers, Standing};
 use lathe_mcp::{Manager, Nobody, Options, State};
 use lathe_settings::instructions::{InstructionOptions, Instructions};
@@ -358,16 +358,16 @@ async fn sign_ins(installation: &Installation<'_>, report: &mut Report<'_>) {
         return;
     };
     match keeping {
-        Keeping::Keyring { program } => {
+        CredentialStorage::Keyring { program } => {
             report.fine(format!(
                 "sign-ins are kept in the system's keyring ({program})"
             ));
         }
-        Keeping::File { file, why } => report.fine(format!(
+        CredentialStorage::File { file, why } => report.fine(format!(
             "sign-ins are kept in {}, which only you can read ({why})",
             file.display()
         )),
-        Keeping::Nowhere { why } => report.warning(
+        CredentialStorage::Nowhere { why } => report.warning(
             format!("sign-ins are not kept: LATHE_MCP_CREDENTIALS wants the keyring, and {why}"),
             "unlock it, or set LATHE_MCP_CREDENTIALS to `auto`",
         ),

@@ -8,7 +8,7 @@
     reason = "tests assert by panicking"
 )]
 
-use lathe_extensions::plugins::contents::{Plugin, Surroundings};
+use lathe_extensions::plugins::contents::{Plugin, PluginContext};
 use lathe_extensions::plugins::{PluginId, load};
 use lathe_extensions::{AgentCatalog, OutputStyles, Problem, SkillCatalog, SkillForm, Sources};
 use lathe_settings::{Environment, LoadOptions, Places, Trust};
@@ -153,9 +153,9 @@ fn plugins_are_read_as_expected_and_hostile_ones_refused() {
         let read = Plugin::read(
             &folder,
             &id,
-            &Surroundings {
+            &PluginContext {
                 confirmed: true,
-                ..Surroundings::default()
+                ..PluginContext::default()
             },
         );
         if let Some(why) = expected["fails"].as_str() {

@@ -12,7 +12,7 @@ mod common;
 use common::{Home, LONG, Person, call, fixture, reason, servers, state, until, wait_for};
 use futures::future::BoxFuture;
 use futures::{SinkExt as _, StreamExt as _};
-use lathe_mcp::auth::{Browser, BrowserError, CredentialStore, Keeping};
+use lathe_mcp::auth::{Browser, BrowserError, CredentialStorage, CredentialStore};
 use lathe_mcp::{Change, Manager, McpError, Remote, ServerConfig, State, TransportConfig};
 use serde_json::{Value, json};
 use std::process::Stdio;
@@ -317,7 +317,7 @@ async fn tokens_lie_in_the_keyring_and_nowhere_else() {
     assert_eq!(store.summaries().unwrap()[0].scopes, ["read"]);
     assert_eq!(
         store.keeping(),
-        Keeping::Keyring {
+        CredentialStorage::Keyring {
             program: "secret-tool"
         }
     );
@@ -379,7 +379,9 @@ async fn a_locked_keyring_is_reported_once_and_the_file_is_used_instead() {
     assert!(credentials_file(&home).contains("access-"));
     manager.shutdown().await;
     let store = CredentialStore::new(&options.home, &options.environment);
-    assert!(matches!(store.keeping(), Keeping::File { why, .. } if why.contains("locked")));
+    assert!(
+        matches!(store.keeping(), CredentialStorage::File { why, .. } if why.contains("locked"))
+    );
     // And is found there.
     let nobody = lathe_mcp::Options {
         browser: None,

@@ -18,7 +18,7 @@ use crate::source::{ExtensionSource, Folder, Kind, Sources};
 use indexmap::IndexMap;
 use lathe_protocol::permission::PermissionMode;
 use lathe_settings::schema::{Effort, HookGroup};
-use read::Standing;
+use read::FileContext;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -187,13 +187,13 @@ impl AgentCatalog {
     #[must_use]
     pub fn builtin() -> Self {
         let mut catalog = Self::default();
-        let standing = Standing {
+        let context = FileContext {
             source: ExtensionSource::Builtin,
             trusted: true,
         };
         for (name, text) in BUILTIN {
             let file = PathBuf::from(format!("built-in:{name}"));
-            if let Some(definition) = read::of_text(&file, text, &standing, &mut catalog.problems) {
+            if let Some(definition) = read::of_text(&file, text, &context, &mut catalog.problems) {
                 catalog.insert(definition);
             }
         }
@@ -201,7 +201,7 @@ impl AgentCatalog {
     }
 
     fn load_folder(&mut self, folder: &Folder) {
-        let standing = Standing {
+        let context = FileContext {
             source: folder.source.clone(),
             trusted: folder.trusted,
         };
@@ -210,7 +210,7 @@ impl AgentCatalog {
         let read = files::for_each(&files, |file| {
             let mut problems = Vec::new();
             let path = folder.path.join(file);
-            let definition = read::of_file(&path, &reach, &standing, &mut problems);
+            let definition = read::of_file(&path, &reach, &context, &mut problems);
             (definition, problems)
         });
         for (definition, mut problems) in read {
@@ -222,7 +222,7 @@ impl AgentCatalog {
     }
 
     fn load_plugin(&mut self, plugin: &PluginContribution) {
-        let standing = Standing {
+        let context = FileContext {
             source: ExtensionSource::Plugin(plugin.name.clone()),
             trusted: plugin.trusted,
         };
@@ -236,7 +236,7 @@ impl AgentCatalog {
             };
             for file in files {
                 if let Some(mut definition) =
-                    read::of_file(&file, &reach, &standing, &mut self.problems)
+                    read::of_file(&file, &reach, &context, &mut self.problems)
                 {
                     definition.name = format!("{}:{}", plugin.name, definition.name);
                     definition.prompt = plugin.expand(&definition.prompt);

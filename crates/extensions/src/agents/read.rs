@@ -70,7 +70,7 @@ const LONGEST_NAME: usize = 64;
 
 /// The source of a definition, which limits its keys.
 #[derive(Debug, Clone)]
-pub(crate) struct Standing {
+pub(crate) struct FileContext {
     pub(crate) source: ExtensionSource,
     /// True if it may have hooks, servers and wider permissions.
     pub(crate) trusted: bool,
@@ -80,11 +80,11 @@ pub(crate) struct Standing {
 pub(crate) fn of_file(
     file: &Path,
     reach: &Reach,
-    standing: &Standing,
+    context: &FileContext,
     problems: &mut Vec<Problem>,
 ) -> Option<AgentDefinition> {
     let text = files::read(file, reach, problems)?;
-    let mut definition = of_text(file, &text, standing, problems)?;
+    let mut definition = of_text(file, &text, context, problems)?;
     definition.path = Some(file.to_path_buf());
     Some(definition)
 }
@@ -92,7 +92,7 @@ pub(crate) fn of_file(
 pub(crate) fn of_text(
     file: &Path,
     text: &str,
-    standing: &Standing,
+    context: &FileContext,
     problems: &mut Vec<Problem>,
 ) -> Option<AgentDefinition> {
     let mut found = Vec::new();
@@ -103,13 +103,13 @@ pub(crate) fn of_text(
     // beside the agents; it is skipped silently.
     if !fields.has("name") {
         let stem = file.file_stem().and_then(|stem| stem.to_str());
-        let of_plugin = matches!(standing.source, ExtensionSource::Plugin(_));
+        let of_plugin = matches!(context.source, ExtensionSource::Plugin(_));
         match stem.filter(|_| of_plugin && fields.has("description")) {
             Some(stem) => fields.set("name", stem),
             None => return None,
         }
     }
-    let definition = definition(&mut fields, &body, standing);
+    let definition = definition(&mut fields, &body, context);
     problems.append(&mut found);
     definition
 }
@@ -133,7 +133,7 @@ pub(crate) fn of_json(
     };
     let mut object = object.clone();
     object.insert("name".to_owned(), name.into());
-    let standing = Standing {
+    let context = FileContext {
         source: ExtensionSource::Flag,
         trusted: true,
     };
@@ -154,13 +154,13 @@ pub(crate) fn of_json(
             return None;
         }
     };
-    definition(&mut fields, &prompt, &standing)
+    definition(&mut fields, &prompt, &context)
 }
 
 fn definition(
     fields: &mut Fields<'_>,
     prompt: &str,
-    standing: &Standing,
+    context: &FileContext,
 ) -> Option<AgentDefinition> {
     let name = fields.text("name")?;
     if !is_name(&name) {
@@ -190,7 +190,7 @@ fn definition(
         return None;
     }
     let mut definition =
-        AgentDefinition::new(name, description, prompt.trim(), standing.source.clone());
+        AgentDefinition::new(name, description, prompt.trim(), context.source.clone());
     definition.tools = fields
         .tools("tools")
         .or_else(|| fields.tools("allowedTools"))
@@ -220,15 +220,15 @@ fn definition(
     definition.mcp_servers = servers(fields);
     definition.hooks = fields.hooks();
     fields.report_misspelt(&KEYS);
-    hold_back(&mut definition, fields, standing);
+    hold_back(&mut definition, fields, context);
     Some(definition)
 }
 
 /// Removes the fields that a definition of this source may not have: plugins and untrusted folders
 /// can't run anything or widen permissions.
-fn hold_back(definition: &mut AgentDefinition, fields: &mut Fields<'_>, standing: &Standing) {
-    let of_plugin = matches!(standing.source, ExtensionSource::Plugin(_));
-    if standing.trusted && !of_plugin {
+fn hold_back(definition: &mut AgentDefinition, fields: &mut Fields<'_>, context: &FileContext) {
+    let of_plugin = matches!(context.source, ExtensionSource::Plugin(_));
+    if context.trusted && !of_plugin {
         return;
     }
     let why = if of_plugin {

@@ -1,6 +1,6 @@
 //! The output of the `plugin` commands, as functions of data.
 
-use super::contents::words;
+use super::contents::describe;
 use super::install::Prepared;
 use super::load::{LoadedPlugins, PluginState};
 use super::manager::MarketplaceListing;
@@ -92,7 +92,7 @@ pub fn confirmation(prepared: &Prepared) -> String {
         let _ = writeln!(text, "  by {}", plain(author, 100));
     }
     let _ = writeln!(text, "  from {}", plain(&prepared.origin, 200));
-    let brings = plugin.brings();
+    let brings = plugin.parts();
     if brings.is_empty() {
         text.push_str("  it has no parts that this version supports\n");
     }
@@ -120,7 +120,7 @@ pub fn confirmation(prepared: &Prepared) -> String {
 
 fn lines<'a>(text: &mut String, brings: impl Iterator<Item = &'a Bring>) {
     for bring in brings {
-        let _ = writeln!(text, "    {}", words(bring));
+        let _ = writeln!(text, "    {}", describe(bring));
     }
 }
 

@@ -32,7 +32,7 @@ pub struct Plugin {
 
 /// The context of a plugin's folder.
 #[derive(Debug, Clone, Default)]
-pub struct Surroundings<'a> {
+pub struct PluginContext<'a> {
     /// The folder for its data.
     pub data: Option<PathBuf>,
     /// The user's options (`pluginConfigs`).
@@ -48,7 +48,7 @@ impl Plugin {
     ///
     /// # Errors
     /// If there is no plugin there, or its manifest is broken.
-    pub fn read(root: &Path, id: &PluginId, around: &Surroundings<'_>) -> Result<Self, Problem> {
+    pub fn read(root: &Path, id: &PluginId, around: &PluginContext<'_>) -> Result<Self, Problem> {
         let root = std::fs::canonicalize(root)
             .map_err(|error| Problem::fatal(root, format!("can't be read: {error}")))?;
         if !root.is_dir() {
@@ -107,7 +107,7 @@ impl Plugin {
 
     /// Its parts, for the user to review before confirming.
     #[must_use]
-    pub fn brings(&self) -> Vec<Bring> {
+    pub fn parts(&self) -> Vec<Bring> {
         let mut brings = Vec::new();
         let contribution = &self.contribution;
         let root = contribution.root.to_string_lossy();
@@ -162,7 +162,7 @@ impl Plugin {
     /// The parts that run by themselves: hooks and servers.
     #[must_use]
     pub fn runs(&self) -> Vec<Bring> {
-        let mut brings = self.brings();
+        let mut brings = self.parts();
         brings.retain(|bring| {
             matches!(
                 bring.kind,
@@ -175,7 +175,7 @@ impl Plugin {
 
 /// A part of a plugin, in a line.
 #[must_use]
-pub fn words(bring: &Bring) -> String {
+pub fn describe(bring: &Bring) -> String {
     match bring.kind {
         BringKind::Extension => bring.to_string(),
         kind => format!("{}: {bring}", kind.heading()),
@@ -251,7 +251,7 @@ struct Reader<'a> {
     root: &'a Path,
     file: &'a Path,
     manifest: &'a Manifest,
-    around: &'a Surroundings<'a>,
+    around: &'a PluginContext<'a>,
     problems: Vec<Problem>,
 }
 

@@ -5,7 +5,7 @@
 //! a single rename and recorded ([`PluginManager::install`]). An interruption before that has no
 //! effect.
 
-use super::contents::{Plugin, Surroundings};
+use super::contents::{Plugin, PluginContext};
 use super::copy::{self, Limits};
 use super::manager::PluginManager;
 use super::manifest::{MANIFEST_FOLDERS, Manifest, manifest_file, read_json};
@@ -55,7 +55,7 @@ impl Prepared {
 
 /// The result of an installation.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Done {
+pub struct Installation {
     pub id: PluginId,
     pub version: String,
     pub path: PathBuf,
@@ -125,7 +125,7 @@ impl PluginManager {
         };
         let fingerprint = copy::copy(&from, &folder, limits)?;
         complete_manifest(&folder, entry, &id)?;
-        let around = Surroundings {
+        let around = PluginContext {
             data: Some(self.store().data_folder(&id)),
             options: self.options_of(&id),
             confirmed: true,
@@ -165,7 +165,7 @@ impl PluginManager {
     ///
     /// # Errors
     /// If a file can't be written, or one of our files or the settings can't be parsed.
-    pub fn install(&self, prepared: Prepared, scope: Source) -> Result<Done, PluginError> {
+    pub fn install(&self, prepared: Prepared, scope: Source) -> Result<Installation, PluginError> {
         let on = prepared.plugin.manifest.default_enabled != Some(false);
         let mut done = self.put_in_place(prepared, scope)?;
         done.on = on;
@@ -180,11 +180,11 @@ impl PluginManager {
     ///
     /// # Errors
     /// As [`Self::install`].
-    pub fn update(&self, prepared: Prepared, scope: Source) -> Result<Done, PluginError> {
+    pub fn update(&self, prepared: Prepared, scope: Source) -> Result<Installation, PluginError> {
         self.put_in_place(prepared, scope)
     }
 
-    fn put_in_place(&self, prepared: Prepared, scope: Source) -> Result<Done, PluginError> {
+    fn put_in_place(&self, prepared: Prepared, scope: Source) -> Result<Installation, PluginError> {
         let id = prepared.plugin.id.clone();
         let settings_file = self.writable(scope)?;
         let place = self.store().version_folder(&id, &prepared.version);
@@ -222,7 +222,7 @@ impl PluginManager {
         let data = self.store().data_folder(&id);
         std::fs::create_dir_all(&data).map_err(PluginError::io(&data))?;
         self.prune(&id);
-        Ok(Done {
+        Ok(Installation {
             id,
             version: prepared.version,
             path: place,
@@ -288,7 +288,7 @@ impl PluginManager {
     /// The parts of the installed version that run by themselves; `None` if it can't be read.
     #[must_use]
     pub fn runs_now(&self, id: &PluginId, installed: &Installed) -> Option<String> {
-        let around = Surroundings {
+        let around = PluginContext {
             data: Some(self.store().data_folder(id)),
             options: self.options_of(id),
             confirmed: true,

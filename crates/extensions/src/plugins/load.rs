@@ -3,7 +3,7 @@
 //! Nothing is fetched or written here. A plugin that can't be loaded is listed with the reason and
 //! doesn't affect others.
 
-use super::contents::{Plugin, Surroundings, words};
+use super::contents::{Plugin, PluginContext, describe};
 use super::manifest::{Manifest, manifest_file};
 use super::name::{BadName, INLINE, PluginId, check_plugin};
 use super::policy::{Policy, PolicyError};
@@ -441,7 +441,7 @@ impl Loading<'_> {
             self.loaded.listings.push(listing);
             return;
         }
-        let around = Surroundings {
+        let around = PluginContext {
             data: Some(self.store.data_folder(id)),
             options: self.settings.settings.plugin_configs.get(&id.to_string()),
             confirmed: true,
@@ -462,7 +462,7 @@ impl Loading<'_> {
                         .description
                         .as_deref()
                         .map(|text| plain(text, 300)),
-                    brings: plugin.brings().iter().map(words).collect(),
+                    brings: plugin.parts().iter().map(describe).collect(),
                     problems: plugin.problems.clone(),
                     ..listing
                 });

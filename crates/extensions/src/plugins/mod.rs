@@ -56,7 +56,7 @@ pub mod validate;
 pub(crate) mod zip;
 
 pub use contents::Plugin;
-pub use install::{Done, Prepared};
+pub use install::{Installation, Prepared};
 pub use load::{LoadedPlugins, PluginListing, PluginState, load};
 pub use manager::PluginManager;
 pub use manifest::Manifest;

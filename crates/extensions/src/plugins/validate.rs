@@ -1,6 +1,6 @@
 //! Validation of plugins and marketplaces for their authors.
 
-use super::contents::{Plugin, Surroundings, words};
+use super::contents::{Plugin, PluginContext, describe};
 use super::copy::{self, Limits};
 use super::manifest::{MANIFEST_FOLDERS, Manifest, manifest_file};
 use super::marketplace::{Marketplace, list_file};
@@ -111,12 +111,12 @@ fn plugin(root: &Path) -> Result<Validation, ValidateError> {
         brings: Vec::new(),
         problems: Vec::new(),
     };
-    match Plugin::read(root, &PluginId::inline(&name), &Surroundings::default()) {
+    match Plugin::read(root, &PluginId::inline(&name), &PluginContext::default()) {
         Ok(plugin) => {
-            if manifest_file(root).is_none() && plugin.brings().is_empty() {
+            if manifest_file(root).is_none() && plugin.parts().is_empty() {
                 return Err(ValidateError::Nothing(root.to_path_buf()));
             }
-            validation.brings = plugin.brings().iter().map(words).collect();
+            validation.brings = plugin.parts().iter().map(describe).collect();
             // Options are filled in by the person who installs it.
             validation.problems = plugin
                 .problems

@@ -20,7 +20,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use indexmap::IndexMap;
 use indexmap::map::Entry;
 use lathe_settings::schema::{Effort, HookGroup};
-use read::Standing;
+use read::FileContext;
 use serde::Serialize;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
@@ -399,14 +399,14 @@ impl SkillCatalog {
         let reach = Reach::of(folder.trusted, &folder.base);
         let places = files::folders_in(&folder.path, &mut self.problems);
         let read = files::for_each(&places, |path| {
-            let standing = Standing {
+            let context = FileContext {
                 name: file_name(path),
                 form: SkillForm::Skill,
                 source: folder.source.clone(),
                 trusted: folder.trusted,
                 variables: self.variables.clone(),
             };
-            read_file(&path.join(FILE), &reach, &standing)
+            read_file(&path.join(FILE), &reach, &context)
         });
         self.skills.reserve(places.len());
         self.seen.reserve(places.len());
@@ -428,14 +428,14 @@ impl SkillCatalog {
         let reach = Reach::of(folder.trusted, &folder.base);
         let files = files::markdown_files(&folder.path, &mut self.problems);
         let read = files::for_each(&files, |file| {
-            let standing = Standing {
+            let context = FileContext {
                 name: command_name(file),
                 form: SkillForm::Command,
                 source: folder.source.clone(),
                 trusted: folder.trusted,
                 variables: self.variables.clone(),
             };
-            read_file(&folder.path.join(file), &reach, &standing)
+            read_file(&folder.path.join(file), &reach, &context)
         });
         for read in read {
             if let Some(mut skill) = self.take(read) {
@@ -449,7 +449,7 @@ impl SkillCatalog {
         let own = plugin.variables().into_iter();
         let variables: Arc<[(String, String)]> =
             own.chain(self.variables.iter().cloned()).collect();
-        let standing = |name: String, form| Standing {
+        let context = |name: String, form| FileContext {
             name: format!("{}:{name}", plugin.name),
             form,
             source: ExtensionSource::Plugin(plugin.name.clone()),
@@ -470,8 +470,8 @@ impl SkillCatalog {
                 } else {
                     file_name(&folder)
                 };
-                let standing = standing(name, SkillForm::Skill);
-                if let Some(mut skill) = self.take(read_file(&folder.join(FILE), &reach, &standing))
+                let context = context(name, SkillForm::Skill);
+                if let Some(mut skill) = self.take(read_file(&folder.join(FILE), &reach, &context))
                 {
                     skill.condition.base = Some(plugin.root.clone());
                     skill.folder = Some(folder);
@@ -489,8 +489,8 @@ impl SkillCatalog {
                 vec![(path.clone(), command_name(Path::new(&file_name(path))))]
             };
             for (file, name) in files {
-                let standing = standing(name, SkillForm::Command);
-                if let Some(skill) = self.take(read_file(&file, &reach, &standing)) {
+                let context = context(name, SkillForm::Command);
+                if let Some(skill) = self.take(read_file(&file, &reach, &context)) {
                     self.insert(skill);
                 }
             }
@@ -499,7 +499,7 @@ impl SkillCatalog {
 
     fn load_builtin(&mut self) {
         for (name, text) in BUILTIN {
-            let standing = Standing {
+            let context = FileContext {
                 name: name.to_owned(),
                 form: SkillForm::Skill,
                 source: ExtensionSource::Builtin,
@@ -507,7 +507,7 @@ impl SkillCatalog {
                 variables: Arc::default(),
             };
             let file = PathBuf::from(format!("built-in:{name}"));
-            if let Some(mut skill) = read::of_text(&file, text, &standing, &mut self.problems) {
+            if let Some(mut skill) = read::of_text(&file, text, &context, &mut self.problems) {
                 skill.text.builtin = Some(text);
                 self.insert(skill);
             }
@@ -592,13 +592,13 @@ struct FileRead {
 }
 
 /// Reads a file. A folder without the file is not a skill, and not a problem.
-fn read_file(file: &Path, reach: &Reach, standing: &Standing) -> FileRead {
+fn read_file(file: &Path, reach: &Reach, context: &FileContext) -> FileRead {
     let mut found = FileRead::default();
     let Ok(content) = files::look(file, reach, &mut found.problems) else {
         return found;
     };
     found.identity = Some(content.identity);
-    found.skill = read::of_text(file, &content.text, standing, &mut found.problems);
+    found.skill = read::of_text(file, &content.text, context, &mut found.problems);
     if let Some(skill) = &mut found.skill {
         skill.path = Some(file.to_path_buf());
     }

@@ -15,7 +15,7 @@ const LONGEST_NAME: usize = 64;
 
 /// The context of a skill's file.
 #[derive(Debug, Clone)]
-pub(crate) struct Standing {
+pub(crate) struct FileContext {
     /// The name of the folder or file, prefixed by those of parent folders.
     pub(crate) name: String,
     pub(crate) form: SkillForm,
@@ -29,13 +29,13 @@ pub(crate) struct Standing {
 pub(crate) fn of_text(
     file: &Path,
     text: &str,
-    standing: &Standing,
+    context: &FileContext,
     problems: &mut Vec<Problem>,
 ) -> Option<Skill> {
     let head = front_matter::head(file, text, problems);
     let rest = head.rest;
     let mut fields = Fields::new(file, head.fields, problems);
-    let name = name(&mut fields, standing)?;
+    let name = name(&mut fields, context)?;
     let written = fields.text("description");
     let instead = match written {
         Some(_) => None,
@@ -55,7 +55,7 @@ pub(crate) fn of_text(
             description
         }
         (None, Some(words)) => {
-            if standing.form == SkillForm::Skill {
+            if context.form == SkillForm::Skill {
                 fields.report(
                     "description",
                     "is missing; the first line of the text is used instead",
@@ -79,7 +79,7 @@ pub(crate) fn of_text(
         text: SkillText {
             builtin: None,
             is_summary: when_to_use.is_none() && super::is_one_line(&description),
-            variables: standing.variables.clone(),
+            variables: context.variables.clone(),
         },
         description,
         when_to_use,
@@ -92,17 +92,17 @@ pub(crate) fn of_text(
         model_invocable: !fields.flag("disable-model-invocation").unwrap_or(false),
         user_invocable: fields.flag("user-invocable").unwrap_or(true),
         about: SkillAbout {
-            display_name: fields.text("name").filter(|name| !is_own(name, standing)),
+            display_name: fields.text("name").filter(|name| !is_own(name, context)),
             version: fields.text("version"),
             license: fields.text("license"),
             compatibility: fields.text("compatibility"),
             metadata: fields.words("metadata"),
         },
-        form: standing.form,
-        source: standing.source.clone(),
+        form: context.form,
+        source: context.source.clone(),
         folder: None,
         path: None,
-        trusted: standing.trusted,
+        trusted: context.trusted,
     };
     // Patterns that match everything are no condition.
     if skill
@@ -113,15 +113,15 @@ pub(crate) fn of_text(
     {
         skill.condition.paths.clear();
     }
-    if !standing.trusted {
+    if !context.trusted {
         hold_back(&mut skill, &mut fields);
     }
     Some(skill)
 }
 
 /// True if a name in the front matter is that of the folder or file.
-fn is_own(name: &str, standing: &Standing) -> bool {
-    standing.name.rsplit(':').next() == Some(name)
+fn is_own(name: &str, context: &FileContext) -> bool {
+    context.name.rsplit(':').next() == Some(name)
 }
 
 fn run(fields: &mut Fields<'_>) -> SkillRun {
@@ -153,23 +153,23 @@ fn hold_back(skill: &mut Skill, fields: &mut Fields<'_>) {
     }
 }
 
-fn name(fields: &mut Fields<'_>, standing: &Standing) -> Option<String> {
-    let own = standing.name.rsplit(':').next().unwrap_or_default();
-    if standing.form == SkillForm::Command {
+fn name(fields: &mut Fields<'_>, context: &FileContext) -> Option<String> {
+    let own = context.name.rsplit(':').next().unwrap_or_default();
+    if context.form == SkillForm::Command {
         // A command has the name of its file.
-        return is_callable(&standing.name)
-            .then(|| standing.name.clone())
+        return is_callable(&context.name)
+            .then(|| context.name.clone())
             .or_else(|| {
                 fields.report_fatal(
                     "",
-                    format!("'{}' is not a valid command name", standing.name),
+                    format!("'{}' is not a valid command name", context.name),
                     "name the file with letters, digits, '-', '_' and '.'",
                 );
                 None
             });
     }
     // A skill has the name of its folder; `name` is only shown.
-    let prefix = standing.name.strip_suffix(own).unwrap_or_default();
+    let prefix = context.name.strip_suffix(own).unwrap_or_default();
     let name = format!("{prefix}{}", typable(own));
     if is_callable(&name) {
         return Some(name);

@@ -9,7 +9,8 @@ use lathe_extensions::plugins::load::PluginListing;
 use lathe_extensions::plugins::store::InstallScope;
 use lathe_extensions::plugins::validate::validate;
 use lathe_extensions::plugins::{
-    Done, MarketplaceSource, PluginError, PluginId, PluginManager, Prepared, cli, load, plain,
+    Installation, MarketplaceSource, PluginError, PluginId, PluginManager, Prepared, cli, load,
+    plain,
 };
 use lathe_headless::exit::Exit;
 use lathe_settings::trust::Trust;
@@ -227,7 +228,7 @@ impl PluginCommands {
         Ok(Exit::Success)
     }
 
-    fn report(&self, installed: &Done, needs: &[String], scope: Source) -> Outcome {
+    fn report(&self, installed: &Installation, needs: &[String], scope: Source) -> Outcome {
         if self.json {
             return Ok(Exit::Success);
         }
@@ -395,7 +396,7 @@ impl PluginCommands {
         id: &PluginId,
         scope: Option<Source>,
         yes: bool,
-    ) -> Result<Option<Done>, CliError> {
+    ) -> Result<Option<Installation>, CliError> {
         let manager = self.manager();
         let newer = manager.prepare_update(id, scope).await?;
         let Some((prepared, installed)) = newer else {
@@ -543,7 +544,7 @@ fn ask(shown: &str, question: &str) -> Result<(), CliError> {
     }
 }
 
-fn json_of(done: &Done) -> Value {
+fn json_of(done: &Installation) -> Value {
     json!({
         "id": done.id.to_string(), "version": done.version, "path": done.path,
         "replaced": done.replaced, "settingsFile": done.settings_file,

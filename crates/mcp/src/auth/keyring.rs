@@ -23,7 +23,7 @@ const PIECE: usize = 2_048;
 
 /// Where credentials are to be stored (`LATHE_MCP_CREDENTIALS`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Wanted {
+pub enum StorageChoice {
     /// In the keyring if it works, else in the file.
     #[default]
     Auto,
@@ -33,7 +33,7 @@ pub enum Wanted {
     File,
 }
 
-impl Wanted {
+impl StorageChoice {
     /// Reads the environment.
     #[must_use]
     pub fn of(environment: &Environment) -> Self {

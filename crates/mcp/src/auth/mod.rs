@@ -26,5 +26,5 @@ mod tokens;
 pub(crate) use authoriser::{Access, Authoriser};
 pub use browser::{Browser, BrowserError, SystemBrowser};
 pub use challenge::Challenge;
-pub use keyring::Wanted;
-pub use store::{CredentialStore, Keeping, Summary};
+pub use keyring::StorageChoice;
+pub use store::{CredentialStorage, CredentialStore, Summary};

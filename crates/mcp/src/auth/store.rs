@@ -9,7 +9,7 @@
 //!
 //! Everything here blocks, for seconds if a keyring hangs, so it runs on blocking threads.
 
-use super::keyring::{Keyring, KeyringError, Wanted};
+use super::keyring::{Keyring, KeyringError, StorageChoice};
 use super::registration::Client;
 use super::tokens::{Tokens, now};
 use crate::headers;
@@ -98,7 +98,7 @@ struct Content {
 #[derive(Debug, Clone)]
 pub struct CredentialStore {
     folder: PathBuf,
-    wanted: Wanted,
+    wanted: StorageChoice,
     keyring: Result<Arc<Keyring>, KeyringError>,
     complaints: Arc<Mutex<Complaints>>,
 }
@@ -120,7 +120,7 @@ pub(super) enum StoredSecret {
 
 /// Where tokens and secrets are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Keeping {
+pub enum CredentialStorage {
     /// In the system's keyring, through a program.
     Keyring {
         /// `secret-tool` or `security`.
@@ -181,7 +181,7 @@ impl CredentialStore {
     pub fn new(home: &Path, environment: &Environment) -> Self {
         Self {
             folder: home.to_owned(),
-            wanted: Wanted::of(environment),
+            wanted: StorageChoice::of(environment),
             // Even if the file is wanted, so that earlier entries are still found and removed.
             keyring: Keyring::find(environment).map(Arc::new),
             complaints: Arc::default(),
@@ -194,12 +194,12 @@ impl CredentialStore {
 
     /// Where tokens and secrets are stored. Checks whether the keyring works.
     #[must_use]
-    pub fn keeping(&self) -> Keeping {
+    pub fn keeping(&self) -> CredentialStorage {
         let why = match &self.keyring {
-            _ if self.wanted == Wanted::File => "LATHE_MCP_CREDENTIALS says so".to_owned(),
+            _ if self.wanted == StorageChoice::File => "LATHE_MCP_CREDENTIALS says so".to_owned(),
             Ok(keyring) => match keyring.check() {
                 Ok(()) => {
-                    return Keeping::Keyring {
+                    return CredentialStorage::Keyring {
                         program: keyring.program(),
                     };
                 }
@@ -208,8 +208,8 @@ impl CredentialStore {
             Err(error) => error.to_string(),
         };
         match self.wanted {
-            Wanted::Keyring => Keeping::Nowhere { why },
-            Wanted::Auto | Wanted::File => Keeping::File {
+            StorageChoice::Keyring => CredentialStorage::Nowhere { why },
+            StorageChoice::Auto | StorageChoice::File => CredentialStorage::File {
                 file: self.file(),
                 why,
             },
@@ -228,10 +228,10 @@ impl CredentialStore {
             return;
         }
         complaints.waiting = Some(match self.wanted {
-            Wanted::Keyring => format!(
+            StorageChoice::Keyring => format!(
                 "the keyring can't be used ({why}), and LATHE_MCP_CREDENTIALS allows nothing else: sign-ins at MCP servers are not stored"
             ),
-            Wanted::Auto | Wanted::File => format!(
+            StorageChoice::Auto | StorageChoice::File => format!(
                 "the keyring can't be used ({why}): sign-ins at MCP servers are stored in {}, which only you can read; set LATHE_MCP_CREDENTIALS=file to skip the keyring",
                 self.file().display()
             ),
@@ -248,7 +248,7 @@ impl CredentialStore {
         match &self.keyring {
             Ok(keyring) => ask(keyring).map_err(|why| self.complain(&why)).ok(),
             Err(why) => {
-                if self.wanted == Wanted::Keyring {
+                if self.wanted == StorageChoice::Keyring {
                     self.complain(why);
                 }
                 None
@@ -258,7 +258,7 @@ impl CredentialStore {
 
     /// Stores a secret in the keyring. Returns whether that worked.
     fn put(&self, key: &str, secret: &str) -> bool {
-        self.wanted != Wanted::File
+        self.wanted != StorageChoice::File
             && self
                 .in_keyring(|keyring| keyring.set(&self.account(key), secret))
                 .is_some()
@@ -295,7 +295,7 @@ impl CredentialStore {
         if self.put(&key, secret) {
             content.client_secrets.remove(&key);
             content.client_secrets_in_keyring.insert(key);
-        } else if self.wanted == Wanted::Keyring {
+        } else if self.wanted == StorageChoice::Keyring {
             return Err(std::io::Error::other(
                 "the keyring can't be used, and LATHE_MCP_CREDENTIALS allows nothing else",
             ));
@@ -324,7 +324,7 @@ impl CredentialStore {
         }
         let secret = if let Some(secret) = content.client_secrets.get(&key) {
             if self.keyring.is_ok()
-                && self.wanted != Wanted::File
+                && self.wanted != StorageChoice::File
                 && let Err(error) = self.set_client_secret(server, client_id, secret)
             {
                 tracing::warn!(%error, "a client secret can't be moved into the keyring");
@@ -402,7 +402,7 @@ impl CredentialStore {
         found.sort_by_key(|found| std::cmp::Reverse(found.updated_at));
         for entry in &mut found {
             self.fill_in(entry);
-            let belongs_there = self.keyring.is_ok() && self.wanted != Wanted::File;
+            let belongs_there = self.keyring.is_ok() && self.wanted != StorageChoice::File;
             if entry.has_secrets() && entry.in_keyring != belongs_there {
                 self.move_secrets(&entry.key())?;
             }
@@ -455,7 +455,7 @@ impl CredentialStore {
             if self.put(&key, &secrets) {
                 open.in_keyring = true;
                 entry = open;
-            } else if self.wanted == Wanted::Keyring {
+            } else if self.wanted == StorageChoice::Keyring {
                 entry = open;
             }
         } else if was_in_keyring {
