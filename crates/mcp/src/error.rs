@@ -32,10 +32,7 @@ pub enum McpError {
     },
     /// The server's answer violates the protocol.
     #[error("the MCP server {server} violated the protocol: {reason}")]
-    Protocol {
-        server: String,
-        reason: String,
-    },
+    Protocol { server: String, reason: String },
     #[error("{0}")]
     Start(String),
     #[error("{0}")]
