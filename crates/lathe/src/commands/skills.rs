@@ -120,7 +120,8 @@ fn entry(skill: &Skill) -> Named {
         description: skill.description.clone(),
         path: skill.path.clone(),
         more: json!({
-            "form": skill.form, "argumentHint": skill.argument_hint,
+            "form": skill.form, "displayName": skill.about.display_name,
+            "argumentHint": skill.argument_hint,
             "modelInvocable": skill.model_invocable, "userInvocable": skill.user_invocable,
         }),
     }
@@ -143,6 +144,9 @@ fn show(skill: &Skill, json: bool) -> Result<String, CliError> {
     };
     let hint = skill.argument_hint.as_deref().unwrap_or_default();
     let mut text = format!("/{} {hint}\n  {}\n", skill.name, skill.description);
+    if let Some(name) = &skill.about.display_name {
+        let _ = writeln!(text, "  name: {name}");
+    }
     let _ = writeln!(text, "  {kind}, from: {}", skill.source);
     if let Some(path) = &skill.path {
         let _ = writeln!(text, "  file: {}", path.display());
