@@ -337,8 +337,38 @@ pub fn load(request: Request<'_>) -> Servers {
         .into_values()
         .map(|one| judge(one, request, &choices))
         .collect();
+    refuse_same_tool_names(&mut servers.list);
     drop_copies(&mut servers);
     servers
+}
+
+/// Refuses servers whose tools would have the names of another server's (`a b` and `a_b`); the one with
+/// the higher precedence is used.
+fn refuse_same_tool_names(list: &mut [Declared]) {
+    let mut first: BTreeMap<String, (Scope, String)> = BTreeMap::new();
+    for server in list.iter() {
+        let known = first
+            .entry(entry::in_tool_names(&server.name))
+            .or_insert_with(|| (server.scope, server.name.clone()));
+        if server.scope > known.0 {
+            *known = (server.scope, server.name.clone());
+        }
+    }
+    for server in list {
+        let Some((_, used)) = first.get(&entry::in_tool_names(&server.name)) else {
+            continue;
+        };
+        if *used != server.name {
+            server.standing = Standing::Broken(ConfigError::Field {
+                place: server.file.as_deref().map_or_else(
+                    || server.scope.to_string(),
+                    |file| file.display().to_string(),
+                ),
+                field: format!("mcpServers.{}", server.name),
+                reason: format!("its tools would have the names of those of {used}; rename it"),
+            });
+        }
+    }
 }
 
 /// The files with servers or choices, apart from settings. They need not exist.

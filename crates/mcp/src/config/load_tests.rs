@@ -366,6 +366,25 @@ fn a_server_finds_the_project_in_its_environment() {
 }
 
 #[test]
+fn of_two_servers_with_the_same_tool_names_the_stronger_one_is_used() {
+    let folder = Folder::new();
+    folder.write(
+        "home/.lathe/settings.json",
+        &file(&json!({"my server": command("x"), "other": command("y")})),
+    );
+    let options = LoadOptions {
+        trust: Trust::Trusted,
+        ..LoadOptions::default()
+    };
+    let flag = file(&json!({"my_server": command("z")})).to_string();
+    let servers = folder.load_with(&options, &[flag], false, &[]);
+    assert_eq!(stands(&servers, "my_server"), "dynamic ready z");
+    assert_eq!(stands(&servers, "other"), "user ready y");
+    let refused = servers.find("my server").unwrap().why_not().unwrap();
+    assert!(refused.contains("those of my_server"), "{refused}");
+}
+
+#[test]
 fn a_name_that_hides_where_the_server_ends_is_refused() {
     let folder = Folder::new();
     folder.write(
