@@ -1,6 +1,8 @@
 //! Loading of servers and their status, with real files.
 
 use super::*;
+use crate::server::TransportConfig;
+use lathe_settings::Trust;
 use lathe_settings::load as load_settings;
 use serde_json::json;
 use std::fs;

@@ -17,12 +17,14 @@ pub mod edit;
 pub mod entry;
 pub mod expand;
 pub mod import;
+mod judge;
 mod load;
 pub mod policy;
 
 pub use choices::Choices;
 pub use entry::{ConfigError, ConfigLocation};
+pub use judge::refusal;
 pub use load::{
     Declared, PluginServers, Request, Scope, Servers, Standing, files, load, own_servers,
-    read_flags, refusal,
+    read_flags,
 };
