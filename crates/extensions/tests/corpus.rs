@@ -1,6 +1,6 @@
 //! Files shaped like those that people publish, and what becomes of each: `tests/corpus/expected.json` says
 //! it, key by key. What is expected of a file besides its fields: `problems` (how many, or `atLeast`),
-//! `missing` (it doesn't count), and for plugins what they bring, or why they are refused (`fails`).
+//! `missing` (it is ignored), and for plugins their parts, or why they are refused (`fails`).
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -131,7 +131,7 @@ fn published_extensions_are_read_as_expected() {
             hold_problems(expected, &problems, &what);
         }
     }
-    // Nothing is there that nobody expects.
+    // There is nothing unexpected.
     let counted = files.iter().filter(|one| one["missing"] != true).count();
     let own = |path: &Option<PathBuf>| path.as_ref().is_some_and(|path| path.starts_with(corpus()));
     let found = skills.iter().filter(|skill| own(&skill.path)).count()

@@ -403,7 +403,7 @@ async fn progress_logs_and_updates_arrive_clean() {
         (Some(3.0), Some(false))
     );
 
-    // A server that has a log is told from which level on it is wanted.
+    // A server with a log gets the minimum level.
     until(|| home.log("s").contains("level info")).await;
     call(&manager, "log", json!({})).await.unwrap();
     let log = wait_for(&mut changes, |change| matches!(change, Change::Log { .. })).await;
@@ -442,14 +442,14 @@ async fn servers_may_ask_for_folders_for_a_form_and_for_a_model() {
     assert_eq!(roots["roots"][0]["uri"], "file:///work");
     let form = answer(call(&manager, "elicit", json!({})).await.unwrap());
     assert_eq!(form["action"], "accept");
-    // What was left alone has its default, what was given counts.
+    // Unchanged fields have their default, the others the given value.
     assert_eq!(form["content"], json!({"name": "Ada", "age": 7}));
     let sampled = answer(call(&manager, "sample", json!({})).await.unwrap());
     assert_eq!(sampled["content"]["text"], "5 tokens");
     manager.shutdown().await;
 }
 
-/// Answers questions when it is told to.
+/// Answers questions on request.
 struct Slow(tokio::sync::Semaphore);
 
 impl Handlers for Slow {
@@ -518,7 +518,7 @@ async fn nothing_is_left_of_a_server_that_does_not_want_to_end() {
     manager.shutdown().await;
     for pid in written.split(' ') {
         let status = std::path::PathBuf::from(format!("/proc/{pid}/stat"));
-        // Gone, or dead and not collected by whoever inherited it.
+        // Gone, or a zombie that its new parent has not reaped.
         until(|| std::fs::read_to_string(&status).map_or(true, |text| text.contains(") Z "))).await;
     }
 }

@@ -201,7 +201,7 @@ async fn the_file_server_works_in_its_folder_only() {
     std::fs::create_dir(&folder).unwrap();
     std::fs::write(folder.join("a.txt"), "from a file").unwrap();
     std::fs::write(home.path().join("secret.txt"), "hush").unwrap();
-    // The folders that we name ourselves count more than its argument; this one has none of them.
+    // Our roots override its argument, and this manager has none.
     let manager = Manager::new(home.options(), std::sync::Arc::new(lathe_mcp::Nobody));
     let config = stdio(node("server-filesystem", &[&text(&folder)]));
     manager.set_servers(common::servers([("s", config)]));

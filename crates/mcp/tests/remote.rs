@@ -154,7 +154,7 @@ async fn an_answer_without_end_is_given_up() {
 #[tokio::test]
 async fn twenty_remote_servers_start_at_a_time() {
     let home = Home::default();
-    // It answers nobody before twenty wait for it.
+    // It answers only once twenty requests are waiting.
     let server = Fixture::with("together=20").await;
     let manager = home.manager();
     let all = (0..24).map(|number| (format!("s{number}"), server.config()));
@@ -203,7 +203,7 @@ async fn a_sign_in_is_kept_refreshed_once_for_all_and_given_back() {
     assert_eq!(signed_in[0].scopes, ["read"]);
     manager.shutdown().await;
 
-    // Kept for the next start, where nobody is at a browser.
+    // Stored for the next start, which has no browser.
     let manager = connect(&home, server.config(), false).await;
     assert_eq!(state(&manager), State::Connected);
     // A token that ends in the middle is refreshed, once for all calls.

@@ -171,6 +171,6 @@ fn names_for_hosts_are_those_of_the_registry() {
     assert!(!listed.contains(&"p:hidden".to_owned()));
     let names = CommandRegistry::names_without_terminal(&skills, &[prompt]);
     assert_eq!(names, listed);
-    // A plugin's name alone means what it brings.
+    // A plugin's name alone matches its commands.
     assert_eq!(registry.nearest("p")[..2], ["p:clear", "p:own"]);
 }

@@ -24,7 +24,7 @@ fn an_install_is_copied_recorded_and_switched_on() {
     let settings = read_json(&home.root().join("home/.lathe/settings.json"));
     assert_eq!(settings["enabledPlugins"]["tool@market"], true);
     assert_eq!(home.leftovers(), Vec::<String>::new());
-    // The copy is what counts from now on.
+    // From now on the copy is used.
     std::fs::remove_dir_all(folder).unwrap();
     assert_eq!(home.load().plugins.len(), 1);
 }
@@ -107,7 +107,7 @@ fn a_plugin_is_used_only_within_its_scope() {
         "a folder of this machine is no use to others"
     );
     assert_eq!(home.load().plugins.len(), 1);
-    // The same settings in another project: there nobody has said yes.
+    // The same settings in another project, where it is not confirmed.
     let mut elsewhere = home.places();
     elsewhere.environment.cwd = home.root().join("other");
     home.write_json("other/.lathe/settings.json", &settings);
@@ -213,7 +213,7 @@ fn an_update_leaves_alone_whether_a_plugin_is_on() {
     let folder = home.usual();
     home.add_folder(&folder);
     home.install_for("tool@market", Source::Project).unwrap();
-    // What the settings of a folder say isn't seen where nobody trusts it.
+    // The settings of an untrusted folder are not visible.
     home.trust = Trust::Untrusted;
     home.tool("work/market/tool", "2.0.0");
     let manager = home.manager();

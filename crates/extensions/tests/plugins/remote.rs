@@ -131,7 +131,7 @@ fn a_github_name_is_fetched_from_github() {
     let mut home = Home::new();
     let folder = home.usual();
     home.commit(&folder);
-    // Git itself is told that this address is that folder; nothing leaves the machine.
+    // Git maps this address to that folder; nothing leaves the machine.
     home.variables.extend(
         [
             ("GIT_CONFIG_COUNT", "1".to_owned()),
