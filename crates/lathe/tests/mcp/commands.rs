@@ -15,6 +15,28 @@ fn add(home: &TestHome, name: &str, habits: &[&str]) {
 }
 
 #[test]
+fn a_command_is_added_with_its_options_and_without_dashes() {
+    let home = TestHome::new();
+    for (arguments, args) in [
+        (
+            &["plain", "true", "-y", "a-package", "--flag"][..],
+            ["-y", "a-package", "--flag"],
+        ),
+        (
+            &["dashed", "--", "true", "-y", "a-package", "-e"],
+            ["-y", "a-package", "-e"],
+        ),
+    ] {
+        let name = arguments[0];
+        let output = home.run([&["mcp", "add"], arguments].concat(), "");
+        assert_eq!(output.code(), Some(0), "{output:#?}");
+        let one = json_of(&home.run(["mcp", "get", name, "--json"], ""));
+        assert_eq!(one["config"]["command"], "true", "{one}");
+        assert_eq!(one["config"]["args"], serde_json::json!(args), "{one}");
+    }
+}
+
+#[test]
 fn a_server_is_added_listed_shown_and_removed() {
     let home = TestHome::new();
     let script = workspace_root().join("crates/mcp/tests/fixtures/server.py");

@@ -132,12 +132,12 @@ enum McpCommand {
 /// `lathe mcp add`.
 #[derive(Debug, Args)]
 struct AddArguments {
-    /// Its name: letters, digits, `_` and `-`.
+    /// Its name, without `/`, `:` and `__`.
     name: String,
     /// The URL of a remote server.
     target: Option<String>,
-    /// The command of a local server, after `--`.
-    #[arg(last = true, value_name = "COMMAND")]
+    /// The command of a local server with its arguments; `--` before it keeps its options apart.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     command: Vec<String>,
     /// The scope.
     #[arg(short, long, value_enum, default_value_t)]
