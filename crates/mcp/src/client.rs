@@ -62,6 +62,8 @@ pub(crate) struct ConnectionContext {
     dirty: Mutex<Dirty>,
     marked: Notify,
     lists: watch::Sender<ListProgress>,
+    /// The last pages that the server reported as complete, by id.
+    completed_pages: watch::Sender<VecDeque<String>>,
     /// Limits the number of open questions to the person.
     questions: Semaphore,
 }
@@ -109,6 +111,7 @@ impl ConnectionContext {
             dirty: Mutex::default(),
             marked: Notify::new(),
             lists: watch::Sender::default(),
+            completed_pages: watch::Sender::default(),
             questions: Semaphore::new(OPEN_QUESTIONS),
         }
     }
@@ -282,8 +285,6 @@ impl ConnectionContext {
         if pages.is_empty() || !self.handlers.offers().elicitation_url {
             return false;
         }
-        // Before the question: the server may be faster than the person.
-        let mut changes = self.changes.subscribe();
         for page in pages {
             let mut params = page.clone();
             if let Some(params) = params.as_object_mut() {
@@ -293,30 +294,26 @@ impl ConnectionContext {
                 return false;
             }
             if let Some(id) = page.get("elicitationId").and_then(Value::as_str) {
-                let complete = self.page_is_complete(&mut changes, id);
+                let mut completed = self.completed_pages.subscribe();
+                let id = text::line(id, 200);
+                let complete = completed.wait_for(|pages| pages.contains(&id));
                 let _ = tokio::time::timeout(PAGE_LIMIT, complete).await;
             }
         }
         true
     }
 
-    async fn page_is_complete(&self, changes: &mut broadcast::Receiver<Change>, id: &str) {
-        loop {
-            match changes.recv().await {
-                Ok(Change::Notification {
-                    server,
-                    method,
-                    params,
-                }) if server == self.server
-                    && method == "notifications/elicitation/complete"
-                    && params.get("elicitationId").and_then(Value::as_str) == Some(id) =>
-                {
-                    return;
-                }
-                Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
-                Err(broadcast::error::RecvError::Closed) => return,
+    /// Remembers that a page is complete; the server may report it before anyone waits for it.
+    fn page_completed(&self, params: &Value) {
+        let Some(id) = params.get("elicitationId").and_then(Value::as_str) else {
+            return;
+        };
+        self.completed_pages.send_modify(|pages| {
+            if pages.len() == EARLY {
+                pages.pop_front();
             }
-        }
+            pages.push_back(text::line(id, 200));
+        });
     }
 
     /// Answers a request of an input round.
@@ -530,6 +527,9 @@ impl ClientHandler for Client {
         _context: NotificationContext<RoleClient>,
     ) {
         let params = notification.params.unwrap_or_default();
+        if notification.method == "notifications/elicitation/complete" {
+            self.shared.page_completed(&params);
+        }
         self.shared.notification(&notification.method, params);
     }
 }
