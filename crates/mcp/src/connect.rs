@@ -142,7 +142,7 @@ async fn attempt(recipe: &Recipe<'_>, handshake: bool) -> Result<Connection, Cal
         TransportConfig::Http(remote) => {
             let url = headers::address(&remote.url)?;
             let fixed = headers::of(remote, &recipe.options.environment).await?;
-            let http = net::client(&recipe.options.environment, &url).map_err(CallError::Failed)?;
+            let http = net::client(&recipe.options.environment, &url)?;
             let access = Access(recipe.authoriser.cloned());
             let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
             config.max_sse_event_size = MESSAGE_BYTES;
@@ -211,7 +211,7 @@ async fn link(recipe: &Recipe<'_>, ending: &Ending) -> Result<Link, CallError> {
         TransportConfig::Sse(remote) | TransportConfig::Http(remote) => {
             let url = headers::address(&remote.url)?;
             let fixed = headers::of(remote, environment).await?;
-            let http = net::client(environment, &url).map_err(CallError::Failed)?;
+            let http = net::client(environment, &url)?;
             sse::connect(http, &url, fixed, access, log, ending)
                 .await
                 .map_err(refused)

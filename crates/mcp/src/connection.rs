@@ -57,6 +57,12 @@ pub(crate) enum CallError {
     Cancelled,
 }
 
+impl From<lathe_net::NetError> for CallError {
+    fn from(error: lathe_net::NetError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
 impl From<crate::headers::HeaderError> for CallError {
     fn from(error: crate::headers::HeaderError) -> Self {
         Self::Failed(error.to_string())

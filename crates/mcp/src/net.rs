@@ -1,18 +1,18 @@
-//! HTTP to MCP servers and their authorisation servers: redirects only within an origin, and errors that don't
-//! repeat addresses, which may hold secrets.
+//! HTTP to MCP servers and their authorisation servers: redirects only within an origin, and errors
+//! without addresses, which may contain secrets.
 
-use lathe_net::{ClientOptions, Network, Reach, Redirects};
+use lathe_net::{ClientOptions, NetError, Network, Reach, Redirects};
 use lathe_settings::Environment;
 use reqwest::Client;
 use std::time::Duration;
 use url::Url;
 
-pub(crate) use lathe_net::innermost;
+pub(crate) use lathe_net::{body, innermost};
 
-/// How long making a connection may take.
+/// The time limit of a connection.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// The options that all clients of this crate have in common.
+/// The options of all clients in this crate.
 pub(crate) fn options() -> ClientOptions {
     ClientOptions {
         redirects: Redirects::SameOrigin,
@@ -22,19 +22,10 @@ pub(crate) fn options() -> ClientOptions {
 }
 
 /// A client for a server's address.
-pub(crate) fn client(environment: &Environment, url: &Url) -> Result<Client, String> {
+pub(crate) fn client(environment: &Environment, url: &Url) -> Result<Client, NetError> {
     let options = ClientOptions {
         reach: Reach::by_scheme(url),
         ..options()
     };
-    Network::of(environment)
-        .client(&options)
-        .map_err(|error| error.to_string())
-}
-
-/// The body of a response, up to a limit.
-pub(crate) async fn body(response: reqwest::Response, limit: usize) -> Result<Vec<u8>, String> {
-    lathe_net::body(response, limit)
-        .await
-        .map_err(|error| error.to_string())
+    Network::of(environment).client(&options)
 }

@@ -172,7 +172,9 @@ impl Endpoint<'_> {
             .await
             .map_err(|error| other(net::innermost(&error)))?;
         let status = response.status();
-        let body = net::body(response, AUTH_BYTES).await.map_err(other)?;
+        let body = net::body(response, AUTH_BYTES)
+            .await
+            .map_err(|error| other(error.to_string()))?;
         judge(status, &body)
     }
 }

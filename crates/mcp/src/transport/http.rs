@@ -262,7 +262,7 @@ impl StreamableHttpClient for HttpClient {
         let is_json = media(&response).starts_with("application/json");
         let body = net::body(response, MESSAGE_BYTES)
             .await
-            .map_err(|error| StreamableHttpError::Client(HttpError::said(error)))?;
+            .map_err(|error| StreamableHttpError::Client(HttpError::said(error.to_string())))?;
         match serde_json::from_slice(&body) {
             Ok(answer) if is_json => Ok(StreamableHttpPostResponse::Json(answer, session)),
             // A notification has no answer; the status is enough.

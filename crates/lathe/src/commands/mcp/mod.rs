@@ -137,7 +137,11 @@ struct AddArguments {
     /// The URL of a remote server.
     target: Option<String>,
     /// The command of a local server with its arguments; `--` before it keeps its options apart.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
     command: Vec<String>,
     /// The scope.
     #[arg(short, long, value_enum, default_value_t)]
