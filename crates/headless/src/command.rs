@@ -8,7 +8,7 @@ use crate::output::Lines;
 use crate::print::{Format, local_result};
 use lathe_commands::CommandOutcome;
 use lathe_engine::{EventStream, SessionHandle};
-use lathe_protocol::event::{Event, NoticeLevel, SessionState, TerminalReason, TurnResult};
+use lathe_protocol::event::{Event, SessionState, TerminalReason, TurnResult};
 use lathe_protocol::frame::{frames_of, result_frame};
 use lathe_protocol::op::{Op, Prompt};
 use std::io::Write;
@@ -101,10 +101,9 @@ async fn compact(
                     "The conversation had {pre_tokens} tokens and has {after} now."
                 ));
             }
-            Event::Notice {
-                level: NoticeLevel::Warning | NoticeLevel::Error,
-                text,
-            } if outcome.is_err() => outcome = Err(text.clone()),
+            Event::CompactionFailed { reason } => {
+                outcome = Err(format!("The conversation was not compacted: {reason}"));
+            }
             Event::StateChanged(SessionState::Idle) => break,
             _ => {}
         }

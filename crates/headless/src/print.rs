@@ -202,6 +202,9 @@ impl<W: Write, E: Write> Printer<W, E> {
                 "The MCP server {} asked: {:?}. Nobody is here to answer, so it was declined; an Elicitation hook can answer such questions.",
                 request.mcp_server_name, request.message
             )),
+            Event::CompactionFailed { reason } => self.complain(format_args!(
+                "The conversation was not compacted: {reason}"
+            )),
             Event::Notice {
                 level: NoticeLevel::Error | NoticeLevel::Warning,
                 text,

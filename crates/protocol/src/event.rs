@@ -137,6 +137,18 @@ pub enum Event {
     },
     /// Older conversation is being replaced by a summary.
     Compacting,
+    /// The session follows another in the same process. The first event of its stream.
+    ConversationReset {
+        /// The session before it.
+        previous: SessionId,
+        /// This session.
+        next: SessionId,
+    },
+    /// The conversation was not compacted, though someone asked for it.
+    CompactionFailed {
+        /// Why not.
+        reason: String,
+    },
     /// Older conversation was replaced by a summary.
     Compacted {
         /// `manual` or `auto`.

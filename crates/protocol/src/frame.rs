@@ -316,7 +316,12 @@ pub fn frames_of(event: &Event, session_id: SessionId, options: FrameOptions) ->
         | Event::ModelFellBack { .. }
         | Event::Compacting
         | Event::Compacted { .. }
+        | Event::CompactionFailed { .. }
         | Event::Notice { .. } => status_frames(event, &system),
+        Event::ConversationReset { previous, next } => vec![json!({
+            "type": "conversation_reset", "new_conversation_id": next,
+            "uuid": RecordId::random(), "session_id": previous,
+        })],
         Event::PromptAccepted { .. }
         | Event::CallStarted { .. }
         | Event::CallFinished { .. }
@@ -393,6 +398,13 @@ fn status_frames(event: &Event, system: &impl Fn(&str, Value) -> Value) -> Vec<V
                 system("compact_boundary", json!({"compact_metadata": metadata})),
             ];
         }
+        Event::CompactionFailed { reason } => (
+            "informational",
+            json!({
+                "level": NoticeLevel::Warning,
+                "content": format!("The conversation was not compacted: {reason}"),
+            }),
+        ),
         Event::Notice {
             level: level @ (NoticeLevel::Warning | NoticeLevel::Error),
             text,

@@ -4,7 +4,7 @@
 //! person, with the nearest one; the words stay as they are.
 
 use crate::conversation::Conversation;
-use crate::records::reminder;
+use crate::conversation::records::reminder;
 use lathe_protocol::event::NoticeLevel;
 
 const START: &str = "@agent-";

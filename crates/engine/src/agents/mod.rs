@@ -30,9 +30,9 @@ pub(crate) use host::{Host, preloaded};
 pub(crate) use start::narrow;
 pub(crate) use sweep::{PATIENCE, sweep};
 
+use crate::context::prompt::PromptParts;
 use crate::conversation::ConversationShared;
-use crate::decide::Limits;
-use crate::prompt::PromptParts;
+use crate::turn::decide::Limits;
 use lathe_extensions::{AgentCatalog, AgentDefinition};
 use lathe_model::{CacheMarkers, RecoveryPolicy};
 use lathe_protocol::event::TaskUsage;

@@ -6,15 +6,15 @@
 
 use crate::agents::worktree::Worktree;
 use crate::agents::{AgentPlace, Entry, ForkPoint, Host, Seed, ToolFilter, listed};
+use crate::context::prompt::PromptParts;
+use crate::conversation::hook_points::HookPoints;
+use crate::conversation::questions::Questions;
+use crate::conversation::records::RecordFactory;
 use crate::conversation::{
     Choices, Conversation, ConversationShared, Fixed, Integrations, Parts, Role, Toolbox,
 };
-use crate::decide::Limits;
-use crate::events::{self, EventStream};
-use crate::hook_points::HookPoints;
-use crate::prompt::PromptParts;
-use crate::questions::Questions;
-use crate::records::RecordFactory;
+use crate::session::events::{self, EventStream};
+use crate::turn::decide::Limits;
 use lathe_extensions::{AgentDefinition, AgentMemory};
 use lathe_memory::{AgentScope, AutoMemory};
 use lathe_permissions::{PermissionContext, Permissions, Rule};
@@ -115,7 +115,7 @@ pub(crate) fn build(start: Start<'_>) -> Result<(Conversation, EventStream), Str
         events: sink.clone(),
         environment_file: None,
         agent: Some((entry.id.clone(), entry.agent_type.clone())),
-        watched: crate::watched_files::WatchedFiles::default(),
+        watched: crate::conversation::watched_files::WatchedFiles::default(),
     });
     let questions = Arc::new(Questions::for_agent(
         &parent.questions,

@@ -5,8 +5,8 @@
 //! decision is a record and is replayed byte for byte; what was sent whole stays whole, since changing
 //! it would break the provider's cache.
 
+use crate::call::results;
 use crate::conversation::Conversation;
-use crate::results;
 use lathe_protocol::record::Fact;
 
 /// Bytes that the results of one round may have together.

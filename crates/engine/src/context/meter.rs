@@ -154,7 +154,7 @@ pub(crate) fn tokens_of(record: &MessageRecord) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::records::RecordFactory;
+    use crate::conversation::records::RecordFactory;
     use lathe_protocol::content::ContentBlock;
     use lathe_protocol::ids::SessionId;
     use lathe_protocol::message::AssistantMessage;

@@ -9,14 +9,17 @@
 //! Start with [`Windows`], which says where the limits lie, then `room.rs`, which acts on them.
 
 pub(crate) mod aggregate;
+pub(crate) mod compaction;
 pub(crate) mod git;
 pub(crate) mod meter;
 pub(crate) mod micro;
 pub(crate) mod prefix;
+pub mod prompt;
 pub(crate) mod reminders;
 pub(crate) mod restoration;
 pub(crate) mod room;
 pub(crate) mod summary;
+pub(crate) mod today;
 pub(crate) mod usage;
 
 pub use usage::{ContextPart, ContextUsage};
@@ -100,12 +103,12 @@ pub(crate) struct ContextState {
     pub(crate) count_failures: u32,
     /// The results of the newest round that were sent as they are: never touched again.
     pub(crate) sent_results: HashSet<ToolUseId>,
-    pub(crate) magic_docs: crate::magic_docs::MagicDocs,
+    pub(crate) magic_docs: crate::conversation::magic_docs::MagicDocs,
     /// What the model was told of plan mode.
-    pub(crate) plan: crate::plan::PlanReminders,
+    pub(crate) plan: crate::conversation::plan::PlanReminders,
     /// What happened before the session was taken up and the model doesn't know.
     pub(crate) since_interruption: Option<String>,
-    pub(crate) extracting: crate::extraction::Extracting,
+    pub(crate) extracting: crate::conversation::extraction::Extracting,
     /// Calls since the session's notes were brought up to date.
     pub(crate) calls_since_notes: u32,
     /// Which tools were loaded when the list of tools was written last.

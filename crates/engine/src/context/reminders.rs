@@ -1,10 +1,10 @@
 //! Words from the harness that go with a request, always at its end: never between what was sent before.
 
 use crate::context::git;
+use crate::conversation::records::reminder;
 use crate::conversation::{Conversation, RunningTurn};
-use crate::decide::Limits;
-use crate::ledger::Totals;
-use crate::records::reminder;
+use crate::session::ledger::Totals;
+use crate::turn::decide::Limits;
 use lathe_protocol::event::NoticeLevel;
 use std::path::PathBuf;
 use std::time::Duration;

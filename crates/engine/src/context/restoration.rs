@@ -2,8 +2,8 @@
 //! instructions of the folders it works in.
 
 use crate::context::KeptPrompt;
+use crate::context::prompt;
 use crate::conversation::Conversation;
-use crate::prompt;
 use lathe_model::estimate;
 use lathe_protocol::display::TodoStatus;
 use lathe_protocol::record::Fact;

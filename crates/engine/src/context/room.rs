@@ -4,12 +4,12 @@
 //! (old results), then the summary. A compaction that frees too little, or fails, is counted; after
 //! [`MOST_FAILURES`] in a row nothing is tried any more and the person is told: this never loops.
 
-use crate::compaction::CompactionError;
 use crate::context::Windows;
+use crate::context::compaction::CompactionError;
 use crate::context::micro;
 use crate::conversation::{Conversation, RunningTurn};
 use lathe_model::{ModelError, ModelRequest};
-use lathe_protocol::event::NoticeLevel;
+use lathe_protocol::event::{Event, NoticeLevel};
 use std::time::Duration;
 
 /// Compactions without progress in a row before automatic compaction is switched off.
@@ -108,10 +108,9 @@ impl Conversation {
         if let Err(error) = self.compact("auto", None, &turn.cancel).await
             && !matches!(error, CompactionError::Model(ModelError::Cancelled))
         {
-            self.shared.events.notice(
-                NoticeLevel::Warning,
-                format!("The conversation was not compacted: {error}"),
-            );
+            self.shared.events.send(Event::CompactionFailed {
+                reason: error.to_string(),
+            });
         }
     }
 
@@ -144,7 +143,7 @@ impl Conversation {
         {
             return None;
         }
-        let request: ModelRequest = self.request(crate::decide::OutputCap::Small);
+        let request: ModelRequest = self.request(crate::turn::decide::OutputCap::Small);
         let counting = self.shared.session.provider.count_tokens(&request);
         match tokio::time::timeout(COUNT_LIMIT, counting).await {
             Ok(Ok(tokens)) if tokens > 0 => {

@@ -2,8 +2,8 @@
 //! without one. Hooks, the classifier, the record and the title are the same for each.
 
 use super::{Conversation, Role, RunningTurn};
-use crate::decide::Done;
-use crate::records::reminder;
+use crate::conversation::records::reminder;
+use crate::turn::decide::Done;
 use lathe_hooks::HookOutcome;
 use lathe_protocol::command::Invocation;
 use lathe_protocol::event::{Event, NoticeLevel, TerminalReason};

@@ -6,8 +6,20 @@
 //! agent hooks all come out of it, each with the parts that are its own.
 
 mod accept;
+pub(crate) mod attachments;
 mod choices;
+pub(crate) mod extraction;
+pub(crate) mod hook_model;
+pub(crate) mod hook_points;
+pub(crate) mod language;
+pub(crate) mod magic_docs;
+pub(crate) mod notes;
+pub(crate) mod plan;
+pub mod questions;
+pub(crate) mod records;
 mod shared;
+pub(crate) mod undo;
+pub(crate) mod watched_files;
 
 pub(crate) use accept::Arrival;
 pub(crate) use choices::{ChoiceCell, Choices};
@@ -17,15 +29,15 @@ pub(crate) use shared::{
 };
 
 use crate::context::ContextState;
-use crate::decide::{Limits, OutputCap};
-use crate::events::EventSink;
-use crate::guard::RepeatGuard;
-use crate::hook_points::HookPoints;
-use crate::ledger::Ledger;
-use crate::prompt::PromptParts;
-use crate::questions::Questions;
-use crate::records::RecordFactory;
+use crate::context::prompt::PromptParts;
+use crate::conversation::hook_points::HookPoints;
+use crate::conversation::questions::Questions;
+use crate::conversation::records::RecordFactory;
 use crate::session::Session;
+use crate::session::events::EventSink;
+use crate::session::ledger::Ledger;
+use crate::turn::decide::{Limits, OutputCap};
+use crate::turn::guard::RepeatGuard;
 use bytes::Bytes;
 use lathe_model::{CacheMarkers, FallbackModel, ModelRequest, RecoveryPolicy, Thinking};
 use lathe_permissions::Permissions;

@@ -2,14 +2,14 @@
 
 use super::ChoiceCell;
 use crate::agents::{AgentPlace, ForkPoint, Seed, ToolFilter};
+use crate::call::tool_search::DeferredTools;
 use crate::context::usage::ContextUsage;
-use crate::events::EventSink;
-use crate::hook_points::HookPoints;
-use crate::ledger::{Part, Totals};
-use crate::questions::Questions;
+use crate::conversation::hook_points::HookPoints;
+use crate::conversation::questions::Questions;
+use crate::conversation::undo::Undo;
 use crate::session::Session;
-use crate::tool_search::DeferredTools;
-use crate::undo::Undo;
+use crate::session::events::EventSink;
+use crate::session::ledger::{Part, Totals};
 use lathe_permissions::Permissions;
 use lathe_protocol::event::SessionInit;
 use lathe_protocol::ids::RecordId;
@@ -122,10 +122,10 @@ pub(crate) struct ConversationState {
     /// How full the window was at the last request.
     pub(crate) usage: Mutex<ContextUsage>,
     /// A running account of the conversation.
-    pub(crate) notes: Arc<crate::notes::Notes>,
+    pub(crate) notes: Arc<crate::conversation::notes::Notes>,
     /// Where forks of the newest answer start.
     pub(crate) fork_point: tokio::sync::watch::Sender<Option<Arc<ForkPoint>>>,
-    pub(crate) planning: crate::plan::Planning,
+    pub(crate) planning: crate::conversation::plan::Planning,
 }
 
 impl ConversationState {
@@ -135,7 +135,7 @@ impl ConversationState {
             usage: Mutex::default(),
             notes: Arc::default(),
             fork_point: tokio::sync::watch::Sender::new(None),
-            planning: crate::plan::Planning::default(),
+            planning: crate::conversation::plan::Planning::default(),
         }
     }
 }
@@ -152,7 +152,7 @@ pub(crate) struct Spending {
 /// A conversation's view of MCP servers, language servers, and skills and commands.
 pub(crate) struct Integrations {
     pub(crate) mcp: Arc<crate::mcp::Mcp>,
-    pub(crate) language: crate::language::Language,
+    pub(crate) language: crate::conversation::language::Language,
     pub(crate) extensions: Arc<crate::skills::Extensions>,
 }
 
@@ -180,7 +180,7 @@ impl ConversationShared {
     pub(crate) fn offered_tools(&self) -> ToolRegistry {
         let mut registry = self.all_tools();
         if !self.toolbox.deferred.is_active() {
-            registry.retain(|tool| tool.name() != crate::tool_search::NAME);
+            registry.retain(|tool| tool.name() != crate::call::tool_search::NAME);
         }
         if self.role.is_fork() {
             // A fork is sent the same list as its parent, for the cache; it may use less of it.

@@ -1,6 +1,6 @@
 //! Open questions of MCP servers to the person.
 
-use crate::events::EventSink;
+use crate::session::events::EventSink;
 use lathe_protocol::elicitation::{ElicitationReply, ElicitationRequest};
 use lathe_protocol::event::Event;
 use lathe_protocol::ids::RequestId;

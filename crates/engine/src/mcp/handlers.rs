@@ -1,8 +1,8 @@
 //! What MCP servers may ask of a session: its folders, a person's answer, a model's answer.
 
 use crate::conversation::ConversationShared;
-use crate::hook_points::HookPoints;
-use crate::questions::Answerer;
+use crate::conversation::hook_points::HookPoints;
+use crate::conversation::questions::Answerer;
 use futures::future::BoxFuture;
 use lathe_mcp::{
     Elicitation, ElicitationAnswer, ElicitationKind, Handlers, Offers, Root, SamplingRefused,

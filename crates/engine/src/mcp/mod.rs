@@ -23,7 +23,7 @@ mod resources;
 mod sampling;
 
 use crate::conversation::ConversationShared;
-use crate::events::EventSink;
+use crate::session::events::EventSink;
 use caller::Caller;
 pub use control::{McpControl, McpServer, Prompt, Resource};
 pub(crate) use elicitation::Elicitations;

@@ -2,7 +2,7 @@
 
 use super::Mcp;
 use crate::conversation::Conversation;
-use crate::records::reminder;
+use crate::conversation::records::reminder;
 use lathe_protocol::content::{Content, ContentBlock};
 use lathe_protocol::event::NoticeLevel;
 use lathe_settings::Variable;

@@ -1,10 +1,10 @@
 //! A server asks for a model's answer. It is asked each time, whatever the rules say: the words are the
 //! server's, and the person pays. What it costs counts to the session.
 
-use crate::background::note_side_usage;
 use crate::conversation::ConversationShared;
-use crate::ledger::Part;
-use crate::questions::Answer;
+use crate::conversation::questions::Answer;
+use crate::session::background::note_side_usage;
+use crate::session::ledger::Part;
 use bytes::Bytes;
 use lathe_mcp::ServerStatus;
 use lathe_model::ask::complete;

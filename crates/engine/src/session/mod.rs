@@ -3,33 +3,29 @@
 //! While a turn runs in its own task, the actor goes on reading ops: an interruption, an answer to a
 //! question or a new prompt reaches the turn at once.
 
-mod context;
-mod extensions;
-mod history;
-mod model;
-mod permissions;
-mod plugins;
+pub(crate) mod background;
+pub(crate) mod commands;
+pub mod cost;
+pub mod events;
+mod handles;
+pub mod ledger;
+pub(crate) mod live;
+pub mod plugins;
+mod restart;
 mod services;
-mod settings;
-mod side_questions;
-mod tasks;
 
-pub use context::ContextHandle;
-pub use extensions::ExtensionsHandle;
-pub use history::HistoryHandle;
-pub use model::ModelHandle;
-pub use permissions::PermissionsHandle;
-pub use plugins::PluginsHandle;
+pub use handles::{
+    ContextHandle, ExtensionsHandle, HistoryHandle, ModelHandle, PermissionsHandle, PluginsHandle,
+    SettingsHandle, SideQuestionsHandle, TasksHandle,
+};
+pub use restart::{Carried, Restart};
 pub(crate) use services::{Session, SessionSettings};
-pub use settings::SettingsHandle;
-pub use side_questions::SideQuestionsHandle;
-pub use tasks::TasksHandle;
 
 use crate::agents::notice;
 use crate::call::panic_message;
 use crate::conversation::{Arrival, Conversation, ConversationShared, RunningTurn};
-use crate::decide::Done;
 use crate::mcp::McpControl;
+use crate::turn::decide::Done;
 use futures::FutureExt as _;
 use lathe_hooks::HookRegistry;
 use lathe_protocol::event::{
@@ -488,10 +484,9 @@ impl Actor {
                 None => conversation.compact("manual", instructions, &cancel).await,
             };
             if let Err(error) = outcome {
-                shared.events.notice(
-                    NoticeLevel::Warning,
-                    format!("The conversation was not compacted: {error}"),
-                );
+                shared.events.send(Event::CompactionFailed {
+                    reason: error.to_string(),
+                });
             }
         });
         self.running = Some(Running { turn, task });

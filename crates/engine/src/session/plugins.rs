@@ -1,78 +1,188 @@
-//! The plugins of a session.
+//! The plugins of a session: loaded when it opens, asked what they bring, and loaded again when a face
+//! says so.
+//!
+//! Reading them and judging whether they may be used is the work of [`lathe_extensions::plugins`]; here
+//! what they bring is handed to those who use it: agents, skills, commands and styles to the
+//! extensions, hooks to the registry, servers to MCP, language servers to `language`.
 
 use crate::conversation::ConversationShared;
-use crate::plugins::reload;
+use crate::open::options::SessionOptions;
 use lathe_extensions::plugins::{LoadedPlugins, load};
+use lathe_extensions::{AgentCatalog, OutputStyles};
+use lathe_hooks::{HookRegistry, HookSource, SourceHandle};
 use lathe_mcp::config::PluginServers;
+use lathe_protocol::diagnostic::Diagnostic;
+use lathe_settings::{Places, Resolved};
+use parking_lot::{Mutex, RwLock};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The plugins of a session.
-///
-/// Answers don't wait for a turn that runs.
-#[derive(Clone, Copy)]
-pub struct PluginsHandle<'a> {
-    pub(super) shared: &'a Arc<ConversationShared>,
+#[derive(Default)]
+pub(crate) struct Plugins {
+    named: RwLock<Named>,
+    loaded: RwLock<Arc<LoadedPlugins>>,
+    hooks: Mutex<Vec<SourceHandle>>,
 }
 
-impl PluginsHandle<'_> {
-    /// The plugins: which are on, which aren't and why.
-    #[must_use]
-    pub fn loaded(self) -> Arc<LoadedPlugins> {
-        self.shared.session.plugins.loaded()
-    }
+/// The folders that were named for this session.
+#[derive(Clone, Default)]
+struct Named {
+    folders: Vec<PathBuf>,
+    /// Those of them whose MCP servers are the host's business.
+    without_servers: Vec<PathBuf>,
+}
 
-    /// The folders with plugins that the caller named.
-    #[must_use]
-    pub fn folders(self) -> Vec<PathBuf> {
-        self.shared.session.plugins.folders()
-    }
-
-    /// Names another folder with a plugin, absolute; it counts when the plugins are loaded again. Its MCP
-    /// servers may be the caller's business.
-    pub fn add_folder(self, folder: &Path, with_servers: bool) {
-        self.shared.session.plugins.name(folder, with_servers);
-    }
-
-    /// The MCP servers of plugins that loading them again, and some more, would bring, and those that it
-    /// would take away.
-    #[must_use]
-    pub fn servers_after_reload(self, more: &[PathBuf]) -> (Vec<String>, Vec<String>) {
-        let plugins = &self.shared.session.plugins;
-        let names = |loaded: &LoadedPlugins| -> Vec<String> {
-            let of = |of_plugin: PluginServers| {
-                let name = of_plugin.plugin;
-                let servers = of_plugin.servers.into_iter();
-                servers.map(move |(server, _)| format!("plugin:{name}:{server}"))
-            };
-            plugins
-                .servers_of(loaded)
-                .into_iter()
-                .flat_map(of)
-                .collect()
+impl Plugins {
+    /// Loads what settings switch on, and the folders of `--plugin-dir`.
+    pub(crate) fn load(places: &Places, settings: &Resolved, options: &SessionOptions) -> Self {
+        let folders = &options.plugin_folders;
+        let loaded = load(places, settings, folders);
+        let real = |folder: &PathBuf| {
+            let folder = places.environment.resolve(&folder.to_string_lossy());
+            std::fs::canonicalize(&folder).unwrap_or(folder)
         };
-        let settings = self.shared.session.settings.loader.current();
-        let folders = [plugins.folders(), more.to_vec()].concat();
-        let fresh = load(
-            &self.shared.session.settings.loader.places,
-            &settings,
-            &folders,
-        );
-        let (now, then) = (names(&plugins.loaded()), names(&fresh));
-        let without = |all: &[String], others: &[String]| -> Vec<String> {
-            let missing = all.iter().filter(|name| !others.contains(name));
-            missing.cloned().collect()
+        let named = Named {
+            folders: folders.clone(),
+            without_servers: options.plugins_without_servers.iter().map(real).collect(),
         };
-        (without(&then, &now), without(&now, &then))
+        Self {
+            named: RwLock::new(named),
+            loaded: RwLock::new(Arc::new(loaded)),
+            hooks: Mutex::default(),
+        }
     }
 
-    /// Loads the plugins again: what was installed, switched or removed since counts from now on.
-    pub fn reload(self) -> Arc<LoadedPlugins> {
-        let plugins = reload(self.shared);
-        self.shared
-            .session
-            .agents
-            .set_catalog(self.shared.integrations.extensions.agents());
-        plugins
+    /// The folders that were named for this session.
+    pub(crate) fn folders(&self) -> Vec<PathBuf> {
+        self.named.read().folders.clone()
     }
+
+    /// Names another folder.
+    pub(crate) fn name(&self, folder: &Path, with_servers: bool) {
+        let mut named = self.named.write();
+        if !named.folders.iter().any(|known| known == folder) {
+            named.folders.push(folder.to_owned());
+        }
+        if !with_servers {
+            let real = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+            named.without_servers.push(real);
+        }
+    }
+
+    /// What there is.
+    pub(crate) fn loaded(&self) -> Arc<LoadedPlugins> {
+        self.loaded.read().clone()
+    }
+
+    /// Hands what plugins bring to those who open the session. Hooks go to the registry, once it is
+    /// there.
+    pub(crate) fn equip(&self, options: &mut SessionOptions, remarks: &mut Vec<String>) {
+        let loaded = self.loaded();
+        remarks.extend(loaded.remarks().iter().map(ToString::to_string));
+        options.plugins.extend(loaded.contributions());
+        options.mcp.plugins.extend(self.servers_of(&loaded));
+    }
+
+    /// MCP servers of plugins, as their configuration takes them.
+    pub(crate) fn servers_of(&self, loaded: &LoadedPlugins) -> Vec<PluginServers> {
+        let mut servers = PluginServers::of_plugins(loaded.mcp_servers());
+        let named = self.named.read();
+        servers.retain(|of_plugin| {
+            let plugin = loaded
+                .plugins
+                .iter()
+                .find(|plugin| plugin.contribution.name == of_plugin.plugin);
+            plugin.is_none_or(|plugin| {
+                let root = &plugin.contribution.root;
+                let root = std::fs::canonicalize(root).unwrap_or_else(|_| root.clone());
+                !named.without_servers.contains(&root)
+            })
+        });
+        servers
+    }
+
+    /// Whether the caller, settings or a plugin name an agent for the conversation.
+    pub(crate) fn may_choose_agent(&self, settings: &Resolved, options: &SessionOptions) -> bool {
+        options.agent.is_some()
+            || settings.settings.agent.is_some()
+            || self.loaded().preset_part("agent", |_| true).is_some()
+    }
+
+    /// The agent that the main conversation runs as where the caller names none: what settings say,
+    /// else what a plugin presets. One that isn't there is no reason not to start.
+    pub(crate) fn choose_agent(
+        &self,
+        agents: &AgentCatalog,
+        settings: &Resolved,
+        options: &mut SessionOptions,
+        remarks: &mut Vec<String>,
+    ) {
+        if options.agent.is_some() {
+            return;
+        }
+        let is_there = |name: &str| agents.get(name).is_some();
+        options.agent = match &settings.settings.agent {
+            Some(name) if is_there(name) => Some(name.clone()),
+            Some(name) => {
+                remarks.push(format!(
+                    "settings name the agent {name}, and there is none; the conversation runs without it"
+                ));
+                None
+            }
+            None => self.loaded().preset_part("agent", is_there),
+        };
+    }
+
+    /// The output style that a plugin presets.
+    pub(crate) fn style(&self, styles: &OutputStyles) -> Option<String> {
+        self.loaded()
+            .preset_part("outputStyle", |name| styles.get(name).is_some())
+    }
+
+    /// Puts the plugins' hooks in place of those that they had. Gives what is wrong with them.
+    pub(crate) fn register_hooks(&self, registry: &HookRegistry) -> Vec<Diagnostic> {
+        let mut handles = self.hooks.lock();
+        for handle in handles.drain(..) {
+            registry.remove(handle);
+        }
+        let mut problems = Vec::new();
+        for plugin in &self.loaded().plugins {
+            let contribution = &plugin.contribution;
+            if contribution.hooks.is_empty() || !contribution.trusted {
+                continue;
+            }
+            let source = HookSource::Plugin(contribution.name.clone());
+            let (handle, wrong) =
+                registry.add(&source, Some(&contribution.root), &contribution.hooks);
+            handles.push(handle);
+            problems.extend(wrong);
+        }
+        problems
+    }
+}
+
+/// Loads the plugins again, with the settings as they are now.
+pub(crate) fn reload(shared: &Arc<ConversationShared>) -> Arc<LoadedPlugins> {
+    let settings = shared.session.settings.loader.current();
+    let plugins = &shared.session.plugins;
+    let fresh = Arc::new(load(
+        &shared.session.settings.loader.places,
+        &settings,
+        &plugins.folders(),
+    ));
+    *plugins.loaded.write() = fresh.clone();
+    for problem in plugins.register_hooks(&shared.hooks.registry) {
+        tracing::warn!(%problem, "a plugin's hook");
+    }
+    crate::conversation::language::reconfigure(shared, &settings);
+    shared
+        .integrations
+        .extensions
+        .set_plugins(fresh.contributions());
+    shared
+        .integrations
+        .mcp
+        .set_plugins(plugins.servers_of(&fresh));
+    fresh
 }

@@ -1,9 +1,9 @@
 //! The services of a session, shared by all its conversations.
 
 use crate::agents::Agents;
-use crate::background::Background;
-use crate::live::SettingsLoader;
-use crate::plugins::Plugins;
+use crate::session::background::Background;
+use crate::session::live::SettingsLoader;
+use crate::session::plugins::Plugins;
 use lathe_model::{Catalog, Provider};
 use lathe_protocol::event::SessionInit;
 use lathe_protocol::ids::SessionId;

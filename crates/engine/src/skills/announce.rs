@@ -2,7 +2,7 @@
 
 use super::{Extensions, Settled, prompts};
 use crate::conversation::Conversation;
-use crate::records::reminder;
+use crate::conversation::records::reminder;
 use lathe_extensions::Skill;
 use lathe_extensions::skills::listing;
 use lathe_model::estimate;

@@ -2,8 +2,8 @@
 
 use super::{Extensions, Use};
 use crate::call::{CallEnvironment, Stage};
+use crate::conversation::records::reminder;
 use crate::conversation::{Conversation, ConversationShared, RunningTurn};
-use crate::records::reminder;
 use lathe_extensions::expand::{Segment, expand};
 use lathe_extensions::{ExtensionSource, Skill};
 use lathe_hooks::HookSource;

@@ -1,7 +1,7 @@
 //! What a caller may choose about what is sent and what it may cost.
 
 use crate::support::Place;
-use lathe_engine::SessionChoice;
+use lathe_engine::{Restart, SessionChoice};
 use lathe_protocol::op::Op;
 use lathe_scripted::{Reply, Scenario};
 use serde_json::{Value, json};
@@ -114,10 +114,13 @@ async fn a_budget_of_dollars_is_for_this_run_not_for_what_was_spent_before() {
     assert!((whole - total - counted).abs() < 1e-9);
     // What a run spent in a session that was cleared counts in the next one.
     let mut options = place.options();
-    options.max_budget_usd = Some(1.0);
-    options.spent_usd = 1.0;
-    let mut talk = place.open_with(options).await;
-    assert!(talk.say("one").await.errors[0].contains("maximum budget"));
+    options.max_budget_usd = Some(0.000_001);
+    let mut talk = place.open_with(options.clone()).await;
+    assert!(!talk.say("one").await.is_error);
+    let next = talk.session.restart(&Restart::Clear, &options);
+    talk.finish().await;
+    let mut talk = place.open_with(next).await;
+    assert!(talk.say("two").await.errors[0].contains("maximum budget"));
     talk.finish().await;
 }
 

@@ -22,11 +22,11 @@ use crate::output::lines_of;
 use crate::print::{Signal, failed_start, local_result};
 use indexmap::IndexMap;
 use lathe_commands::CommandOutcome;
-use lathe_engine::{EndReason, EventStream, OpenError, SessionChoice, SessionHandle};
+use lathe_engine::{EventStream, OpenError, Restart, SessionChoice, SessionHandle};
 use lathe_hooks::SourceHandle;
 use lathe_protocol::command::Invocation;
 use lathe_protocol::control::{ControlRequest, ControlRequestError, Initialize};
-use lathe_protocol::event::{Event, NoticeLevel, SessionState, TaskNotice};
+use lathe_protocol::event::{Event, SessionState, TaskNotice};
 use lathe_protocol::frame::{HostFrame, UserFrame, control_error, control_success, result_frame};
 use lathe_protocol::ids::{RecordId, RequestId, SessionId};
 use lathe_protocol::op::{Op, Prompt};
@@ -528,12 +528,9 @@ impl<E: Write> Face<E> {
                     self.finish_command(problem.as_deref().unwrap_or_default());
                 }
             }
-            Event::Notice {
-                level: NoticeLevel::Warning,
-                text,
-            } => {
+            Event::CompactionFailed { reason } => {
                 if let Some(problem) = &mut self.compacting {
-                    *problem = Some(text.clone());
+                    *problem = Some(format!("The conversation was not compacted: {reason}"));
                 }
             }
             _ => {}
@@ -618,12 +615,7 @@ impl<E: Write> Face<E> {
             return Ok(());
         };
         let old_id = old.session.session_id();
-        let (model, mode) = (
-            old.session.model().current(),
-            old.session.permissions().mode(),
-        );
-        let spent = old.session.history().spent_in_run_usd();
-        old.session.ends_by(EndReason::Clear);
+        self.options.session = old.session.restart(&Restart::Clear, &self.options.session);
         old.session.send(Op::Shutdown);
         while let Some(event) = old.events.next().await {
             if matches!(event, Event::SessionEnded) {
@@ -636,31 +628,19 @@ impl<E: Write> Face<E> {
         }
         drop(old);
         self.tasks.clear();
-        let options = &mut self.options.session;
-        options.session = SessionChoice::New;
-        options.fork = false;
-        options.session_id = None;
-        options.resume_at = None;
-        options.resume_drops_turn = None;
-        options.after_clear = true;
-        options.spent_usd = spent;
         let session = self.session().await?;
-        session.model().set(Some(&model));
-        if mode != session.permissions().mode()
-            && let Err(error) = session.permissions().set_mode(mode)
-        {
-            self.complain(&error.to_string());
-        }
         if let Some(servers) = self.connection.policies.servers() {
             let session = session.clone();
             // Beside this: those inside the host are reached by frames that are read here.
             lathe_spawn::task(async move { session.mcp().set_servers(&servers).await });
         }
         self.show(&Event::StateChanged(SessionState::Running));
-        self.host.send(json!({
-            "type": "conversation_reset", "new_conversation_id": session.session_id(),
-            "uuid": RecordId::random(), "session_id": old_id,
-        }));
+        // The first event of a session that follows another says so.
+        if let Some(open) = &mut self.open
+            && let Some(reset) = open.events.next().await
+        {
+            self.show(&reset);
+        }
         self.show(&Event::TurnStarted(Arc::new(session.init())));
         self.finish_command("");
         self.show(&Event::StateChanged(SessionState::Idle));

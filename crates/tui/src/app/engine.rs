@@ -1,6 +1,6 @@
 //! The connection to the engine: the open session, its events, and the options for opening the next one.
 
-use lathe_engine::{EventStream, SessionHandle, SessionOptions};
+use lathe_engine::{EventStream, Restart, SessionChoice, SessionHandle, SessionOptions};
 use lathe_protocol::op::Op;
 
 pub(crate) struct Engine {
@@ -29,6 +29,21 @@ impl Engine {
 }
 
 impl Engine {
+    /// Sets the options for the session that follows this one. Without one there is nothing to take over.
+    pub(crate) fn restart(&mut self, how: &Restart) {
+        if let Some(session) = &self.handle {
+            self.options = session.restart(how, &self.options);
+            return;
+        }
+        self.options.session = match how {
+            Restart::Resume(wanted) => SessionChoice::Resume(wanted.clone()),
+            Restart::Clear | Restart::Fork | Restart::Rewind => SessionChoice::New,
+        };
+        self.options.fork = false;
+        self.options.session_id = None;
+        self.options.resume_at = None;
+    }
+
     pub(crate) fn send(&self, op: Op) {
         if let Some(session) = &self.handle {
             session.send(op);

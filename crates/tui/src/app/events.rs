@@ -67,15 +67,18 @@ impl App {
                 ..
             } => self.compacted(pre_tokens, post_tokens),
             Event::Task(notice) => self.task_notice(notice),
-            Event::Notice { level, text } => {
+            Event::CompactionFailed { reason } => {
                 self.session.turn.compacting = false;
+                self.warn(format!("The conversation was not compacted: {reason}"));
+            }
+            Event::Notice { level, text } => {
                 if !self.settings.saved_here(&text) {
                     self.with_look(|conversation, look| conversation.notice(level, text, look));
                 }
                 settings::reload(self);
             }
             Event::TurnFinished(result) => self.turn_finished(&result),
-            Event::Hook(_) | Event::SessionEnded => {}
+            Event::ConversationReset { .. } | Event::Hook(_) | Event::SessionEnded => {}
         }
         self.run_held_when_idle();
     }

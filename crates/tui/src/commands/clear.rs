@@ -1,13 +1,10 @@
 //! `/clear` starts a new conversation.
 
 use crate::app::App;
-use lathe_engine::SessionChoice;
+use lathe_engine::Restart;
 
 pub(crate) fn run(app: &mut App) {
-    app.engine.options.session = SessionChoice::New;
-    app.engine.options.fork = false;
-    app.engine.options.session_id = None;
-    app.engine.options.resume_at = None;
+    app.engine.restart(&Restart::Clear);
     app.conversation.cells.clear();
     app.conversation.todos.clear();
     app.remark("── a new conversation ──");

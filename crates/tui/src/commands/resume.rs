@@ -7,7 +7,7 @@ use crate::layers::{Form, Item, Picker, Purpose};
 use crate::render::style::Line;
 use crate::render::text::ago;
 use crate::render::theme::Theme;
-use lathe_engine::SessionChoice;
+use lathe_engine::Restart;
 use lathe_protocol::ids::SessionId;
 use lathe_session::{Scope, SessionInfo, SessionStore};
 use std::collections::HashMap;
@@ -35,10 +35,7 @@ pub(crate) struct SessionList {
 }
 
 pub(crate) fn open(app: &mut App, wanted: &str) {
-    app.engine.options.session = SessionChoice::Resume(wanted.to_owned());
-    app.engine.options.fork = false;
-    app.engine.options.session_id = None;
-    app.engine.options.resume_at = None;
+    app.engine.restart(&Restart::Resume(wanted.to_owned()));
     app.conversation.cells.clear();
     app.conversation.todos.clear();
     app.remark("── another conversation ──");

@@ -4,7 +4,7 @@ use crate::app::App;
 use crate::app::jobs::JobResult;
 use crate::layers::{Item, Picker, Purpose};
 use crate::render::text::ago;
-use lathe_engine::SessionChoice;
+use lathe_engine::Restart;
 use lathe_protocol::record::Record;
 use lathe_session::cli::RewindWhat;
 use lathe_session::{RewindMode, SessionStore};
@@ -86,9 +86,7 @@ pub(crate) fn apply(app: &mut App, to: &str, what: &str) {
     let store = SessionStore::new(&app.places.config_home);
     let cwd = app.places.environment.cwd.clone();
     let to = to.to_owned();
-    app.engine.options.session = SessionChoice::Resume(id.clone());
-    app.engine.options.fork = false;
-    app.engine.options.session_id = None;
+    app.engine.options = session.restart(&Restart::Rewind, &app.engine.options);
     app.engine.opening = true;
     // The transcript is free for the rewind only after the session has let go of it.
     app.jobs.task(async move {

@@ -8,7 +8,7 @@ use crate::render::cell::{self, Call, CallState};
 use crate::render::text::clean;
 use asking::Asking;
 use lathe_commands::CommandOutcome;
-use lathe_engine::{EventStream, OpenError, SessionChoice, SessionHandle, SessionOptions};
+use lathe_engine::{EventStream, OpenError, Restart, SessionHandle, SessionOptions};
 use lathe_extensions::CommandAction;
 use lathe_protocol::command::{BuiltinCommand, Invocation};
 use lathe_protocol::content::ContentBlock;
@@ -216,11 +216,7 @@ impl Plain {
 
     /// Begins a new conversation in place of this one.
     async fn anew(&mut self, (environment, options): &Again) -> Option<EventStream> {
-        let mut options = options.clone();
-        options.session = SessionChoice::New;
-        options.session_id = None;
-        options.fork = false;
-        options.resume_at = None;
+        let options = self.session.restart(&Restart::Clear, options);
         let events = match Box::pin(lathe_engine::open(environment.clone(), options)).await {
             Ok(opened) => {
                 let old = std::mem::replace(&mut self.session, opened.session);
@@ -342,6 +338,10 @@ impl Plain {
             Event::PermissionDenied { denial, reason, .. } => {
                 say(&format!("refused: {}: {reason}", denial.tool_name));
             }
+            Event::CompactionFailed { reason } => say(&format!(
+                "note: The conversation was not compacted: {}",
+                clean(reason)
+            )),
             Event::Notice { text, .. } => say(&format!("note: {}", clean(text))),
             Event::Retrying { error, delay, .. } => say(&format!(
                 "note: {error}; asking again in {:.0} s",

@@ -1,0 +1,257 @@
+//! Questions of hooks and of the classifier to a model.
+//!
+//! Prompt hooks and the classifier ask one question ([`ask_beside`]). An agent hook looks around first, so
+//! it gets a conversation of its own: no transcript, nobody to ask, no hooks (a hook must not set off
+//! hooks), only tools that read, and its own memory of files. What it uses counts to the session.
+
+use crate::conversation::hook_points::HookPoints;
+use crate::conversation::questions::{Answerer, Questions};
+use crate::conversation::records::RecordFactory;
+use crate::conversation::{
+    Choices, Conversation, ConversationShared, Fixed, Integrations, Parts, Role, RunningTurn,
+    Toolbox,
+};
+use crate::session::background::ask_beside;
+use crate::session::events;
+use crate::session::ledger::Part;
+use futures::future::BoxFuture;
+use lathe_hooks::{HookModel, HookQuestion, HookRegistry, HookVerdict};
+use lathe_permissions::classifier::ClassifierModel;
+use lathe_protocol::event::TurnResult;
+use lathe_protocol::op::Prompt;
+use lathe_session::TranscriptWriter;
+use lathe_tools::{CallContext, Tool, ToolContext, ToolError, ToolOutput, ToolRegistry};
+use parking_lot::Mutex;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use std::sync::{Arc, Weak};
+use tokio_util::sync::CancellationToken;
+
+/// How many model calls an agent hook may make.
+const AGENT_TURNS: u32 = 50;
+/// The tools of an agent hook.
+const READING_TOOLS: [&str; 3] = ["Glob", "Grep", "Read"];
+
+/// Answers prompt and agent hooks for a session.
+pub(crate) struct SessionHookModel {
+    pub(crate) shared: Weak<ConversationShared>,
+}
+
+impl SessionHookModel {
+    fn model(shared: &ConversationShared, wanted: Option<&str>) -> String {
+        match wanted {
+            Some(name) => shared.session.catalog.resolve(name).id,
+            None => shared.session.catalog.small_fast_model().id,
+        }
+    }
+}
+
+impl HookModel for SessionHookModel {
+    fn ask(&self, question: HookQuestion) -> BoxFuture<'_, Result<String, String>> {
+        Box::pin(async move {
+            let shared = self.shared.upgrade().ok_or("the session is over")?;
+            let model = Self::model(&shared, question.model.as_deref());
+            let system = include_str!("../../prompts/hook_prompt.md");
+            ask_beside(
+                &shared,
+                Part::Inner,
+                model,
+                system,
+                question.prompt,
+                &question.cancel,
+            )
+            .await
+            .map_err(|error| error.to_string())
+        })
+    }
+
+    fn run_agent(&self, question: HookQuestion) -> BoxFuture<'_, Result<HookVerdict, String>> {
+        Box::pin(async move {
+            let shared = self.shared.upgrade().ok_or("the session is over")?;
+            let mut registry = shared.toolbox.registry.read().clone();
+            registry.retain(|tool| READING_TOOLS.contains(&tool.name()));
+            let verdict = Arc::new(Mutex::new(None));
+            registry.add(GiveVerdict {
+                verdict: verdict.clone(),
+            });
+            let model = Self::model(&shared, question.model.as_deref());
+            let (conversation, stream) = conversation(&shared, model, registry);
+            // Boxed: a conversation is large.
+            let running = run(conversation, stream, question.prompt, &question.cancel);
+            let result = Box::pin(running).await;
+            shared.spending.waiting.lock().push((Part::Inner, result.1));
+            let given: Option<HookVerdict> = verdict.lock().take();
+            match given {
+                Some(verdict) => Ok(verdict),
+                None => Err(match answer_of(&result.0) {
+                    Ok(text) => format!("the agent gave no verdict; it said: {text}"),
+                    Err(error) => error,
+                }),
+            }
+        })
+    }
+}
+
+/// The conversation of an agent hook.
+fn conversation(
+    parent: &ConversationShared,
+    model: String,
+    registry: ToolRegistry,
+) -> (Conversation, events::EventStream) {
+    let (sink, stream) = events::channel();
+    let folder = parent.tools.working_folder.read().clone();
+    let roots = parent.tools.roots.read().clone();
+    let tools = Arc::new(parent.tools.for_agent(folder.clone(), roots));
+    let (hook_registry, late) = HookRegistry::new();
+    let hooks = Arc::new(HookPoints {
+        registry: hook_registry,
+        late: Mutex::new(late),
+        session_id: parent.session.id,
+        transcript: parent.transcript.path().to_owned(),
+        project: parent.hooks.project.clone(),
+        tools: tools.clone(),
+        permissions: parent.permissions.clone(),
+        events: sink.clone(),
+        environment_file: None,
+        agent: None,
+        watched: crate::conversation::watched_files::WatchedFiles::default(),
+    });
+    let parts = Parts {
+        events: sink.clone(),
+        permissions: parent.permissions.clone(),
+        hooks,
+        questions: Arc::new(Questions::new(Answerer::Nobody, sink)),
+        tools,
+        toolbox: Toolbox::of(registry, None),
+        integrations: Integrations::inside(&parent.integrations),
+        choices: Choices {
+            model,
+            thinking: None,
+            effort: None,
+            fallback: None,
+        },
+        instructions: None,
+        transcript: TranscriptWriter::disabled(parent.transcript.path()),
+        records: RecordFactory {
+            session_id: parent.session.id,
+            cwd: folder,
+            git_branch: String::new(),
+            agent_id: None,
+        },
+        parent_tool_use_id: None,
+        fixed: Fixed::bare(include_str!("../../prompts/hook_agent.md"), AGENT_TURNS),
+        seed: parent.seed.clone(),
+    };
+    let conversation = Conversation::new(parent.session.clone(), Role::Hook, parts);
+    (conversation, stream)
+}
+
+/// Runs an agent hook's conversation to its end. Gives the result and what it used.
+async fn run(
+    mut conversation: Conversation,
+    mut stream: events::EventStream,
+    prompt: String,
+    cancel: &CancellationToken,
+) -> (Arc<TurnResult>, crate::session::ledger::Totals) {
+    // Nobody watches; events are taken so that nothing waits for them.
+    let drain = lathe_spawn::task(async move { while stream.next().await.is_some() {} });
+    let prompt = Prompt {
+        verbatim: true,
+        ..Prompt::new(prompt)
+    };
+    let turn = RunningTurn::new(prompt.uuid);
+    let result = {
+        let run = conversation.run_turn(prompt, &turn);
+        tokio::pin!(run);
+        tokio::select! {
+            result = &mut run => result,
+            () = cancel.cancelled() => {
+                turn.cancel.cancel();
+                run.await
+            }
+        }
+    };
+    drain.abort();
+    (result, conversation.ledger.totals().clone())
+}
+
+fn answer_of(result: &TurnResult) -> Result<String, String> {
+    if result.is_error {
+        let mut words = result.errors.join("; ");
+        if words.is_empty() {
+            words.clone_from(&result.text);
+        }
+        Err(words)
+    } else {
+        Ok(result.text.clone())
+    }
+}
+
+/// Answers the classifier of auto mode with the small model.
+pub(crate) struct SessionClassifierModel {
+    pub(crate) shared: Weak<ConversationShared>,
+}
+
+impl ClassifierModel for SessionClassifierModel {
+    fn ask<'a>(&'a self, system: &'a str, user: &'a str) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(async move {
+            let shared = self.shared.upgrade().ok_or("the session is over")?;
+            let model = shared.session.catalog.small_fast_model().id;
+            let cancel = CancellationToken::new();
+            ask_beside(
+                &shared,
+                Part::Inner,
+                model,
+                system,
+                user.to_owned(),
+                &cancel,
+            )
+            .await
+            .map_err(|error| error.to_string())
+        })
+    }
+}
+
+/// The tool through which an agent hook answers.
+struct GiveVerdict {
+    verdict: Arc<Mutex<Option<HookVerdict>>>,
+}
+
+/// The verdict.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Verdict {
+    /// Whether there is no objection.
+    ok: bool,
+    /// Why not.
+    reason: Option<String>,
+}
+
+impl Tool for GiveVerdict {
+    type Input = Verdict;
+
+    fn name(&self) -> &'static str {
+        "GiveVerdict"
+    }
+
+    fn description(&self) -> &'static str {
+        "Give your verdict. Call it exactly once, at the end."
+    }
+
+    fn subject(&self, _: &Verdict, _: &ToolContext) -> lathe_protocol::permission::Subject {
+        lathe_protocol::permission::Subject::Nothing
+    }
+
+    async fn call(&self, input: Verdict, _: CallContext) -> Result<ToolOutput, ToolError> {
+        let verdict = HookVerdict {
+            ok: input.ok,
+            reason: input.reason,
+        };
+        *self.verdict.lock() = Some(verdict);
+        Ok(ToolOutput::new(
+            "Noted. You are done.",
+            json!({"ok": input.ok}),
+            lathe_protocol::display::Display::None,
+        ))
+    }
+}

@@ -1,0 +1,545 @@
+//! Where hooks are asked: one method for each point of the engine. An event that no hook listens to
+//! costs a look at a list.
+
+use crate::session::events::EventSink;
+use lathe_hooks::{
+    HookDecision, HookOutcome, HookPermission, HookRegistry, LateAnswer, RunContext,
+};
+use lathe_permissions::Permissions;
+use lathe_protocol::Extra;
+use lathe_protocol::event::{Event, NoticeLevel, TerminalReason};
+use lathe_protocol::hook::{HookEvent, HookInput};
+use lathe_protocol::ids::{AgentId, SessionId, ToolUseId};
+use lathe_protocol::permission::{PermissionReply, PermissionRequest};
+use lathe_tools::ToolContext;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// How long hooks may hold up the end of a session.
+const END_LIMIT: Duration = Duration::from_secs(5);
+
+/// The hooks of a conversation, with what they are told.
+pub(crate) struct HookPoints {
+    pub(crate) registry: Arc<HookRegistry>,
+    pub(crate) late: Mutex<mpsc::UnboundedReceiver<LateAnswer>>,
+    pub(crate) session_id: SessionId,
+    pub(crate) transcript: PathBuf,
+    pub(crate) project: PathBuf,
+    pub(crate) tools: Arc<ToolContext>,
+    pub(crate) permissions: Arc<Permissions>,
+    pub(crate) events: EventSink,
+    pub(crate) environment_file: Option<PathBuf>,
+    pub(crate) agent: Option<(AgentId, String)>,
+    /// Files that hooks want to hear of.
+    pub(crate) watched: crate::conversation::watched_files::WatchedFiles,
+}
+
+impl HookPoints {
+    /// Runs the hooks of an event. `None` when there are none, which costs next to nothing.
+    pub(crate) async fn fire(
+        &self,
+        event: HookEvent,
+        matched: Option<&str>,
+        fields: impl FnOnce() -> Value,
+        cancel: &CancellationToken,
+    ) -> Option<HookOutcome> {
+        if !self.registry.matches(event, matched) {
+            return None;
+        }
+        let fields = match fields() {
+            Value::Object(fields) => fields,
+            _ => Extra::new(),
+        };
+        let cwd = self.tools.working_folder.read().clone();
+        let input = HookInput {
+            session_id: self.session_id.to_string(),
+            transcript_path: self.transcript.display().to_string(),
+            cwd: cwd.display().to_string(),
+            permission_mode: Some(self.permissions.mode().name().to_owned()),
+            agent_id: self.agent.as_ref().map(|(id, _)| id.0.clone()),
+            agent_type: self.agent.as_ref().map(|(_, kind)| kind.clone()),
+            hook_event_name: event,
+            fields,
+        };
+        if let Some(folder) = self
+            .environment_file
+            .as_ref()
+            .and_then(|file| file.parent())
+            && lathe_hooks::run::exports(event)
+            && let Err(error) = lathe_session::paths::create_private_folder(folder)
+        {
+            tracing::warn!(%error, "hooks can't export variables");
+        }
+        let events = self.events.clone();
+        let context = RunContext {
+            cancel: cancel.clone(),
+            environment_file: self.environment_file.clone(),
+            observer: Some(Arc::new(move |progress: lathe_hooks::HookProgress| {
+                events.send(Event::Hook(progress.notice));
+            })),
+            ..RunContext::new(cwd, self.project.clone())
+        };
+        let outcome = self.registry.run(&input, &context).await;
+        for message in &outcome.system_messages {
+            self.events.notice(NoticeLevel::Info, message.clone());
+        }
+        for warning in &outcome.warnings {
+            self.events.notice(NoticeLevel::Warning, warning.clone());
+        }
+        Some(outcome)
+    }
+
+    pub(crate) async fn pre_tool_use(
+        &self,
+        name: &str,
+        input: &Value,
+        id: &ToolUseId,
+        cancel: &CancellationToken,
+    ) -> HookOutcome {
+        let fields = || json!({"tool_name": name, "tool_input": input, "tool_use_id": id});
+        let fired = self.fire(HookEvent::PreToolUse, Some(name), fields, cancel);
+        let mut outcome = fired.await.unwrap_or_default();
+        if let Some(reason) = outcome.block.take() {
+            outcome.permission = Some(HookPermission {
+                decision: HookDecision::Deny,
+                reason: Some(reason),
+                hook: "PreToolUse".to_owned(),
+            });
+        }
+        outcome
+    }
+
+    /// What the model gets after a call: `additional_context` includes the objections.
+    pub(crate) async fn post_tool_use(
+        &self,
+        name: &str,
+        input: &Value,
+        id: &ToolUseId,
+        response: &Value,
+        elapsed: Duration,
+    ) -> HookOutcome {
+        let fields = || {
+            json!({
+                "tool_name": name, "tool_input": input, "tool_use_id": id,
+                "tool_response": response, "duration_ms": millis(elapsed),
+            })
+        };
+        let outcome = self
+            .fire(
+                HookEvent::PostToolUse,
+                Some(name),
+                fields,
+                &CancellationToken::new(),
+            )
+            .await;
+        after_call(outcome, name)
+    }
+
+    pub(crate) async fn post_tool_failure(
+        &self,
+        name: &str,
+        input: &Value,
+        id: &ToolUseId,
+        error: &str,
+        is_interrupt: bool,
+        elapsed: Duration,
+    ) -> HookOutcome {
+        let fields = || {
+            json!({
+                "tool_name": name, "tool_input": input, "tool_use_id": id, "error": error,
+                "is_interrupt": is_interrupt, "duration_ms": millis(elapsed),
+            })
+        };
+        let outcome = self
+            .fire(
+                HookEvent::PostToolUseFailure,
+                Some(name),
+                fields,
+                &CancellationToken::new(),
+            )
+            .await;
+        after_call(outcome, name)
+    }
+
+    /// A hook's answer to a permission question; `None` when none has one.
+    pub(crate) async fn permission_request(
+        &self,
+        request: &PermissionRequest,
+        cancel: &CancellationToken,
+    ) -> Option<PermissionReply> {
+        let fields = || {
+            json!({
+                "tool_name": request.tool_name, "tool_input": request.input,
+                "tool_use_id": request.tool_use_id,
+                "permission_suggestions": request.permission_suggestions,
+            })
+        };
+        self.fire(
+            HookEvent::PermissionRequest,
+            Some(&request.tool_name),
+            fields,
+            cancel,
+        )
+        .await?
+        .permission_reply
+    }
+
+    pub(crate) async fn permission_denied(
+        &self,
+        name: &str,
+        input: &Value,
+        id: &ToolUseId,
+        reason: &str,
+    ) {
+        let fields =
+            || json!({"tool_name": name, "tool_input": input, "tool_use_id": id, "reason": reason});
+        self.fire(
+            HookEvent::PermissionDenied,
+            Some(name),
+            fields,
+            &CancellationToken::new(),
+        )
+        .await;
+    }
+
+    pub(crate) async fn user_prompt_submit(
+        &self,
+        prompt: &str,
+        cancel: &CancellationToken,
+    ) -> HookOutcome {
+        let fields = || json!({"prompt": prompt});
+        let fired = self.fire(HookEvent::UserPromptSubmit, None, fields, cancel);
+        fired.await.unwrap_or_default()
+    }
+
+    /// A person's command became words. Hooks may add to them, or refuse them.
+    pub(crate) async fn user_prompt_expansion(
+        &self,
+        command: &str,
+        arguments: &str,
+        expanded: &str,
+        cancel: &CancellationToken,
+    ) -> HookOutcome {
+        let fields = || {
+            json!({
+                "prompt": format!("/{command} {arguments}").trim_end(), "command_name": command,
+                "command_args": arguments, "expanded_prompt": expanded,
+            })
+        };
+        let fired = self.fire(HookEvent::UserPromptExpansion, None, fields, cancel);
+        fired.await.unwrap_or_default()
+    }
+
+    /// The model wants to stop. `block` says why it must go on, if it must.
+    pub(crate) async fn stop(
+        &self,
+        last_text: &str,
+        active: bool,
+        cancel: &CancellationToken,
+    ) -> HookOutcome {
+        let outcome = if let Some((id, kind)) = &self.agent {
+            let transcript = lathe_session::SessionPaths::of_transcript(&self.transcript);
+            let fields = || {
+                json!({
+                    "stop_hook_active": active, "last_assistant_message": last_text,
+                    "agent_transcript_path": transcript.agent_transcript(id),
+                })
+            };
+            self.fire(HookEvent::SubagentStop, Some(kind), fields, cancel)
+                .await
+        } else {
+            let tasks: Vec<Value> = self
+                .tools
+                .host()
+                .map(|host| host.agents())
+                .unwrap_or_default()
+                .iter()
+                .filter(|agent| agent.status == lathe_tools::host::AgentStatus::Running)
+                .map(|agent| json!({"task_id": agent.id, "description": agent.description}))
+                .collect();
+            let fields = || {
+                json!({
+                    "stop_hook_active": active, "last_assistant_message": last_text,
+                    "background_tasks": tasks, "session_crons": [],
+                })
+            };
+            self.fire(HookEvent::Stop, None, fields, cancel).await
+        };
+        let mut outcome = outcome.unwrap_or_default();
+        if outcome.block.is_none() && !outcome.additional_context.is_empty() {
+            outcome.block = Some(outcome.additional_context.join("\n\n"));
+        }
+        outcome
+    }
+
+    pub(crate) async fn stop_failure(&self, reason: TerminalReason, text: &str, errors: &[String]) {
+        let fields = || json!({"error": reason, "message": text, "errors": errors});
+        self.fire(
+            HookEvent::StopFailure,
+            None,
+            fields,
+            &CancellationToken::new(),
+        )
+        .await;
+    }
+
+    /// Whether a hook prevents a compaction, and why.
+    pub(crate) async fn pre_compact(
+        &self,
+        trigger: &str,
+        instructions: Option<&str>,
+        cancel: &CancellationToken,
+    ) -> Option<String> {
+        let fields = || json!({"trigger": trigger, "custom_instructions": instructions});
+        let outcome = self
+            .fire(HookEvent::PreCompact, Some(trigger), fields, cancel)
+            .await?;
+        outcome.block.or(outcome.stop)
+    }
+
+    pub(crate) async fn post_compact(&self, trigger: &str, summary: &str) {
+        let fields = || json!({"trigger": trigger, "compact_summary": summary});
+        self.fire(
+            HookEvent::PostCompact,
+            Some(trigger),
+            fields,
+            &CancellationToken::new(),
+        )
+        .await;
+    }
+
+    /// The working folder changed by a shell command.
+    pub(crate) async fn cwd_changed(&self, from: &std::path::Path, to: &std::path::Path) {
+        let fields = || json!({"old_cwd": from, "new_cwd": to});
+        let outcome = self
+            .fire(
+                HookEvent::CwdChanged,
+                None,
+                fields,
+                &CancellationToken::new(),
+            )
+            .await;
+        if let Some(outcome) = outcome {
+            self.take_exports().await;
+            self.take_watch_list(&outcome.extra);
+        }
+    }
+
+    /// Gives later shell commands the variables that hooks wrote to the environment file.
+    pub(crate) async fn take_exports(&self) {
+        let Some(file) = &self.environment_file else {
+            return;
+        };
+        let cwd = self.tools.working_folder.read().clone();
+        let base = std::collections::BTreeMap::new();
+        match lathe_hooks::environment_file::evaluate(file, &cwd, &base).await {
+            Ok(variables) => self.tools.shell.add_environment(
+                variables
+                    .into_iter()
+                    .map(|(name, value)| (name.into(), value.into())),
+            ),
+            Err(error) => self.events.notice(
+                NoticeLevel::Warning,
+                format!("The variables of SessionStart hooks don't count: {error}"),
+            ),
+        }
+    }
+
+    /// A workspace is prepared, before the session starts. Gives what hooks add to the conversation.
+    pub(crate) async fn setup(&self, trigger: &str) -> Vec<String> {
+        let outcome = self
+            .fire(
+                HookEvent::Setup,
+                Some(trigger),
+                || json!({"trigger": trigger}),
+                &CancellationToken::new(),
+            )
+            .await;
+        let Some(outcome) = outcome else {
+            return Vec::new();
+        };
+        self.take_exports().await;
+        outcome.additional_context
+    }
+
+    /// A folder may be worked in from now on.
+    pub(crate) async fn directory_added(&self, folder: &std::path::Path, source: &str) {
+        let fields = || json!({"directory": folder, "source": source});
+        let cancel = CancellationToken::new();
+        self.fire(HookEvent::DirectoryAdded, None, fields, &cancel)
+            .await;
+    }
+
+    pub(crate) async fn session_start(&self, source: &str) -> HookOutcome {
+        let fields = || json!({"source": source});
+        let outcome = self
+            .fire(
+                HookEvent::SessionStart,
+                Some(source),
+                fields,
+                &CancellationToken::new(),
+            )
+            .await;
+        let Some(outcome) = outcome else {
+            return HookOutcome::default();
+        };
+        self.take_exports().await;
+        self.take_watch_list(&outcome.extra);
+        outcome
+    }
+
+    /// A sub-agent starts. Gives what hooks add to its context.
+    pub(crate) async fn subagent_start(&self, cancel: &CancellationToken) -> Vec<String> {
+        let Some((_, kind)) = &self.agent else {
+            return Vec::new();
+        };
+        let outcome = self
+            .fire(HookEvent::SubagentStart, Some(kind), || json!({}), cancel)
+            .await;
+        outcome.map_or_else(Vec::new, |outcome| outcome.additional_context)
+    }
+
+    /// A task of the task list was added or is done. Gives the reason of a hook that objects.
+    pub(crate) async fn task_changed(
+        &self,
+        task: &lathe_tools::task_store::Task,
+        change: lathe_tools::host::TaskChange,
+    ) -> Option<String> {
+        let event = match change {
+            lathe_tools::host::TaskChange::Created => HookEvent::TaskCreated,
+            lathe_tools::host::TaskChange::Completed => HookEvent::TaskCompleted,
+        };
+        let fields = || {
+            json!({
+                "task_id": task.id, "task_subject": task.subject,
+                "task_description": task.description, "owner": task.owner,
+            })
+        };
+        let outcome = self
+            .fire(event, None, fields, &CancellationToken::new())
+            .await?;
+        outcome.block.or(outcome.stop)
+    }
+
+    /// A git worktree was made for an agent.
+    pub(crate) async fn worktree_created(&self, path: &std::path::Path, name: &str) {
+        let fields = || json!({"worktree_path": path, "name": name});
+        self.fire(
+            HookEvent::WorktreeCreate,
+            None,
+            fields,
+            &CancellationToken::new(),
+        )
+        .await;
+    }
+
+    /// An agent's worktree is gone.
+    pub(crate) async fn worktree_removed(&self, path: &std::path::Path) {
+        let fields = || json!({"worktree_path": path});
+        self.fire(
+            HookEvent::WorktreeRemove,
+            None,
+            fields,
+            &CancellationToken::new(),
+        )
+        .await;
+    }
+
+    /// Settings changed while the session runs.
+    pub(crate) async fn config_change(&self, source: &str, files: &[String]) {
+        let fields = || json!({"source": source, "files": files, "file_path": files.first()});
+        self.fire(
+            HookEvent::ConfigChange,
+            Some(source),
+            fields,
+            &CancellationToken::new(),
+        )
+        .await;
+    }
+
+    /// All calls of one answer are done.
+    pub(crate) async fn post_tool_batch(&self, calls: usize) {
+        let fields = || json!({"tool_calls": calls});
+        self.fire(
+            HookEvent::PostToolBatch,
+            None,
+            fields,
+            &CancellationToken::new(),
+        )
+        .await;
+    }
+
+    /// The person is notified of something.
+    pub(crate) async fn notification(&self, kind: &str, message: &str) {
+        let fields = || json!({"notification_type": kind, "message": message, "title": "Lathe"});
+        self.fire(
+            HookEvent::Notification,
+            Some(kind),
+            fields,
+            &CancellationToken::new(),
+        )
+        .await;
+    }
+
+    /// Tells which instruction files were loaded, and why.
+    pub(crate) async fn instructions_loaded(&self, files: Value) {
+        let fields = || json!({"files": files});
+        self.fire(
+            HookEvent::InstructionsLoaded,
+            None,
+            fields,
+            &CancellationToken::new(),
+        )
+        .await;
+    }
+
+    /// The session ends; hooks may not hold that up for long.
+    pub(crate) async fn session_end(&self, reason: &str) {
+        let fields = || json!({"reason": reason});
+        let cancel = CancellationToken::new();
+        let all = async {
+            self.fire(HookEvent::SessionEnd, Some(reason), fields, &cancel)
+                .await;
+            self.registry.shut_down().await;
+        };
+        if tokio::time::timeout(END_LIMIT, all).await.is_err() {
+            cancel.cancel();
+        }
+    }
+
+    /// What background hooks had to say since the last time.
+    pub(crate) fn take_late_context(&self) -> Vec<String> {
+        let mut late = self.late.lock();
+        let mut texts = Vec::new();
+        while let Ok(answer) = late.try_recv() {
+            texts.extend(answer.answer.additional_context.clone());
+            texts.extend(answer.answer.block.clone());
+        }
+        texts
+    }
+}
+
+/// Folds an objection into the context for the model, and what replaces an MCP tool's output into what
+/// replaces any tool's.
+fn after_call(outcome: Option<HookOutcome>, name: &str) -> HookOutcome {
+    let mut outcome = outcome.unwrap_or_default();
+    if let Some(reason) = outcome.block.take() {
+        let objection = format!("A hook objects to this result of {name}: {reason}");
+        outcome.additional_context.push(objection);
+    }
+    if let Some(of_server) = outcome.updated_mcp_tool_output.take()
+        && name.starts_with("mcp__")
+    {
+        outcome.updated_tool_output = Some(of_server);
+    }
+    outcome
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

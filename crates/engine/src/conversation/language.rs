@@ -1,0 +1,175 @@
+//! The language servers of a session: which there are, what they hear of, and what is told of what they find.
+//!
+//! [`lathe_lsp`] starts and asks them; here they are put together from settings and plugins, told of what our
+//! tools change ([`Observed`]) and what commands change, and what is new since an edit goes with the next
+//! request as a reminder. Without a configured server nothing of it costs anything, and the LSP tool isn't
+//! offered.
+
+use crate::conversation::undo::Undo;
+use crate::conversation::{Conversation, ConversationShared, RunningTurn};
+use crate::session::events::EventSink;
+use lathe_extensions::plugins::LoadedPlugins;
+use lathe_lsp::{
+    Conversation as LspConversation, LanguageServers, Servers, Surroundings, patience,
+};
+use lathe_permissions::Permissions;
+use lathe_protocol::event::NoticeLevel;
+use lathe_protocol::ids::RecordId;
+use lathe_settings::{Environment, Resolved};
+use lathe_tools::lsp::{Lsp, NAME};
+use lathe_tools::{ToolContext, ToolRegistry, context::ChangeObserver};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::runtime::Handle;
+
+/// A conversation's hold on the language servers; all conversations of a session have the same servers.
+#[derive(Clone)]
+pub(crate) struct Language {
+    pub(crate) servers: LanguageServers,
+    /// Whose edits are told apart.
+    conversation: LspConversation,
+    /// Whether the caller wants the tool, should there be servers.
+    wanted: bool,
+}
+
+impl Language {
+    /// The servers that settings and plugins name. None is started.
+    pub(crate) fn new(
+        settings: &Resolved,
+        plugins: &LoadedPlugins,
+        environment: &Environment,
+        permissions: &Arc<Permissions>,
+        events: &EventSink,
+        remarks: &mut Vec<String>,
+    ) -> Self {
+        let configured = configured(settings, plugins);
+        remarks.extend(configured.problems.iter().cloned());
+        let (permissions, events) = (permissions.clone(), events.clone());
+        let surroundings = Surroundings {
+            environment: environment.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            roots: Box::new(move || permissions.snapshot().roots.clone()),
+            on_problem: Box::new(move |text| {
+                events.notice(NoticeLevel::Warning, first_upper(&text));
+            }),
+        };
+        let wait = patience(settings.settings.lsp_diagnostics.as_ref());
+        let servers = LanguageServers::new(configured, surroundings, wait);
+        Self {
+            conversation: servers.conversation(),
+            servers,
+            wanted: true,
+        }
+    }
+
+    /// For a conversation beside this one.
+    pub(crate) fn beside(&self) -> Self {
+        Self {
+            conversation: self.servers.conversation(),
+            ..self.clone()
+        }
+    }
+
+    /// Offers the tool, if there are servers. `names` are the only tools that the caller wants.
+    pub(crate) fn offer(&mut self, registry: &mut ToolRegistry, names: Option<&[String]>) {
+        self.wanted = names.is_none_or(|names| names.iter().any(|name| name == NAME));
+        if !self.servers.is_empty() {
+            registry.add(Lsp::new(self.servers.clone()));
+        }
+    }
+
+    /// Has the servers told of what the tools of a conversation change.
+    pub(crate) fn observe(&self, tools: &mut ToolContext, undo: Option<Arc<Undo>>) {
+        tools.change_observer = Arc::new(Observed {
+            undo,
+            servers: self.servers.clone(),
+            conversation: self.conversation,
+            runtime: Handle::current(),
+        });
+    }
+}
+
+/// The servers of settings and plugins.
+pub(crate) fn configured(settings: &Resolved, plugins: &LoadedPlugins) -> Servers {
+    Servers::new(&settings.settings.lsp_servers, &plugins.lsp_servers())
+}
+
+/// Takes over what settings and plugins say now.
+pub(crate) fn reconfigure(shared: &ConversationShared, settings: &Resolved) {
+    let language = &shared.integrations.language;
+    let configured = configured(settings, &shared.session.plugins.loaded());
+    for problem in &configured.problems {
+        shared
+            .events
+            .notice(NoticeLevel::Warning, first_upper(problem));
+    }
+    let wait = patience(settings.settings.lsp_diagnostics.as_ref());
+    language.servers.set(configured, wait);
+    let mut registry = shared.toolbox.registry.write();
+    let there = registry.find(NAME).is_some();
+    match (language.servers.is_empty(), there) {
+        (false, false) if language.wanted => {
+            registry.add(Lsp::new(language.servers.clone()));
+        }
+        (true, true) => registry.retain(|tool| tool.name() != NAME),
+        _ => {}
+    }
+}
+
+fn first_upper(text: &str) -> String {
+    let mut characters = text.chars();
+    match characters.next() {
+        Some(first) => first.to_uppercase().chain(characters).collect(),
+        None => String::new(),
+    }
+}
+
+/// Keeps what is needed for undo, and tells language servers.
+struct Observed {
+    undo: Option<Arc<Undo>>,
+    servers: LanguageServers,
+    conversation: LspConversation,
+    runtime: Handle,
+}
+
+impl ChangeObserver for Observed {
+    fn before_change(&self, path: &Path, turn: RecordId) -> Result<(), String> {
+        if let Some(undo) = &self.undo {
+            undo.before_change(path, turn)?;
+        }
+        self.servers.before_edit(path);
+        Ok(())
+    }
+
+    fn after_change(&self, path: &Path, turn: RecordId) {
+        if let Some(undo) = &self.undo {
+            undo.after_change(path, turn);
+        }
+        self.servers
+            .after_edit(path, self.conversation, &self.runtime);
+    }
+}
+
+impl ConversationShared {
+    /// Something else than our tools changed files.
+    pub(crate) fn changed_on_disk(&self, paths: &[PathBuf]) {
+        if !paths.is_empty() {
+            self.integrations.language.servers.changed_on_disk(paths);
+        }
+    }
+}
+
+impl Conversation {
+    /// What language servers find in changed files that wasn't there before.
+    pub(crate) async fn language_news(&self, turn: &RunningTurn) -> Option<String> {
+        let language = &self.shared.integrations.language;
+        if language.servers.is_empty() {
+            return None;
+        }
+        let news = language
+            .servers
+            .news(language.conversation, &turn.cancel)
+            .await;
+        lathe_lsp::tell(&news, &|path| self.shared.tools.shown(path))
+    }
+}

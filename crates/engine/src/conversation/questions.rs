@@ -1,0 +1,321 @@
+//! Open questions to a person: asked through whichever face is there, raced with the hooks that may
+//! answer, answered once. In auto mode a classifier is asked before anyone is disturbed.
+
+use crate::conversation::ConversationShared;
+use crate::conversation::hook_model::SessionClassifierModel;
+use crate::conversation::hook_points::HookPoints;
+use crate::session::events::EventSink;
+use lathe_permissions::Permissions;
+use lathe_permissions::answer::{AnswererKind, Outcome, Race, Ticket};
+use lathe_permissions::classifier::{self, Action, Classifier, Guide, Ruling};
+use lathe_protocol::event::{Event, NoticeLevel, SessionState};
+use lathe_protocol::ids::RequestId;
+use lathe_protocol::permission::{
+    Decision, DecisionReason, PermissionMode, PermissionReply, PermissionRequest, PermissionUpdate,
+};
+use parking_lot::Mutex;
+use serde_json::Value;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use tokio_util::sync::CancellationToken;
+
+/// How many of the person's messages the classifier is shown.
+const MOST_MESSAGES: usize = 20;
+
+/// Who answers permission questions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answerer {
+    /// Nobody: what would ask is denied.
+    Nobody,
+    /// The face: it gets `PermissionRequested` and replies with an op.
+    Face,
+}
+
+/// The open questions of a session.
+pub struct Questions {
+    answerer: Answerer,
+    events: EventSink,
+    /// ConversationShared with the session's agents, so that an answer finds the question wherever it was asked.
+    open: Arc<Mutex<HashMap<RequestId, Ticket>>>,
+    classifier: OnceLock<Arc<Classifier>>,
+    guide: Arc<OnceLock<Guide>>,
+    messages: Mutex<Vec<String>>,
+    /// Nobody can be asked any more: a background agent.
+    detached: AtomicBool,
+    /// The permissions of the main conversation, which a person's answer to an agent's question changes
+    /// too.
+    main: Option<Arc<Permissions>>,
+}
+
+/// What became of a question.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Answer {
+    /// Someone answered.
+    Reply(PermissionReply),
+    /// Nobody is there who could.
+    NobodyToAsk,
+    /// The question is moot: the turn was cancelled.
+    Withdrawn,
+}
+
+impl Questions {
+    /// No questions yet.
+    #[must_use]
+    pub fn new(answerer: Answerer, events: EventSink) -> Self {
+        Self {
+            answerer,
+            events,
+            open: Arc::default(),
+            classifier: OnceLock::new(),
+            guide: Arc::default(),
+            messages: Mutex::default(),
+            detached: AtomicBool::new(false),
+            main: None,
+        }
+    }
+
+    /// The questions of an agent: asked through the same face, with counters of their own. A background
+    /// agent has nobody to ask.
+    pub(crate) fn for_agent(parent: &Self, root: &ConversationShared, background: bool) -> Self {
+        Self {
+            answerer: parent.answerer,
+            events: root.events.clone(),
+            open: parent.open.clone(),
+            classifier: OnceLock::new(),
+            guide: parent.guide.clone(),
+            messages: Mutex::new(root.questions.messages.lock().clone()),
+            detached: AtomicBool::new(background),
+            main: Some(root.permissions.clone()),
+        }
+    }
+
+    /// Who answers.
+    pub(crate) fn answerer(&self) -> Answerer {
+        if self.detached.load(Ordering::Relaxed) {
+            Answerer::Nobody
+        } else {
+            self.answerer
+        }
+    }
+
+    /// From now on nobody can be asked.
+    pub(crate) fn detach(&self) {
+        self.detached.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_detached(&self) -> bool {
+        self.detached.load(Ordering::Relaxed)
+    }
+
+    /// Gives the agent of a conversation a classifier of its own, with the session's guide.
+    pub(crate) fn take_classifier(&self, shared: &Arc<ConversationShared>) {
+        if let Some(guide) = self.guide.get() {
+            let model = Arc::new(SessionClassifierModel {
+                shared: Arc::downgrade(shared),
+            });
+            self.set_classifier(Arc::new(Classifier::new(model, guide)));
+        }
+    }
+
+    /// Keeps the person's notes for the classifiers of agents.
+    pub(crate) fn set_guide(&self, guide: Guide) {
+        let _ = self.guide.set(guide);
+    }
+
+    /// Looks over what an agent did, when it hands over in auto mode.
+    pub(crate) async fn review(
+        &self,
+        order: &str,
+        actions: &[(String, Value)],
+        result: &str,
+    ) -> Option<String> {
+        self.classifier.get()?.review(order, actions, result).await
+    }
+
+    /// Sets who answers in auto mode.
+    pub(crate) fn set_classifier(&self, classifier: Arc<Classifier>) {
+        let _ = self.classifier.set(classifier);
+    }
+
+    /// Remembers what the person said: the classifier judges by it.
+    pub(crate) fn note_message(&self, text: &str) {
+        let mut messages = self.messages.lock();
+        if messages.len() == MOST_MESSAGES {
+            messages.remove(0);
+        }
+        messages.push(text.chars().take(4_000).collect());
+    }
+
+    /// Lets the classifier decide what would be asked, in auto mode and where it may.
+    pub(crate) async fn classify(
+        &self,
+        decision: Decision,
+        tool_name: &str,
+        input: &Value,
+        cwd: &Path,
+        mode: PermissionMode,
+    ) -> Decision {
+        let (Decision::Ask { reason, .. }, PermissionMode::Auto) = (&decision, mode) else {
+            return decision;
+        };
+        let Some(classifier) = self.classifier.get() else {
+            return decision;
+        };
+        if !classifier::may_answer(&decision) {
+            return decision;
+        }
+        let messages = self.messages.lock().clone();
+        let action = Action {
+            tool_name,
+            input,
+            question: &reason.text(),
+            cwd: &cwd.to_string_lossy(),
+            messages: &messages,
+        };
+        match classifier.rule(&action).await {
+            Ruling::Allow { reason } => Decision::Allow {
+                reason: DecisionReason::Classifier { reason },
+            },
+            Ruling::Deny { reason } => Decision::Deny {
+                reason: DecisionReason::Classifier { reason },
+            },
+            Ruling::Ask { reason } => {
+                self.events.notice(NoticeLevel::Info, reason);
+                decision
+            }
+        }
+    }
+
+    /// Asks, and waits for the first answer. Hooks race the face; the loser is withdrawn.
+    pub(crate) async fn ask(
+        &self,
+        request: PermissionRequest,
+        hooks: &Arc<HookPoints>,
+        cancel: &CancellationToken,
+    ) -> Answer {
+        let mut race = Race::new(request);
+        let request = race.request().clone();
+        let over = race.over();
+        race.enter(AnswererKind::Hook, {
+            let (hooks, request, over) = (hooks.clone(), request.clone(), over.clone());
+            async move { hooks.permission_request(&request, &over).await }
+        });
+        let asked = self.answerer() == Answerer::Face;
+        if asked {
+            let ticket = race.ticket(AnswererKind::Host);
+            let first = {
+                let mut open = self.open.lock();
+                open.insert(request.request_id.clone(), ticket);
+                open.len() == 1
+            };
+            self.events
+                .send(Event::PermissionRequested(request.clone()));
+            if first {
+                self.events
+                    .send(Event::StateChanged(SessionState::RequiresAction));
+            }
+            lathe_spawn::task(notify(hooks.clone(), request.clone(), over));
+        }
+        // However the wait ends (an answer, a cancellation, a dropped future), the question is closed.
+        let mut closing = Closing {
+            questions: self,
+            id: &request.request_id,
+            asked,
+            reply: None,
+        };
+        let outcome = race.run(cancel).await;
+        match outcome {
+            Outcome::Answered { by, reply } => {
+                if by != AnswererKind::Classifier
+                    && let Some(classifier) = self.classifier.get()
+                {
+                    classifier.person_answered();
+                }
+                closing.reply = Some(reply.clone());
+                Answer::Reply(reply)
+            }
+            Outcome::NobodyAnswered => Answer::NobodyToAsk,
+            Outcome::Withdrawn => Answer::Withdrawn,
+        }
+    }
+
+    /// A face's answer. Returns whether the question was open.
+    pub fn answer(&self, id: &RequestId, reply: PermissionReply) -> bool {
+        let ticket = self.open.lock().remove(id);
+        ticket.is_some_and(|ticket| ticket.answer(reply))
+    }
+
+    /// The face is gone: open questions fail.
+    pub fn withdraw_all(&self) {
+        self.open.lock().clear();
+    }
+
+    /// Carries out what a person chose beside the answer itself.
+    pub(crate) fn apply(&self, updates: &[PermissionUpdate], permissions: &Permissions) {
+        for update in updates {
+            let is_mode = matches!(update, PermissionUpdate::SetMode { .. });
+            if let Some(main) = &self.main
+                && !is_mode
+                && !std::ptr::eq(main.as_ref(), permissions)
+                && let Err(error) = main.apply(update)
+            {
+                self.events.notice(
+                    NoticeLevel::Warning,
+                    format!("The permission change could not be kept: {error}"),
+                );
+            }
+            match permissions.apply(update) {
+                Ok(()) => {
+                    if let PermissionUpdate::SetMode { mode, .. } = update {
+                        self.events.send(Event::ModeChanged(*mode));
+                    }
+                }
+                Err(error) => self.events.notice(
+                    NoticeLevel::Warning,
+                    format!("The permission change could not be kept: {error}"),
+                ),
+            }
+        }
+    }
+}
+
+/// Tells Notification hooks that a person is waited for.
+async fn notify(hooks: Arc<HookPoints>, request: Arc<PermissionRequest>, over: CancellationToken) {
+    let wanted = request.title.as_deref().unwrap_or(&request.tool_name);
+    let message = format!("Lathe needs your permission: {wanted}");
+    tokio::select! {
+        () = hooks.notification("permission_prompt", &message) => {}
+        () = over.cancelled() => {}
+    }
+}
+
+struct Closing<'a> {
+    questions: &'a Questions,
+    id: &'a RequestId,
+    asked: bool,
+    reply: Option<PermissionReply>,
+}
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        if !self.asked {
+            return;
+        }
+        let last = {
+            let mut open = self.questions.open.lock();
+            open.remove(self.id);
+            open.is_empty()
+        };
+        self.questions.events.send(Event::PermissionResolved {
+            request_id: self.id.clone(),
+            reply: self.reply.take(),
+        });
+        if last {
+            self.questions
+                .events
+                .send(Event::StateChanged(SessionState::Running));
+        }
+    }
+}

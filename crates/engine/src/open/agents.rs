@@ -1,0 +1,294 @@
+//! The agents' part of opening a session: which agents there are, the tools that need a session, and the
+//! agent that the main conversation runs as.
+
+use crate::agents::{self, Agents, Host, Seed, ToolFilter};
+use crate::context::prompt::PromptParts;
+use crate::conversation::records::reminder;
+use crate::conversation::{Conversation, ConversationShared, Fixed};
+use crate::open::options::{OpenError, SessionOptions};
+use lathe_extensions::{AgentCatalog, AgentDefinition, AgentMcpServer, ExtensionSource};
+use lathe_hooks::{HookRegistry, HookSource};
+use lathe_permissions::Permissions;
+use lathe_session::{SessionPaths, WriterOptions};
+use lathe_settings::{Environment, Places, Variable};
+use lathe_tools::agent::Agent;
+use lathe_tools::ask_user_question::AskUserQuestion;
+use lathe_tools::monitor::Monitor;
+use lathe_tools::plan_mode::{EnterPlanMode, ExitPlanMode};
+use lathe_tools::send_message::SendMessage;
+use lathe_tools::task_list::{self, TaskCreate, TaskGet, TaskList, TaskUpdate};
+use lathe_tools::task_store::TaskStore;
+use lathe_tools::{ToolRegistry, todo_write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the end of a session that nobody watches waits for its background agents.
+const USUAL_PATIENCE: Duration = Duration::from_secs(600);
+
+/// The agent that the main conversation runs as. What it says about model, mode and effort counts where
+/// the caller said nothing.
+///
+/// # Errors
+/// When there is no such agent.
+pub(crate) fn main_agent(
+    catalog: &AgentCatalog,
+    options: &mut SessionOptions,
+) -> Result<Option<AgentDefinition>, OpenError> {
+    let Some(name) = &options.agent else {
+        return Ok(None);
+    };
+    let Some(definition) = catalog.get(name) else {
+        let known: Vec<&str> = catalog.iter().map(|agent| agent.name.as_str()).collect();
+        return Err(OpenError::Usage(format!(
+            "--agent: there is no agent {name}; agents: {}",
+            known.join(", ")
+        )));
+    };
+    if options.model.is_none() {
+        options.model.clone_from(&definition.model);
+    }
+    if options.permission_mode.is_none() {
+        options.permission_mode = definition.permission_mode;
+    }
+    if options.max_turns.is_none() {
+        options.max_turns = definition.run.max_turns;
+    }
+    if options.effort.is_none() {
+        options.effort = definition
+            .run
+            .effort
+            .and_then(|effort| serde_json::to_value(effort).ok())
+            .and_then(|effort| effort.as_str().map(str::to_owned));
+    }
+    add_servers(definition, options);
+    Ok(Some(definition.clone()))
+}
+
+/// The servers that the main conversation's agent brings are the session's. What the command line declares
+/// counts more, and alone where it says so.
+fn add_servers(definition: &AgentDefinition, options: &mut SessionOptions) {
+    if options.mcp.strict && definition.source != ExtensionSource::Flag {
+        return;
+    }
+    for server in &definition.mcp_servers {
+        if let AgentMcpServer::Inline(servers) = server {
+            let document = serde_json::json!({"mcpServers": servers});
+            options.mcp.configs.insert(0, document.to_string());
+        }
+    }
+}
+
+/// The system prompt of a main conversation that runs as an agent.
+pub(crate) fn main_prompt(parts: PromptParts, definition: &AgentDefinition) -> PromptParts {
+    if parts.replacement.is_some() {
+        // The caller's own prompt counts more.
+        return parts;
+    }
+    let mut around = parts.clone();
+    if definition.run.omit_instructions {
+        around.instructions = String::new();
+    }
+    let mut appended = around.varying();
+    if let Some(more) = &parts.appended {
+        appended.push_str("\n\n");
+        appended.push_str(more);
+    }
+    PromptParts {
+        replacement: Some(definition.prompt.clone()),
+        appended: Some(appended),
+        ..around
+    }
+}
+
+/// The hooks of the main conversation's agent.
+pub(crate) fn main_hooks(
+    registry: &HookRegistry,
+    definition: &AgentDefinition,
+    remarks: &mut Vec<String>,
+) {
+    if !definition.hooks.is_empty() {
+        let root = definition.path.as_ref().and_then(|path| path.parent());
+        let (_, problems) = registry.add(&HookSource::Session, root, &definition.hooks);
+        remarks.extend(problems.iter().map(ToString::to_string));
+    }
+}
+
+/// Adds the tools that need a session. Of the two task lists one is offered: the newer one where
+/// `LATHE_ENABLE_TASKS` (or `CLAUDE_CODE_ENABLE_TASKS`) is on, else `TodoWrite`; a list of tools by name
+/// may ask for either.
+pub(crate) fn add_tools(
+    registry: &mut ToolRegistry,
+    catalog: &AgentCatalog,
+    options: &SessionOptions,
+    environment: &Environment,
+) {
+    registry.add(agent_tool(catalog, None));
+    registry.add(SendMessage);
+    let html = environment.get(Variable::QuestionPreviewFormat) == Some("html");
+    registry.add(AskUserQuestion::new(html));
+    registry.add(EnterPlanMode);
+    registry.add(ExitPlanMode);
+    registry.add(Monitor);
+    registry.add(TaskCreate);
+    registry.add(TaskGet);
+    registry.add(TaskUpdate);
+    registry.add(TaskList);
+    if options.tools.is_none() {
+        let newer = environment
+            .get(Variable::EnableTasks)
+            .is_some_and(|value| !matches!(value, "" | "0" | "false" | "no" | "off"));
+        registry.retain(|tool| {
+            if newer {
+                tool.name() != todo_write::NAME
+            } else {
+                !task_list::NAMES.contains(&tool.name())
+            }
+        });
+    }
+}
+
+/// The Agent tool with the agents that may be started.
+pub(crate) fn agent_tool(catalog: &AgentCatalog, types: Option<&[String]>) -> Agent {
+    let list = agents::listed(catalog, types, true);
+    Agent::new(
+        list.iter()
+            .map(|(name, purpose)| (name.as_str(), purpose.as_str())),
+    )
+}
+
+impl Conversation {
+    /// Describes the agents anew where the prefix is new anyway.
+    pub(crate) fn describe_agents(&mut self) {
+        let mut registry = self.shared.toolbox.registry.write();
+        if self.shared.role.place().is_some() || registry.find(lathe_tools::agent::NAME).is_none() {
+            return;
+        }
+        let tool = agent_tool(&self.shared.session.agents.described(), None);
+        registry.retain(|tool| tool.name() != lathe_tools::agent::NAME);
+        registry.add(tool);
+    }
+}
+
+/// The task list's file: the session's own, or one that several sessions share by its name.
+pub(crate) fn task_store(
+    places: &Places,
+    environment: &Environment,
+    paths: &SessionPaths,
+    persist: bool,
+) -> Arc<TaskStore> {
+    let shared = environment.get(Variable::TaskListId).map(|name| {
+        let name: String = name
+            .chars()
+            .take(80)
+            .map(|letter| {
+                if letter.is_alphanumeric() || letter == '_' {
+                    letter
+                } else {
+                    '-'
+                }
+            })
+            .collect();
+        places
+            .config_home
+            .join("tasks")
+            .join(format!("{name}.json"))
+    });
+    let file: Option<PathBuf> =
+        shared.or_else(|| persist.then(|| paths.session_folder().join("tasks.json")));
+    Arc::new(TaskStore::new(file))
+}
+
+/// The session's agents.
+pub(crate) fn agents(
+    catalog: Arc<AgentCatalog>,
+    paths: SessionPaths,
+    writer: Option<WriterOptions>,
+    environment: &Environment,
+    options: &SessionOptions,
+) -> Arc<Agents> {
+    let agents = Agents::new(catalog, paths, writer);
+    if !options.interactive {
+        let ceiling = environment
+            .get(Variable::PrintBackgroundWait)
+            .and_then(|text| text.trim().parse().ok())
+            .map_or(USUAL_PATIENCE, Duration::from_millis);
+        agents.wait_at_end(ceiling);
+    }
+    Arc::new(agents)
+}
+
+/// What agents of the main conversation start with.
+pub(crate) fn seed(fixed: &Fixed, parts: &PromptParts, git_branch: Option<&str>) -> Arc<Seed> {
+    Arc::new(Seed {
+        prompt: parts.clone(),
+        limits: fixed.limits,
+        policy: fixed.policy.clone(),
+        betas: fixed.betas.clone(),
+        max_output_tokens: fixed.max_output_tokens,
+        extra: fixed.extra.clone(),
+        cache: fixed.cache,
+        git_branch: git_branch.unwrap_or_default().to_owned(),
+    })
+}
+
+/// What the main conversation's agent may do at most.
+pub(crate) fn narrow_main(permissions: &Permissions, definition: &AgentDefinition) {
+    let filter = ToolFilter::of(definition);
+    permissions
+        .update_context(|context| agents::narrow(context, &filter, definition.read_only, None));
+}
+
+/// What a new conversation that runs as an agent begins with: the skills that the agent knows, and its
+/// first words.
+pub(crate) fn brief_main(conversation: &mut Conversation, definition: &AgentDefinition) {
+    let skills = agents::preloaded(&conversation.shared, definition);
+    if !skills.is_empty() {
+        let record = conversation
+            .records
+            .meta(conversation.tip, reminder(&skills.join("\n\n")));
+        conversation.append(record);
+    }
+    if let Some(text) = definition.run.initial_prompt.clone() {
+        let record = conversation.records.meta(conversation.tip, text);
+        conversation.append(record);
+    }
+}
+
+/// Lets the session's tools find it, and takes its agents up where it goes on.
+pub(crate) async fn connect(
+    conversation: &mut Conversation,
+    shared: &Arc<ConversationShared>,
+    resumed: bool,
+) -> Option<String> {
+    shared.tools.set_host(Arc::new(Host::new(shared)));
+    if shared.permissions.snapshot().may_run_git {
+        let folder = shared.tools.working_folder.read().clone();
+        lathe_spawn::task(async move {
+            for path in agents::sweep(&folder, agents::PATIENCE).await {
+                tracing::info!(path = %path.display(), "a worktree that was left behind is removed");
+            }
+        });
+    }
+    if !resumed {
+        return None;
+    }
+    let messages = conversation.request_messages();
+    let was_told = |id: &lathe_protocol::ids::AgentId| {
+        let tag = format!("<task-id>{id}</task-id>");
+        messages
+            .iter()
+            .any(|message| memchr::memmem::find(&message.bytes, tag.as_bytes()).is_some())
+    };
+    let (told, interrupted) = shared
+        .session
+        .agents
+        .restore(&shared.tools.results_folder, was_told)
+        .await;
+    conversation.context.since_interruption = told;
+    (interrupted > 0).then(|| {
+        format!(
+            "{interrupted} agent(s) of this session were interrupted when it ended; a message to one (SendMessage) lets it go on"
+        )
+    })
+}

@@ -1,0 +1,144 @@
+//! The second step of opening: the provider, the transcript, permissions, tools and hooks.
+
+use super::agents as main_agent;
+use super::loaded::Loaded;
+use super::model::{catalog, provider};
+use super::options::OpenError;
+use super::parts::{Transcript, permissions, tool_context, transcript, undo};
+use crate::conversation::hook_points::HookPoints;
+use crate::conversation::language::Language;
+use crate::conversation::undo::Undo;
+use crate::conversation::watched_files::WatchedFiles;
+use crate::session::events::{self, EventSink, EventStream};
+use lathe_hooks::HookRegistry;
+use lathe_model::{Catalog, Provider, RecoveryPolicy};
+use lathe_permissions::Permissions;
+use lathe_permissions::settings::SettingsStore;
+use lathe_protocol::event::Event;
+use lathe_tools::ToolContext;
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// What a session works with.
+pub(super) struct Equipped {
+    pub(super) loaded: Loaded,
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) provider: Arc<dyn Provider>,
+    pub(super) key_source: String,
+    pub(super) policy: RecoveryPolicy,
+    pub(super) events: EventSink,
+    pub(super) stream: EventStream,
+    pub(super) transcript: Transcript,
+    pub(super) permissions: Arc<Permissions>,
+    pub(super) undo: Option<Arc<Undo>>,
+    pub(super) tools: Arc<ToolContext>,
+    pub(super) language: Language,
+    pub(super) hooks: Arc<HookPoints>,
+}
+
+/// Equips a session with what was loaded.
+pub(super) fn equip(mut loaded: Loaded) -> Result<Equipped, OpenError> {
+    let Loaded {
+        places,
+        environment,
+        settings,
+        options,
+        trust,
+        own_writes,
+        plugins,
+        remarks,
+        ..
+    } = &mut loaded;
+    let catalog = catalog(environment, settings, remarks);
+    let (provider, key_source) = provider(environment, settings, places)?;
+    let policy = RecoveryPolicy::of(environment)?;
+    let (events, stream) = events::channel();
+    let transcript = transcript(places, options, &events)?;
+    if let Some(carried) = &options.carried {
+        events.send(Event::ConversationReset {
+            previous: carried.previous,
+            next: transcript.session_id,
+        });
+    }
+    let store = SettingsStore::new(places.clone(), own_writes.clone());
+    let permissions = Arc::new(permissions(
+        places,
+        settings,
+        trust,
+        options,
+        &transcript.paths,
+        store,
+        remarks,
+    )?);
+    let undo = if settings.settings.file_checkpointing_enabled == Some(false) {
+        None
+    } else {
+        undo(&transcript, &events, remarks)
+    };
+    let mut tools = tool_context(places, environment, &permissions, &transcript);
+    let language = Language::new(
+        settings,
+        &plugins.loaded(),
+        environment,
+        &permissions,
+        &events,
+        remarks,
+    );
+    language.observe(&mut tools, undo.clone());
+    tools.tasks = main_agent::task_store(places, environment, &transcript.paths, options.persist);
+    let tools = Arc::new(tools);
+    let hooks = hooks(&mut loaded, &transcript, &permissions, &tools, &events);
+    Ok(Equipped {
+        loaded,
+        catalog,
+        provider,
+        key_source,
+        policy,
+        events,
+        stream,
+        transcript,
+        permissions,
+        undo,
+        tools,
+        language,
+        hooks,
+    })
+}
+
+/// The hooks of settings, plugins and the agent that the conversation runs as.
+fn hooks(
+    loaded: &mut Loaded,
+    transcript: &Transcript,
+    permissions: &Arc<Permissions>,
+    tools: &Arc<ToolContext>,
+    events: &EventSink,
+) -> Arc<HookPoints> {
+    let (registry, late) = HookRegistry::new();
+    registry.set_settings(&loaded.settings);
+    let remarks = &mut loaded.remarks;
+    remarks.extend(registry.problems().iter().map(ToString::to_string));
+    let of_plugins = loaded.plugins.register_hooks(&registry);
+    remarks.extend(of_plugins.iter().map(ToString::to_string));
+    if let Some(main) = &loaded.main {
+        main_agent::main_hooks(&registry, main, remarks);
+        main_agent::narrow_main(permissions, main);
+    }
+    Arc::new(HookPoints {
+        registry,
+        late: Mutex::new(late),
+        session_id: transcript.session_id,
+        transcript: transcript.paths.transcript(),
+        project: loaded.places.project.clone(),
+        tools: tools.clone(),
+        permissions: permissions.clone(),
+        events: events.clone(),
+        environment_file: Some(
+            transcript
+                .paths
+                .session_folder()
+                .join("hook-environment.sh"),
+        ),
+        agent: None,
+        watched: WatchedFiles::default(),
+    })
+}

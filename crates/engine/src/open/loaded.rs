@@ -1,0 +1,175 @@
+//! The first step of opening: what the caller, the settings and the plugins say.
+
+use super::agents::{self as main_agent};
+use super::options::{OpenError, SessionOptions};
+use crate::session::plugins::Plugins;
+use crate::skills::{ExtensionOptions, Extensions};
+use lathe_extensions::{AgentCatalog, AgentDefinition, OutputStyles};
+use lathe_settings::trust_store::TrustStore;
+use lathe_settings::write::OwnWrites;
+use lathe_settings::{Environment, LoadOptions, Places, Resolved, Trust};
+use std::sync::Arc;
+
+/// Settings, plugins and extensions of a session, and the options as these complete them.
+pub(super) struct Loaded {
+    pub(super) options: SessionOptions,
+    pub(super) places: Places,
+    /// With the variables that settings add.
+    pub(super) environment: Environment,
+    pub(super) trust: Trust,
+    /// Whether instruction files may import files outside the project.
+    pub(super) outside_imports: bool,
+    pub(super) settings: Resolved,
+    pub(super) load_options: LoadOptions,
+    pub(super) own_writes: OwnWrites,
+    pub(super) plugins: Arc<Plugins>,
+    pub(super) extensions: Extensions,
+    pub(super) agents: Reading<AgentsAndStyles>,
+    /// The agent that the main conversation runs as.
+    pub(super) main: Option<AgentDefinition>,
+    pub(super) remarks: Vec<String>,
+}
+
+/// Loads what the session's parts are made from.
+pub(super) async fn load(
+    environment: Environment,
+    mut options: SessionOptions,
+) -> Result<Loaded, OpenError> {
+    let mut remarks = Vec::new();
+    let mut places = Places::new(environment);
+    if let Some(folder) = &options.project_root {
+        let folder = places.environment.resolve(&folder.to_string_lossy());
+        places = places.with_project(std::fs::canonicalize(&folder).unwrap_or(folder));
+    }
+    let trust_store = TrustStore::new(&places);
+    let trust = trust_store.headless_trust(&places.project, options.setting_sources.as_deref());
+    let (settings, load_options) = load_settings(&places, &options, &trust, &mut remarks)?;
+    let plugins = Arc::new(Plugins::load(&places, &settings, &options));
+    plugins.equip(&mut options, &mut remarks);
+    let (extensions, reading) = load_extensions(&places, &trust, &options);
+    let environment = with_settings(&places.environment, &settings);
+    // Waited for here only if the conversation may run as one of them.
+    let mut agents = Reading::Begun(reading);
+    let main = if plugins.may_choose_agent(&settings, &options) {
+        let (known, _) = agents.wait().await?;
+        plugins.choose_agent(&known, &settings, &mut options, &mut remarks);
+        main_agent::main_agent(&known, &mut options)?
+    } else {
+        None
+    };
+    if options.effort.is_none() {
+        let effort = settings.settings.effort;
+        options.effort = effort.map(|effort| effort.name().to_owned());
+    }
+    let outside_imports = trust_store
+        .entry(&places.project)
+        .and_then(|entry| entry.outside_imports)
+        .unwrap_or(false);
+    Ok(Loaded {
+        options,
+        places,
+        environment,
+        trust,
+        outside_imports,
+        settings,
+        load_options,
+        own_writes: OwnWrites::default(),
+        plugins,
+        extensions,
+        agents,
+        main,
+        remarks,
+    })
+}
+
+/// Something that is read on a thread of its own, and known once it was waited for.
+pub(super) enum Reading<T> {
+    Begun(tokio::task::JoinHandle<T>),
+    Known(T),
+}
+
+impl<T: Clone> Reading<T> {
+    pub(super) async fn wait(&mut self) -> Result<T, OpenError> {
+        let known = match self {
+            Self::Known(known) => return Ok(known.clone()),
+            Self::Begun(reading) => reading
+                .await
+                .map_err(|error| OpenError::Usage(error.to_string()))?,
+        };
+        *self = Self::Known(known.clone());
+        Ok(known)
+    }
+}
+
+/// What is read of agents and output styles.
+pub(super) type AgentsAndStyles = (Arc<AgentCatalog>, Arc<OutputStyles>);
+
+/// Starts to read what users added as files, on threads beside the rest of the opening.
+fn load_extensions(
+    places: &Places,
+    trust: &Trust,
+    options: &SessionOptions,
+) -> (Extensions, tokio::task::JoinHandle<AgentsAndStyles>) {
+    let added = options
+        .add_dirs
+        .iter()
+        .map(|folder| places.environment.resolve(&folder.to_string_lossy()))
+        .collect();
+    let mut chosen = ExtensionOptions::new(
+        places,
+        trust,
+        options.setting_sources.as_deref(),
+        added,
+        options.plugins.clone(),
+    );
+    chosen.agents.clone_from(&options.agents);
+    chosen.only_skills.clone_from(&options.skills);
+    let extensions = Extensions::begin(chosen.clone());
+    let agents = lathe_spawn::blocking(move || {
+        let styles = Arc::new(chosen.load_styles());
+        (Arc::new(chosen.load_agents()), styles)
+    });
+    (extensions, agents)
+}
+
+fn load_settings(
+    places: &Places,
+    options: &SessionOptions,
+    trust: &Trust,
+    remarks: &mut Vec<String>,
+) -> Result<(Resolved, LoadOptions), OpenError> {
+    let load = LoadOptions {
+        flags: options.settings_flags.clone(),
+        managed_flags: options.managed_settings.clone(),
+        sources: options.setting_sources.clone(),
+        trust: trust.clone(),
+    };
+    let settings = lathe_settings::load(places, &load);
+    if let Some(problem) = settings.flag_errors().first() {
+        return Err(OpenError::Usage(problem.to_string()));
+    }
+    remarks.extend(settings.problems.iter().map(ToString::to_string));
+    let own = lathe_mcp::config::own_servers(places);
+    let mut withheld = settings.withheld();
+    withheld.retain(|bring| {
+        !own.iter()
+            .any(|name| bring.key == format!("mcpServers.{name}"))
+    });
+    if !withheld.is_empty() {
+        let what: Vec<String> = withheld.iter().map(ToString::to_string).collect();
+        remarks.push(format!(
+            "this folder is not trusted, so what its own settings bring was skipped: {}. Trust it with `lathe trust add`, or name its sources with --setting-sources.",
+            what.join(", ")
+        ));
+    }
+    Ok((settings, load))
+}
+
+/// The environment with the variables that settings add. What the process has wins.
+fn with_settings(environment: &Environment, settings: &Resolved) -> Environment {
+    let mut environment = environment.clone();
+    for (name, value) in settings.environment() {
+        environment.variables.entry(name).or_insert(value);
+    }
+    environment
+}

@@ -1,0 +1,192 @@
+//! Opening a session: from what the caller chose and what the surroundings say to a running actor.
+//!
+//! Three steps, each a function of the one before: [`loaded`] reads settings, plugins and extensions;
+//! [`equipped`] adds provider, transcript, permissions, tools and hooks; [`ready`] makes the conversation.
+//! Then servers, hooks and watchers start. Nothing here prints; what a face should tell the person is in
+//! [`Opened::remarks`].
+
+pub(crate) mod agents;
+pub(crate) mod change_text;
+mod equipped;
+pub mod hands;
+mod loaded;
+mod model;
+pub mod options;
+mod parts;
+pub(crate) mod preview;
+mod ready;
+mod restore;
+
+use self::options::{OpenError, SessionOptions, Setup};
+use crate::conversation::Conversation;
+use crate::conversation::hook_points::HookPoints;
+use crate::conversation::records::reminder;
+use crate::session::events::EventStream;
+use crate::session::{self, SessionHandle, live};
+use futures::future::BoxFuture;
+use lathe_settings::write::OwnWrites;
+use lathe_settings::{Environment, LoadOptions, Places, Resolved};
+use std::sync::Arc;
+
+/// An open session.
+pub struct Opened {
+    /// The face's hold on it.
+    pub session: SessionHandle,
+    /// What it tells.
+    pub events: EventStream,
+    /// What the person should know: problems with settings, what was skipped.
+    pub remarks: Vec<String>,
+}
+
+/// Opens a session.
+///
+/// # Errors
+/// When the caller's choice is wrong, there is no key, or the session's files can't be used.
+pub fn open(
+    environment: Environment,
+    options: SessionOptions,
+) -> BoxFuture<'static, Result<Opened, OpenError>> {
+    // A large future: who opens a session should neither carry it nor compile it again.
+    Box::pin(begin(environment, options))
+}
+
+async fn begin(environment: Environment, options: SessionOptions) -> Result<Opened, OpenError> {
+    let setup = options.setup;
+    let prepared = prepare(environment, options).await?;
+    let Prepared {
+        mut conversation,
+        events,
+        mut remarks,
+        start,
+    } = prepared;
+    let Start {
+        hooks,
+        source,
+        loaded_files,
+        places,
+        load_options,
+        settings,
+        own_writes,
+        mcp,
+        environment,
+    } = start;
+    // First, so that servers start while everything else is got ready.
+    let shared = conversation.shared.clone();
+    remarks.extend(shared.integrations.mcp.start(
+        &shared,
+        &crate::mcp::Start {
+            options: &mcp,
+            places: &places,
+            settings: &settings,
+            load_options: &load_options,
+            environment: &environment,
+            max_session_usd: conversation.fixed.limits.max_session_usd(),
+        },
+    ));
+    let shared = conversation.shared.clone();
+    remarks.extend(agents::connect(&mut conversation, &shared, source == "resume").await);
+    hooks.instructions_loaded(loaded_files).await;
+    hooks.watched.tell(&hooks);
+    start_hooks(&mut conversation, &hooks, source, setup).await;
+    if source == "startup" && conversation.shared.permissions.snapshot().may_run_git {
+        let folder = conversation.shared.tools.working_folder.read().clone();
+        conversation.context.reminders.ask_git(folder);
+    }
+    conversation.measure_context();
+    live::watch_background(&conversation.shared);
+    crate::skills::watch(&conversation.shared);
+    live::watch_settings(
+        &conversation.shared,
+        places,
+        load_options,
+        Arc::new(settings),
+        own_writes,
+    );
+    // Last, because it takes all skills to be read.
+    remarks.extend(conversation.shared.integrations.extensions.remarks());
+    Ok(Opened {
+        session: session::start(conversation),
+        events,
+        remarks,
+    })
+}
+
+/// A session with everything in place that has not begun.
+pub(crate) struct Prepared {
+    pub(crate) conversation: Conversation,
+    pub(crate) events: EventStream,
+    pub(crate) remarks: Vec<String>,
+    start: Start,
+}
+
+/// What beginning it takes.
+struct Start {
+    hooks: Arc<HookPoints>,
+    source: &'static str,
+    loaded_files: serde_json::Value,
+    places: Places,
+    load_options: LoadOptions,
+    settings: Resolved,
+    own_writes: OwnWrites,
+    mcp: crate::mcp::McpOptions,
+    environment: Environment,
+}
+
+/// Puts a session together: everything but what runs.
+///
+/// In a box, so that it is compiled here and not again in every crate that waits for it.
+pub(crate) fn prepare(
+    environment: Environment,
+    options: SessionOptions,
+) -> BoxFuture<'static, Result<Prepared, OpenError>> {
+    Box::pin(prepare_now(environment, options))
+}
+
+async fn prepare_now(
+    environment: Environment,
+    options: SessionOptions,
+) -> Result<Prepared, OpenError> {
+    let loaded = loaded::load(environment, options).await?;
+    ready::ready(equipped::equip(loaded)?).await
+}
+
+async fn start_hooks(
+    conversation: &mut Conversation,
+    hooks: &HookPoints,
+    source: &str,
+    setup: Option<Setup>,
+) {
+    let mut context = match setup {
+        Some(setup) => hooks.setup(setup.name()).await,
+        None => Vec::new(),
+    };
+    let verdict = hooks.session_start(source).await;
+    context.extend(verdict.additional_context.clone());
+    if !context.is_empty() {
+        let record = conversation
+            .records
+            .meta(conversation.tip, reminder(&context.join("\n\n")));
+        conversation.append(record);
+    }
+    if verdict.reloads_skills() {
+        let shared = conversation.shared.clone();
+        let reading = lathe_spawn::blocking(move || shared.extensions_changed());
+        // What is wrong with the files is told; a reader that fails leaves what was known.
+        let _ = reading.await;
+    }
+    if let Some(title) = verdict.session_title {
+        conversation.context.title_wanted = false;
+        conversation.append_fact(lathe_protocol::record::Fact::AiTitle {
+            ai_title: title,
+            session_id: conversation.shared.session.id,
+        });
+    }
+    if let Some(words) = verdict.initial_user_message {
+        conversation
+            .shared
+            .inbox
+            .queue
+            .lock()
+            .push_back(lathe_protocol::op::Prompt::new(words));
+    }
+}

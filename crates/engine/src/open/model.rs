@@ -1,0 +1,121 @@
+//! Opening a session, the model's side: which model, by which provider, with which credentials.
+
+use crate::open::options::{OpenError, SessionOptions};
+use lathe_model::{AnthropicConfig, AnthropicProvider, CacheMarkers, Catalog, Provider, Thinking};
+use lathe_settings::{Environment, Places, Resolved, Variable};
+use std::sync::Arc;
+
+pub(crate) fn catalog(
+    environment: &Environment,
+    settings: &Resolved,
+    remarks: &mut Vec<String>,
+) -> Arc<Catalog> {
+    let mut catalog = Catalog::built_in().with_environment(environment);
+    if let Some(small) = &settings.settings.small_model {
+        catalog.prefer_small_model(small);
+    }
+    if let Some(declared) = crate::turn::models::declared(&settings.settings, &catalog)
+        && let Err(problems) = catalog.extend(&declared)
+    {
+        remarks.extend(problems.iter().map(ToString::to_string));
+    }
+    Arc::new(catalog)
+}
+
+/// How long the provider keeps what was sent.
+pub(crate) fn cache_markers(environment: &Environment) -> CacheMarkers {
+    match environment.get(Variable::PromptCache) {
+        Some("1h") => CacheMarkers::OneHour,
+        Some("off") => CacheMarkers::None,
+        _ => CacheMarkers::FiveMinutes,
+    }
+}
+
+pub(crate) fn provider(
+    environment: &Environment,
+    settings: &Resolved,
+    places: &Places,
+) -> Result<(Arc<dyn Provider>, String), OpenError> {
+    let mut config = AnthropicConfig::of(environment)?;
+    if let Some(command) = &settings.settings.api_key_helper {
+        config.key_helper = Some(key_helper(command.clone(), places, environment));
+    }
+    let key_source = config.key_source();
+    if key_source == "none" {
+        return Err(OpenError::NoCredentials);
+    }
+    let provider = AnthropicProvider::new(&config)?;
+    Ok((Arc::new(provider), key_source.to_owned()))
+}
+
+/// Runs the command that prints the key.
+pub(crate) fn key_helper(
+    command: String,
+    places: &Places,
+    environment: &Environment,
+) -> lathe_model::KeyHelper {
+    let cwd = places.environment.cwd.clone();
+    let project = places.project.clone();
+    let variables = environment.variables.clone();
+    Arc::new(move |_refresh| {
+        let (command, cwd, variables) = (command.clone(), cwd.clone(), variables.clone());
+        let project = project.clone();
+        Box::pin(async move {
+            let context = lathe_hooks::helper::HelperContext {
+                cwd: &cwd,
+                environment: variables,
+                project: Some(&project),
+                limit: std::time::Duration::from_secs(30),
+                cancel: tokio_util::sync::CancellationToken::new(),
+            };
+            lathe_hooks::run_helper(&command, "", context)
+                .await
+                .map_err(|error| error.to_string())
+        })
+    })
+}
+
+pub(crate) fn chosen_model(
+    options: &SessionOptions,
+    environment: &Environment,
+    settings: &Resolved,
+    catalog: &Catalog,
+) -> lathe_model::ResolvedModel {
+    options
+        .model
+        .as_deref()
+        .or_else(|| environment.get(Variable::Model))
+        .or(settings.settings.model.as_deref())
+        .map_or_else(|| catalog.default_model(), |name| catalog.resolve(name))
+}
+
+/// How the model may reason: what the caller, the environment or settings say, else as the model
+/// itself likes best. Reasoning is asked for in summary: without it, a long thought looks like a stall.
+pub(crate) fn thinking(
+    options: &SessionOptions,
+    environment: &Environment,
+    settings: &Resolved,
+    model: &lathe_model::ResolvedModel,
+) -> Option<Thinking> {
+    let tokens = options
+        .max_thinking_tokens
+        .or_else(|| environment.get(Variable::MaxThinkingTokens)?.parse().ok())
+        .or_else(|| u32::try_from(settings.settings.max_thinking_tokens?).ok());
+    let wanted = match (options.thinking, tokens) {
+        (Some(mode), _) => Thinking {
+            display: None,
+            ..mode
+        },
+        (None, Some(0)) => Thinking::disabled(),
+        (None, Some(tokens)) => Thinking::budget(tokens),
+        (None, None) => {
+            let likes = model.info.thinking.as_ref()?;
+            if !likes.contains(&lathe_model::catalog::ThinkingKind::Adaptive) {
+                return None;
+            }
+            Thinking::adaptive()
+        }
+    };
+    let display = options.thinking.and_then(|thinking| thinking.display);
+    Some(wanted.showing(display.unwrap_or(lathe_model::ThinkingDisplay::Summarized)))
+}

@@ -1,0 +1,274 @@
+//! The parts that a session is put together from: its files, what it may do, its tools. [`crate::open`]
+//! says in which order.
+
+use crate::conversation::undo::Undo;
+use crate::open::options::{OpenError, SessionChoice, SessionOptions};
+use crate::session::events::EventSink;
+use lathe_permissions::settings::SettingsStore;
+use lathe_permissions::{ModeGates, Permissions, PermissionsConfig, Rule, RuleError};
+use lathe_protocol::event::NoticeLevel;
+use lathe_protocol::ids::SessionId;
+use lathe_protocol::permission::{Behavior, PermissionMode, RuleSource};
+use lathe_session::{Loaded, SessionPaths, SessionStore, TranscriptWriter, WriterOptions};
+use lathe_settings::{Environment, Places, Resolved, Trust};
+use lathe_tools::{ToolContext, ToolRegistry};
+use std::path::Path;
+use std::sync::Arc;
+
+/// A session's files.
+pub(crate) struct Transcript {
+    pub(crate) session_id: SessionId,
+    pub(crate) paths: SessionPaths,
+    pub(crate) writer: TranscriptWriter,
+    pub(crate) history: Option<Loaded>,
+}
+
+/// How transcripts of the session are written.
+pub(crate) fn writer_options(options: &SessionOptions, events: &EventSink) -> WriterOptions {
+    let events = events.clone();
+    WriterOptions {
+        on_problem: Some(Arc::new(move |problem| {
+            events.notice(NoticeLevel::Warning, problem.to_string());
+        })),
+        observer: options.observer.as_ref().map(|observer| observer.0.clone()),
+        ..WriterOptions::default()
+    }
+}
+
+pub(crate) fn transcript(
+    places: &Places,
+    options: &SessionOptions,
+    events: &EventSink,
+) -> Result<Transcript, OpenError> {
+    let store = SessionStore::new(&places.config_home);
+    let cwd = &places.environment.cwd;
+    let found = match &options.session {
+        SessionChoice::New => None,
+        SessionChoice::Continue => store.newest(cwd),
+        SessionChoice::Resume(wanted) => Some(store.resolve(wanted, cwd)?),
+    };
+    let resuming = found.is_some();
+    if options.session_id.is_some() && resuming && !options.fork {
+        return Err(OpenError::Usage(
+            "--session-id names a new session; together with --continue or --resume it needs --fork-session".to_owned(),
+        ));
+    }
+    let writer_options = writer_options(options, events);
+    let Some(found) = found else {
+        let session_id = options.session_id.unwrap_or_else(SessionId::random);
+        let paths = SessionPaths::new(&places.config_home, cwd, session_id);
+        let writer = if options.persist {
+            TranscriptWriter::create(&paths.transcript(), writer_options)?
+        } else {
+            TranscriptWriter::disabled(&paths.transcript())
+        };
+        return Ok(Transcript {
+            session_id,
+            paths,
+            writer,
+            history: None,
+        });
+    };
+    if let (Some(at), Some(turn)) = (options.resume_at, options.resume_drops_turn) {
+        lathe_session::load(&found.path)?.check_dropped_turn(at, turn)?;
+    }
+    let (session_id, path) = if options.fork {
+        let id = options.session_id.unwrap_or_else(SessionId::random);
+        let target = SessionPaths::new(&places.config_home, cwd, id);
+        lathe_session::fork::fork(&found.path, &target, id, options.resume_at)?;
+        (id, target.transcript())
+    } else {
+        (found.id, found.path.clone())
+    };
+    let paths = SessionPaths::of_transcript(&path);
+    let writer = if options.persist {
+        TranscriptWriter::open_append(&path, writer_options)?
+    } else {
+        TranscriptWriter::disabled(&path)
+    };
+    let history = match options.resume_at {
+        // The record may lie before a compaction.
+        Some(record) if !options.fork => lathe_session::load_to(&path, record)?,
+        _ => lathe_session::load_tail(&path)?,
+    };
+    Ok(Transcript {
+        session_id,
+        paths,
+        writer,
+        history: Some(history),
+    })
+}
+
+pub(crate) fn permissions(
+    places: &Places,
+    settings: &Resolved,
+    trust: &Trust,
+    options: &SessionOptions,
+    paths: &SessionPaths,
+    store: SettingsStore,
+    remarks: &mut Vec<String>,
+) -> Result<Permissions, OpenError> {
+    let environment = &places.environment;
+    let trusted = trust.covers_folder();
+    let (mut context, problems) =
+        lathe_permissions::settings::context_of(places, settings, trusted);
+    remarks.extend(problems);
+    context.readable_paths.push(paths.tool_results());
+    if settings.settings.auto_memory != Some(false) {
+        // The model keeps its memory with its ordinary tools; nothing else there is its own.
+        let homes = [
+            places.config_home.clone(),
+            std::fs::canonicalize(&places.config_home)
+                .unwrap_or_else(|_| places.config_home.clone()),
+        ];
+        for home in homes {
+            let memory = lathe_memory::AutoMemory::of(&home, &places.project);
+            context.session_paths.push(memory.folder().to_owned());
+        }
+    }
+    for (list, behavior, flag) in [
+        (&options.allowed_tools, Behavior::Allow, "--allowedTools"),
+        (
+            &options.disallowed_tools,
+            Behavior::Deny,
+            "--disallowedTools",
+        ),
+    ] {
+        for text in list {
+            for rule in lathe_permissions::parse_rule_list(text) {
+                let rule =
+                    rule.map_err(|error: RuleError| OpenError::Usage(format!("{flag}: {error}")))?;
+                let anchors = context.anchors(RuleSource::CliArg);
+                let rule = Rule::new(rule, behavior, RuleSource::CliArg, &anchors)
+                    .map_err(|error| OpenError::Usage(format!("{flag}: {error}")))?;
+                context.rules.add(rule);
+            }
+        }
+    }
+    for folder in &options.add_dirs {
+        let folder = environment.resolve(&folder.to_string_lossy());
+        if !folder.is_dir() {
+            return Err(OpenError::Usage(format!(
+                "--add-dir: {} is not a folder",
+                folder.display()
+            )));
+        }
+        context
+            .roots
+            .push(std::fs::canonicalize(&folder).unwrap_or(folder));
+    }
+    let configured = settings.settings.permissions.as_ref();
+    if let Some(mode) = options.permission_mode {
+        context.mode = mode;
+    }
+    context.bypass_available =
+        options.allow_bypass || context.mode == PermissionMode::BypassPermissions;
+    let mut gates = ModeGates::of(environment);
+    gates.bypass_disabled =
+        configured.is_some_and(|configured| configured.disable_bypass_permissions_mode.is_some());
+    gates.auto_disabled =
+        configured.is_some_and(|configured| configured.disable_auto_mode.is_some());
+    Ok(Permissions::new(PermissionsConfig {
+        context,
+        gates,
+        store: Some(Box::new(store)),
+    })?)
+}
+
+pub(crate) fn tool_context(
+    places: &Places,
+    environment: &Environment,
+    permissions: &Arc<Permissions>,
+    opened: &Transcript,
+) -> ToolContext {
+    let cwd = places.environment.cwd.clone();
+    let home = environment.home.clone().unwrap_or_else(|| cwd.clone());
+    let roots = permissions.snapshot().roots.clone();
+    let secrets = {
+        let permissions = permissions.clone();
+        move |path: &Path| permissions.is_secret(path)
+    };
+    let variables = environment.variables.clone();
+    ToolContext::new(
+        opened.session_id,
+        home,
+        cwd,
+        roots,
+        opened.paths.tool_results(),
+        Arc::new(secrets),
+        variables,
+    )
+}
+
+/// Undo for the session; without it, the person is told.
+pub(crate) fn undo(
+    opened: &Transcript,
+    events: &EventSink,
+    remarks: &mut Vec<String>,
+) -> Option<Arc<Undo>> {
+    match lathe_session::checkpoint::FileHistory::new(opened.writer.clone()) {
+        Ok(history) => Some(Arc::new(Undo {
+            history: Arc::new(history),
+            runtime: tokio::runtime::Handle::current(),
+            events: events.clone(),
+            excluded: vec![opened.paths.project_folder().to_owned()],
+        })),
+        Err(error) => {
+            remarks.push(format!(
+                "changes to files can't be undone in this session: {error}"
+            ));
+            None
+        }
+    }
+}
+
+/// What the API is asked for beside the conversation.
+pub(crate) fn output_config(
+    options: &SessionOptions,
+) -> serde_json::Map<String, serde_json::Value> {
+    let mut config = serde_json::Map::new();
+    if let Some(tokens) = options.task_budget {
+        config.insert(
+            "task_budget".to_owned(),
+            serde_json::json!({"type": "tokens", "total": tokens}),
+        );
+    }
+    let mut extra = serde_json::Map::new();
+    if !config.is_empty() {
+        extra.insert("output_config".to_owned(), config.into());
+    }
+    extra
+}
+
+pub(crate) fn offered(
+    options: &SessionOptions,
+    agents: &lathe_extensions::AgentCatalog,
+    environment: &Environment,
+    language: &mut crate::conversation::language::Language,
+) -> Result<ToolRegistry, OpenError> {
+    let mut registry = lathe_tools::registry::builtin();
+    language.offer(&mut registry, options.tools.as_deref());
+    crate::skills::tool::offer(&mut registry);
+    for tool in options.custom_tools.iter() {
+        registry.add_dyn(tool.clone());
+    }
+    crate::open::agents::add_tools(&mut registry, agents, options, environment);
+    if let Some(names) = &options.tools {
+        for name in names {
+            // Language servers may not be there here; whoever lists the tool needn't know.
+            if registry.find(name).is_none() && name != lathe_tools::lsp::NAME {
+                let known: Vec<&str> = registry.names().collect();
+                return Err(OpenError::Usage(format!(
+                    "--tools: there is no tool {name}; tools: {}",
+                    known.join(", ")
+                )));
+            }
+        }
+        registry.retain(|tool| {
+            names
+                .iter()
+                .any(|name| name == tool.name() || tool.aliases().contains(name))
+        });
+    }
+    Ok(registry)
+}

@@ -1,0 +1,197 @@
+//! What the next request of a session here would hold, without sending it.
+
+use crate::context::usage::{ContextUsage, complete};
+use crate::open::options::{OpenError, SessionOptions};
+use crate::open::prepare;
+use crate::turn::decide::OutputCap;
+use lathe_settings::Environment;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// A request that was not sent.
+#[derive(Debug, Clone)]
+pub struct Preview {
+    /// The request's body.
+    pub request: Value,
+    /// The system prompt's parts: name and text.
+    pub system: Vec<(String, String)>,
+    /// The instruction files in it: path, why, bytes.
+    pub instructions: Vec<(String, String, usize)>,
+    /// Instruction files that were left out: path, why.
+    pub skipped: Vec<(String, String)>,
+    /// The tools: name and bytes.
+    pub tools: Vec<(String, usize)>,
+    /// Every part of the request with its size, in the order in which it is sent.
+    pub parts: Vec<PreviewPart>,
+    /// What the person should know.
+    pub remarks: Vec<String>,
+}
+
+/// A part of a request that was not sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PreviewPart {
+    /// `tool`, `system`, `instructions`, `memory` (both within `system`) or `message`.
+    pub kind: &'static str,
+    /// Which.
+    pub name: String,
+    /// As JSON.
+    pub bytes: usize,
+    /// By estimate.
+    pub tokens: u64,
+}
+
+impl PreviewPart {
+    fn new(kind: &'static str, name: impl Into<String>, text: &str) -> Self {
+        Self {
+            kind,
+            name: name.into(),
+            bytes: text.len(),
+            tokens: lathe_model::estimate::text(text),
+        }
+    }
+
+    /// Whether it is counted in another part already.
+    #[must_use]
+    pub fn is_within_another(&self) -> bool {
+        matches!(self.kind, "instructions" | "memory")
+    }
+}
+
+impl Preview {
+    /// Tokens of the whole request, by estimate.
+    #[must_use]
+    pub fn tokens(&self) -> u64 {
+        self.parts
+            .iter()
+            .filter(|part| !part.is_within_another())
+            .map(|part| part.tokens)
+            .sum()
+    }
+}
+
+/// How full the window of a session would be at its next request, and what the person should know.
+///
+/// # Errors
+/// As [`crate::open::open`].
+pub async fn context_usage(
+    environment: Environment,
+    options: SessionOptions,
+) -> Result<(ContextUsage, Vec<String>), OpenError> {
+    let mut prepared = prepare(environment, options).await?;
+    let extensions = prepared.conversation.shared.integrations.extensions.clone();
+    prepared.remarks.extend(extensions.remarks());
+    let conversation = &mut prepared.conversation;
+    conversation.measure_context();
+    let mut usage = conversation.shared.state.usage.lock().clone();
+    complete(&mut usage, &conversation.shared, &conversation.model);
+    Ok((usage, prepared.remarks))
+}
+
+/// Puts together what would be sent for a prompt.
+///
+/// # Errors
+/// As [`crate::open::open`].
+pub async fn preview(
+    environment: Environment,
+    options: SessionOptions,
+    prompt: String,
+) -> Result<Preview, OpenError> {
+    let mut prepared = prepare(environment, options).await?;
+    let extensions = prepared.conversation.shared.integrations.extensions.clone();
+    prepared.remarks.extend(extensions.remarks());
+    let conversation = &mut prepared.conversation;
+    let is_new = conversation.tip.is_none();
+    if !prompt.trim().is_empty() {
+        let words = prompt.clone();
+        let record = conversation.records.user(conversation.tip, prompt);
+        conversation.append(record);
+        conversation.attach_mentions(&words);
+    }
+    if is_new && conversation.shared.permissions.snapshot().may_run_git {
+        let folder = conversation.shared.tools.working_folder.read().clone();
+        if let Some(state) = crate::context::git::state(&folder).await {
+            let record = conversation.records.meta(
+                conversation.tip,
+                crate::conversation::records::reminder(&state),
+            );
+            conversation.append(record);
+        }
+    }
+    let request = conversation.request(OutputCap::Small);
+    let parse = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap_or(Value::Null);
+    let system = parse(&request.system);
+    let tools = parse(&request.tools);
+    let messages: Vec<Value> = request
+        .messages
+        .iter()
+        .map(|message| parse(&message.bytes))
+        .collect();
+    let names = ["fixed part", "what varies", "appended"];
+    let system_parts: Vec<(String, String)> = system
+        .as_array()
+        .into_iter()
+        .flatten()
+        .enumerate()
+        .map(|(index, block)| {
+            let name = names.get(index).unwrap_or(&"further part");
+            let text = block
+                .get("text")
+                .and_then(Value::as_str)
+                .unwrap_or_default();
+            ((*name).to_owned(), text.to_owned())
+        })
+        .collect();
+    let tool_sizes = tools
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|tool| {
+            let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
+            (name.to_owned(), tool.to_string().len())
+        })
+        .collect();
+    let mut parts: Vec<PreviewPart> = Vec::new();
+    for tool in tools.as_array().into_iter().flatten() {
+        let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
+        parts.push(PreviewPart::new("tool", name, &tool.to_string()));
+    }
+    for ((name, _), block) in system_parts
+        .iter()
+        .zip(system.as_array().into_iter().flatten())
+    {
+        parts.push(PreviewPart::new("system", name, &block.to_string()));
+    }
+    if !conversation.fixed.prompt.memory.is_empty() {
+        let memory = &conversation.fixed.prompt.memory;
+        parts.push(PreviewPart::new("memory", "what is kept", memory));
+    }
+    let (mut instructions, mut skipped) = (Vec::new(), Vec::new());
+    if let Some(files) = conversation.shared.state.instructions.lock().as_ref() {
+        for file in files.files() {
+            let path = file.path.display().to_string();
+            parts.push(PreviewPart::new("instructions", &path, &file.text));
+            instructions.push((path, file.reason.text(), file.text.len()));
+        }
+        for file in files.skipped() {
+            skipped.push((file.path.display().to_string(), file.why.clone()));
+        }
+    }
+    for (number, message) in messages.iter().enumerate() {
+        let role = message.get("role").and_then(Value::as_str);
+        let name = format!("{} {}", number + 1, role.unwrap_or_default());
+        parts.push(PreviewPart::new("message", name, &message.to_string()));
+    }
+    Ok(Preview {
+        request: json!({
+            "model": request.model, "max_tokens": request.max_tokens, "system": system,
+            "tools": tools, "messages": messages,
+            "thinking": request.thinking.map(lathe_model::Thinking::to_value),
+        }),
+        system: system_parts,
+        instructions,
+        skipped,
+        tools: tool_sizes,
+        parts,
+        remarks: prepared.remarks,
+    })
+}

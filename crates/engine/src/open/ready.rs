@@ -1,0 +1,484 @@
+//! The third step of opening: the prompt, the session's services and the main conversation.
+
+use super::agents as main_agent;
+use super::equipped::Equipped;
+use super::loaded::Loaded;
+use super::model::{cache_markers, chosen_model, thinking};
+use super::options::{OpenError, SessionOptions};
+use super::parts::{offered, output_config, writer_options};
+use super::restore::{kept_totals, restore};
+use super::{Prepared, Start};
+use crate::agents::ToolFilter;
+use crate::call::tool_search::{self, DeferredTools};
+use crate::context::KeptPrompt;
+use crate::context::prompt::{
+    PromptParts, Surroundings, attribution_text, git_branch, instructions_text,
+};
+use crate::conversation::hook_model::{SessionClassifierModel, SessionHookModel};
+use crate::conversation::questions::Questions;
+use crate::conversation::records::{RecordFactory, reminder};
+use crate::conversation::{Choices, Conversation, Fixed, Integrations, Parts, Role, Toolbox};
+use crate::session::{Carried, Session, SessionSettings, live};
+use crate::turn::decide::Limits;
+use lathe_extensions::AgentCatalog;
+use lathe_memory::AutoMemory;
+use lathe_memory::extraction::Extraction;
+use lathe_model::{CacheMarkers, ResolvedModel};
+use lathe_permissions::classifier::Classifier;
+use lathe_permissions::settings::guide_of;
+use lathe_protocol::event::SessionInit;
+use lathe_settings::instructions::{InstructionOptions, Instructions};
+use lathe_settings::schema::MemoryExtraction;
+use lathe_settings::{Environment, Places, Resolved, Source, Variable};
+use lathe_tools::ToolRegistry;
+use lathe_tools::structured_output::StructuredOutput;
+use parking_lot::RwLock;
+use std::sync::Arc;
+
+/// What the API calls a budget of tokens for a whole task.
+const TASK_BUDGET_BETA: &str = "task-budgets-2026-03-13";
+
+/// The prompt of the main conversation and what it was made from.
+struct Prompt {
+    parts: PromptParts,
+    /// As agents get it: without the agent that the main conversation runs as.
+    surrounding: PromptParts,
+    instructions: Instructions,
+    branch: Option<String>,
+}
+
+/// Makes the main conversation.
+pub(super) async fn ready(mut equipped: Equipped) -> Result<Prepared, OpenError> {
+    let loaded = &equipped.loaded;
+    let model = chosen_model(
+        &loaded.options,
+        &loaded.environment,
+        &loaded.settings,
+        &equipped.catalog,
+    );
+    // Agents and styles are read on another thread meanwhile.
+    let instructions = instructions(&equipped);
+    let branch = git_branch(&equipped.loaded.places.environment.cwd);
+    let loaded = &mut equipped.loaded;
+    let (agents, styles) = loaded.agents.wait().await?;
+    loaded.extensions.take_agents(agents.clone(), styles);
+    let (registry, deferred) = tools(&mut equipped, &agents)?;
+    let prompt = prompt(&mut equipped, &model, instructions, branch);
+    let loaded_files = serde_json::to_value(prompt.instructions.files()).unwrap_or_default();
+    let fixed = fixed(&equipped, &prompt, &model);
+    let choices = choices(&equipped, &model);
+    let session = session(&equipped, agents, &fixed.betas);
+    let Equipped {
+        mut loaded,
+        events,
+        stream,
+        transcript,
+        permissions,
+        undo,
+        tools,
+        language,
+        hooks,
+        ..
+    } = equipped;
+    let questions = Arc::new(Questions::new(loaded.options.answerer, events.clone()));
+    questions.set_guide(guide_of(&loaded.settings));
+    let parts = Parts {
+        events,
+        permissions,
+        hooks: hooks.clone(),
+        questions,
+        tools,
+        toolbox: Toolbox {
+            deferred,
+            ..Toolbox::of(registry, undo)
+        },
+        integrations: Integrations {
+            mcp: Arc::default(),
+            language,
+            extensions: Arc::new(loaded.extensions),
+        },
+        choices,
+        instructions: Some(prompt.instructions),
+        transcript: transcript.writer,
+        records: RecordFactory {
+            session_id: transcript.session_id,
+            cwd: loaded.places.environment.cwd.clone(),
+            git_branch: prompt.branch.clone().unwrap_or_default(),
+            agent_id: None,
+        },
+        parent_tool_use_id: None,
+        seed: main_agent::seed(&fixed, &prompt.surrounding, prompt.branch.as_deref()),
+        fixed,
+    };
+    let role = Role::Main {
+        filter: loaded.main.as_ref().map(ToolFilter::of),
+    };
+    let mut conversation = Conversation::new(session, role, parts);
+    connect_models(&conversation, &loaded.settings);
+    switch_on(
+        &mut conversation,
+        &loaded.environment,
+        &loaded.settings,
+        &loaded.options,
+        &mut loaded.remarks,
+    );
+    if let Some(carried) = &loaded.options.carried {
+        take_over(&conversation, carried, &mut loaded.remarks);
+    }
+    let source = source(&loaded.options, transcript.history.is_some());
+    if let Some(history) = &transcript.history {
+        let resume_at = loaded.options.resume_at;
+        restore(&mut conversation, history, resume_at, &mut loaded.remarks)?;
+    }
+    first_words(&mut conversation, loaded.main.as_ref());
+    Ok(Prepared {
+        conversation,
+        events: stream,
+        remarks: loaded.remarks,
+        start: Start {
+            hooks,
+            source,
+            loaded_files,
+            places: loaded.places,
+            load_options: loaded.load_options,
+            settings: loaded.settings,
+            own_writes: loaded.own_writes,
+            mcp: loaded.options.mcp,
+            environment: loaded.environment,
+        },
+    })
+}
+
+/// The tools that the model may call, and those that are loaded on demand.
+fn tools(
+    equipped: &mut Equipped,
+    agents: &AgentCatalog,
+) -> Result<(ToolRegistry, Arc<DeferredTools>), OpenError> {
+    let Equipped {
+        loaded, language, ..
+    } = equipped;
+    let mut registry = offered(&loaded.options, agents, &loaded.environment, language)?;
+    let deferred = Arc::new(DeferredTools::default());
+    if loaded.environment.switch(Variable::EnableToolSearch) != Some(false) {
+        tool_search::add(&mut registry, &deferred);
+    }
+    if let Some(schema) = &loaded.options.json_schema {
+        let schema = lathe_schema::Schema::new(schema.clone())
+            .map_err(|error| OpenError::Usage(format!("--json-schema: {error}")))?;
+        registry.add_dyn(Arc::new(StructuredOutput::new(schema)));
+    }
+    Ok((registry, deferred))
+}
+
+fn instructions(equipped: &Equipped) -> Instructions {
+    let loaded = &equipped.loaded;
+    let excludes = &loaded.settings.settings.instruction_excludes;
+    Instructions::discover(
+        &loaded.places,
+        InstructionOptions {
+            roots: equipped.tools.roots.read().clone(),
+            outside_imports: loaded.outside_imports,
+            excludes: excludes.clone().unwrap_or_default(),
+            without_project: loaded
+                .options
+                .setting_sources
+                .as_ref()
+                .is_some_and(|sources| !sources.contains(&Source::Project)),
+        },
+    )
+}
+
+/// The system prompt: output style, surroundings, instructions and memory.
+fn prompt(
+    equipped: &mut Equipped,
+    model: &ResolvedModel,
+    instructions: Instructions,
+    branch: Option<String>,
+) -> Prompt {
+    let tools = &equipped.tools;
+    let loaded = &mut equipped.loaded;
+    let settings = &loaded.settings.settings;
+    let styles = loaded.extensions.styles();
+    let preset = loaded.plugins.style(&styles);
+    let style = styles
+        .forced()
+        .map(|style| style.name.as_str())
+        .or(settings.output_style.as_deref())
+        .or(preset.as_deref());
+    let style = loaded.extensions.choose_style(style, &mut loaded.remarks);
+    let variables = &loaded.places.environment.variables;
+    let variable = |name: &str| variables.get(name).map(String::as_str);
+    let surrounding = PromptParts {
+        style: style.prompt,
+        style_alone: !style.keep_coding_instructions,
+        replacement: loaded.options.system_prompt.clone(),
+        appended: loaded.options.append_system_prompt.clone(),
+        surroundings: Surroundings {
+            cwd: loaded.places.environment.cwd.clone(),
+            other_roots: tools.roots.read().iter().skip(1).cloned().collect(),
+            git_branch: branch.clone(),
+            platform: std::env::consts::OS.to_owned(),
+            shell: tools
+                .shell
+                .program()
+                .map_or_else(|| "none".to_owned(), |program| program.name().to_owned()),
+            date: crate::context::today::date(
+                jiff::Timestamp::now(),
+                variable("TZ"),
+                variable("TZDIR"),
+            ),
+            model: model.id.clone(),
+        },
+        instructions: instructions_text(&instructions),
+        memory: memory_text(&loaded.places, &loaded.settings, &mut loaded.remarks),
+        language: settings.language.clone(),
+        attribution: attribution_text(settings),
+        varying_apart: loaded.options.varying_apart,
+        planning: loaded.options.plan_mode_instructions.clone(),
+        long_cache: cache_markers(&loaded.environment) == CacheMarkers::OneHour,
+    };
+    let parts = match &loaded.main {
+        Some(main) => main_agent::main_prompt(surrounding.clone(), main),
+        None => surrounding.clone(),
+    };
+    Prompt {
+        parts,
+        surrounding,
+        instructions,
+        branch,
+    }
+}
+
+/// The parts of requests that stay the same.
+fn fixed(equipped: &Equipped, prompt: &Prompt, model: &ResolvedModel) -> Fixed {
+    let Loaded {
+        options,
+        environment,
+        settings,
+        ..
+    } = &equipped.loaded;
+    let mut betas = options.betas.clone();
+    betas.extend(model.betas.iter().cloned());
+    if options.task_budget.is_some() {
+        betas.push(TASK_BUDGET_BETA.to_owned());
+    }
+    let max_output_tokens = environment
+        .get(Variable::MaxOutputTokens)
+        .and_then(|text| text.parse().ok());
+    let spent_in_run = options.carried.as_ref().map_or(0.0, |it| it.spent_usd);
+    let spent_in_session = kept_totals(equipped.transcript.history.as_ref());
+    Fixed {
+        system: prompt.parts.encode(),
+        prompt: prompt.parts.clone(),
+        limits: Limits {
+            max_turns: options.max_turns,
+            max_budget_usd: options.max_budget_usd.or(settings.settings.max_budget_usd),
+            spent_before_usd: spent_in_session.map_or(0.0, |totals| totals.cost_usd())
+                - spent_in_run,
+            max_tokens: options
+                .max_session_tokens
+                .or_else(|| {
+                    let text = environment.get(Variable::MaxSessionTokens)?;
+                    text.parse().ok()
+                })
+                .or(settings.settings.max_session_tokens),
+            auto_compact: settings.settings.auto_compact.unwrap_or(true),
+            fixed_output_cap: max_output_tokens.is_some(),
+            structured_output: options.json_schema.is_some(),
+        },
+        policy: equipped.policy.clone(),
+        betas,
+        max_output_tokens,
+        extra: output_config(options),
+        cache: cache_markers(environment),
+    }
+}
+
+fn choices(equipped: &Equipped, model: &ResolvedModel) -> Choices {
+    let Loaded {
+        options,
+        environment,
+        settings,
+        ..
+    } = &equipped.loaded;
+    let of_settings = || {
+        let list = settings.settings.fallback_model.as_ref()?;
+        list.list().into_iter().next()
+    };
+    let fallback = options.fallback_model.clone().or_else(of_settings);
+    Choices {
+        model: model.id.clone(),
+        thinking: thinking(options, environment, settings, model),
+        effort: options.effort.clone(),
+        fallback: fallback.map(|name| equipped.catalog.resolve(&name).id),
+    }
+}
+
+/// The services that all conversations of the session share.
+fn session(equipped: &Equipped, agents: Arc<AgentCatalog>, betas: &[String]) -> Arc<Session> {
+    let Loaded {
+        options,
+        environment,
+        settings,
+        places,
+        load_options,
+        ..
+    } = &equipped.loaded;
+    let transcript = &equipped.transcript;
+    let writer = options
+        .persist
+        .then(|| writer_options(options, &equipped.events));
+    let output_style = settings.settings.output_style.clone();
+    Arc::new(Session {
+        id: transcript.session_id,
+        provider: equipped.provider.clone(),
+        catalog: equipped.catalog.clone(),
+        settings: SessionSettings {
+            value: RwLock::new(settings.value.clone()),
+            layers: RwLock::new(live::layers(settings)),
+            loader: live::SettingsLoader::new(places.clone(), load_options.clone()),
+            key_source: equipped.key_source.clone(),
+            model_is_pinned: options.model.is_some() || environment.get(Variable::Model).is_some(),
+        },
+        plugins: equipped.loaded.plugins.clone(),
+        agents: main_agent::agents(
+            agents,
+            transcript.paths.clone(),
+            writer,
+            environment,
+            options,
+        ),
+        background: Arc::default(),
+        mcp_servers: RwLock::default(),
+        tool_aliases: options.tool_aliases.clone(),
+        init: SessionInit {
+            api_key_source: equipped.key_source.clone(),
+            output_style: output_style.unwrap_or_else(|| "default".into()),
+            betas: betas.to_vec(),
+            ..SessionInit::default()
+        },
+    })
+}
+
+/// Lets the classifier and the hooks ask models through the conversation.
+fn connect_models(conversation: &Conversation, settings: &Resolved) {
+    let shared = &conversation.shared;
+    shared.questions.set_classifier(Arc::new(Classifier::new(
+        Arc::new(SessionClassifierModel {
+            shared: Arc::downgrade(shared),
+        }),
+        &guide_of(settings),
+    )));
+    shared.hooks.registry.set_model(Arc::new(SessionHookModel {
+        shared: Arc::downgrade(shared),
+    }));
+}
+
+/// Switches on the work beside the turns that options, settings and variables ask for.
+fn switch_on(
+    conversation: &mut Conversation,
+    environment: &Environment,
+    settings: &Resolved,
+    options: &SessionOptions,
+    remarks: &mut Vec<String>,
+) {
+    let of_settings = &settings.settings;
+    let shared = &conversation.shared;
+    shared.state.notes.kept.enable(switched_on(
+        environment,
+        Variable::SessionNotes,
+        of_settings.session_notes,
+    ));
+    shared.session.background.wait_at_end(!options.interactive);
+    let context = &mut conversation.context;
+    context.magic_docs.kept.enabled =
+        switched_on(environment, Variable::MagicDocs, of_settings.magic_docs);
+    let titles = of_settings.session_titles.unwrap_or(true) && options.interactive;
+    context.title_wanted =
+        options.persist && switched_on(environment, Variable::SessionTitles, Some(titles));
+    if options.keep_system_prompt {
+        context.kept_prompt = KeptPrompt::Wanted;
+    }
+    context.extracting.extractor.mode = extraction(environment, settings, options, remarks);
+}
+
+/// Where the session comes from, as `SessionStart` hooks get it.
+fn source(options: &SessionOptions, has_history: bool) -> &'static str {
+    let cleared = options.carried.as_ref().is_some_and(|it| it.cleared);
+    match (has_history, options.fork) {
+        (false, _) if cleared => "clear",
+        (true, true) => "fork",
+        (true, false) => "resume",
+        (false, _) => "startup",
+    }
+}
+
+/// Takes over what the session before this one had.
+fn take_over(conversation: &Conversation, carried: &Carried, remarks: &mut Vec<String>) {
+    let shared = &conversation.shared;
+    shared.choices.write().model.clone_from(&carried.model);
+    if carried.mode != shared.permissions.mode()
+        && let Err(error) = shared.permissions.set_mode(carried.mode)
+    {
+        remarks.push(error.to_string());
+    }
+}
+
+/// What a new conversation begins with: the words of the agent that it runs as, and the varying part of the
+/// prompt where that goes into the conversation.
+fn first_words(conversation: &mut Conversation, main: Option<&lathe_extensions::AgentDefinition>) {
+    if conversation.tip.is_none()
+        && let Some(main) = main
+    {
+        main_agent::brief_main(conversation, main);
+    }
+    if conversation.tip.is_none()
+        && let Some(text) = conversation.fixed.prompt.told_apart()
+    {
+        let record = conversation.records.meta(None, reminder(&text));
+        conversation.append(record);
+    }
+}
+
+/// What the system prompt says about kept memory.
+fn memory_text(places: &Places, settings: &Resolved, remarks: &mut Vec<String>) -> String {
+    if settings.settings.auto_memory == Some(false) {
+        return String::new();
+    }
+    let memory = AutoMemory::of(&places.config_home, &places.project);
+    if let Some(warning) = memory.index().and_then(|index| index.warning) {
+        remarks.push(warning);
+    }
+    memory.prompt()
+}
+
+/// Whether something worth remembering is looked for. In print mode only where the variable asks.
+fn extraction(
+    environment: &Environment,
+    settings: &Resolved,
+    options: &SessionOptions,
+    remarks: &mut Vec<String>,
+) -> Extraction {
+    if settings.settings.auto_memory == Some(false) || !options.persist {
+        return Extraction::Off;
+    }
+    if let Some(name) = environment.get(Variable::MemoryExtraction) {
+        return Extraction::named(name).unwrap_or_else(|| {
+            remarks.push(format!(
+                "LATHE_MEMORY_EXTRACTION: {name:?} is none of off, propose and keep"
+            ));
+            Extraction::Off
+        });
+    }
+    match (options.interactive, settings.settings.memory_extraction) {
+        (false, _) => Extraction::Off,
+        (true, None | Some(MemoryExtraction::Propose)) => Extraction::Propose,
+        (true, Some(MemoryExtraction::Keep)) => Extraction::Keep,
+        (true, Some(MemoryExtraction::Off)) => Extraction::Off,
+    }
+}
+
+/// Whether something is on that is off by itself: a variable decides, else a setting.
+fn switched_on(environment: &Environment, variable: Variable, setting: Option<bool>) -> bool {
+    environment.switch(variable).or(setting).unwrap_or(false)
+}

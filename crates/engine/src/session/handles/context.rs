@@ -1,0 +1,76 @@
+//! What the model of a session sees: its window, tools, notes, and files that count as read.
+
+use crate::context::usage::{ContextUsage, complete};
+use crate::conversation::ConversationShared;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// What the model of a session sees: its window, tools, notes, and files that count as read.
+///
+/// Answers don't wait for a turn that runs.
+#[derive(Clone, Copy)]
+pub struct ContextHandle<'a> {
+    pub(in crate::session) shared: &'a Arc<ConversationShared>,
+}
+
+impl ContextHandle<'_> {
+    /// How full the model's window is.
+    #[must_use]
+    pub fn usage(self) -> ContextUsage {
+        let mut usage = self.shared.state.usage.lock().clone();
+        let model = self.shared.choices.read().model.clone();
+        complete(&mut usage, self.shared, &model);
+        usage
+    }
+
+    /// The tools that the model is offered.
+    #[must_use]
+    pub fn tool_names(self) -> Vec<String> {
+        self.shared
+            .offered_tools()
+            .names()
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// Switches session notes on or off.
+    pub fn keep_notes(self, on: bool) {
+        self.shared.state.notes.kept.enable(on);
+    }
+
+    /// The session's notes, if there are any. They stay when a compaction has used them.
+    #[must_use]
+    pub fn notes(self) -> Option<String> {
+        self.shared.state.notes.kept.text()
+    }
+
+    /// Waits until no update of the notes runs.
+    pub async fn notes_settled(self) {
+        self.shared.state.notes.kept.settled().await;
+    }
+
+    /// Counts a file as read in the state it had at a time. Returns whether it is still that state.
+    #[must_use]
+    pub fn seed_read_state(self, path: &str, modified: SystemTime) -> bool {
+        let path = self.shared.tools.resolve_path(path);
+        self.shared.tools.file_cache.seed(&path, modified)
+    }
+
+    /// A path as the session understands it.
+    #[must_use]
+    pub fn resolve_path(self, path: &str) -> PathBuf {
+        self.shared.tools.resolve_path(path)
+    }
+
+    /// The session's working folder.
+    #[must_use]
+    pub fn working_folder(self) -> PathBuf {
+        self.shared.tools.working_folder.read().clone()
+    }
+
+    /// Changes the session's working folder.
+    pub fn set_working_folder(self, folder: PathBuf) {
+        *self.shared.tools.working_folder.write() = folder;
+    }
+}

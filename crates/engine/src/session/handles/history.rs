@@ -1,0 +1,135 @@
+//! The past of a session: queued prompts, its title, changed files and what it cost.
+
+use crate::agents::notice;
+use crate::conversation::ConversationShared;
+use lathe_protocol::ids::RecordId;
+use lathe_protocol::record::{Fact, Record};
+use lathe_session::SessionError;
+use lathe_session::checkpoint::{FileChange, RewindMode, RewindReport};
+use std::sync::Arc;
+
+/// The past of a session: queued prompts, its title, changed files and what it cost.
+///
+/// Answers don't wait for a turn that runs.
+#[derive(Clone, Copy)]
+pub struct HistoryHandle<'a> {
+    pub(in crate::session) shared: &'a Arc<ConversationShared>,
+}
+
+impl HistoryHandle<'_> {
+    /// The prompts that wait for the present turn, oldest first.
+    #[must_use]
+    pub fn queued(self) -> Vec<RecordId> {
+        self.shared
+            .inbox
+            .queue
+            .lock()
+            .iter()
+            .filter(|prompt| !notice::is_notification(prompt))
+            .map(|prompt| prompt.uuid)
+            .collect()
+    }
+
+    /// Drops a prompt that still waits, or that was sent and has not arrived yet. Returns whether there
+    /// was one.
+    #[must_use]
+    pub fn cancel_queued(self, uuid: RecordId) -> bool {
+        let mut queue = self.shared.inbox.queue.lock();
+        let before = queue.len();
+        queue.retain(|prompt| prompt.uuid != uuid);
+        queue.len() < before || self.shared.arrived(uuid)
+    }
+
+    /// Gives the session a title.
+    pub fn rename(self, title: &str) {
+        self.shared
+            .transcript
+            .append(Record::Fact(Fact::CustomTitle {
+                custom_title: title.to_owned(),
+                session_id: self.shared.session.id,
+            }));
+    }
+
+    /// Gives the session a tag.
+    pub fn tag(self, tag: &str) {
+        self.shared.transcript.append(Record::Fact(Fact::Tag {
+            tag: tag.to_owned(),
+            session_id: self.shared.session.id,
+        }));
+    }
+
+    /// Waits until the transcript is on disk.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub async fn flush(self) -> Result<(), SessionError> {
+        self.shared.transcript.flush().await
+    }
+
+    /// Brings files back to what they were before a prompt.
+    ///
+    /// # Errors
+    /// When the session keeps no history of files, the prompt is unknown, or a file can't be restored.
+    pub async fn rewind_files(
+        self,
+        to: RecordId,
+        mode: RewindMode,
+    ) -> Result<RewindReport, SessionError> {
+        match &self.shared.toolbox.undo {
+            Some(undo) => undo.history.rewind_files(to, mode).await,
+            None => Err(SessionError::Closed {
+                path: self.shared.transcript.path().to_owned(),
+            }),
+        }
+    }
+
+    /// What this session changed in files, as what undoing all of it would change. It doesn't hold on to
+    /// the session meanwhile.
+    ///
+    /// # Errors
+    /// In words, when the session keeps no history of files or it can't be read.
+    pub fn changed_files(
+        self,
+    ) -> impl Future<Output = Result<Vec<FileChange>, String>> + Send + 'static {
+        let shared = self.shared.clone();
+        let transcript = self.shared.transcript.path().to_owned();
+        async move {
+            let Some(undo) = &shared.toolbox.undo else {
+                return Err("this session keeps no history of files".to_owned());
+            };
+            let first = lathe_spawn::blocking(move || {
+                let loaded = lathe_session::load(&transcript).ok()?;
+                loaded.prompts().iter().find_map(|record| match &**record {
+                    Record::Message(message) => Some(message.uuid),
+                    _ => None,
+                })
+            });
+            let Some(first) = first.await.map_err(|error| error.to_string())? else {
+                return Ok(Vec::new());
+            };
+            let report = undo.history.rewind_files(first, RewindMode::Preview).await;
+            report
+                .map(|report| report.files)
+                .map_err(|error| error.to_string())
+        }
+    }
+
+    /// What the session used, as of the last step and of what was asked beside it.
+    #[must_use]
+    pub fn totals(self) -> crate::session::ledger::Totals {
+        // Held while the totals are read, so that nothing is counted twice.
+        let waiting = self.shared.spending.waiting.lock();
+        let mut totals = self.shared.spending.totals.lock().clone();
+        for (part, extra) in waiting.iter() {
+            totals.absorb(*part, extra);
+        }
+        totals
+    }
+
+    /// The dollars that count for the budget of this run: not those that a resumed session spent before.
+    #[must_use]
+    pub fn spent_in_run_usd(self) -> f64 {
+        let spent = self.shared.spending.totals.lock().cost_usd();
+        self.shared.seed.limits.spent_in_run(spent)
+    }
+}

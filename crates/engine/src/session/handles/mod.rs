@@ -1,0 +1,21 @@
+//! The handles of a session, one per topic. Their answers don't wait for a turn that runs.
+
+mod context;
+mod extensions;
+mod history;
+mod model;
+mod permissions;
+mod plugins;
+mod settings;
+mod side_questions;
+mod tasks;
+
+pub use context::ContextHandle;
+pub use extensions::ExtensionsHandle;
+pub use history::HistoryHandle;
+pub use model::ModelHandle;
+pub use permissions::PermissionsHandle;
+pub use plugins::PluginsHandle;
+pub use settings::SettingsHandle;
+pub use side_questions::SideQuestionsHandle;
+pub use tasks::TasksHandle;

@@ -1,0 +1,114 @@
+//! The model of a session: which one answers, how hard it tries, how it may reason.
+
+use crate::conversation::ConversationShared;
+use lathe_model::{Thinking, ThinkingDisplay};
+use std::sync::Arc;
+
+/// How hard a model can be told to try.
+const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
+
+/// The model of a session: which one answers, how hard it tries, how it may reason.
+///
+/// Answers don't wait for a turn that runs.
+#[derive(Clone, Copy)]
+pub struct ModelHandle<'a> {
+    pub(in crate::session) shared: &'a Arc<ConversationShared>,
+}
+
+impl ModelHandle<'_> {
+    /// Chooses the model from the next step on; `None` is the default. Gives its id.
+    pub fn set(self, model: Option<&str>) -> String {
+        let resolved = match model {
+            Some(name) => self.shared.session.catalog.resolve(name),
+            None => self
+                .shared
+                .session
+                .catalog
+                .resolve(&self.shared.choices.first.model),
+        };
+        self.shared.choices.write().model.clone_from(&resolved.id);
+        resolved.id
+    }
+
+    /// The model that the next step uses.
+    #[must_use]
+    pub fn current(self) -> String {
+        self.shared.choices.read().model.clone()
+    }
+
+    /// The models that are known: short name or id, and a name for people.
+    #[must_use]
+    pub fn known(self) -> Vec<(String, String)> {
+        let catalog = &self.shared.session.catalog;
+        catalog
+            .aliases()
+            .map(|(alias, id)| {
+                let info = catalog.resolve(id).info;
+                (alias.to_owned(), info.name.unwrap_or_else(|| id.to_owned()))
+            })
+            .collect()
+    }
+
+    /// Changes the thinking budget: `None` resets, `Some(0)` switches thinking off. What of it is shown
+    /// stays as it is.
+    pub fn set_max_thinking_tokens(self, tokens: Option<u32>) {
+        let mut choices = self.shared.choices.write();
+        let display = choices.thinking.and_then(|thinking| thinking.display);
+        choices.thinking = match tokens {
+            None => self.shared.choices.first.thinking,
+            Some(0) => Some(Thinking::disabled()),
+            Some(tokens) => {
+                let display = display.unwrap_or_else(|| self.first_thinking_display());
+                Some(Thinking::budget(tokens).showing(display))
+            }
+        };
+    }
+
+    /// Changes what of the thinking is shown; `None` is as the session began.
+    pub fn set_thinking_display(self, display: Option<ThinkingDisplay>) {
+        let display = display.unwrap_or_else(|| self.first_thinking_display());
+        let mut choices = self.shared.choices.write();
+        choices.thinking = choices.thinking.map(|thinking| thinking.showing(display));
+    }
+
+    fn first_thinking_display(self) -> ThinkingDisplay {
+        let said = self.shared.choices.first.thinking.and_then(|it| it.display);
+        said.unwrap_or(ThinkingDisplay::Summarized)
+    }
+
+    /// How hard the model should try, if someone said so.
+    #[must_use]
+    pub fn effort(self) -> Option<String> {
+        self.shared.choices.read().effort.clone()
+    }
+
+    /// Says how hard the model should try, from the next request on; `None` is as the session began.
+    ///
+    /// # Errors
+    /// In words, when there is no such level.
+    pub fn set_effort(self, level: Option<&str>) -> Result<(), String> {
+        if let Some(level) = level
+            && !EFFORTS.contains(&level)
+        {
+            return Err(format!(
+                "there is no effort {level:?}; there are {}",
+                EFFORTS.join(", ")
+            ));
+        }
+        self.shared.choices.set_effort(level);
+        Ok(())
+    }
+
+    /// The model that takes over when the first is overloaded.
+    #[must_use]
+    pub fn fallback(self) -> Option<String> {
+        self.shared.choices.read().fallback.clone()
+    }
+
+    /// Chooses the model that takes over when the first is overloaded; `None` is nobody. Gives its id.
+    pub fn set_fallback(self, name: Option<&str>) -> Option<String> {
+        let model = name.map(|name| self.shared.session.catalog.resolve(name).id);
+        self.shared.choices.write().fallback.clone_from(&model);
+        model
+    }
+}

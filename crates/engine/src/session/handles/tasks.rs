@@ -1,0 +1,146 @@
+//! The agents, background commands and other work beside the turns of a session.
+
+use crate::conversation::ConversationShared;
+use lathe_protocol::display::TodoItem;
+use lathe_shell::run::{BackgroundCommand, ShellSession};
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::sync::Arc;
+
+/// The agents, background commands and other work beside the turns of a session.
+///
+/// Answers don't wait for a turn that runs.
+#[derive(Clone, Copy)]
+pub struct TasksHandle<'a> {
+    pub(in crate::session) shared: &'a Arc<ConversationShared>,
+}
+
+impl TasksHandle<'_> {
+    /// What runs, or ran, in the background.
+    #[must_use]
+    pub fn commands(self) -> Vec<BackgroundCommand> {
+        self.shared.tools.shell.background().list()
+    }
+
+    /// The task list of the conversation, in whichever of the two forms the model keeps it.
+    #[must_use]
+    pub fn todos(self) -> Vec<TodoItem> {
+        let todos = self.shared.tools.todos.lock().clone();
+        if !todos.is_empty() {
+            return todos;
+        }
+        let list = self.shared.tools.tasks.read();
+        list.map(|list| list.shown()).unwrap_or_default()
+    }
+
+    /// The session's agents, oldest first, those of an earlier run of it too.
+    #[must_use]
+    pub fn agents(self) -> Vec<lathe_tools::host::AgentTask> {
+        self.shared
+            .session
+            .agents
+            .all()
+            .iter()
+            .map(|entry| entry.view())
+            .collect()
+    }
+
+    /// The last bytes that a background command printed, how much it printed in all, and whether
+    /// that is more.
+    ///
+    /// # Errors
+    /// When there is no such task, or its output can't be read.
+    pub fn output(self, id: &str, limit: u64) -> Result<(String, u64, bool), String> {
+        let output_file = match self.shared.session.agents.find(id) {
+            Some(agent) => agent.output_file.clone(),
+            None => {
+                let background = self.shared.tools.shell.background();
+                let command = background.get(id).map_err(|error| error.to_string())?;
+                command.output_file
+            }
+        };
+        let failed =
+            |error: std::io::Error| format!("{} can't be read: {error}", output_file.display());
+        let mut file = std::fs::File::open(&output_file).map_err(failed)?;
+        let size = file.metadata().map_err(failed)?.len();
+        file.seek(SeekFrom::Start(size.saturating_sub(limit)))
+            .map_err(failed)?;
+        let mut bytes = Vec::new();
+        file.take(limit).read_to_end(&mut bytes).map_err(failed)?;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        Ok((text, size, size > limit))
+    }
+
+    /// Stops a background task. Returns an error text when there is none of that id.
+    ///
+    /// # Errors
+    /// When there is no such task.
+    pub async fn stop(self, id: &str) -> Result<(), String> {
+        self.shared.stop_task(id).await
+    }
+
+    /// Stops a background task, without holding on to the session meanwhile.
+    pub fn stop_later(self, id: &str) -> impl Future<Output = Result<(), String>> + Send + 'static {
+        let shared = self.shared.clone();
+        let id = id.to_owned();
+        async move { shared.stop_task(&id).await }
+    }
+
+    /// Stops every agent and every background command that still runs.
+    pub async fn stop_all(self) {
+        self.kill_agents();
+        let background = self.shared.tools.shell.background();
+        for command in background.list() {
+            if command.status == lathe_shell::run::BackgroundStatus::Running {
+                let _ = background.stop(command.id.as_str()).await;
+            }
+        }
+    }
+
+    /// Stops every agent that works, at once. Returns how many. Each is told of as killed.
+    #[allow(
+        clippy::must_use_candidate,
+        reason = "the number is for whoever shows it"
+    )]
+    pub fn kill_agents(self) -> usize {
+        self.shared.session.agents.kill_all()
+    }
+
+    /// Sends running calls to the background. Returns whether there was one.
+    pub fn send_to_background(self, call: Option<&lathe_protocol::ids::ToolUseId>) -> bool {
+        self.shared.toolbox.backgrounds.send(call)
+    }
+
+    /// How planning stands: whether plan mode is on, the plan's file and text.
+    #[must_use]
+    pub fn plan(self) -> lathe_tools::host::PlanState {
+        self.shared.plan_state()
+    }
+
+    /// The session's shell, for commands that the person runs.
+    #[must_use]
+    pub fn shell(self) -> Arc<ShellSession> {
+        self.shared.tools.shell.clone()
+    }
+
+    /// Waits until nothing runs beside the turns.
+    pub async fn settled(self) {
+        self.shared.session.background.settled().await;
+    }
+}
+
+impl ConversationShared {
+    /// Stops a background task: an agent or a command.
+    pub(crate) async fn stop_task(&self, id: &str) -> Result<(), String> {
+        if let Some(agent) = self.session.agents.find(id) {
+            if !agent.is_running() {
+                return Err(format!("agent {id} isn't running any more"));
+            }
+            agent.cancel.cancel();
+            agent.over().await;
+            return Ok(());
+        }
+        let background = self.tools.shell.background();
+        let stopped = background.stop(id).await;
+        stopped.map(|_| ()).map_err(|error| error.to_string())
+    }
+}

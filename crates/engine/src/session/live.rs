@@ -1,0 +1,334 @@
+//! What goes on beside the turns: settings that change while the session runs, and background commands
+//! that begin and end.
+
+use crate::agents::notice::{self, Notice};
+use crate::conversation::ConversationShared;
+use lathe_permissions::PermissionContext;
+use lathe_protocol::event::{Event, NoticeLevel, TaskNotice, TaskStatus, TaskUsage};
+use lathe_settings::watch::SettingsWatcher;
+use lathe_settings::write::OwnWrites;
+use lathe_settings::{LoadOptions, Places, Resolved};
+use lathe_shell::run::{BackgroundCommand, BackgroundEvent, BackgroundStatus};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use std::sync::{Arc, Weak};
+use tokio::sync::mpsc;
+
+/// Loads settings again when a face changes them.
+pub(crate) struct SettingsLoader {
+    pub(crate) places: Places,
+    state: Mutex<LoaderState>,
+}
+
+struct LoaderState {
+    /// The options that the session was opened with.
+    options: LoadOptions,
+    /// What a face changed since, on top of `--settings`.
+    changed: serde_json::Map<String, Value>,
+    /// Tells the watcher to load with other options from now on.
+    watcher: Option<mpsc::UnboundedSender<LoadOptions>>,
+}
+
+impl SettingsLoader {
+    pub(crate) fn new(places: Places, options: LoadOptions) -> Self {
+        Self {
+            places,
+            state: Mutex::new(LoaderState {
+                options,
+                changed: serde_json::Map::new(),
+                watcher: None,
+            }),
+        }
+    }
+
+    /// Where settings come from, and how they are loaded.
+    pub(crate) fn parts(&self) -> (Places, LoadOptions) {
+        (self.places.clone(), self.state.lock().options.clone())
+    }
+
+    /// The settings as they are now.
+    pub(crate) fn current(&self) -> Resolved {
+        let options = {
+            let state = self.state.lock();
+            let mut options = state.options.clone();
+            if !state.changed.is_empty() {
+                options
+                    .flags
+                    .push(Value::Object(state.changed.clone()).to_string());
+            }
+            options
+        };
+        lathe_settings::load(&self.places, &options)
+    }
+
+    fn attach(&self) -> mpsc::UnboundedReceiver<LoadOptions> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        self.state.lock().watcher = Some(sender);
+        receiver
+    }
+
+    /// Puts changes on top of the flag settings; `null` takes a key back. Gives what counts now.
+    fn change(&self, changes: &serde_json::Map<String, Value>) -> Result<Resolved, String> {
+        let mut state = self.state.lock();
+        let mut changed = state.changed.clone();
+        for (key, value) in changes {
+            if value.is_null() {
+                changed.shift_remove(key);
+            } else {
+                changed.insert(key.clone(), value.clone());
+            }
+        }
+        let mut options = state.options.clone();
+        if !changed.is_empty() {
+            options
+                .flags
+                .push(Value::Object(changed.clone()).to_string());
+        }
+        let resolved = lathe_settings::load(&self.places, &options);
+        if let Some(problem) = resolved.flag_errors().first() {
+            return Err(problem.to_string());
+        }
+        state.changed = changed;
+        if let Some(watcher) = &state.watcher {
+            let _ = watcher.send(options);
+        }
+        Ok(resolved)
+    }
+}
+
+/// Changes the flag settings of a running session.
+///
+/// # Errors
+/// When they are wrong; then nothing changes.
+pub(crate) fn change_flags(
+    shared: &ConversationShared,
+    changes: &serde_json::Map<String, Value>,
+) -> Result<(), String> {
+    let resolved = shared.session.settings.loader.change(changes)?;
+    apply(shared, &resolved);
+    if let Some(effort) = changes.get("effort") {
+        shared.choices.set_effort(effort.as_str());
+    }
+    // Whoever changes the model now means it, whatever the command line said.
+    if let Some(model) = changes.get("model") {
+        let wanted = model.as_str().unwrap_or(&shared.choices.first.model);
+        shared.choices.write().model = shared.session.catalog.resolve(wanted).id;
+    }
+    Ok(())
+}
+
+/// What each source of settings says, weakest first.
+pub(crate) fn layers(settings: &Resolved) -> Vec<Value> {
+    settings
+        .layers
+        .iter()
+        .map(|layer| {
+            json!({
+                "source": lathe_protocol::permission::RuleSource::from(layer.source),
+                "path": layer.path, "settings": layer.value,
+            })
+        })
+        .collect()
+}
+
+/// Watches the settings files until the session ends. What changes takes effect at once: rules, hooks,
+/// the model.
+pub(crate) fn watch_settings(
+    shared: &Arc<ConversationShared>,
+    places: Places,
+    options: LoadOptions,
+    current: Arc<Resolved>,
+    own: OwnWrites,
+) {
+    let mut reconfigured = shared.session.settings.loader.attach();
+    let shared = Arc::downgrade(shared);
+    lathe_spawn::task(async move {
+        let again = places.clone();
+        let starting =
+            lathe_spawn::blocking(move || SettingsWatcher::start(places, options, current, own));
+        let (watcher, mut changes) = match starting.await {
+            Ok(Ok(started)) => started,
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "settings are not watched");
+                return;
+            }
+            Err(_) => return,
+        };
+        loop {
+            let change = tokio::select! {
+                change = changes.recv() => change,
+                Some(options) = reconfigured.recv() => {
+                    watcher.reconfigure(again.clone(), options);
+                    continue;
+                }
+            };
+            let (Some(change), Some(shared)) = (change, Weak::upgrade(&shared)) else {
+                break;
+            };
+            for problem in &change.problems {
+                shared
+                    .events
+                    .notice(NoticeLevel::Warning, problem.to_string());
+            }
+            if change.keys.is_empty() {
+                continue;
+            }
+            apply(&shared, &watcher.current());
+            let summaries: Vec<String> = change
+                .keys
+                .iter()
+                .map(lathe_settings::watch::KeyChange::summary)
+                .collect();
+            shared.events.notice(
+                NoticeLevel::Info,
+                format!("Settings changed: {}", summaries.join(", ")),
+            );
+            let files: Vec<String> = change
+                .files
+                .iter()
+                .map(|(_, path)| path.display().to_string())
+                .collect();
+            let source = change
+                .files
+                .first()
+                .map_or("settings", |(source, _)| source.name())
+                .to_owned();
+            shared.hooks.config_change(&source, &files).await;
+        }
+    });
+}
+
+/// Makes changed settings count.
+fn apply(shared: &ConversationShared, settings: &Resolved) {
+    let context: Arc<PermissionContext> = shared.permissions.snapshot();
+    let (rules, problems) = lathe_permissions::settings::rules_of(settings, &context);
+    for problem in problems {
+        shared
+            .events
+            .notice(NoticeLevel::Warning, problem.to_string());
+    }
+    *shared.session.settings.value.write() = settings.value.clone();
+    *shared.session.settings.layers.write() = layers(settings);
+    shared.permissions.reload(&rules);
+    shared.hooks.registry.set_settings(settings);
+    crate::conversation::language::reconfigure(shared, settings);
+    shared.integrations.mcp.settings_changed(shared, settings);
+    if let Some(model) = &settings.settings.model
+        && !shared.session.settings.model_is_pinned
+    {
+        shared.choices.write().model = shared.session.catalog.resolve(model).id;
+    }
+}
+
+/// Tells the faces of background commands.
+pub(crate) fn watch_background(shared: &Arc<ConversationShared>) {
+    let mut changes = shared.tools.shell.background().subscribe();
+    let shared = Arc::downgrade(shared);
+    lathe_spawn::task(async move {
+        while let Some(change) = changes.recv().await {
+            let Some(shared) = Weak::upgrade(&shared) else {
+                break;
+            };
+            shared.events.send(Event::Task(match change {
+                BackgroundEvent::Started(command) => TaskNotice::Started {
+                    task_id: command.id.clone(),
+                    description: description(&command),
+                    tool_use_id: command.tool_use_id.clone(),
+                    task_type: "local_bash".to_owned(),
+                    is_backgrounded: true,
+                    extra: lathe_protocol::Extra::new(),
+                },
+                BackgroundEvent::Ended(command) => {
+                    tell_end(&shared, &command);
+                    finished(&command)
+                }
+            }));
+        }
+    });
+}
+
+/// Tells the conversation that started a command that it is over, unless it knows.
+fn tell_end(shared: &Arc<ConversationShared>, command: &BackgroundCommand) {
+    // A person's own command is the person's business.
+    let Some(call) = &command.tool_use_id else {
+        return;
+    };
+    if shared.session.agents.is_ending() {
+        return;
+    }
+    let agent = shared
+        .session
+        .agents
+        .all()
+        .into_iter()
+        .find(|entry| entry.state().calls.contains(call));
+    let conversation = match agent {
+        Some(agent) => match agent.state().conversation.upgrade() {
+            Some(conversation) => conversation,
+            None => return,
+        },
+        None => shared.clone(),
+    };
+    if conversation
+        .toolbox
+        .known_ends
+        .lock()
+        .remove(command.id.as_str())
+    {
+        return;
+    }
+    let TaskNotice::Finished {
+        summary,
+        output_file,
+        ..
+    } = finished(command)
+    else {
+        return;
+    };
+    let text = Notice {
+        task_id: command.id.as_str(),
+        tool_use_id: Some(call.as_str()),
+        status: command.status.word(),
+        summary: &summary,
+        result: None,
+        output_file: &output_file,
+        usage: None,
+    }
+    .text();
+    let mut prompt = notice::prompt(command.id.as_str(), text);
+    // Whoever stopped it from outside needs no answer; the model learns of it with the next words.
+    prompt.context_only = command.status == BackgroundStatus::Stopped;
+    conversation.enqueue(prompt);
+}
+
+fn description(command: &BackgroundCommand) -> String {
+    if command.description.is_empty() {
+        command.command.clone()
+    } else {
+        command.description.clone()
+    }
+}
+
+fn finished(command: &BackgroundCommand) -> TaskNotice {
+    let status = match &command.status {
+        BackgroundStatus::Stopped => TaskStatus::Stopped,
+        BackgroundStatus::Completed | BackgroundStatus::Running => TaskStatus::Completed,
+        BackgroundStatus::Failed(_) => TaskStatus::Failed,
+    };
+    let code = command
+        .status
+        .exit_code()
+        .map_or_else(String::new, |code| format!(" (exit code {code})"));
+    TaskNotice::Finished {
+        task_id: command.id.clone(),
+        tool_use_id: command.tool_use_id.clone(),
+        status,
+        output_file: command.output_file.display().to_string(),
+        summary: format!("{}: {}{code}", description(command), command.status.word()),
+        usage: Some(TaskUsage {
+            total_tokens: 0,
+            tool_uses: 0,
+            duration_ms: u64::try_from(command.elapsed.as_millis()).unwrap_or(u64::MAX),
+        }),
+    }
+}

@@ -1,0 +1,506 @@
+//! A turn: from a person's words to the result.
+//!
+//! The loop fits on a page: gate, step, decide. What happens next is decided in [`crate::turn::decide`]; this
+//! module carries it out.
+
+pub mod decide;
+pub(crate) mod guard;
+pub(crate) mod models;
+pub(crate) mod step;
+
+use crate::context::room::MOST_FAILURES;
+use crate::conversation::records::reminder;
+use crate::conversation::{Arrival, Conversation, RunningTurn};
+use crate::turn::decide::{
+    Continue, Done, LoopState, MAX_STOP_HOOK_OBJECTIONS, StepOutcome, Transition, decide, gate,
+    token_gate,
+};
+use crate::turn::step::StepReport;
+use lathe_model::ModelError;
+use lathe_protocol::content::Content;
+use lathe_protocol::event::{Event, NoticeLevel, TerminalReason, TurnResult};
+use lathe_protocol::ids::RecordId;
+use lathe_protocol::message::StopReason;
+use lathe_protocol::op::Prompt;
+use lathe_protocol::record::Fact;
+use lathe_session::history::Tail;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What the model is told after its answer was cut.
+const GO_ON: &str = "Your answer was cut at the output limit. Go on exactly where it stopped, without repeating or summing up anything. Work in smaller pieces.";
+/// What the model is told when it stopped without its structured output.
+const GIVE_OUTPUT: &str =
+    "Finish by calling the StructuredOutput tool with your answer in the wanted shape.";
+/// What a person's interruption looks like in the conversation.
+const INTERRUPTED: &str = "[Request interrupted by user]";
+const INTERRUPTED_IN_TOOLS: &str = "[Request interrupted by user for tool use]";
+
+/// What a turn gathers for its result.
+struct Report {
+    started: Instant,
+    origin: Option<serde_json::Value>,
+    text: String,
+    stop_reason: Option<StopReason>,
+    error: Option<ModelError>,
+    deferred: Option<serde_json::Value>,
+    structured: Option<serde_json::Value>,
+}
+
+impl Conversation {
+    /// Runs a turn to its end. The result has been told to the faces when it returns.
+    pub(crate) async fn run_turn(&mut self, prompt: Prompt, turn: &RunningTurn) -> Arc<TurnResult> {
+        let mut report = Report {
+            started: Instant::now(),
+            origin: prompt.origin.clone(),
+            text: String::new(),
+            stop_reason: None,
+            error: None,
+            deferred: None,
+            structured: None,
+        };
+        self.ledger.start_turn();
+        self.denials.clear();
+        self.guard.reset();
+        self.model.clone_from(&self.shared.choices.read().model);
+        self.history.set_model(&self.model);
+
+        let shared = self.shared.clone();
+        shared
+            .integrations
+            .mcp
+            .begin_turn(&shared, &turn.cancel)
+            .await;
+        let mut state = LoopState::default();
+        let done = match self.accept(prompt, Arrival::First, turn).await {
+            Ok(()) => self.run_loop(turn, &mut state, &mut report).await,
+            Err(done) => done,
+        };
+        let result = self.finish(turn, &state, done, report).await;
+        // Whoever asks now gets what the provider counted, with the last answer in it.
+        self.measure_context();
+        self.shared.events.send(Event::TurnFinished(result.clone()));
+        result
+    }
+
+    async fn run_loop(
+        &mut self,
+        turn: &RunningTurn,
+        state: &mut LoopState,
+        report: &mut Report,
+    ) -> Done {
+        loop {
+            if turn.cancel.is_cancelled() {
+                return Done::Ended {
+                    reason: TerminalReason::AbortedStreaming,
+                    message: "Interrupted by the user".to_owned(),
+                };
+            }
+            self.take_extra_usage();
+            self.pass_usage_on();
+            let (dollars, tokens) = self.spent();
+            let limits = &self.fixed.limits;
+            if let Some(done) = gate(state, limits, dollars).or_else(|| token_gate(limits, tokens))
+            {
+                return done;
+            }
+            self.take_changes().await;
+            self.announce_skills();
+            self.remind(turn).await;
+            self.follow_choices();
+            self.bound_newest_results();
+            self.make_room(turn).await;
+            let mut request = self.request(state.output_cap);
+            if state.last == Some(Continue::Paused) {
+                // The provider goes on where its own tool paused, so its words come last.
+                request.messages = self.history.request_messages_with(Tail::Assistant);
+            }
+            self.watch_prefix(&request);
+            let base = self.tip;
+            state.model_calls += 1;
+            let step = self.step(turn, request).await;
+            self.shared.integrations.extensions.answered.notify_one();
+            let StepReport {
+                outcome,
+                error,
+                text,
+                stop_reason,
+                records,
+                structured,
+            } = step;
+            *self.shared.spending.totals.lock() = self.ledger.totals().clone();
+            self.pass_usage_on();
+            self.shared
+                .state
+                .usage
+                .lock()
+                .api_usage
+                .clone_from(&self.last_usage);
+            if structured.is_some() {
+                report.structured = structured;
+            }
+            if !text.is_empty() {
+                match state.last {
+                    // One answer in several pieces: what came before belongs to it.
+                    Some(Continue::OutputResumed) => report.text.push_str(&text),
+                    Some(Continue::Paused) if !report.text.is_empty() => {
+                        report.text.push('\n');
+                        report.text.push_str(&text);
+                    }
+                    _ => report.text = text,
+                }
+            }
+            report.stop_reason = stop_reason;
+            report.error = error;
+            if let StepOutcome::Answered {
+                ending: Some(decide::CallEnding::Deferred { call }),
+                ..
+            } = &outcome
+            {
+                report.deferred = Some(call.clone());
+            }
+            let mut transition = decide(state, &self.fixed.limits, &outcome);
+            if transition == Transition::Done(Done::Completed)
+                && let Some(next) = self.before_stop(turn, state, &report.text).await
+            {
+                transition = next;
+            }
+            match transition {
+                Transition::Done(done) => return done,
+                Transition::Continue(reason) => {
+                    if let Err(done) = self.go_on(turn, reason, base, records, report).await {
+                        return done;
+                    }
+                    *state = state.after(&outcome, reason);
+                }
+            }
+        }
+    }
+
+    /// Files that someone else changed since the model read them, and hooks that finished late.
+    async fn take_changes(&mut self) {
+        let mut texts = self.shared.hooks.take_late_context();
+        let changes = self.shared.tools.file_cache.changed_on_disk();
+        let paths: Vec<_> = changes.iter().map(|change| change.path.clone()).collect();
+        self.shared.changed_on_disk(&paths);
+        for change in changes {
+            texts.push(format!(
+                "{} was changed on disk by someone else since you read it. The change:\n{}",
+                change.path.display(),
+                change.diff
+            ));
+        }
+        if !texts.is_empty() {
+            let record = self.records.meta(self.tip, reminder(&texts.join("\n\n")));
+            self.append(record);
+        }
+    }
+
+    /// The model is finished. Stop hooks may object, and words may have come in meanwhile.
+    async fn before_stop(
+        &mut self,
+        turn: &RunningTurn,
+        state: &LoopState,
+        last_text: &str,
+    ) -> Option<Transition> {
+        let active = state.stop_hook_objections > 0;
+        let verdict = self
+            .shared
+            .hooks
+            .stop(last_text, active, &turn.cancel)
+            .await;
+        if let Some(reason) = verdict.stop {
+            return Some(Transition::Done(Done::Ended {
+                reason: TerminalReason::StopHookPrevented,
+                message: reason,
+            }));
+        }
+        let objection = verdict.block?;
+        if state.stop_hook_objections >= MAX_STOP_HOOK_OBJECTIONS {
+            self.shared.events.notice(
+                NoticeLevel::Warning,
+                format!(
+                    "Stop hooks have sent the model back to work {MAX_STOP_HOOK_OBJECTIONS} times in a row; the turn ends now. Their last word: {objection}"
+                ),
+            );
+            return None;
+        }
+        let record = self.records.meta(
+            self.tip,
+            reminder(&format!(
+                "A stop hook says that the work is not done yet:\n{objection}"
+            )),
+        );
+        self.append(record);
+        Some(Transition::Continue(Continue::StopHookObjected))
+    }
+
+    /// Prepares the next step.
+    async fn go_on(
+        &mut self,
+        turn: &RunningTurn,
+        reason: Continue,
+        base: Option<RecordId>,
+        records: Vec<RecordId>,
+        report: &mut Report,
+    ) -> Result<(), Done> {
+        match reason {
+            Continue::ToolResults | Continue::QueuedPrompt => {
+                self.take_queued(turn).await?;
+            }
+            Continue::OutputEscalated => {
+                self.shared.events.send(Event::Retracted {
+                    records,
+                    reason:
+                        "the answer was cut at the output limit; asking again with a larger one"
+                            .to_owned(),
+                });
+                self.rewind_to(base);
+                report.text.clear();
+            }
+            Continue::OutputResumed => {
+                let record = self.records.meta(self.tip, GO_ON);
+                self.append(record);
+            }
+            Continue::StructuredOutputWanted => {
+                let record = self.records.meta(self.tip, reminder(GIVE_OUTPUT));
+                self.append(record);
+            }
+            Continue::Compact if self.context.failures >= MOST_FAILURES => {
+                return Err(Done::Ended {
+                    reason: TerminalReason::PromptTooLong,
+                    message: "Prompt is too long, and compaction made no progress before. Rewind, or start a new session.".to_owned(),
+                });
+            }
+            Continue::Compact => {
+                if let Err(error) = self.compact("auto", None, &turn.cancel).await {
+                    return Err(Done::Ended {
+                        reason: TerminalReason::PromptTooLong,
+                        message: format!(
+                            "Prompt is too long, and compacting the conversation failed: {error}"
+                        ),
+                    });
+                }
+            }
+            Continue::DropMedia => {
+                let at = match &report.error {
+                    Some(
+                        ModelError::ImageTooLarge { at, .. } | ModelError::PdfTooLarge { at, .. },
+                    ) => *at,
+                    _ => None,
+                };
+                if !self.drop_media(at) {
+                    return Err(Done::Ended {
+                        reason: TerminalReason::ImageError,
+                        message: report
+                            .error
+                            .as_ref()
+                            .map_or_else(String::new, ToString::to_string),
+                    });
+                }
+                self.shared.events.notice(
+                    NoticeLevel::Warning,
+                    "The model API refused an image or document; it was left out and the request repeated.",
+                );
+            }
+            Continue::StopHookObjected | Continue::Paused => {}
+        }
+        Ok(())
+    }
+
+    /// Notes when a request doesn't continue the one before: that costs money.
+    fn watch_prefix(&mut self, request: &lathe_model::ModelRequest) {
+        let Some(found) = self.context.prefix.look(request) else {
+            return;
+        };
+        self.ledger.note_cache_break(&found.to_string());
+        tracing::info!(%found, "the provider's cache can't be used");
+        if found.expected.is_none() {
+            self.shared.events.notice(
+                NoticeLevel::Info,
+                format!(
+                    "The provider's cache can't be used for this request, so it costs more: {found}."
+                ),
+            );
+        }
+    }
+
+    /// Counts what conversations inside this one used.
+    pub(crate) fn take_extra_usage(&mut self) {
+        // Held until the totals have it: agents that look at both see each dollar once.
+        let mut waiting = self.shared.spending.waiting.lock();
+        if waiting.is_empty() {
+            return;
+        }
+        for (part, totals) in waiting.drain(..) {
+            self.ledger.absorb_as(part, &totals);
+        }
+        *self.shared.spending.totals.lock() = self.ledger.totals().clone();
+    }
+
+    /// Passes what an agent used on to the session that pays for it.
+    pub(crate) fn pass_usage_on(&mut self) {
+        let Some(place) = self.shared.role.place() else {
+            return;
+        };
+        let Some(root) = place.root.upgrade() else {
+            return;
+        };
+        let fresh = self.ledger.take_fresh();
+        if !fresh.models.is_empty() {
+            root.spending
+                .waiting
+                .lock()
+                .push((crate::session::ledger::Part::Agents, fresh));
+        }
+    }
+
+    /// What the session has spent, agents included: dollars and tokens.
+    fn spent(&self) -> (f64, u64) {
+        let root = self.shared.role.place().map(|place| place.root.upgrade());
+        let Some(Some(root)) = root else {
+            let totals = self.ledger.totals();
+            return (totals.cost_usd(), totals.tokens());
+        };
+        let waiting = root.spending.waiting.lock();
+        let totals = root.spending.totals.lock();
+        let mut spent = (totals.cost_usd(), totals.tokens());
+        for (_, used) in waiting.iter() {
+            spent.0 += used.cost_usd();
+            spent.1 += used.tokens();
+        }
+        spent
+    }
+
+    /// Delivers what the person typed meanwhile.
+    async fn take_queued(&mut self, turn: &RunningTurn) -> Result<(), Done> {
+        loop {
+            let Some(prompt) = self.shared.inbox.queue.lock().pop_front() else {
+                return Ok(());
+            };
+            let arrival = if prompt.context_only {
+                Arrival::ContextOnly
+            } else {
+                Arrival::Steering
+            };
+            self.guard.reset();
+            self.accept(prompt, arrival, turn).await?;
+        }
+    }
+
+    async fn finish(
+        &mut self,
+        turn: &RunningTurn,
+        state: &LoopState,
+        done: Done,
+        report: Report,
+    ) -> Arc<TurnResult> {
+        let (reason, message) = match done {
+            Done::Completed => (TerminalReason::Completed, String::new()),
+            Done::Ended { reason, message } => (reason, message),
+        };
+        let mut text = report.text;
+        let mut num_turns = state.model_calls;
+        let mut api_error_status = None;
+        let mut errors = Vec::new();
+        let is_error = !matches!(
+            reason,
+            TerminalReason::Completed
+                | TerminalReason::HookStopped
+                | TerminalReason::StopHookPrevented
+                | TerminalReason::ToolDeferred
+        );
+        match reason {
+            TerminalReason::ApiError
+            | TerminalReason::PromptTooLong
+            | TerminalReason::ImageError => {
+                let (words, kind) = match (&report.error, &report.stop_reason) {
+                    (Some(error), _) => (error.to_string(), error.sdk_kind()),
+                    (None, Some(StopReason::MaxTokens)) => {
+                        let limit = self.output_limit(&self.model, state.output_cap);
+                        let words = format!(
+                            "API Error: {message} ({limit} tokens each).\nAsk for it in smaller pieces, or allow longer answers with LATHE_MAX_OUTPUT_TOKENS."
+                        );
+                        (words, "max_output_tokens")
+                    }
+                    (None, _) => (message, "unknown"),
+                };
+                api_error_status = report.error.as_ref().and_then(ModelError::status);
+                let record = self.records.api_error(self.tip, &words, kind);
+                self.append(record);
+                text = words;
+            }
+            TerminalReason::AbortedStreaming | TerminalReason::AbortedTools => {
+                let marker = if reason == TerminalReason::AbortedTools {
+                    INTERRUPTED_IN_TOOLS
+                } else {
+                    INTERRUPTED
+                };
+                let record = self.records.user(
+                    self.tip,
+                    Content::Blocks(vec![lathe_protocol::content::ContentBlock::text(marker)]),
+                );
+                self.append(record);
+                errors.push(message);
+            }
+            TerminalReason::MaxTurns => {
+                num_turns += 1;
+                errors.push(message);
+            }
+            TerminalReason::HookStopped | TerminalReason::StopHookPrevented => {
+                if text.is_empty() {
+                    text = message;
+                }
+            }
+            TerminalReason::Completed | TerminalReason::ToolDeferred => {}
+            _ => errors.push(message),
+        }
+        let _ = turn;
+        if is_error {
+            self.shared.hooks.stop_failure(reason, &text, &errors).await;
+        }
+        self.shared.end_skills();
+        if !is_error {
+            self.update_notes();
+            self.update_documents(turn.prompt);
+            self.extract_memory();
+            self.name_session();
+        }
+        self.take_extra_usage();
+        *self.shared.spending.totals.lock() = self.ledger.totals().clone();
+        self.append_fact(Fact::Cost {
+            totals: serde_json::to_value(self.ledger.totals()).unwrap_or_default(),
+            session_id: self.shared.session.id,
+        });
+        if let Err(error) = self.transcript.flush().await {
+            self.shared.events.notice(
+                NoticeLevel::Error,
+                format!("The transcript could not be written: {error}"),
+            );
+        }
+        Arc::new(TurnResult {
+            session_id: self.shared.session.id,
+            terminal_reason: reason,
+            is_error,
+            text,
+            errors,
+            stop_reason: report.stop_reason.as_ref().and_then(|reason| {
+                serde_json::to_value(reason)
+                    .ok()?
+                    .as_str()
+                    .map(str::to_owned)
+            }),
+            num_turns,
+            duration: report.started.elapsed(),
+            duration_api: self.ledger.turn_api_time(),
+            usage: self.ledger.turn_usage().clone(),
+            total_cost_usd: self.ledger.cost_usd(),
+            model_usage: self.ledger.totals().models.clone(),
+            permission_denials: std::mem::take(&mut self.denials),
+            api_error_status,
+            structured_output: report.structured,
+            deferred_tool_use: report.deferred,
+            origin: report.origin,
+        })
+    }
+}

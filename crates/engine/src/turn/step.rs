@@ -1,0 +1,583 @@
+//! One step: a model call and the tool calls that come of it.
+//!
+//! The stream of deliveries and the running calls are waited for together, so a call begins while the
+//! model still writes, and its result is in the transcript as soon as it is its turn. When an answer is
+//! withdrawn, the conversation goes back to where it was; calls that had already begun are stopped, and
+//! what they did is told to the model, so that nothing is silently done twice.
+
+use crate::call::CallEnvironment;
+use crate::call::executor::{Delivered, Executor};
+use crate::conversation::records::reminder;
+use crate::conversation::{Conversation, RunningTurn};
+use crate::turn::decide::{CallEnding, Failure, Phase, StepOutcome, StructuredOutcome};
+use crate::turn::guard::Verdict;
+use futures::StreamExt as _;
+use lathe_model::{Amendment, Delivery, MessageAssembler, ModelError, ModelRequest};
+use lathe_protocol::content::{ContentBlock, joined_text};
+use lathe_protocol::display::Display;
+use lathe_protocol::event::Event;
+use lathe_protocol::ids::RecordId;
+use lathe_protocol::message::StopReason;
+use lathe_protocol::record::{Fact, MessageRecord, RecordMessage};
+use lathe_protocol::stream::{StreamEvent, StreamPiece};
+use lathe_tools::structured_output;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What a step came to, with what the turn reports of it.
+pub(crate) struct StepReport {
+    pub(crate) outcome: StepOutcome,
+    /// The error behind a failure.
+    pub(crate) error: Option<ModelError>,
+    /// What the model said.
+    pub(crate) text: String,
+    pub(crate) stop_reason: Option<StopReason>,
+    /// The records of the answer and its results.
+    pub(crate) records: Vec<RecordId>,
+    /// The answer in the caller's shape.
+    pub(crate) structured: Option<serde_json::Value>,
+}
+
+/// One try at an answer.
+struct Attempt {
+    assembler: MessageAssembler,
+    executor: Executor,
+    /// The records of this answer, in order.
+    blocks: Vec<RecordId>,
+    /// Every record that this attempt appended.
+    records: Vec<RecordId>,
+    /// Where the conversation stood before.
+    base: Option<RecordId>,
+    /// The id that this answer's records have in common.
+    message_id: Option<String>,
+    ending: Option<CallEnding>,
+    texts: Vec<String>,
+    /// Whether the model is told what calls of a withdrawn attempt did.
+    told_effects: bool,
+    /// Whether one of its calls asks for a fork.
+    forks: bool,
+    /// Whether the answer in the caller's shape came, and that answer.
+    structured: Option<(StructuredOutcome, serde_json::Value)>,
+}
+
+impl Conversation {
+    /// Makes a model call and runs its tool calls.
+    pub(crate) async fn step(&mut self, turn: &RunningTurn, request: ModelRequest) -> StepReport {
+        self.context.meter.sending();
+        let amendment = Amendment::default();
+        let mut deliveries = lathe_model::run_amendable(
+            self.shared.session.provider.clone(),
+            request,
+            self.recovery_policy(),
+            amendment.clone(),
+            turn.cancel.clone(),
+        );
+        let mut attempt = self.attempt(turn);
+        let asked = Instant::now();
+        let mut error = None;
+        loop {
+            tokio::select! {
+                biased;
+                () = turn.cancel.cancelled() => {
+                    self.ledger.note_api_time(asked.elapsed());
+                    return self.cancelled(attempt, Phase::Streaming).await;
+                }
+                () = attempt.executor.next_done(), if attempt.executor.is_busy() => {
+                    self.deliver(&mut attempt).await;
+                }
+                () = turn.steered.notified() => attempt.executor.interrupt_waiting(),
+                delivery = deliveries.next() => match delivery {
+                    None => break,
+                    Some(Err(ModelError::Cancelled)) => {
+                        self.ledger.note_api_time(asked.elapsed());
+                        return self.cancelled(attempt, Phase::Streaming).await;
+                    }
+                    Some(Err(failure)) => {
+                        error = Some(failure);
+                        break;
+                    }
+                    Some(Ok(delivery)) => {
+                        let retracted = matches!(
+                            delivery,
+                            Delivery::Retracted { .. } | Delivery::FellBack { .. }
+                        );
+                        if let Err(failure) = self.take(turn, &mut attempt, delivery).await {
+                            error = Some(failure);
+                            break;
+                        }
+                        if retracted && attempt.told_effects {
+                            amendment.set(self.request_messages());
+                        }
+                    }
+                },
+            }
+            if attempt.ending.is_some() {
+                break;
+            }
+        }
+        drop(deliveries);
+        self.ledger.note_api_time(asked.elapsed());
+        if let Some(error) = error {
+            attempt
+                .executor
+                .stop("Not run: the answer it belongs to was lost.")
+                .await;
+            self.withdraw(turn, &mut attempt, "the model's answer was lost")
+                .await;
+            let failure = match &error {
+                ModelError::PromptTooLong { .. } | ModelError::RequestTooLarge(_) => {
+                    Failure::PromptTooLong
+                }
+                ModelError::ImageTooLarge { .. } | ModelError::PdfTooLarge { .. } => {
+                    Failure::MediaRejected
+                }
+                _ => Failure::Other,
+            };
+            return StepReport {
+                outcome: StepOutcome::Failed(failure),
+                error: Some(error),
+                text: String::new(),
+                stop_reason: None,
+                records: Vec::new(),
+                structured: None,
+            };
+        }
+        self.run_out(turn, attempt).await
+    }
+
+    fn attempt(&self, turn: &RunningTurn) -> Attempt {
+        let group = turn.cancel.child_token();
+        Attempt {
+            assembler: MessageAssembler::default(),
+            executor: Executor::new(Arc::new(self.call_environment(turn)), group),
+            blocks: Vec::new(),
+            records: Vec::new(),
+            base: self.tip,
+            message_id: None,
+            ending: None,
+            texts: Vec::new(),
+            told_effects: false,
+            forks: false,
+            structured: None,
+        }
+    }
+
+    pub(crate) fn call_environment(&self, turn: &RunningTurn) -> CallEnvironment {
+        CallEnvironment {
+            registry: self.offered_tools(),
+            tools: self.shared.tools.clone(),
+            permissions: self.shared.permissions.clone(),
+            hooks: self.shared.hooks.clone(),
+            questions: self.shared.questions.clone(),
+            events: self.shared.events.clone(),
+            turn: self
+                .shared
+                .role
+                .place()
+                .map_or(turn.prompt, |place| place.turn),
+            agent_id: self.records.agent_id.clone(),
+            backgrounds: self.shared.toolbox.backgrounds.clone(),
+            undo: self.shared.toolbox.undo.clone(),
+            language_servers: self.shared.integrations.language.servers.clone(),
+        }
+    }
+
+    async fn take(
+        &mut self,
+        turn: &RunningTurn,
+        attempt: &mut Attempt,
+        delivery: Delivery,
+    ) -> Result<(), ModelError> {
+        match delivery {
+            Delivery::Requesting { .. } => self.shared.events.send(Event::Requesting),
+            Delivery::Event(event) => {
+                self.take_event(attempt, event).await?;
+                // A face that reads slowly holds the stream back, but never a cancellation.
+                if self.shared.events.is_full() {
+                    tokio::select! {
+                        () = self.shared.events.room() => {}
+                        () = turn.cancel.cancelled() => {}
+                    }
+                }
+            }
+            Delivery::Retracted { reason } => {
+                attempt
+                    .executor
+                    .stop("Not run: the answer it belongs to was withdrawn.")
+                    .await;
+                self.withdraw(turn, attempt, &reason).await;
+            }
+            Delivery::Retrying {
+                attempt,
+                max_retries,
+                delay,
+                status,
+                error,
+                ..
+            } => {
+                tracing::info!(attempt, ?status, error, "the model is asked again");
+                self.shared.events.send(Event::Retrying {
+                    attempt,
+                    max_retries,
+                    delay,
+                    status,
+                    error,
+                });
+            }
+            Delivery::FellBack { from, to, reason } => {
+                self.model.clone_from(&to);
+                self.history.set_model(&to);
+                self.shared
+                    .events
+                    .send(Event::ModelFellBack { from, to, reason });
+            }
+        }
+        Ok(())
+    }
+
+    async fn take_event(
+        &mut self,
+        attempt: &mut Attempt,
+        event: StreamPiece,
+    ) -> Result<(), ModelError> {
+        if matches!(event.event, StreamEvent::Ping) {
+            return Ok(());
+        }
+        if matches!(event.event, StreamEvent::MessageStart { .. }) {
+            // Now there is time to take over the person's shell start-up files; the first request was not
+            // held up by it.
+            self.shared.tools.shell.prepare();
+        }
+        let completed = if self.shared.events.wants_pieces() {
+            let event = Arc::new(event);
+            self.shared.events.send(Event::Stream {
+                event: event.clone(),
+                parent_tool_use_id: self.parent_tool_use_id.clone(),
+            });
+            attempt.assembler.feed(&event.event)?
+        } else {
+            attempt.assembler.feed(&event.event)?
+        };
+        let Some(completed) = completed else {
+            return Ok(());
+        };
+        if completed.block.is_blank() {
+            return Ok(());
+        }
+        let Some(header) = attempt.assembler.header() else {
+            return Ok(());
+        };
+        let parent = attempt.blocks.last().copied().or(attempt.base);
+        if let ContentBlock::Text(text) = &completed.block {
+            attempt.texts.push(text.text.clone());
+        }
+        let call = match &completed.block {
+            ContentBlock::ToolUse(call) => Some(call.clone()),
+            _ => None,
+        };
+        let mut record = self.records.assistant(parent, header, completed.block);
+        self.give_own_id(attempt, &mut record);
+        let uuid = self.append(record);
+        attempt.blocks.push(uuid);
+        attempt.records.push(uuid);
+        if let Some(call) = call {
+            let mut meant = call;
+            if let Some(name) = self.shared.session.tool_aliases.get(&meant.name) {
+                meant.name.clone_from(name);
+            }
+            attempt.forks |= meant.input.get("subagent_type").and_then(|it| it.as_str())
+                == Some(lathe_tools::agent::FORK);
+            let input = completed.tool_input.as_ref();
+            attempt.executor.submit(&meant, input, uuid);
+            // A call that was refused at once has its result already.
+            self.deliver(attempt).await;
+        }
+        Ok(())
+    }
+
+    /// Sees to it that an answer's id is its own: what belongs together is known by it, and servers of
+    /// other makers give every answer the same one, or none.
+    fn give_own_id(&self, attempt: &mut Attempt, record: &mut MessageRecord) {
+        let Some(RecordMessage::Assistant(message)) = &mut record.message else {
+            return;
+        };
+        let id = attempt.message_id.get_or_insert_with(|| {
+            if message.id.is_empty() || self.history.knows_message(&message.id) {
+                format!("msg_{}", RecordId::random())
+            } else {
+                message.id.clone()
+            }
+        });
+        message.id.clone_from(id);
+    }
+
+    /// The answer is complete: waits for its calls.
+    async fn run_out(&mut self, turn: &RunningTurn, mut attempt: Attempt) -> StepReport {
+        if attempt.forks {
+            self.publish_fork_point();
+        }
+        while attempt.executor.is_busy() && attempt.ending.is_none() {
+            tokio::select! {
+                biased;
+                () = turn.cancel.cancelled() => return self.cancelled(attempt, Phase::Tools).await,
+                () = attempt.executor.next_done() => self.deliver(&mut attempt).await,
+                () = turn.steered.notified() => attempt.executor.interrupt_waiting(),
+            }
+        }
+        if attempt.ending.is_some() {
+            attempt
+                .executor
+                .stop("Not run: the turn ended before it.")
+                .await;
+        }
+        self.deliver(&mut attempt).await;
+
+        let calls = attempt.executor.count();
+        if calls > 0 {
+            self.shared.hooks.post_tool_batch(calls).await;
+        }
+        let mut stop_reason = None;
+        if let Some(header) = attempt.assembler.header().cloned() {
+            self.ledger
+                .note_response(&header.model, &header.usage, &self.shared.session.catalog);
+            self.context.meter.answered(&header.usage);
+            self.last_usage = Some(header.usage.clone());
+            stop_reason = header.stop_reason;
+        }
+        let (structured_output, structured) = match attempt.structured {
+            Some((StructuredOutcome::Valid, value)) => {
+                (Some(StructuredOutcome::Valid), Some(value))
+            }
+            Some((StructuredOutcome::Invalid, _)) => (Some(StructuredOutcome::Invalid), None),
+            None => (None, None),
+        };
+        StepReport {
+            outcome: StepOutcome::Answered {
+                stop_reason: stop_reason.clone(),
+                calls,
+                structured_output,
+                ending: attempt.ending,
+            },
+            error: None,
+            text: attempt.texts.join("\n"),
+            stop_reason,
+            records: attempt.records,
+            structured,
+        }
+    }
+
+    /// Appends the results that are due, in the order of the calls.
+    async fn deliver(&mut self, attempt: &mut Attempt) {
+        let mut added = Vec::new();
+        while let Some(delivered) = attempt.executor.deliver() {
+            self.deliver_one(attempt, delivered, &mut added);
+        }
+        if !added.is_empty() {
+            let record = self.records.meta(self.tip, reminder(&added.join("\n\n")));
+            let uuid = self.append(record);
+            attempt.records.push(uuid);
+        }
+    }
+
+    fn deliver_one(
+        &mut self,
+        attempt: &mut Attempt,
+        delivered: Delivered,
+        added: &mut Vec<String>,
+    ) {
+        let Delivered {
+            id,
+            name,
+            input,
+            record: call,
+            result,
+        } = delivered;
+        self.context.calls_since_notes += 1;
+        self.note_documents(&name, &result.touched);
+        self.note_remembered(&name, &result.touched);
+        let (lines_added, lines_removed) = changed_lines(&result.display);
+        self.ledger
+            .note_call(result.elapsed, lines_added, lines_removed);
+        match self.guard.note(&name, &input, &result.content.text()) {
+            Verdict::Fine => {}
+            Verdict::Remind { count } => added.push(format!(
+                "You have made the same {name} call {count} times in a row with the same result. It won't change: try something else, or say what is in the way."
+            )),
+            Verdict::Stop { count } => {
+                attempt.ending.get_or_insert(CallEnding::Repeated {
+                    reason: format!(
+                        "The same {name} call was made {count} times in a row with the same result, so the turn was ended"
+                    ),
+                });
+            }
+        }
+        if let Some(denial) = result.denial {
+            self.denials.push(denial);
+        }
+        if let Some(ending) = result.ending {
+            attempt.ending.get_or_insert(ending);
+        }
+        added.extend(result.added_context);
+        added.extend(self.touched_instructions(&result.touched));
+        self.shared.integrations.extensions.touched(&result.touched);
+        if name == structured_output::NAME && self.fixed.limits.structured_output {
+            let valid = if result.is_error {
+                StructuredOutcome::Invalid
+            } else {
+                StructuredOutcome::Valid
+            };
+            if !matches!(attempt.structured, Some((StructuredOutcome::Valid, _))) {
+                attempt.structured = Some((valid, result.structured.clone()));
+            }
+        }
+        if name == "TodoWrite" && !result.is_error {
+            self.keep_todos();
+        }
+        self.shared.events.send(Event::CallFinished {
+            tool_use_id: id.clone(),
+            tool_name: name,
+            display: result.display,
+            is_error: result.is_error,
+            elapsed: result.elapsed,
+        });
+        let block = ContentBlock::tool_result(id, result.content, result.is_error);
+        let record = self.records.tool_result(call, block, result.structured);
+        let uuid = self.append(record);
+        attempt.records.push(uuid);
+    }
+
+    /// Instruction files that come with the files that were touched.
+    fn touched_instructions(&self, paths: &[std::path::PathBuf]) -> Vec<String> {
+        let mut instructions = self.shared.state.instructions.lock();
+        let Some(instructions) = instructions.as_mut() else {
+            return Vec::new();
+        };
+        let mut texts = Vec::new();
+        for path in paths {
+            for file in instructions.on_touch(path) {
+                texts.push(format!(
+                    "Instructions that hold for this part of the project, from {}:\n{}",
+                    file.path.display(),
+                    file.text_with_notice()
+                ));
+            }
+        }
+        texts
+    }
+
+    /// Keeps the task list with the session.
+    fn keep_todos(&mut self) {
+        self.context.reminders.since_todo = 0;
+        let todos = serde_json::to_value(&*self.shared.tools.todos.lock()).unwrap_or_default();
+        self.append_fact(Fact::TodoList {
+            todos,
+            session_id: self.shared.session.id,
+        });
+    }
+
+    /// Takes an answer back. The executor has been stopped before.
+    async fn withdraw(&mut self, turn: &RunningTurn, attempt: &mut Attempt, reason: &str) {
+        if let Some(header) = attempt.assembler.header() {
+            // What was withdrawn has been paid for all the same.
+            self.ledger.note_response(
+                &header.model.clone(),
+                &header.usage.clone(),
+                &self.shared.session.catalog,
+            );
+        }
+        let effects = attempt.executor.effects();
+        self.shared.events.send(Event::Retracted {
+            records: std::mem::take(&mut attempt.records),
+            reason: reason.to_owned(),
+        });
+        self.rewind_to(attempt.base);
+        let told_effects = attempt.told_effects || !effects.is_empty();
+        *attempt = Attempt {
+            told_effects,
+            ..self.attempt(turn)
+        };
+        if !effects.is_empty() {
+            let mut text = "An earlier attempt at your answer was lost on the way, after these calls had already run. Their effects are real; look before you repeat any of them:".to_owned();
+            for (name, input, result) in effects {
+                let result: String = result.chars().take(500).collect();
+                let _ = write!(text, "\n- {name} {input}\n  gave: {result}");
+            }
+            let record = self.records.meta(self.tip, reminder(&text));
+            self.append(record);
+            attempt.base = self.tip;
+        }
+    }
+
+    /// The person interrupted: everything is stopped, every call gets a result, what was said stays.
+    async fn cancelled(&mut self, mut attempt: Attempt, phase: Phase) -> StepReport {
+        // A call that was made a moment ago may have been answered as interrupted before it began.
+        let ends_with_call = attempt.executor.count() > 0
+            && attempt.executor.newest() == attempt.blocks.last().copied();
+        let phase = if attempt.executor.owes_results() || ends_with_call {
+            Phase::Tools
+        } else {
+            phase
+        };
+        attempt
+            .executor
+            .stop("The call was stopped: the person interrupted.")
+            .await;
+        let mut added = Vec::new();
+        while let Some(delivered) = attempt.executor.deliver() {
+            self.deliver_one(&mut attempt, delivered, &mut added);
+        }
+        if let Some(header) = attempt.assembler.header() {
+            self.ledger.note_response(
+                &header.model.clone(),
+                &header.usage.clone(),
+                &self.shared.session.catalog,
+            );
+        }
+        let unfinished = attempt
+            .assembler
+            .partial()
+            .filter(|_| !attempt.assembler.is_complete());
+        if let Some(partial) = unfinished
+            && let Some(block) = partial.content.get(attempt.blocks.len()).cloned()
+        {
+            attempt
+                .texts
+                .push(joined_text(std::slice::from_ref(&block)));
+            let parent = attempt.blocks.last().copied().or(attempt.base);
+            let parent = if attempt.executor.count() > 0 {
+                self.tip
+            } else {
+                parent
+            };
+            let mut record = self.records.assistant(parent, &partial, block);
+            self.give_own_id(&mut attempt, &mut record);
+            record.extra.insert("aborted".into(), true.into());
+            self.append(record);
+        }
+        StepReport {
+            outcome: StepOutcome::Cancelled(phase),
+            error: None,
+            text: attempt.texts.join("\n"),
+            stop_reason: None,
+            records: attempt.records,
+            structured: None,
+        }
+    }
+}
+
+/// How many lines a change added and removed.
+fn changed_lines(display: &Display) -> (u64, u64) {
+    let Display::Diff { hunks, .. } = display else {
+        return (0, 0);
+    };
+    let mut counts = (0, 0);
+    for line in hunks.iter().flat_map(|hunk| &hunk.lines) {
+        match line.as_bytes().first() {
+            Some(b'+') => counts.0 += 1,
+            Some(b'-') => counts.1 += 1,
+            _ => {}
+        }
+    }
+    counts
+}
