@@ -59,7 +59,10 @@ fn whole<'a>(
     context
         .rules
         .with(behavior)
-        .find(|rule| rule.covers_whole(&names))
+        .find(|rule| match call.subject {
+            Subject::Mcp { server, tool, .. } => rule.covers_mcp(server, tool, &names),
+            _ => rule.covers_whole(&names),
+        })
 }
 
 /// Findings with the rules about all of the tool filled in.

@@ -434,11 +434,12 @@ pub fn split_words(text: &str) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// What a rule says of web addresses: `domain:example.com` or `domain:*.example.com`.
+/// What a rule says of web addresses: `domain:example.com`, `domain:*.example.com`, or `domain:*` for every host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DomainPattern {
     host: String,
     subdomains: bool,
+    every: bool,
 }
 
 impl DomainPattern {
@@ -450,6 +451,13 @@ impl DomainPattern {
         let Some(host) = content.trim().strip_prefix("domain:") else {
             return Err("rules for addresses name a host: WebFetch(domain:example.com)".to_owned());
         };
+        if host == "*" {
+            return Ok(Self {
+                host: String::new(),
+                subdomains: false,
+                every: true,
+            });
+        }
         let (host, subdomains) = host
             .strip_prefix("*.")
             .map_or((host, false), |host| (host, true));
@@ -462,13 +470,20 @@ impl DomainPattern {
                 "`{host}` is not a host; write domain:example.com or domain:*.example.com"
             ));
         }
-        Ok(Self { host, subdomains })
+        Ok(Self {
+            host,
+            subdomains,
+            every: false,
+        })
     }
 
     /// Whether a host matches. `widely` also takes the hosts below a named one, which is what a
     /// refusal means and a grant doesn't.
     #[must_use]
     pub fn matches(&self, host: &str, widely: bool) -> bool {
+        if self.every {
+            return true;
+        }
         let host = host.trim_end_matches('.').to_ascii_lowercase();
         let below = || {
             host.strip_suffix(&self.host)

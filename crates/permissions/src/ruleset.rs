@@ -32,9 +32,10 @@ enum Matcher {
     Command(CommandPattern),
     Path(Arc<PathPattern>),
     Domain(DomainPattern),
-    Word(TextPattern),
-    /// An MCP server's tools: a pattern over `mcp__server__tool`.
-    Mcp(TextPattern),
+    /// A skill or an agent: one of these patterns.
+    Word(Vec<TextPattern>),
+    /// An MCP server's tools.
+    Mcp(McpPattern),
 }
 
 impl Rule {
@@ -53,8 +54,13 @@ impl Rule {
             problem,
         };
         let name = value.tool_name.as_str();
+        if let Some(parameter) = value.rule_content.as_deref().and_then(parameter_of) {
+            return Err(bad(format!(
+                "rules by parameter (`{parameter}`) are not understood; write what the tool would do"
+            )));
+        }
         let matcher = if name.starts_with("mcp__") {
-            Matcher::Mcp(mcp_pattern(name))
+            Matcher::Mcp(McpPattern::new(name))
         } else {
             match (&value.rule_content, kind_of(name)) {
                 (None, _) => {
@@ -72,7 +78,7 @@ impl Rule {
                 (Some(content), Kind::Fetch) => {
                     Matcher::Domain(DomainPattern::new(content).map_err(bad)?)
                 }
-                (Some(content), Kind::Other) => Matcher::Word(word_pattern(content)),
+                (Some(content), Kind::Other) => Matcher::Word(word_patterns(content)),
             }
         };
         Ok(Self {
@@ -118,8 +124,19 @@ impl Rule {
                         .iter()
                         .any(|name| self.names(name) || covers_by_kind(rule, name))
             }
-            Matcher::Mcp(pattern) => names.iter().any(|name| pattern.matches(name)),
+            Matcher::Mcp(pattern) => names.iter().any(|name| pattern.by_name.matches(name)),
             _ => false,
+        }
+    }
+
+    /// Whether the rule is about this tool of this MCP server. A grant compares the server and the tool, because the
+    /// name of one server can be the beginning of another's; a refusal also takes what reads alike.
+    pub(crate) fn covers_mcp(&self, server: &str, tool: &str, names: &[&str]) -> bool {
+        match &self.matcher {
+            Matcher::Mcp(pattern) if self.behavior == Behavior::Allow => {
+                pattern.server.matches(&plain_name(server)) && pattern.tool.matches(tool)
+            }
+            _ => self.covers_whole(names),
         }
     }
 
@@ -136,9 +153,10 @@ impl Rule {
     /// Whether a rule with a word as content (a skill, an agent) matches.
     pub(crate) fn covers_word(&self, names: &[&str], word: &str) -> bool {
         match &self.matcher {
-            Matcher::Word(pattern) => {
+            Matcher::Word(patterns) => {
+                let word = word.strip_prefix('/').unwrap_or(word);
                 names.iter().any(|name| self.names(name))
-                    && pattern.matches(word.strip_prefix('/').unwrap_or(word))
+                    && patterns.iter().any(|pattern| pattern.matches(word))
             }
             _ => false,
         }
@@ -226,21 +244,75 @@ fn covers_by_kind(rule: &str, tool: &str) -> bool {
     }
 }
 
-fn mcp_pattern(name: &str) -> TextPattern {
-    let tool_named = name["mcp__".len()..].contains("__");
-    if tool_named || name.ends_with('*') {
-        TextPattern::new(name)
-    } else {
-        TextPattern::new(&format!("{name}__*"))
+/// A rule for the tools of an MCP server.
+#[derive(Debug, Clone)]
+struct McpPattern {
+    server: TextPattern,
+    tool: TextPattern,
+    /// Over the whole name, `mcp__server__tool`.
+    by_name: TextPattern,
+}
+
+impl McpPattern {
+    fn new(name: &str) -> Self {
+        let rest = name.strip_prefix("mcp__").unwrap_or(name);
+        let (server, tool) = rest.split_once("__").unwrap_or((rest, "*"));
+        let whole_server = !rest.contains("__") && !name.ends_with('*');
+        Self {
+            server: TextPattern::new(server),
+            tool: TextPattern::new(tool),
+            by_name: if whole_server {
+                TextPattern::new(&format!("{name}__*"))
+            } else {
+                TextPattern::new(name)
+            },
+        }
     }
 }
 
-fn word_pattern(content: &str) -> TextPattern {
+/// A server's name as it stands in the names of its tools.
+fn plain_name(server: &str) -> String {
+    server
+        .chars()
+        .map(|character| {
+            if character.is_ascii_alphanumeric() || matches!(character, '_' | '-') {
+                character
+            } else {
+                '_'
+            }
+        })
+        .collect()
+}
+
+/// Names of parameters that rules are written for elsewhere.
+const PARAMETERS: &[&str] = &[
+    "model",
+    "isolation",
+    "subagent_type",
+    "run_in_background",
+    "timeout",
+    "description",
+    "prompt",
+    "dangerouslyDisableSandbox",
+    "file_path",
+];
+
+/// The parameter that a content such as `model:opus` is about.
+fn parameter_of(content: &str) -> Option<&str> {
+    let (name, value) = content.trim().split_once(':')?;
+    (PARAMETERS.contains(&name) && value != "*").then_some(name)
+}
+
+/// `name` by itself; `name:*` is the name with any arguments, and everything of the plugin that is called so.
+fn word_patterns(content: &str) -> Vec<TextPattern> {
     let content = content.trim();
     let content = content.strip_prefix('/').unwrap_or(content);
     match content.strip_suffix(":*") {
-        Some(prefix) => TextPattern::new(&format!("{prefix} *")),
-        None => TextPattern::new(content),
+        Some(prefix) => vec![
+            TextPattern::new(&format!("{prefix} *")),
+            TextPattern::new(&format!("{prefix}:*")),
+        ],
+        None => vec![TextPattern::new(content)],
     }
 }
 

@@ -516,3 +516,84 @@ fn files_that_name_programs_are_not_edited_without_a_word() {
         }
     }
 }
+
+#[test]
+fn rules_compare_servers_and_tools_and_say_what_they_do_not_understand() {
+    use lathe_protocol::permission::Subject;
+    let world = World::new();
+    let mut context = world.context();
+    for rule in ["mcp__github", "Skill(p:*)", "WebFetch(domain:*)"] {
+        add_rule(
+            &mut context,
+            Behavior::Allow,
+            rule,
+            RuleSource::UserSettings,
+        );
+    }
+    let mcp = |server: &str, tool: &str| {
+        let subject = Subject::Mcp {
+            server: server.to_owned(),
+            tool: tool.to_owned(),
+            read_only: false,
+        };
+        verdict(&decide_on(
+            &format!("mcp__{server}__{tool}"),
+            &subject,
+            &context,
+        ))
+        .0
+    };
+    assert_eq!(mcp("github", "list"), "allow");
+    assert_eq!(mcp("github", "a__b"), "allow");
+    assert_eq!(mcp("github__evil", "list"), "ask");
+    assert_eq!(mcp("github2", "list"), "ask");
+    let skill = |name: &str| {
+        let subject = Subject::Named {
+            name: name.to_owned(),
+            harmless: false,
+        };
+        verdict(&decide_on("Skill", &subject, &context)).0
+    };
+    assert_eq!(skill("p:review"), "allow");
+    assert_eq!(skill("p"), "allow");
+    assert_eq!(skill("pq:review"), "ask");
+    for rule in ["Agent(model:opus)", "Bash(run_in_background:true)"] {
+        let value = lathe_permissions::parse_rule(rule).unwrap();
+        let anchors = context.anchors(RuleSource::UserSettings);
+        let rule =
+            lathe_permissions::Rule::new(value, Behavior::Deny, RuleSource::UserSettings, &anchors);
+        assert!(rule.unwrap_err().to_string().contains("parameter"));
+    }
+}
+
+#[test]
+fn rules_match_the_commands_that_they_are_plainly_for() {
+    let world = World::new();
+    let mut context = world.context();
+    for rule in [
+        "Bash(TZ=UTC frob:*)",
+        "Bash(VAR=1 cargo test:*)",
+        "Bash(~/bin/x:*)",
+        "Bash(python3 ~/tools/x.py:*)",
+    ] {
+        add_rule(
+            &mut context,
+            Behavior::Allow,
+            rule,
+            RuleSource::UserSettings,
+        );
+    }
+    for (command, wanted) in [
+        ("TZ=UTC frob -x", "allow"),
+        ("VAR=1 cargo test --all", "allow"),
+        ("VAR=2 cargo test", "ask"),
+        ("VAR=1 OTHER=1 cargo test", "ask"),
+        ("cargo test", "ask"),
+        ("~/bin/x a b", "allow"),
+        ("~/bin/y", "ask"),
+        ("python3 ~/tools/x.py a", "allow"),
+        ("python3 ~/tools/y.py", "ask"),
+    ] {
+        assert_eq!(judge(command, &world, &context), wanted, "{command}");
+    }
+}

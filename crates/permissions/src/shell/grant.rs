@@ -3,7 +3,7 @@
 use super::Judge;
 use crate::ruleset::Rule;
 use lathe_protocol::permission::Behavior;
-use lathe_shell::analysis::{Argument, Concern, ConcernKind, Part, WorkingFolder};
+use lathe_shell::analysis::{Argument, Concern, ConcernKind, Part, PathKind, WorkingFolder};
 use std::path::PathBuf;
 
 /// The allow rule that covers a part as a command, and how far.
@@ -41,7 +41,7 @@ pub(super) fn grant<'a>(
             reach: Reach::Output,
         });
     }
-    if !part.can_be_allowed || part.concerns.iter().any(Concern::asks_despite_rules) {
+    if part.concerns.iter().any(Concern::asks_despite_rules) {
         return None;
     }
     // A rule is for a command in the folder that is worked in, not for the same words where another
@@ -57,9 +57,23 @@ pub(super) fn grant<'a>(
         return None;
     }
     let words = words_of(&part.effective_argv);
+    // A rule that names the variables too was made for exactly these.
+    let assigned = assigned_words(part);
+    let with_variables: Option<Vec<Option<&str>>> = assigned.as_ref().map(|assigned| {
+        assigned
+            .iter()
+            .map(|text| Some(text.as_str()))
+            .chain(words.iter().copied())
+            .collect()
+    });
     let rule = judge.context.rules.with(Behavior::Allow).find(|rule| {
-        rule.command()
-            .is_some_and(|pattern| pattern.matches(&words))
+        rule.command().is_some_and(|pattern| {
+            (part.can_be_allowed && pattern.matches(&words))
+                || with_variables.as_ref().is_some_and(|words| {
+                    let named = assigned.as_ref().map_or(0, Vec::len);
+                    pattern.leading_words().len() > named && pattern.matches(words)
+                })
+        })
     })?;
     let spelt = rule
         .command()
@@ -89,7 +103,32 @@ fn are_inside(judge: &Judge<'_>, folders: Option<&[PathBuf]>) -> bool {
     folders.is_some_and(|folders| folders.iter().all(inside))
 }
 
-/// The words of a command; `None` is one that isn't known before it runs.
+/// The words of a command; `None` is one that isn't known before it runs. A path below the home folder reads as a rule
+/// writes it.
 pub(super) fn words_of(argv: &[Argument]) -> Vec<Option<&str>> {
-    argv.iter().map(Argument::fixed).collect()
+    argv.iter()
+        .map(|word| match word {
+            Argument::Fixed(text) => Some(text.as_str()),
+            Argument::Variable(variable) => variable
+                .source
+                .strip_prefix("~/")
+                .filter(|rest| variable.path.kind == PathKind::Home && *rest == variable.path.text)
+                .map(|_| variable.source.as_str()),
+        })
+        .collect()
+}
+
+/// The variables that are set in front of a command, as a rule writes them; none where there is none, or where a value
+/// isn't known.
+fn assigned_words(part: &Part) -> Option<Vec<String>> {
+    if part.assignments.is_empty() {
+        return None;
+    }
+    part.assignments
+        .iter()
+        .map(|assignment| {
+            let value = assignment.value.fixed()?;
+            Some(format!("{}={value}", assignment.name))
+        })
+        .collect()
 }
