@@ -43,7 +43,7 @@ pub(crate) async fn answer(
         C::Permissions => permissions_text(session),
         C::Mode => mode_text(session, arguments)?,
         C::Plan => mode_text(session, "plan")?,
-        C::Sandbox => setting_text(session, "sandbox", "The sandbox follows its defaults."),
+        C::Sandbox => setting_text(session, "sandbox", "The sandbox has its default settings."),
         C::Hooks => hooks_text(session),
         C::Mcp => servers_text(session),
         C::Agents => agents_text(session),
@@ -70,7 +70,7 @@ pub(crate) async fn answer(
         C::ReloadSkills => {
             session.extensions().reload(None);
             format!(
-                "Read again. {}",
+                "Reloaded: {}",
                 counted(session.extensions().skills().len(), "skill")
             )
         }
@@ -103,7 +103,7 @@ fn reload_plugins_text(session: &SessionHandle) -> String {
     let plugins = session.plugins().reload();
     let remarks: Vec<String> = plugins.remarks().iter().map(ToString::to_string).collect();
     format!(
-        "Read again. {}\n{}",
+        "Reloaded: {}\n{}",
         counted(plugins.plugins.len(), "plugin"),
         remarks.join("\n")
     )
@@ -167,9 +167,9 @@ fn effort_text(session: &SessionHandle, arguments: &str) -> Result<String, Comma
     };
     session.model().set_max_thinking_tokens(tokens);
     Ok(match tokens {
-        None => "Effort and thinking are as the session began.".to_owned(),
+        None => "Effort and thinking are reset to the start of the session.".to_owned(),
         Some(0) => "Thinking is off.".to_owned(),
-        Some(tokens) => format!("Thinking may take {tokens} tokens."),
+        Some(tokens) => format!("The thinking budget is {tokens} tokens."),
     })
 }
 
@@ -270,7 +270,7 @@ fn rename_text(session: &SessionHandle, arguments: &str) -> Result<String, Comma
         });
     }
     session.history().rename(arguments);
-    Ok(format!("The session is called {arguments:?} now."))
+    Ok(format!("The session is now named {arguments:?}."))
 }
 
 fn tag_text(session: &SessionHandle, arguments: &str) -> Result<String, CommandError> {
@@ -286,7 +286,7 @@ async fn diff_text(session: &SessionHandle) -> Result<String, CommandError> {
     let folder = session.context().working_folder();
     let status = git(&folder, &["status", "--short"]).await?;
     if status.trim().is_empty() {
-        return Ok("Nothing has changed.".to_owned());
+        return Ok("No changes.".to_owned());
     }
     // A repository without a commit has nothing to compare with.
     let difference = git(&folder, &["diff", "HEAD"]).await.unwrap_or_default();
@@ -333,7 +333,10 @@ async fn export_text(session: &SessionHandle, arguments: &str) -> Result<String,
 fn add_folder_text(session: &SessionHandle, arguments: &str) -> Result<String, CommandError> {
     let folder = folder_of(session, BuiltinCommand::AddDir, arguments)?;
     session.permissions().add_root(&folder, "slash_command");
-    Ok(format!("Work in {} is allowed now.", folder.display()))
+    Ok(format!(
+        "{} is now a working folder of this session.",
+        folder.display()
+    ))
 }
 
 fn change_folder_text(session: &SessionHandle, arguments: &str) -> Result<String, CommandError> {

@@ -141,7 +141,7 @@ pub(crate) fn hooks_text(session: &SessionHandle) -> String {
 pub(crate) fn servers_text(session: &SessionHandle) -> String {
     let servers = session.init().mcp_servers;
     if servers.is_empty() {
-        return "There are no MCP servers.".to_owned();
+        return "No MCP servers are configured.".to_owned();
     }
     let lines: Vec<String> = servers
         .iter()
@@ -203,7 +203,7 @@ pub(crate) fn tasks_text(session: &SessionHandle) -> String {
     let commands = session.tasks().commands();
     let agents = session.tasks().agents();
     if commands.is_empty() && agents.is_empty() {
-        return "Nothing runs in the background.".to_owned();
+        return "No background tasks.".to_owned();
     }
     let of_commands = commands.iter().map(|command| {
         let status = command.status.word();
