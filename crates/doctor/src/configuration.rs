@@ -8,6 +8,7 @@ use lathe_lsp::Servers;
 use lathe_mcp::auth::{CredentialStorage, CredentialStore};
 use lathe_mcp::config::{self, PluginServers, Standing};
 use lathe_mcp::{Manager, Nobody, Options, State};
+use lathe_protocol::diagnostic::{Diagnostic, Severity};
 use lathe_settings::instructions::{InstructionOptions, Instructions};
 use lathe_settings::schema::HookKind;
 use lathe_settings::{Places, Severity as SettingsSeverity};
@@ -91,8 +92,8 @@ pub(crate) fn hooks(installation: &Installation<'_>, report: &mut Report<'_>) {
         off => format!("{} hooks, {off} of them switched off", listed.len()),
     });
     for problem in problems {
-        report.error(
-            problem.to_string(),
+        report.diagnostic(
+            problem,
             "correct it; `lathe hooks list` shows what is in effect",
         );
     }
@@ -149,20 +150,7 @@ fn is_on_path(program: &str, environment: &lathe_settings::Environment) -> bool 
 
 fn problems(all: &[Problem], report: &mut Report<'_>) {
     for problem in all {
-        let what = Problem {
-            fix: None,
-            ..problem.clone()
-        }
-        .to_string();
-        let fix = problem
-            .fix
-            .clone()
-            .unwrap_or_else(|| "correct that file".to_owned());
-        if problem.fatal {
-            report.error(what, fix);
-        } else {
-            report.warning(what, fix);
-        }
+        report.diagnostic(problem.into(), "correct that file");
     }
 }
 
@@ -324,7 +312,11 @@ pub(crate) async fn servers(installation: &Installation<'_>, report: &mut Report
     });
     report.fine(format!("{} MCP servers are declared", declared.list.len()));
     for problem in &declared.problems {
-        report.error(problem.to_string(), "correct that file");
+        let problem = Diagnostic {
+            severity: Severity::Error,
+            ..problem.clone()
+        };
+        report.diagnostic(problem, "correct that file");
     }
     for server in &declared.list {
         let why = server.why_not().unwrap_or_default();

@@ -15,6 +15,7 @@ mod configuration;
 mod machine;
 mod rules;
 
+use lathe_protocol::diagnostic::{self, Diagnostic};
 use lathe_settings::trust_store::TrustStore;
 use lathe_settings::{Environment, LoadOptions, Places, Resolved, Source, Trust};
 use serde::Serialize;
@@ -190,6 +191,17 @@ impl Report<'_> {
             what: what.into(),
             fix,
         });
+    }
+
+    /// Adds a diagnostic; `fix` is what to do if it has no hint of its own.
+    pub(crate) fn diagnostic(&mut self, mut diagnostic: Diagnostic, fix: &str) {
+        let severity = match diagnostic.severity {
+            diagnostic::Severity::Note => Severity::Note,
+            diagnostic::Severity::Warning => Severity::Warning,
+            diagnostic::Severity::Error => Severity::Error,
+        };
+        let fix = diagnostic.hint.take().unwrap_or_else(|| fix.to_owned());
+        self.add(severity, diagnostic.to_string(), Some(fix));
     }
 
     pub(crate) fn fine(&mut self, what: impl Into<String>) {
