@@ -7,6 +7,7 @@
 use lathe_engine::mcp::McpControl;
 use lathe_protocol::permission::{PermissionReply, PermissionRequest};
 use serde_json::{Value, json};
+use std::fmt::Display;
 
 /// No connected server has the tool.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +43,19 @@ pub(crate) async fn find(mcp: &McpControl, tool: &str) -> Result<(), NoSuchTool>
     })
 }
 
+/// Why the tool gave no answer.
+#[derive(Debug, thiserror::Error)]
+enum ToolAnswerError {
+    /// The call failed.
+    #[error("{0}")]
+    Call(String),
+    #[error("{tool} gave no JSON: {source}")]
+    NotJson {
+        tool: String,
+        source: serde_json::Error,
+    },
+}
+
 /// Asks the tool.
 pub(crate) async fn ask(
     mcp: &McpControl,
@@ -55,24 +69,30 @@ async fn answer(
     mcp: &McpControl,
     tool: &str,
     request: &PermissionRequest,
-) -> Result<Value, String> {
+) -> Result<Value, ToolAnswerError> {
     let arguments = json!({
         "tool_name": request.tool_name, "input": request.input,
         "tool_use_id": request.tool_use_id,
     });
     mcp.settled().await;
-    let result = mcp.call(tool, arguments).await?;
+    let result = mcp
+        .call(tool, arguments)
+        .await
+        .map_err(|error| ToolAnswerError::Call(error.to_string()))?;
     if let Some(answer) = result.get("structuredContent")
         && answer.get("behavior").is_some()
     {
         return Ok(answer.clone());
     }
     let text = lathe_tools::mcp_result::text_of(&result);
-    serde_json::from_str(&text).map_err(|error| format!("{tool} gave no JSON: {error}"))
+    serde_json::from_str(&text).map_err(|source| ToolAnswerError::NotJson {
+        tool: tool.to_owned(),
+        source,
+    })
 }
 
 /// The reply to the session that an answer stands for.
-pub(crate) fn reply_of(answer: Result<Value, String>) -> PermissionReply {
+pub(crate) fn reply_of(answer: Result<Value, impl Display>) -> PermissionReply {
     match answer {
         Ok(answer) => serde_json::from_value(answer).unwrap_or_else(|error| {
             PermissionReply::deny(format!(

@@ -1,6 +1,7 @@
 //! The services that hooks need: functions of the SDK host, a model, MCP tools.
 
 use futures::future::BoxFuture;
+use lathe_protocol::frame::HostError;
 use lathe_protocol::hook::{HookEvent, HookInput, HookOutput};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -13,7 +14,7 @@ pub trait CallbackHost: Send + Sync {
         callback_id: &'a str,
         input: &'a HookInput,
         tool_use_id: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<HookOutput, String>>;
+    ) -> BoxFuture<'a, Result<HookOutput, HostError>>;
 }
 
 /// The question of a prompt or agent hook.

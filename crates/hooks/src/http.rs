@@ -26,7 +26,25 @@ fn client(
     Network::of(&Environment::of_variables(environment.clone())).shared_client(&options)
 }
 
-/// Sends the input and reads the answer. The error is for the person.
+/// Why an address gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HttpError {
+    #[error("{address} is not among allowedHttpHookUrls")]
+    NotAllowed { address: String },
+    #[error("{0}")]
+    NoClient(String),
+    #[error("{address}: {reason}")]
+    Failed { address: String, reason: String },
+    #[error("{address} answers with more than {} MB", LARGEST_BODY / 1024 / 1024)]
+    TooLong { address: String },
+    #[error("{address} answers {status}")]
+    Status {
+        address: String,
+        status: reqwest::StatusCode,
+    },
+}
+
+/// Sends the input and reads the answer.
 ///
 /// # Errors
 /// When the address isn't allowed, can't be reached, or answers with an error.
@@ -37,16 +55,22 @@ pub(crate) async fn post(
     environment: &BTreeMap<String, String>,
     body: String,
     limit: Duration,
-) -> Result<(HookAnswer, String), String> {
+) -> Result<(HookAnswer, String), HttpError> {
     let address = hook.url.as_deref().unwrap_or_default();
+    let failed = |reason: String| HttpError::Failed {
+        address: address.to_owned(),
+        reason,
+    };
     if let Some(allowed) = allowed
         && !allowed.iter().any(|pattern| wildcard(pattern, address))
     {
-        return Err(format!("{address} is not among allowedHttpHookUrls"));
+        return Err(HttpError::NotAllowed {
+            address: address.to_owned(),
+        });
     }
-    let target = reqwest::Url::parse(address).map_err(|error| format!("{address}: {error}"))?;
+    let target = reqwest::Url::parse(address).map_err(|error| failed(error.to_string()))?;
     let mut request = client(&target, environment)
-        .map_err(|error| error.to_string())?
+        .map_err(|error| HttpError::NoClient(error.to_string()))?
         .post(target)
         .header("content-type", "application/json")
         .timeout(limit)
@@ -58,23 +82,25 @@ pub(crate) async fn post(
     let response = request
         .send()
         .await
-        .map_err(|error| format!("{address}: {}", plain(&error)))?;
+        .map_err(|error| failed(plain(&error)))?;
     let status = response.status();
     let mut stream = response.bytes_stream();
     let mut bytes: Vec<u8> = Vec::new();
     while let Some(chunk) = stream.next().await {
-        let chunk = chunk.map_err(|error| format!("{address}: {}", plain(&error)))?;
+        let chunk = chunk.map_err(|error| failed(plain(&error)))?;
         bytes.extend_from_slice(&chunk);
         if bytes.len() > LARGEST_BODY {
-            return Err(format!(
-                "{address} answers with more than {} MB",
-                LARGEST_BODY / 1024 / 1024
-            ));
+            return Err(HttpError::TooLong {
+                address: address.to_owned(),
+            });
         }
     }
     let text = String::from_utf8_lossy(&bytes).into_owned();
     if !status.is_success() {
-        return Err(format!("{address} answers {status}"));
+        return Err(HttpError::Status {
+            address: address.to_owned(),
+            status,
+        });
     }
     Ok((answer::of_text(event, &text), text))
 }

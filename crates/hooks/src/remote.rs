@@ -5,12 +5,35 @@ use crate::host::{HookQuestion, HookVerdict};
 use crate::http;
 use crate::registry::{Hook, HookRegistry};
 use crate::run::{Ended, RunContext};
+use lathe_protocol::frame::HostError;
 use lathe_protocol::hook::HookInput;
 use lathe_settings::schema::HookKind;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
+
+/// Why a hook that isn't a command gave no answer.
+#[derive(Debug, thiserror::Error)]
+enum RemoteError {
+    #[error("a command is run elsewhere")]
+    IsCommand,
+    #[error("there is no model here that could answer it")]
+    NoModel,
+    #[error("there are no MCP servers here")]
+    NoServers,
+    #[error("there is no SDK host here")]
+    NoHost,
+    #[error("the model's answer is not {{\"ok\": …}}: {0}")]
+    NoVerdict(String),
+    #[error(transparent)]
+    Http(#[from] http::HttpError),
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// The error of the model or the MCP server.
+    #[error("{0}")]
+    Service(String),
+}
 
 impl HookRegistry {
     pub(crate) async fn run_remote(
@@ -30,7 +53,7 @@ impl HookRegistry {
         };
         match ended {
             Ok(Ok(ended)) => ended,
-            Ok(Err(warning)) => Ended::failed(hook, &warning),
+            Ok(Err(error)) => Ended::failed(hook, &error.to_string()),
             Err(_) => {
                 cancel.cancel();
                 let warning = format!("the hook {} took longer than {limit:?}", hook.name);
@@ -46,7 +69,7 @@ impl HookRegistry {
         text: &Arc<str>,
         context: &RunContext,
         cancel: &CancellationToken,
-    ) -> Result<Ended, String> {
+    ) -> Result<Ended, RemoteError> {
         let definition = &hook.definition;
         let hosts = self.hosts();
         let question = || HookQuestion {
@@ -56,7 +79,7 @@ impl HookRegistry {
             cancel: cancel.clone(),
         };
         match definition.kind {
-            HookKind::Command => Err("a command is run elsewhere".to_owned()),
+            HookKind::Command => Err(RemoteError::IsCommand),
             HookKind::Http => {
                 let allowed = self.allowed_urls();
                 let mut environment: BTreeMap<String, String> =
@@ -83,36 +106,30 @@ impl HookRegistry {
                 })
             }
             HookKind::Prompt => {
-                let model = hosts
-                    .model
-                    .ok_or("there is no model here that could answer it")?;
-                let said = model.ask(question()).await?;
-                let verdict = verdict(&said).ok_or_else(|| {
-                    format!(
-                        "the model's answer is not {{\"ok\": …}}: {}",
-                        shortened(&said)
-                    )
-                })?;
+                let model = hosts.model.ok_or(RemoteError::NoModel)?;
+                let said = model.ask(question()).await.map_err(RemoteError::Service)?;
+                let verdict =
+                    verdict(&said).ok_or_else(|| RemoteError::NoVerdict(shortened(&said)))?;
                 Ok(Ended {
                     stdout: said,
                     ..judged(hook, verdict)
                 })
             }
             HookKind::Agent => {
-                let model = hosts
-                    .model
-                    .ok_or("there is no model here that could answer it")?;
-                Ok(judged(hook, model.run_agent(question()).await?))
+                let model = hosts.model.ok_or(RemoteError::NoModel)?;
+                let verdict = model.run_agent(question()).await;
+                Ok(judged(hook, verdict.map_err(RemoteError::Service)?))
             }
             HookKind::McpTool => {
-                let tools = hosts.tools.ok_or("there are no MCP servers here")?;
+                let tools = hosts.tools.ok_or(RemoteError::NoServers)?;
                 let server = definition.server.as_deref().unwrap_or_default();
                 let tool = definition.tool.as_deref().unwrap_or_default();
                 let arguments = definition
                     .input
                     .clone()
                     .unwrap_or_else(|| serde_json::to_value(input).unwrap_or_default());
-                let said = tools.call(server, tool, arguments).await?;
+                let said = tools.call(server, tool, arguments).await;
+                let said = said.map_err(RemoteError::Service)?;
                 let answer = answer::of_text(hook.event, &said);
                 Ok(Ended {
                     stdout: said,
@@ -120,7 +137,7 @@ impl HookRegistry {
                 })
             }
             HookKind::Callback => {
-                let host = hosts.callbacks.ok_or("there is no SDK host here")?;
+                let host = hosts.callbacks.ok_or(RemoteError::NoHost)?;
                 let id = definition.callback_id.as_deref().unwrap_or_default();
                 let call = input.fields.get("tool_use_id").and_then(Value::as_str);
                 let output = host.call(id, input, call).await?;

@@ -40,8 +40,8 @@ pub enum HostFrame {
     ControlResponse {
         /// The request.
         request_id: RequestId,
-        /// The answer, or the error in words.
-        response: Result<Value, String>,
+        /// The answer, or the host's error.
+        response: Result<Value, HostError>,
     },
     /// The host no longer wants an answer.
     ControlCancel {
@@ -89,6 +89,20 @@ pub struct UserFrame {
 pub struct UserFrameMessage {
     /// The content.
     pub content: Content,
+}
+
+/// Why a request to the host has no usable answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HostError {
+    /// The host closed its end.
+    #[error("Stream closed")]
+    Closed,
+    /// The host's own error.
+    #[error("{0}")]
+    Reported(String),
+    /// The answer has the wrong shape.
+    #[error("the host's answer doesn't fit: {0}")]
+    Malformed(String),
 }
 
 /// A host's line that is no frame.
@@ -147,11 +161,9 @@ impl HostFrame {
                         .cloned()
                         .unwrap_or_else(|| json!({})))
                 } else {
-                    Err(response
-                        .get("error")
-                        .and_then(Value::as_str)
-                        .unwrap_or("the host reported an error without words")
-                        .to_owned())
+                    let text = response.get("error").and_then(Value::as_str);
+                    let text = text.unwrap_or("the host reported an error without a text");
+                    Err(HostError::Reported(text.to_owned()))
                 };
                 Ok(Self::ControlResponse {
                     request_id,

@@ -4,6 +4,7 @@ use super::host::Host;
 use crate::permission_tool;
 use lathe_engine::SessionHandle;
 use lathe_protocol::elicitation::{ElicitationReply, ElicitationRequest};
+use lathe_protocol::frame::HostError;
 use lathe_protocol::op::Op;
 use lathe_protocol::permission::PermissionRequest;
 use serde_json::Value;
@@ -30,7 +31,7 @@ async fn ask_host(
     host: &Host,
     session: &SessionHandle,
     request: &PermissionRequest,
-) -> Result<Value, String> {
+) -> Result<Value, HostError> {
     /// Tools whose permission question is the question that the person answers.
     const INTERACTIVE: [&str; 2] = ["AskUserQuestion", "ExitPlanMode"];
     let mut question = serde_json::to_value(request).unwrap_or_default();

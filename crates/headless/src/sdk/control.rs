@@ -257,7 +257,7 @@ async fn stop_task(session: &SessionHandle, task: &TaskId) -> Result<Value, Requ
 }
 
 async fn suggestions(session: &SessionHandle, query: &str) -> Result<Value, RequestError> {
-    let found = files::suggestions(session, query).await.map_err(failed)?;
+    let found = files::suggestions(session, query).await?;
     Ok(json!({"suggestions": found}))
 }
 

@@ -1,5 +1,6 @@
 //! Files that complete what a person types after `@`, for hosts that ask: as the terminal finds them.
 
+use super::control::RequestError;
 use lathe_engine::SessionHandle;
 use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
@@ -15,7 +16,7 @@ const MOST: usize = 15;
 pub(super) async fn suggestions(
     session: &SessionHandle,
     query: &str,
-) -> Result<Vec<Value>, String> {
+) -> Result<Vec<Value>, RequestError> {
     let query = query
         .trim()
         .trim_start_matches('@')
@@ -29,7 +30,7 @@ pub(super) async fn suggestions(
         Some(answer) => Some(
             answer
                 .await
-                .map_err(|error| format!("fileSuggestion: {error}"))?,
+                .map_err(|error| RequestError::Session(format!("fileSuggestion: {error}")))?,
         ),
         None => None,
     };
@@ -39,7 +40,9 @@ pub(super) async fn suggestions(
             asked.unwrap_or_else(|| ranked(&lathe_tools::project_files(&folder, respects), &query));
         described(&folder, found)
     });
-    found.await.map_err(|error| error.to_string())
+    found
+        .await
+        .map_err(|error| RequestError::Session(error.to_string()))
 }
 
 fn described(folder: &Path, found: Vec<String>) -> Vec<Value> {

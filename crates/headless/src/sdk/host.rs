@@ -12,7 +12,7 @@
 use crate::output::{Lines, OutputRoom, line_of};
 use futures::future::BoxFuture;
 use lathe_hooks::CallbackHost;
-use lathe_protocol::frame::control_request;
+use lathe_protocol::frame::{HostError, control_request};
 use lathe_protocol::hook::{HookInput, HookOutput};
 use lathe_protocol::ids::RequestId;
 use parking_lot::Mutex;
@@ -27,7 +27,7 @@ use std::thread::JoinHandle;
 use tokio::sync::{Notify, oneshot};
 
 /// The host's answer to a question.
-type HostAnswer = Result<Value, String>;
+type HostAnswer = Result<Value, HostError>;
 
 /// The host. Cheap to clone.
 #[derive(Clone)]
@@ -216,7 +216,7 @@ impl Host {
         {
             let mut open = self.inner.open.lock();
             if open.closed {
-                return Err("Stream closed".to_owned());
+                return Err(HostError::Closed);
             }
             open.waiting.insert(id.clone(), sender);
         }
@@ -225,9 +225,7 @@ impl Host {
             id: &id,
         };
         self.send(control_request(&id, request));
-        let answer = receiver
-            .await
-            .unwrap_or_else(|_| Err("Stream closed".to_owned()));
+        let answer = receiver.await.unwrap_or(Err(HostError::Closed));
         drop(withdrawal);
         answer
     }
@@ -343,15 +341,14 @@ impl CallbackHost for Host {
         callback_id: &'a str,
         input: &'a HookInput,
         tool_use_id: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<HookOutput, String>> {
+    ) -> BoxFuture<'a, Result<HookOutput, HostError>> {
         Box::pin(async move {
             let request = json!({
                 "subtype": "hook_callback", "callback_id": callback_id, "input": input,
                 "tool_use_id": tool_use_id,
             });
             let answer = self.ask(RequestId::random(), request).await?;
-            serde_json::from_value(answer)
-                .map_err(|error| format!("the hook's answer doesn't fit: {error}"))
+            serde_json::from_value(answer).map_err(|error| HostError::Malformed(error.to_string()))
         })
     }
 }
@@ -500,10 +497,10 @@ mod tests {
             tokio::task::yield_now().await;
         }
         host.close();
-        assert_eq!(asking.await.unwrap(), Err("Stream closed".to_owned()));
+        assert_eq!(asking.await.unwrap(), Err(HostError::Closed));
         assert_eq!(
             host.ask("b".into(), json!({})).await,
-            Err("Stream closed".to_owned())
+            Err(HostError::Closed)
         );
     }
 }

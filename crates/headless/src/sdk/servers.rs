@@ -6,6 +6,7 @@
 
 use super::host::Host;
 use lathe_mcp::{InProcess, MessageChannel, UnknownServer};
+use lathe_protocol::frame::HostError;
 use lathe_protocol::ids::RequestId;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -120,7 +121,7 @@ async fn pass_on(
     mut from_us: mpsc::Receiver<Value>,
     to_us: mpsc::Sender<Value>,
 ) {
-    let mut asking: JoinSet<(Option<String>, Result<Value, String>)> = JoinSet::new();
+    let mut asking: JoinSet<(Option<String>, Result<Value, HostError>)> = JoinSet::new();
     let mut open: HashMap<String, AbortHandle> = HashMap::new();
     loop {
         tokio::select! {
@@ -164,8 +165,8 @@ async fn pass_on(
                         .get_mut("mcp_response")
                         .map(Value::take)
                         .unwrap_or_default(),
-                    Err(error) if error == "Stream closed" => return,
-                    Err(error) => failure(&id, &error),
+                    Err(HostError::Closed) => return,
+                    Err(error) => failure(&id, &error.to_string()),
                 };
                 let response = if response.is_object() {
                     response
@@ -303,7 +304,7 @@ mod tests {
             .frame(|frame| frame["request"]["message"]["id"] == "x")
             .await;
         let id: RequestId = asked["request_id"].as_str().unwrap().into();
-        host.answered(&id, Err("no such server".to_owned()));
+        host.answered(&id, Err(HostError::Reported("no such server".to_owned())));
         let failed = channel.incoming.recv().await.unwrap();
         assert_eq!(
             (&failed["id"], &failed["error"]["message"]),

@@ -5,6 +5,7 @@ use futures::future::BoxFuture;
 use lathe_hooks::{
     CallbackHost, HookDecision, HookModel, HookQuestion, HookTools, HookVerdict, RunOutcome,
 };
+use lathe_protocol::frame::HostError;
 use lathe_protocol::hook::OnFailure;
 use lathe_protocol::hook::{HookEvent, HookInput, HookOutput};
 use lathe_settings::Source;
@@ -257,14 +258,14 @@ impl CallbackHost for Host {
         callback_id: &'a str,
         input: &'a HookInput,
         tool_use_id: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<HookOutput, String>> {
+    ) -> BoxFuture<'a, Result<HookOutput, HostError>> {
         Box::pin(async move {
             assert_eq!(tool_use_id, Some("t1"));
             assert_eq!(input.fields["tool_name"], "Bash");
             match callback_id {
                 "deny" => Ok(serde_json::from_value(json!({"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "host"}})).unwrap()),
                 "never" => std::future::pending().await,
-                other => Err(format!("unknown {other}")),
+                other => Err(HostError::Reported(format!("unknown {other}"))),
             }
         })
     }
