@@ -419,13 +419,15 @@ pub struct Initialize {
 }
 
 /// A system prompt, whole or in parts.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum SystemPrompt {
     /// The whole text.
     Text(String),
     /// Parts of it.
     Parts(Vec<String>),
+    /// Anything else, such as the name of a preset; it replaces nothing.
+    Other(Value),
 }
 
 /// A folder with a plugin: a path, or an object with one.

@@ -98,6 +98,7 @@ impl Setup {
             options.system_prompt = match prompt {
                 SystemPrompt::Text(text) => Some(text.clone()),
                 SystemPrompt::Parts(parts) => Some(parts.join("\n\n")),
+                SystemPrompt::Other(_) => options.system_prompt.take(),
             };
         }
         if let Some(text) = &self.0.append_system_prompt {
