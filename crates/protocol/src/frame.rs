@@ -726,7 +726,7 @@ mod tests {
         )
         .unwrap();
         assert!(
-            matches!(frame, HostFrame::ControlResponse { response: Err(text), .. } if text == "no")
+            matches!(frame, HostFrame::ControlResponse { response: Err(HostError::Reported(text)), .. } if text == "no")
         );
         assert_eq!(
             HostFrame::parse(r#"{"type":"keep_alive"}"#).unwrap(),
