@@ -1,0 +1,67 @@
+//! Prints the processor time that preparing a confinement takes, and how much longer a confined
+//! process takes to start: `cargo run --release -p lathe-sandbox --example cost`.
+#![allow(clippy::print_stdout, reason = "a program for people")]
+
+#[cfg(target_os = "linux")]
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    use lathe_sandbox::{Confinement, ReadOnlyPolicy, SystemPaths};
+    use std::os::unix::process::CommandExt;
+    use std::path::PathBuf;
+    use std::process::Command;
+    use std::sync::Arc;
+    use std::time::{Duration, Instant};
+
+    const TIMES: u32 = 300;
+    let search = std::env::var_os("PATH");
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let roots = [std::env::current_dir()?];
+    let system = SystemPaths::find(search.as_deref(), home.as_deref(), &roots);
+    let mut policy = ReadOnlyPolicy::with_system(&system);
+    policy.readable.extend(roots);
+    let began = processor_time();
+    for _ in 0..TIMES {
+        Confinement::new(&policy)?;
+    }
+    let paths = policy.readable.len() + policy.executable.len();
+    println!(
+        "preparing ({paths} paths): {:?}",
+        (processor_time() - began) / TIMES
+    );
+    let start = |confined: bool| -> Result<Duration, Box<dyn std::error::Error>> {
+        let began = Instant::now();
+        for _ in 0..TIMES {
+            let mut command = Command::new("/bin/true");
+            if confined {
+                let confinement = Arc::new(Confinement::new(&policy)?);
+                // SAFETY: entering makes plain system calls only.
+                unsafe { command.pre_exec(move || confinement.enter()) };
+            } else {
+                // SAFETY: does nothing.
+                unsafe { command.pre_exec(|| Ok(())) };
+            }
+            command.status()?;
+        }
+        Ok(began.elapsed() / TIMES)
+    };
+    start(false)?;
+    println!("starting /bin/true: {:?}", start(false)?);
+    println!("starting /bin/true confined: {:?}", start(true)?);
+    Ok(())
+}
+
+/// The processor time that this thread used.
+#[cfg(target_os = "linux")]
+fn processor_time() -> std::time::Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: writes into the value that it is given.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    let part = |number: i64| u64::try_from(number).unwrap_or(0);
+    std::time::Duration::from_secs(part(time.tv_sec))
+        + std::time::Duration::from_nanos(part(time.tv_nsec))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() {}
