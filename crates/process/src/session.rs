@@ -14,13 +14,14 @@ use crate::family::{Family, MARKER_VARIABLE, new_marker};
 use crate::guard;
 use crate::live::Registration;
 use crate::system::{self, Child, Plan, Unreaped};
+use lathe_sandbox::Confinement;
 use nix::fcntl::{FcntlArg, fcntl};
 use std::fs::File;
 use std::io::{self, PipeWriter};
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::sync::mpsc;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::sync::oneshot;
@@ -80,6 +81,7 @@ fn copy_above(descriptor: impl AsFd, least: RawFd) -> io::Result<OwnedFd> {
 struct Job {
     command: Command,
     control: ControlEnd,
+    confinement: Option<Arc<Confinement>>,
     output: PipeWriter,
     reply: oneshot::Sender<io::Result<Started>>,
 }
@@ -125,17 +127,23 @@ fn serve(jobs: &mpsc::Receiver<Job>) {
         let Job {
             command,
             control,
+            confinement,
             output,
             reply,
         } = job;
         // When nobody waits any more, dropping the answer ends the command.
-        drop(reply.send(start(command, control, output)));
+        drop(reply.send(start(command, control, confinement, output)));
         guard::ensure_running();
     }
 }
 
 /// Takes the writing end of the output with it: ours must be gone before anyone waits for the end.
-fn start(command: Command, control: ControlEnd, output: PipeWriter) -> io::Result<Started> {
+fn start(
+    command: Command,
+    control: ControlEnd,
+    confinement: Option<Arc<Confinement>>,
+    output: PipeWriter,
+) -> io::Result<Started> {
     let Parts {
         program,
         arguments,
@@ -158,6 +166,7 @@ fn start(command: Command, control: ControlEnd, output: PipeWriter) -> io::Resul
         input: copy_above(File::open("/dev/null")?, 3)?,
         kept: control.held,
         kept_as: control.descriptor,
+        confinement,
     };
     drop(output);
     let process = system::start(&plan)?;
@@ -169,18 +178,23 @@ fn start(command: Command, control: ControlEnd, output: PipeWriter) -> io::Resul
     })
 }
 
-/// Starts a shell with its standard input closed. Its arguments may name [`ControlEnd::descriptor`]. Dropping
+/// Starts a shell with its standard input closed, inside a confinement if one is given. Its arguments may name [`ControlEnd::descriptor`]. Dropping
 /// the future before it is ready ends the shell, with all that it started.
 ///
 /// # Errors
 /// If it can't be started.
-pub async fn spawn(command: Command, control: ControlEnd) -> io::Result<Spawned> {
+pub async fn spawn(
+    command: Command,
+    control: ControlEnd,
+    confinement: Option<Arc<Confinement>>,
+) -> io::Result<Spawned> {
     let (reader, output) = io::pipe()?;
     let output_reader = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
     let (reply, started) = oneshot::channel();
     submit(Job {
         command,
         control,
+        confinement,
         output,
         reply,
     })?;

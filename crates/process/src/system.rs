@@ -10,6 +10,7 @@
     reason = "what a child does before it runs the shell can only be said to the kernel directly"
 )]
 
+use lathe_sandbox::Confinement;
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -17,6 +18,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
+use std::sync::Arc;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::JoinHandle;
@@ -41,6 +43,8 @@ pub(crate) struct Plan {
     /// A descriptor that the child keeps, and under which number.
     pub(crate) kept: OwnedFd,
     pub(crate) kept_as: RawFd,
+    /// Entered last before the program runs.
+    pub(crate) confinement: Option<Arc<Confinement>>,
 }
 
 /// Text for a system call.
@@ -214,7 +218,7 @@ pub(crate) use linux::start;
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use super::{AsRawFd, CString, Plan, RawFd, Unreaped, io, owned};
+    use super::{AsRawFd, CString, Confinement, Plan, RawFd, Unreaped, io, owned};
     use std::ptr;
     use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -223,7 +227,7 @@ mod linux {
     const STACK: usize = 32 * 1024;
 
     /// What the child reads, and the one thing that it writes.
-    struct Shared {
+    struct Shared<'a> {
         program: *const libc::c_char,
         arguments: *const *const libc::c_char,
         environment: *const *const libc::c_char,
@@ -232,6 +236,7 @@ mod linux {
         output: RawFd,
         kept: RawFd,
         kept_as: RawFd,
+        confinement: Option<&'a Confinement>,
         parent: libc::pid_t,
         /// Why the program could not be run; 0 when it could.
         error: AtomicI32,
@@ -255,6 +260,7 @@ mod linux {
             output: plan.output.as_raw_fd(),
             kept: plan.kept.as_raw_fd(),
             kept_as: plan.kept_as,
+            confinement: plan.confinement.as_deref(),
             parent: std::process::id().cast_signed(),
             error: AtomicI32::new(0),
         };
@@ -295,7 +301,7 @@ mod linux {
         // SAFETY: `start` passes its own `Shared`, which outlives this. Only system calls follow,
         // on values in it, all valid: C strings, null-terminated lists of them, open descriptors.
         unsafe {
-            let shared = &*shared.cast_const().cast::<Shared>();
+            let shared = &*shared.cast_const().cast::<Shared<'_>>();
             become_program(shared);
             shared
                 .error
@@ -308,7 +314,7 @@ mod linux {
     ///
     /// # Safety
     /// Only in the child that `start` makes.
-    unsafe fn become_program(shared: &Shared) {
+    unsafe fn become_program(shared: &Shared<'_>) {
         // SAFETY: see `run_program`; `action` and `none` are valid for the calls that use them.
         unsafe {
             // Our handlers must not run in the child, which is about to let signals in again.
@@ -355,6 +361,11 @@ mod linux {
             let mut none: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&raw mut none);
             libc::sigprocmask(libc::SIG_SETMASK, &raw const none, ptr::null_mut());
+            if let Some(confinement) = shared.confinement
+                && confinement.enter().is_err()
+            {
+                return;
+            }
             libc::execve(shared.program, shared.arguments, shared.environment);
         }
     }
@@ -379,6 +390,7 @@ pub(crate) fn start(plan: &Plan) -> io::Result<Unreaped> {
             command.env(OsStr::from_bytes(name), OsStr::from_bytes(value));
         }
     }
+    let confinement = plan.confinement.clone();
     let (kept, kept_as) = (plan.kept.as_raw_fd(), plan.kept_as);
     // SAFETY: the hook makes plain system calls only, allocates nothing and takes no lock.
     unsafe {
@@ -395,7 +407,7 @@ pub(crate) fn start(plan: &Plan) -> io::Result<Unreaped> {
             if done < 0 {
                 return Err(io::Error::last_os_error());
             }
-            Ok(())
+            confinement.as_deref().map_or(Ok(()), Confinement::enter)
         });
     }
     let child = command.spawn()?;

@@ -21,12 +21,13 @@ use std::process::Command;
 /// From the top of the table to the bottom. Crates that aren't built yet have their place already.
 const LAYERS: &[(&str, &[&str])] = &[
     ("data", &["protocol", "spawn"]),
+    ("kernel", &["sandbox"]),
     (
         "foundation",
         &["process", "settings", "images", "schema", "diff"],
     ),
     ("network", &["net"]),
-    ("model and shell", &["model", "shell", "sandbox"]),
+    ("model and shell", &["model", "shell"]),
     (
         "services",
         &[

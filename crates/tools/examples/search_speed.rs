@@ -183,6 +183,7 @@ fn main() {
                 cancel: CancellationToken::new(),
                 to_background: CancellationToken::new(),
                 progress: ProgressSink::none(),
+                confinement: None,
             };
             runtime.block_on(call.call(context)).unwrap();
             ours = ours.min(started.elapsed());

@@ -9,6 +9,7 @@ use lathe_protocol::content::{Content, ContentBlock};
 use lathe_protocol::display::Display;
 use lathe_protocol::ids::{TaskId, ToolUseId};
 use lathe_protocol::permission::Subject;
+use lathe_sandbox::Block;
 use lathe_settings::Variable;
 use lathe_shell::analysis::{self, WorkingFolder};
 use lathe_shell::run::{
@@ -165,7 +166,11 @@ impl Tool for Bash {
                 session.working_folder.write().clone_from(now);
             }
         }
-        Ok(result(&input, &finished, &limits))
+        let output = result(&input, &finished, &limits);
+        match &finished.blocked {
+            Some(block) => Err(blocked(block, &output)),
+            None => Ok(output),
+        }
     }
 }
 
@@ -194,7 +199,28 @@ fn options(input: &Input, context: &CallContext, limits: &Limits) -> RunOptions 
             .clone()
             .unwrap_or_else(|| first_line(&input.command)),
         tool_use_id: Some(context.tool_use_id.clone()),
+        confinement: context.confinement.clone(),
         ..RunOptions::default()
+    }
+}
+
+/// The error for a command that the kernel stopped because it did more than read.
+fn blocked(block: &Block, output: &ToolOutput) -> ToolError {
+    let what = match block {
+        Block::Path(path) => format!("the command tried to use {}", path.display()),
+        Block::Network => "the command tried to use the network".to_owned(),
+        Block::Unknown => "the command tried to do more than read".to_owned(),
+    };
+    let text = match &output.content {
+        Content::Text(text) => text.clone(),
+        Content::Blocks(_) => String::new(),
+    };
+    ToolError::Blocked {
+        output: format!(
+            "{text}\n[It ran confined to reading, because it was found to only read, and {what}. \
+             A person can allow it to run without that.]"
+        ),
+        what,
     }
 }
 

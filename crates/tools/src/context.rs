@@ -82,6 +82,8 @@ pub struct CallContext {
     pub to_background: CancellationToken,
     /// Takes what to show meanwhile.
     pub progress: ProgressSink,
+    /// What a command is confined to because it passed as one that only reads.
+    pub confinement: Option<Arc<lathe_sandbox::ReadOnlyPolicy>>,
 }
 
 /// Takes what to show while a call runs.

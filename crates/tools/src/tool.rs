@@ -110,6 +110,15 @@ pub enum ToolError {
     /// It was stopped.
     #[error("{0}")]
     Cancelled(String),
+    /// It passed as a command that only reads, and the kernel refused what it tried. It can be run
+    /// again when a person says so.
+    #[error("{output}")]
+    Blocked {
+        /// What was refused, in words.
+        what: String,
+        /// What it printed, for the model.
+        output: String,
+    },
 }
 
 impl ToolError {

@@ -89,6 +89,7 @@ impl Fixture {
             cancel: self.cancel.clone(),
             to_background: self.to_background.clone(),
             progress: ProgressSink::new(move |display| progress.lock().unwrap().push(display)),
+            confinement: None,
         };
         tokio::time::timeout(Duration::from_secs(60), prepared.call(context))
             .await

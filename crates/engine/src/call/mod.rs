@@ -353,6 +353,7 @@ impl CallEnvironment {
             cancel: cancel.clone(),
             to_background: self.background_token(id),
             progress,
+            confinement: None,
         };
         let work = prepared.call(context);
         let abandoned = async {

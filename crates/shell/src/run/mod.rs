@@ -103,6 +103,8 @@ pub struct RunOptions {
     pub environment: Vec<(OsString, OsString)>,
     /// Words before the shell: a program that runs it in a sandbox.
     pub prefix: Vec<OsString>,
+    /// What it is confined to because it was found to only read; `None` doesn't confine it.
+    pub confinement: Option<Arc<lathe_sandbox::ReadOnlyPolicy>>,
     /// How many bytes of output are kept in memory, half of it head and half tail.
     pub output_limit: usize,
     /// Where all of the output goes when it is more than that. The file must not exist.
@@ -128,6 +130,7 @@ impl Default for RunOptions {
             directory_allowed: None,
             environment: Vec::new(),
             prefix: Vec::new(),
+            confinement: None,
             output_limit: 30_000,
             spill: None,
             spill_limit: 256 * 1024 * 1024,
@@ -216,6 +219,8 @@ impl DirectoryChange {
 /// What is known when a command is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
+    /// What the confinement refused, if that made it fail.
+    pub blocked: Option<lathe_sandbox::Block>,
     /// How it ended.
     pub exit: Exit,
     /// What it printed.
@@ -255,6 +260,12 @@ pub enum RunError {
     NoDirectory {
         /// What is gone.
         directory: PathBuf,
+    },
+    /// The command can't be confined to reading.
+    #[error("the command was not run, because it can't be confined to reading: {source}")]
+    Confinement {
+        /// Why not.
+        source: lathe_sandbox::ConfinementError,
     },
     /// The process could not be started.
     #[error("{} could not be started: {source}", .program.display())]

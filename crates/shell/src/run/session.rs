@@ -10,11 +10,12 @@ use super::{
 };
 use lathe_process::{Command, session};
 use lathe_protocol::ids::TaskId;
+use lathe_sandbox::{Block, Confinement, ReadOnlyPolicy};
 use parking_lot::{Mutex, RwLock};
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Longer commands than this reach the shell through a file: the kernel takes arguments of up to
 /// 128 KiB.
@@ -47,6 +48,8 @@ pub struct ShellSession {
     extra_environment: Arc<RwLock<Vec<(OsString, OsString)>>>,
     snapshot: Arc<Mutex<SnapshotState>>,
     background: BackgroundCommands,
+    /// Where confined commands may write. Made for the first of them.
+    scratch: OnceLock<Option<tempfile::TempDir>>,
 }
 
 impl std::fmt::Debug for ShellSession {
@@ -84,6 +87,7 @@ impl ShellSession {
             extra_environment: Arc::default(),
             snapshot: Arc::new(Mutex::new(state)),
             background: BackgroundCommands::default(),
+            scratch: OnceLock::new(),
             options,
         }
     }
@@ -102,6 +106,7 @@ impl ShellSession {
             extra_environment: Arc::clone(&self.extra_environment),
             snapshot: Arc::clone(&self.snapshot),
             background: self.background.clone(),
+            scratch: OnceLock::new(),
         }
     }
 
@@ -243,6 +248,7 @@ impl ShellSession {
         let file = self.background.get(id.as_str()).ok();
         let capture = supervised.capture.lock();
         Finished {
+            blocked: None,
             exit: Exit::MovedToBackground(id),
             output: Output {
                 text: capture.text(|cut| format!("\n\n[{cut} bytes left out here]\n\n")),
@@ -309,13 +315,27 @@ impl ShellSession {
         );
         environment.extend(self.extra_environment.read().iter().cloned());
         environment.extend(options.environment.iter().cloned());
+        let confinement = match &options.confinement {
+            Some(policy) => {
+                let needed = [
+                    snapshot
+                        .as_ref()
+                        .and_then(|snapshot| snapshot.file.as_deref()),
+                    keep.first().map(|path: &tempfile::TempPath| &**path),
+                ];
+                self.confine(policy, &needed, program, &mut environment)?
+            }
+            None => None,
+        };
         let launch = Command::new(&program.path)
             .arguments(arguments)
             .wrap(options.prefix.iter().cloned())
             .directory(replaced.clone().unwrap_or(wanted))
             .without_inherited_environment()
             .variables(environment);
-        let spawned = session::spawn(launch, control_end).await.map_err(fail)?;
+        let spawned = session::spawn(launch, control_end, confinement)
+            .await
+            .map_err(fail)?;
         let supervised = supervise::supervise(
             spawned,
             control,
@@ -329,6 +349,38 @@ impl ShellSession {
             },
         );
         Ok((supervised, replaced))
+    }
+
+    /// The confinement of a command that only reads, with what the shell itself needs. `None` where
+    /// the kernel can't confine.
+    fn confine(
+        &self,
+        policy: &ReadOnlyPolicy,
+        needed: &[Option<&Path>],
+        program: &ShellProgram,
+        environment: &mut Vec<(OsString, OsString)>,
+    ) -> Result<Option<Arc<Confinement>>, RunError> {
+        if !lathe_sandbox::support().confines_reads() {
+            return Ok(None);
+        }
+        let mut policy = policy.clone();
+        policy
+            .readable
+            .extend(needed.iter().flatten().map(|path| path.to_path_buf()));
+        policy.executable.push(program.path.clone());
+        let scratch = self.scratch.get_or_init(|| {
+            let folder = tempfile::Builder::new().prefix("lathe-scratch-").tempdir();
+            folder
+                .inspect_err(|error| tracing::warn!(%error, "no folder for confined commands"))
+                .ok()
+        });
+        if let Some(folder) = scratch {
+            policy.writable.push(folder.path().to_path_buf());
+            environment.push(("TMPDIR".into(), folder.path().into()));
+        }
+        Confinement::new(&policy)
+            .map(|confinement| Some(Arc::new(confinement)))
+            .map_err(|source| RunError::Confinement { source })
     }
 
     /// Where to go when the working folder no longer exists: the nearest folder above that is
@@ -402,6 +454,7 @@ impl ShellSession {
             self.set_directory(directory.now().to_path_buf());
         }
         Ok(Finished {
+            blocked: blocked(outcome, options, wanted),
             exit: outcome.exit.clone(),
             output: outcome.output.clone(),
             directory,
@@ -409,6 +462,16 @@ impl ShellSession {
             duration: outcome.duration,
         })
     }
+}
+
+/// What the confinement refused to a command that failed.
+fn blocked(outcome: &Outcome, options: &RunOptions, folder: &Path) -> Option<Block> {
+    let policy = options.confinement.as_ref()?;
+    let failed =
+        !matches!(outcome.exit, Exit::Exited(0)) && lathe_sandbox::support().confines_reads();
+    failed
+        .then(|| lathe_sandbox::blocked(&outcome.output.text, folder, policy))
+        .flatten()
 }
 
 /// Whether two names mean one folder; a path through a symlink is not a move.

@@ -104,7 +104,7 @@ async fn take(shell: &ShellProgram, environment: Vec<(OsString, OsString)>) -> O
         .directory(home)
         .without_inherited_environment()
         .variables(environment.clone());
-    let spawned = session::spawn(command, control_end)
+    let spawned = session::spawn(command, control_end, None)
         .await
         .map_err(|error| tracing::debug!(%error, "no snapshot of the user's shell"))
         .ok()?;

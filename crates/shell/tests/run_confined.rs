@@ -1,0 +1,58 @@
+//! Commands that run confined to reading: the kernel stops what the analyser overlooked.
+#![cfg(target_os = "linux")]
+
+mod run_support;
+
+use lathe_sandbox::{Block, ReadOnlyPolicy, SystemPaths};
+use lathe_shell::run::{Exit, Finished, RunOptions};
+use run_support::Fixture;
+use std::sync::Arc;
+
+async fn confined(fixture: &Fixture, command: &str) -> Finished {
+    let roots = [fixture.work()];
+    let search = std::env::var_os("PATH");
+    let mut policy =
+        ReadOnlyPolicy::with_system(&SystemPaths::find(search.as_deref(), None, &roots));
+    policy.readable.extend(roots);
+    let options = RunOptions {
+        confinement: Some(Arc::new(policy)),
+        ..RunOptions::default()
+    };
+    fixture.run_with(command, options).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_confined_command_reads_and_reports_its_folder() {
+    let fixture = Fixture::new();
+    std::fs::create_dir(fixture.work().join("inner")).unwrap();
+    std::fs::write(fixture.work().join("inner/a.txt"), "one\n").unwrap();
+    let finished = confined(&fixture, "cd inner && cat a.txt <<< here && pwd -P").await;
+    assert_eq!(finished.exit, Exit::Exited(0));
+    assert!(finished.output.text.starts_with("one\n"));
+    assert_eq!(finished.blocked, None);
+    assert_eq!(fixture.session.directory(), fixture.work().join("inner"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_confined_command_writes_only_in_its_own_temporary_folder() {
+    let fixture = Fixture::new();
+    let finished = confined(&fixture, "f=$(mktemp) && echo x > \"$f\" && cat \"$f\"").await;
+    assert_eq!(finished.output.text, "x\n");
+    let finished = confined(&fixture, "echo x > new.txt").await;
+    assert_eq!(finished.exit, Exit::Exited(1));
+    assert!(finished.blocked.is_some(), "{}", finished.output.text);
+    assert!(!fixture.work().join("new.txt").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failure_of_the_command_itself_is_not_called_blocked() {
+    let fixture = Fixture::new();
+    let finished = confined(&fixture, "cat no-such-file").await;
+    assert_eq!(finished.exit, Exit::Exited(1));
+    assert_eq!(finished.blocked, None);
+    let outside = fixture.folder.path().join("outside.txt");
+    std::fs::write(&outside, "secret\n").unwrap();
+    let finished = confined(&fixture, "cat ../outside.txt").await;
+    assert!(matches!(finished.blocked, Some(Block::Path(_))));
+    assert!(!finished.output.text.contains("secret\n"));
+}
