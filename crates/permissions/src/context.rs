@@ -209,6 +209,11 @@ impl ResolvedPaths {
         }
     }
 
+    /// Every form of every path that the call was judged by.
+    pub(crate) fn judged(&self) -> impl Iterator<Item = &Path> {
+        self.paths.values().flat_map(ResolvedPath::forms)
+    }
+
     /// What the analyser said.
     #[must_use]
     pub fn analysis(&self) -> Option<&Arc<Analysis>> {

@@ -23,6 +23,7 @@ pub mod answer;
 mod broad;
 pub mod classifier;
 pub mod cli;
+mod confinement;
 pub mod context;
 mod decision;
 mod files;
@@ -43,6 +44,7 @@ pub mod settings;
 pub mod shell;
 mod suggest;
 
+pub use confinement::confinement;
 pub use context::{CallFacts, PermissionContext, ResolvedPaths, SandboxFacts, resolve};
 pub use decision::decide;
 pub use lathe_protocol::permission::Decision;

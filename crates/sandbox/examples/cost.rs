@@ -14,10 +14,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     const TIMES: u32 = 300;
     let search = std::env::var_os("PATH");
     let home = std::env::var_os("HOME").map(PathBuf::from);
-    let roots = [std::env::current_dir()?];
-    let system = SystemPaths::find(search.as_deref(), home.as_deref(), &roots);
-    let mut policy = ReadOnlyPolicy::with_system(&system);
-    policy.readable.extend(roots);
+    let mut policy = ReadOnlyPolicy {
+        readable: vec![std::env::current_dir()?],
+        ..ReadOnlyPolicy::default()
+    };
+    policy.add_system(&SystemPaths::find(search.as_deref(), home.as_deref()));
     let began = processor_time();
     for _ in 0..TIMES {
         Confinement::new(&policy)?;

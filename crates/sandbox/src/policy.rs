@@ -18,14 +18,21 @@ pub struct ReadOnlyPolicy {
 }
 
 impl ReadOnlyPolicy {
-    /// A policy with the system's own folders, for a process with this environment.
-    #[must_use]
-    pub fn with_system(system: &crate::SystemPaths) -> Self {
-        Self {
-            readable: system.readable.clone(),
-            executable: system.executable.clone(),
-            ..Self::default()
-        }
+    /// Adds what programs of the system need. Folders of the search path that lie in a readable folder
+    /// are the project's, not the system's, and stay unable to run.
+    pub fn add_system(&mut self, system: &crate::SystemPaths) {
+        let is_home = |folder: &PathBuf| {
+            let home = system.home.as_ref();
+            home.is_some_and(|home| home.starts_with(folder))
+        };
+        let brought = |path: &PathBuf| {
+            let mut folders = self.readable.iter().filter(|folder| !is_home(folder));
+            folders.any(|folder| path.starts_with(folder))
+        };
+        let searched = system.searched.iter().filter(|path| !brought(path));
+        let executable = system.executable.iter().chain(searched).cloned();
+        self.executable.extend(executable.collect::<Vec<_>>());
+        self.readable.extend(system.readable.iter().cloned());
     }
 
     /// Whether it may read a path.

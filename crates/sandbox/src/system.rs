@@ -79,15 +79,21 @@ pub struct SystemPaths {
     pub readable: Vec<PathBuf>,
     /// What it may read and run.
     pub executable: Vec<PathBuf>,
+    /// The folders of the search path.
+    pub searched: Vec<PathBuf>,
+    /// The home folder.
+    pub home: Option<PathBuf>,
 }
 
 impl SystemPaths {
-    /// The system's paths for a process with this search path and home folder. Folders of the search
-    /// path that lie in one of the roots are the project's, not the system's.
+    /// The system's paths for a process with this search path and home folder.
     #[must_use]
-    pub fn find(search_path: Option<&OsStr>, home: Option<&Path>, roots: &[PathBuf]) -> Self {
-        let mut found = Self::default();
-        let is_project = |path: &Path| roots.iter().any(|root| path.starts_with(root));
+    pub fn find(search_path: Option<&OsStr>, home: Option<&Path>) -> Self {
+        let home = home.filter(|home| home.is_absolute() && *home != Path::new("/"));
+        let mut found = Self {
+            home: home.map(Path::to_path_buf),
+            ..Self::default()
+        };
         let add = |list: &mut Vec<PathBuf>, path: PathBuf| {
             if path.is_absolute() && !list.contains(&path) && path.exists() {
                 list.push(path);
@@ -102,7 +108,7 @@ impl SystemPaths {
         for path in settings_of_the_system() {
             add(&mut found.readable, path);
         }
-        if let Some(home) = home.filter(|home| home.is_absolute() && *home != Path::new("/")) {
+        if let Some(home) = home {
             for path in HOME_PROGRAMS {
                 add(&mut found.executable, home.join(path));
             }
@@ -112,8 +118,9 @@ impl SystemPaths {
         }
         for path in search_path.into_iter().flat_map(std::env::split_paths) {
             let is_whole_home = home.is_some_and(|home| home.starts_with(&path));
-            if !is_project(&path) && !is_whole_home && path != Path::new("/") {
-                add(&mut found.executable, path);
+            let known = found.executable.iter().any(|known| path.starts_with(known));
+            if !is_whole_home && !known && path != Path::new("/") {
+                add(&mut found.searched, path);
             }
         }
         found

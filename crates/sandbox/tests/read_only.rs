@@ -37,9 +37,12 @@ impl Place {
         let roots = [self.path("project")];
         let search = std::env::var_os("PATH");
         let home = std::env::var_os("HOME").map(std::path::PathBuf::from);
-        let system = SystemPaths::find(search.as_deref(), home.as_deref(), &roots);
-        let mut policy = ReadOnlyPolicy::with_system(&system);
-        policy.readable.extend(roots);
+        let system = SystemPaths::find(search.as_deref(), home.as_deref());
+        let mut policy = ReadOnlyPolicy {
+            readable: roots.to_vec(),
+            ..ReadOnlyPolicy::default()
+        };
+        policy.add_system(&system);
         policy.writable.push(self.path("temporary"));
         policy
     }

@@ -3,17 +3,16 @@
 
 mod run_support;
 
-use lathe_sandbox::{Block, ReadOnlyPolicy, SystemPaths};
+use lathe_sandbox::{Block, ReadOnlyPolicy};
 use lathe_shell::run::{Exit, Finished, RunOptions};
 use run_support::Fixture;
 use std::sync::Arc;
 
 async fn confined(fixture: &Fixture, command: &str) -> Finished {
-    let roots = [fixture.work()];
-    let search = std::env::var_os("PATH");
-    let mut policy =
-        ReadOnlyPolicy::with_system(&SystemPaths::find(search.as_deref(), None, &roots));
-    policy.readable.extend(roots);
+    let policy = ReadOnlyPolicy {
+        readable: vec![fixture.work()],
+        ..ReadOnlyPolicy::default()
+    };
     let options = RunOptions {
         confinement: Some(Arc::new(policy)),
         ..RunOptions::default()

@@ -24,6 +24,7 @@ use lathe_protocol::ids::{AgentId, RecordId, RequestId, ToolUseId};
 use lathe_protocol::permission::{
     Decision, DecisionReason, PermissionDenial, PermissionReply, PermissionRequest, Subject,
 };
+use lathe_sandbox::ReadOnlyPolicy;
 use lathe_tools::context::ProgressSink;
 use lathe_tools::{
     CallContext, CallTraits, DynTool, PreparedCall, ToolContext, ToolError, ToolOutput,
@@ -255,11 +256,14 @@ impl CallEnvironment {
             return result;
         }
 
-        let prepared = match self
+        let Permitted {
+            prepared,
+            confinement,
+        } = match self
             .permit(&id, &tool, prepared, traits, before.permission, &cancel)
             .await
         {
-            Ok(prepared) => prepared,
+            Ok(permitted) => permitted,
             Err(refusal) => {
                 let mut refusal = *refusal;
                 refusal.added_context.append(&mut added_context);
@@ -281,7 +285,17 @@ impl CallEnvironment {
         let subject = prepared.subject(&self.tools);
         let watched = self.watch_shell(&subject, traits).await;
         let folder = self.tools.working_folder.read().clone();
-        let outcome = self.call(&id, &name, prepared, &cancel, started).await;
+        let mut outcome = self
+            .call(&id, &name, prepared, confinement, &cancel, started)
+            .await;
+        if let Err(ToolError::Blocked { what, .. }) = &outcome {
+            let what = what.clone();
+            if let Some(prepared) = self.release(&id, &tool, &input, what, &cancel).await {
+                outcome = self
+                    .call(&id, &name, prepared, None, &cancel, started)
+                    .await;
+            }
+        }
         let folder_now = self.tools.working_folder.read().clone();
         if folder_now != folder {
             self.hooks.cwd_changed(&folder, &folder_now).await;
@@ -331,6 +345,7 @@ impl CallEnvironment {
         id: &ToolUseId,
         name: &str,
         prepared: Box<dyn PreparedCall>,
+        confinement: Option<Arc<ReadOnlyPolicy>>,
         cancel: &CancellationToken,
         started: Instant,
     ) -> Result<ToolOutput, ToolError> {
@@ -353,7 +368,7 @@ impl CallEnvironment {
             cancel: cancel.clone(),
             to_background: self.background_token(id),
             progress,
-            confinement: None,
+            confinement,
         };
         let work = prepared.call(context);
         let abandoned = async {
@@ -438,7 +453,7 @@ impl CallEnvironment {
         traits: CallTraits,
         said: Option<HookPermission>,
         cancel: &CancellationToken,
-    ) -> Result<Box<dyn PreparedCall>, Box<CallResult>> {
+    ) -> Result<Permitted, Box<CallResult>> {
         let aliases = tool.aliases();
         let decide = |prepared: &dyn PreparedCall| {
             let context = self.permissions.snapshot();
@@ -459,9 +474,10 @@ impl CallEnvironment {
                 }
                 Decision::Allow { .. } => String::new(),
             };
-            (decision, hint)
+            let confinement = lathe_permissions::confinement(&facts, &decision, &context);
+            (decision, hint, confinement)
         };
-        let (decision, hint) = decide(prepared.as_ref());
+        let (decision, hint, confinement) = decide(prepared.as_ref());
         let (decision, hint) = with_hook(decision, hint, said, &self.permissions);
         let cwd = self.tools.working_folder.read().clone();
         let decision = self
@@ -483,7 +499,10 @@ impl CallEnvironment {
             _ => hint,
         };
         match decision {
-            Decision::Allow { .. } => Ok(prepared),
+            Decision::Allow { .. } => Ok(Permitted {
+                prepared,
+                confinement: confinement.map(Arc::new),
+            }),
             Decision::Deny { reason } => Err(self
                 .refuse(id, tool.name(), prepared.input(), hint, &reason)
                 .await),
@@ -544,13 +563,17 @@ impl CallEnvironment {
                                 return Err(Box::new(CallResult::failure(error.to_string())));
                             }
                             // A person may change what runs, but not past a deny rule.
-                            if let (Decision::Deny { reason }, hint) = decide(prepared.as_ref()) {
+                            if let (Decision::Deny { reason }, hint, _) = decide(prepared.as_ref())
+                            {
                                 return Err(self
                                     .refuse(id, tool.name(), prepared.input(), hint, &reason)
                                     .await);
                             }
                         }
-                        Ok(prepared)
+                        Ok(Permitted {
+                            prepared,
+                            confinement: None,
+                        })
                     }
                     Answer::Reply(PermissionReply::Deny {
                         message, interrupt, ..
@@ -569,6 +592,44 @@ impl CallEnvironment {
                     }
                 }
             }
+        }
+    }
+
+    /// Asks whether a command that the kernel stopped may run without its confinement. Gives the call to
+    /// run again.
+    async fn release(
+        &self,
+        id: &ToolUseId,
+        tool: &Arc<dyn DynTool>,
+        input: &Value,
+        what: String,
+        cancel: &CancellationToken,
+    ) -> Option<Box<dyn PreparedCall>> {
+        let prepared = tool.clone().prepare(input.clone(), &self.tools).ok()?;
+        let reason = DecisionReason::SandboxOverride {
+            reason: format!(
+                "it ran confined to reading, and {what}; yes runs it again without that"
+            ),
+        };
+        let request = PermissionRequest {
+            request_id: RequestId::random(),
+            tool_name: tool.name().to_owned(),
+            input: input.clone(),
+            tool_use_id: id.clone(),
+            permission_suggestions: Vec::new(),
+            blocked_path: None,
+            decision_reason: Some(reason.text()),
+            decision_reason_type: Some(reason.kind().to_owned()),
+            display_name: Some(tool.name().to_owned()),
+            title: Some(prepared.activity()),
+            description: None,
+            agent_id: self.agent_id.clone(),
+        };
+        match self.questions.ask(request, &self.hooks, cancel).await {
+            Answer::Reply(PermissionReply::Allow { .. }) => Some(prepared),
+            Answer::Reply(PermissionReply::Deny { .. })
+            | Answer::NobodyToAsk
+            | Answer::Withdrawn => None,
         }
     }
 
@@ -601,6 +662,13 @@ impl CallEnvironment {
         result.denial = Some(denial);
         Box::new(result)
     }
+}
+
+/// A call that may run.
+struct Permitted {
+    prepared: Box<dyn PreparedCall>,
+    /// What it is confined to, when it passes because it only reads.
+    confinement: Option<Arc<ReadOnlyPolicy>>,
 }
 
 /// Brings a hook's word and the decision together: the stricter of both wins, and a hook's yes never

@@ -10,7 +10,7 @@ use super::{
 };
 use lathe_process::{Command, session};
 use lathe_protocol::ids::TaskId;
-use lathe_sandbox::{Block, Confinement, ReadOnlyPolicy};
+use lathe_sandbox::{Block, Confinement, ReadOnlyPolicy, SystemPaths};
 use parking_lot::{Mutex, RwLock};
 use std::ffi::OsString;
 use std::io::Write;
@@ -50,6 +50,8 @@ pub struct ShellSession {
     background: BackgroundCommands,
     /// Where confined commands may write. Made for the first of them.
     scratch: OnceLock<Option<tempfile::TempDir>>,
+    /// The paths of the system that confined commands may use.
+    system: OnceLock<SystemPaths>,
 }
 
 impl std::fmt::Debug for ShellSession {
@@ -88,6 +90,7 @@ impl ShellSession {
             snapshot: Arc::new(Mutex::new(state)),
             background: BackgroundCommands::default(),
             scratch: OnceLock::new(),
+            system: OnceLock::new(),
             options,
         }
     }
@@ -107,6 +110,7 @@ impl ShellSession {
             snapshot: Arc::clone(&self.snapshot),
             background: self.background.clone(),
             scratch: OnceLock::new(),
+            system: OnceLock::new(),
         }
     }
 
@@ -351,7 +355,7 @@ impl ShellSession {
         Ok((supervised, replaced))
     }
 
-    /// The confinement of a command that only reads, with what the shell itself needs. `None` where
+    /// The confinement of a command that only reads, with what the system and the shell need. `None` where
     /// the kernel can't confine.
     fn confine(
         &self,
@@ -364,6 +368,14 @@ impl ShellSession {
             return Ok(None);
         }
         let mut policy = policy.clone();
+        policy.add_system(self.system.get_or_init(|| {
+            let value = |name: &str| {
+                let mut found = environment.iter().rev().filter(|(key, _)| key == name);
+                found.next().map(|(_, value)| value.clone())
+            };
+            let home = value("HOME").map(PathBuf::from);
+            SystemPaths::find(value("PATH").as_deref(), home.as_deref())
+        }));
         policy
             .readable
             .extend(needed.iter().flatten().map(|path| path.to_path_buf()));
