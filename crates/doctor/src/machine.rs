@@ -185,16 +185,30 @@ pub(crate) fn sandbox(installation: &Installation<'_>, report: &mut Report<'_>) 
     let bubblewrap = std::env::split_paths(path)
         .map(|folder| folder.join("bwrap"))
         .find(|candidate| candidate.is_file());
-    let landlock = match std::fs::read_to_string("/sys/kernel/security/lsm") {
-        Ok(list) if list.split(',').any(|name| name.trim() == "landlock") => "is there",
-        Ok(_) => "is not there",
-        Err(_) => "can't be asked for (/sys/kernel/security is not readable)",
-    };
     let bubblewrap = bubblewrap.map_or_else(
         || "is not there".to_owned(),
         |path| format!("is there ({})", path.display()),
     );
-    report.fine(format!("bubblewrap {bubblewrap}, Landlock {landlock}"));
+    report.fine(format!("bubblewrap {bubblewrap}"));
+    let support = lathe_sandbox::support();
+    if support.confines_reads() {
+        report.fine(format!(
+            "commands that only read run confined by the kernel (Landlock {}, seccomp)",
+            support.landlock
+        ));
+    } else {
+        let missing = if support.landlock == 0 {
+            "Landlock"
+        } else {
+            "seccomp"
+        };
+        report.warning(
+            format!(
+                "commands that only read run without confinement: the kernel offers no {missing}"
+            ),
+            "use Linux 5.13 or later with Landlock and seccomp switched on, or run Lathe in a container",
+        );
+    }
     let configured = installation.settings.settings.sandbox.as_ref();
     let wanted = configured.and_then(|sandbox| sandbox.enabled) == Some(true);
     let needed = configured.and_then(|sandbox| sandbox.fail_if_unavailable) == Some(true);

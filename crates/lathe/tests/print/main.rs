@@ -6,6 +6,8 @@
     reason = "helpers of tests assert by panicking"
 )]
 
+#[cfg(target_os = "linux")]
+mod confined;
 mod hooks;
 
 use lathe_scripted::{BlockingServer, Reply, Scenario};
