@@ -1,6 +1,10 @@
 //! Prints the processor time that preparing a confinement takes, and how much longer a confined
 //! process takes to start: `cargo run --release -p lathe-sandbox --example cost`.
-#![allow(clippy::print_stdout, reason = "a program for people")]
+#![expect(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a program for people, with their own search path"
+)]
 
 #[cfg(target_os = "linux")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {

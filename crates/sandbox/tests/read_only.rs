@@ -1,6 +1,10 @@
 //! Commands that were judged to only read, and try something else: real processes, the real kernel.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "tests assert by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "tests assert by panicking and use the programs that are installed"
+)]
 
 use lathe_sandbox::{Block, Confinement, ReadOnlyPolicy, SystemPaths, blocked, support};
 use std::os::unix::process::CommandExt;

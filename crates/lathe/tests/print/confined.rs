@@ -60,7 +60,7 @@ fn a_person_can_let_a_stopped_command_run() {
     }));
     host.wait_for_result();
     assert_eq!(home.read("notes.txt"), "gone\n");
-    host.close();
+    assert_eq!(host.close().code(), Some(0));
 }
 
 #[test]

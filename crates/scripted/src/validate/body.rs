@@ -126,7 +126,7 @@ mod tests {
             ("{", "EOF"),
         ] {
             let error = Body::parse(text.as_bytes(), 9).unwrap_err();
-            assert!(error.contains(complaint), "{error}");
+            assert!(error.to_string().contains(complaint), "{error}");
         }
     }
 }
