@@ -149,6 +149,8 @@ fn secrets_below_a_folder_are_seen() {
             "git log -p -L1,5:.env",
             "grep -r x . > out.txt",
             "cat .env | head",
+            "git grep x",
+            "git grep -n x HEAD",
         ],
         &world,
         &context,

@@ -101,7 +101,7 @@ pub(crate) fn look_through(survey: &Survey, context: &PermissionContext) -> Foun
         }
         seen += 1;
         if seen > MOST_FILES {
-            return if reading.hidden || reading.ignored {
+            return if reading.ignored {
                 Found::TooMany
             } else {
                 done(files)

@@ -35,13 +35,17 @@ const LETTERS: &str = "axuwfjlmhrTcvSgn";
 /// `ps`: where words with a dash can't be read, it reads them again as letters without one, and the letter `e`
 /// then shows the environment of every process. So no word that could be read so may have an `e`.
 pub(super) fn judge_ps(words: &[Argument]) -> Verdict {
-    const OPTIONS: &str = "-e -f -a -A -d -F -H -j -l -L -N -T -w -x -y -Z -c -m -p= -o= -C= -u= -U= -g= -G= -t= --pid= \
+    const OPTIONS: &str = "-e -f -a -A -d -F -H -j -l -L -N -T -w -y -Z -c -m -p= -o= -C= -u= -U= -g= -G= -t= --pid= \
         --ppid= --user= --sort= --format= --forest --no-headers --headers --cols= --columns= --width= --rows= --lines= \
         --deselect --group= --tty= --sid=";
     let environments = || refuse("ps with words that could show environments");
     let Some(fixed) = all_fixed(words) else {
         return environments();
     };
+    // With an `e` among them, no word may be one that ps could fail to read.
+    let has_e = fixed
+        .iter()
+        .any(|word| word.starts_with('-') && !word.starts_with("--") && word.contains('e'));
     // Known to be read as letters: there is no user `x`.
     let habit = |word: &&str| matches!(*word, "-aux" | "-auxw" | "-auxww" | "-ef" | "-eaf");
     let rest: Vec<Argument> = words
@@ -51,6 +55,23 @@ pub(super) fn judge_ps(words: &[Argument]) -> Verdict {
         .map(|(word, _)| word.clone())
         .collect();
     let sorted = sort(&rest, OPTIONS, Order::Mixed)?;
+    let may_fail = sorted.has_any(&[
+        "-u",
+        "-U",
+        "-g",
+        "-G",
+        "-t",
+        "-C",
+        "-N",
+        "--user",
+        "--group",
+        "--tty",
+        "--sid",
+        "--deselect",
+    ]) || !sorted.operands.is_empty();
+    if has_e && may_fail {
+        return environments();
+    }
     for option in &sorted.options {
         let value = option.value().unwrap_or_default();
         let plain = match option.name.as_str() {

@@ -223,7 +223,14 @@ fn named_files(command: &str, sorted: &Sorted<'_>) -> Vec<PathOperand> {
     let mut paths = match command {
         // With a path outside the repository, and without a repository, these read any file.
         "diff" | "hash-object" | "check-attr" => paths_of(&sorted.operands),
-        "blame" | "annotate" | "log" | "show" | "grep" | "ls-files" | "whatchanged" => sorted
+        // What is looked for comes first; an operand after it may be a revision, and then it looks everywhere.
+        "grep" => {
+            let pattern = usize::from(!sorted.has_any(&["-e", "-f"])).min(sorted.operands.len());
+            let mut paths = paths_of(sorted.operands.get(pattern..).unwrap_or_default());
+            paths.push(PathOperand::literal("."));
+            paths
+        }
+        "blame" | "annotate" | "log" | "show" | "ls-files" | "whatchanged" => sorted
             .operands
             .iter()
             .filter(|operand| operand.path().kind != PathKind::Unbounded)
