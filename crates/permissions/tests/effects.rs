@@ -4,6 +4,10 @@
 //! in a trusted project is run there for real, with secrets in the project, beside it, in the home folder and in the
 //! environment. `LATHE_EFFECTS` sets how many are made, `LATHE_EFFECTS_SEED` the seed.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a longer run is asked for by an environment variable"
+)]
 
 mod common;
 

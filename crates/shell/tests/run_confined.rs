@@ -1,5 +1,9 @@
 //! Commands that run confined to reading: the kernel stops what the analyser overlooked.
 #![cfg(target_os = "linux")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the program"
+)]
 
 mod run_support;
 
