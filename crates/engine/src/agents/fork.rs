@@ -34,51 +34,50 @@ pub(crate) struct ForkPoint {
     pub(crate) tools_encoded: Bytes,
 }
 
-impl Conversation {
-    /// Lets the forks of the present answer start.
-    pub(crate) fn publish_fork_point(&mut self) {
-        let calls = self.history.unanswered_calls();
-        let tools_encoded = self.encoded_tools();
-        let point = ForkPoint {
-            calls: calls.into_iter().map(|call| call.id).collect(),
-            history: self.history.clone(),
-            tip: self.tip,
-            model: self.model.clone(),
-            thinking: self.shared.choices.read().thinking,
-            system: self.fixed.system.clone(),
-            tools: self.shared.all_tools(),
-            tools_encoded,
-        };
-        self.shared
-            .state
-            .fork_point
-            .send_replace(Some(Arc::new(point)));
-    }
+/// Lets the forks of the present answer start.
+pub(crate) fn publish_fork_point(conversation: &mut Conversation) {
+    let calls = conversation.history.unanswered_calls();
+    let tools_encoded = conversation.encoded_tools();
+    let point = ForkPoint {
+        calls: calls.into_iter().map(|call| call.id).collect(),
+        history: conversation.history.clone(),
+        tip: conversation.tip,
+        model: conversation.model.clone(),
+        thinking: conversation.shared.choices.read().thinking,
+        system: conversation.fixed.system.clone(),
+        tools: conversation.shared.all_tools(),
+        tools_encoded,
+    };
+    conversation
+        .shared
+        .state
+        .fork_point
+        .send_replace(Some(Arc::new(point)));
+}
 
-    /// Whether these messages are a fork's first: then all up to the placeholders is what its siblings
-    /// send, too.
-    pub(crate) fn begins_as_fork(&self, messages: &EncodedMessages) -> bool {
-        let is_fork = self.shared.role.is_fork();
-        is_fork
-            && messages.last().is_some_and(|last| {
-                memchr::memmem::find(&last.bytes, PLACEHOLDER.as_bytes()).is_some()
-            })
-    }
+/// Whether these messages are a fork's first: then all up to the placeholders is what its siblings
+/// send, too.
+pub(crate) fn begins_as_fork(conversation: &Conversation, messages: &EncodedMessages) -> bool {
+    let is_fork = conversation.shared.role.is_fork();
+    is_fork
+        && messages
+            .last()
+            .is_some_and(|last| memchr::memmem::find(&last.bytes, PLACEHOLDER.as_bytes()).is_some())
+}
 
-    /// Takes over where a fork starts: the history, and a result for each open call.
-    pub(crate) fn take_fork_point(&mut self, point: &ForkPoint) {
-        self.history = point.history.clone();
-        self.tip = point.tip;
-        self.fixed.system = point.system.clone();
-        self.tools_encoded = Some((point.tools.clone(), point.tools_encoded.clone()));
-        self.context.tools_generation = self.shared.toolbox.deferred.generation();
-        for id in &point.calls {
-            let block = ContentBlock::tool_result(id.clone(), PLACEHOLDER.to_owned(), false);
-            let record = self.records.user(self.tip, vec![block]);
-            let uuid = record.uuid;
-            self.take_in(lathe_protocol::record::Record::Message(Box::new(record)));
-            self.tip = Some(uuid);
-        }
+/// Takes over where a fork starts: the history, and a result for each open call.
+pub(crate) fn take_fork_point(conversation: &mut Conversation, point: &ForkPoint) {
+    conversation.history = point.history.clone();
+    conversation.tip = point.tip;
+    conversation.fixed.system = point.system.clone();
+    conversation.tools_encoded = Some((point.tools.clone(), point.tools_encoded.clone()));
+    conversation.context.tools_generation = conversation.shared.toolbox.deferred.generation();
+    for id in &point.calls {
+        let block = ContentBlock::tool_result(id.clone(), PLACEHOLDER.to_owned(), false);
+        let record = conversation.records.user(conversation.tip, vec![block]);
+        let uuid = record.uuid;
+        conversation.take_in(lathe_protocol::record::Record::Message(Box::new(record)));
+        conversation.tip = Some(uuid);
     }
 }
 

@@ -31,61 +31,62 @@ fn mentioned(text: &str) -> Vec<&str> {
     found
 }
 
-impl Conversation {
-    /// Tells the model of the agents that a prompt asks for.
-    pub(crate) fn attach_agents(&mut self, text: &str) {
-        if !text.contains(START)
-            || self
-                .shared
-                .toolbox
-                .registry
-                .read()
-                .find(lathe_tools::agent::NAME)
-                .is_none()
-        {
-            return;
-        }
-        let catalog = self.shared.session.agents.catalog();
-        let mut wanted: Vec<&str> = Vec::new();
-        for name in mentioned(text) {
-            // A file of that name is meant as a file.
-            if self
-                .shared
-                .tools
-                .resolve_path(&format!("agent-{name}"))
-                .exists()
-            {
-                continue;
-            }
-            if let Some(definition) = catalog.get(name) {
-                wanted.push(&definition.name);
-                continue;
-            }
-            let near = lathe_settings::nearest::nearest(
-                name,
-                catalog.iter().map(|agent| agent.name.as_str()),
-            );
-            let mut text = format!("There is no agent {name}.");
-            match near {
-                Some(near) => text.push_str(&format!(" Did you mean @agent-{near}?")),
-                None => text.push_str(" /agents lists them."),
-            }
-            self.shared.events.notice(NoticeLevel::Warning, text);
-        }
-        if wanted.is_empty() {
-            return;
-        }
-        let lines: Vec<String> = wanted
-            .iter()
-            .map(|name| {
-                format!(
-                    "The person asks for the agent {name} by name. Give this work to it with the Agent tool (subagent_type \"{name}\"), with everything in the prompt that it needs to know; it doesn't see this conversation."
-                )
-            })
-            .collect();
-        let record = self.records.meta(self.tip, reminder(&lines.join("\n")));
-        self.append(record);
+/// Tells the model of the agents that a prompt asks for.
+pub(crate) fn attach_agents(conversation: &mut Conversation, text: &str) {
+    if !text.contains(START)
+        || conversation
+            .shared
+            .toolbox
+            .registry
+            .read()
+            .find(lathe_tools::agent::NAME)
+            .is_none()
+    {
+        return;
     }
+    let catalog = conversation.shared.session.agents.catalog();
+    let mut wanted: Vec<&str> = Vec::new();
+    for name in mentioned(text) {
+        // A file of that name is meant as a file.
+        if conversation
+            .shared
+            .tools
+            .resolve_path(&format!("agent-{name}"))
+            .exists()
+        {
+            continue;
+        }
+        if let Some(definition) = catalog.get(name) {
+            wanted.push(&definition.name);
+            continue;
+        }
+        let near =
+            lathe_settings::nearest::nearest(name, catalog.iter().map(|agent| agent.name.as_str()));
+        let mut text = format!("There is no agent {name}.");
+        match near {
+            Some(near) => text.push_str(&format!(" Did you mean @agent-{near}?")),
+            None => text.push_str(" /agents lists them."),
+        }
+        conversation
+            .shared
+            .events
+            .notice(NoticeLevel::Warning, text);
+    }
+    if wanted.is_empty() {
+        return;
+    }
+    let lines: Vec<String> = wanted
+        .iter()
+        .map(|name| {
+            format!(
+                "The person asks for the agent {name} by name. Give this work to it with the Agent tool (subagent_type \"{name}\"), with everything in the prompt that it needs to know; it doesn't see this conversation."
+            )
+        })
+        .collect();
+    let record = conversation
+        .records
+        .meta(conversation.tip, reminder(&lines.join("\n")));
+    conversation.append(record);
 }
 
 #[cfg(test)]

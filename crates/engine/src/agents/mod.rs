@@ -15,12 +15,12 @@ mod disk;
 mod filter;
 pub(crate) mod fork;
 mod host;
-mod mention;
+pub(crate) mod mention;
 mod monitor;
 pub(crate) mod notice;
 pub(crate) mod restore;
 mod run;
-mod start;
+pub(crate) mod start;
 mod sweep;
 mod worktree;
 

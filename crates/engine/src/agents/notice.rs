@@ -4,7 +4,6 @@
 //! conversation that started the work, and wakes it when it is idle. Several that wait together become
 //! one turn.
 
-use crate::conversation::ConversationShared;
 use lathe_protocol::content::Content;
 use lathe_protocol::event::TaskUsage;
 use lathe_protocol::op::Prompt;
@@ -112,35 +111,6 @@ pub(crate) fn join(first: &mut Prompt, more: &Prompt) {
     let mut tasks = tasks_of(first);
     tasks.extend(tasks_of(more));
     first.extra.insert(TASK.to_owned(), tasks.into());
-}
-
-impl ConversationShared {
-    /// Puts a prompt into the queue and wakes the conversation.
-    pub(crate) fn enqueue(&self, prompt: Prompt) {
-        self.inbox.queue.lock().push_back(prompt);
-        self.inbox.wake.notify_one();
-    }
-
-    /// The model knows how a task ended: what waits to tell it isn't needed.
-    pub(crate) fn forget_notices(&self, task: &str) {
-        self.inbox
-            .queue
-            .lock()
-            .retain(|prompt| !(is_notification(prompt) && tasks_of(prompt) == [task]));
-    }
-
-    /// A notification is in the conversation now.
-    pub(crate) fn noted(&self, prompt: &Prompt) {
-        if !is_notification(prompt) {
-            return;
-        }
-        for task in tasks_of(prompt) {
-            if let Some(entry) = self.session.agents.find(&task) {
-                entry.set_known(true);
-                self.session.agents.keep(&entry);
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! memory of files, counters of denials, transcript. It shares the parent's hooks, the shell's environment,
 //! undo, and (unless the agent's rights differ) the permissions.
 
+use crate::agents::fork;
 use crate::agents::worktree::Worktree;
 use crate::agents::{AgentPlace, Entry, ForkPoint, Host, Seed, ToolFilter, listed};
 use crate::context::prompt::PromptParts;
@@ -13,7 +14,7 @@ use crate::conversation::records::RecordFactory;
 use crate::conversation::{
     Choices, Conversation, ConversationShared, Fixed, Integrations, Parts, Role, Toolbox,
 };
-use crate::session::events::{self, EventStream};
+use crate::session::events::{self, EventSink, EventStream};
 use crate::turn::decide::Limits;
 use lathe_extensions::{AgentDefinition, AgentMemory};
 use lathe_memory::{AgentScope, AutoMemory};
@@ -22,8 +23,8 @@ use lathe_protocol::permission::{Behavior, PermissionMode, RuleSource};
 use lathe_protocol::record::Record;
 use lathe_session::TranscriptWriter;
 use lathe_settings::instructions::Instructions;
-use lathe_tools::ToolRegistry;
 use lathe_tools::agent::{self, Agent};
+use lathe_tools::{ToolContext, ToolRegistry};
 use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -51,20 +52,6 @@ pub(crate) struct Start<'a> {
     pub(crate) worktree: Option<&'a Worktree>,
     pub(crate) history: StartFrom,
     pub(crate) turn: lathe_protocol::ids::RecordId,
-}
-
-impl ConversationShared {
-    /// The main conversation.
-    pub(crate) fn root(self: &Arc<Self>) -> Arc<Self> {
-        self.role
-            .place()
-            .and_then(|place| place.root.upgrade())
-            .unwrap_or_else(|| self.clone())
-    }
-
-    pub(crate) fn depth(&self) -> u32 {
-        self.role.place().map_or(0, |place| place.depth)
-    }
 }
 
 /// Puts it together.
@@ -104,19 +91,7 @@ pub(crate) fn build(start: Start<'_>) -> Result<(Conversation, EventStream), Str
         StartFrom::Fork(point) => point.tools.clone(),
         _ => registry(parent, &root, &filter, entry.is_background(), depth),
     };
-    let hooks = Arc::new(HookPoints {
-        registry: parent.hooks.registry.clone(),
-        late: Mutex::new(tokio::sync::mpsc::unbounded_channel().1),
-        session_id: parent.session.id,
-        transcript: root.transcript.path().to_owned(),
-        project: parent.hooks.project.clone(),
-        tools: tools.clone(),
-        permissions: permissions.clone(),
-        events: sink.clone(),
-        environment_file: None,
-        agent: Some((entry.id.clone(), entry.agent_type.clone())),
-        watched: crate::conversation::watched_files::WatchedFiles::default(),
-    });
+    let hooks = hooks(parent, &root, entry, &tools, &permissions, &sink);
     let questions = Arc::new(Questions::for_agent(
         &parent.questions,
         &root,
@@ -172,14 +147,14 @@ pub(crate) fn build(start: Start<'_>) -> Result<(Conversation, EventStream), Str
     match history {
         StartFrom::New => {}
         StartFrom::Fork(point) => {
-            conversation.take_fork_point(&point);
+            fork::take_fork_point(&mut conversation, &point);
             conversation
                 .shared
                 .integrations
                 .extensions
                 .know_as(&parent.integrations.extensions);
         }
-        StartFrom::Again(records) => conversation.take_history(&records),
+        StartFrom::Again(records) => take_history(&mut conversation, &records),
     }
     entry.update(|state| {
         state.model.clone_from(&conversation.model);
@@ -188,16 +163,38 @@ pub(crate) fn build(start: Start<'_>) -> Result<(Conversation, EventStream), Str
     Ok((conversation, stream))
 }
 
-impl Conversation {
-    /// Takes up what an agent said and did before.
-    fn take_history(&mut self, records: &[Arc<Record>]) {
-        for record in records {
-            self.history.push(record);
-            if let Record::Message(message) = &**record {
-                self.context.meter.replay(message);
-                self.shared.integrations.extensions.replay(message);
-                self.tip = Some(message.uuid);
-            }
+/// An agent's hooks: its parent's, with its own tools, permissions and events.
+fn hooks(
+    parent: &ConversationShared,
+    root: &ConversationShared,
+    entry: &Entry,
+    tools: &Arc<ToolContext>,
+    permissions: &Arc<Permissions>,
+    events: &EventSink,
+) -> Arc<HookPoints> {
+    Arc::new(HookPoints {
+        registry: parent.hooks.registry.clone(),
+        late: Mutex::new(tokio::sync::mpsc::unbounded_channel().1),
+        session_id: parent.session.id,
+        transcript: root.transcript.path().to_owned(),
+        project: parent.hooks.project.clone(),
+        tools: tools.clone(),
+        permissions: permissions.clone(),
+        events: events.clone(),
+        environment_file: None,
+        agent: Some((entry.id.clone(), entry.agent_type.clone())),
+        watched: crate::conversation::watched_files::WatchedFiles::default(),
+    })
+}
+
+/// Restores what an agent said and did before.
+fn take_history(conversation: &mut Conversation, records: &[Arc<Record>]) {
+    for record in records {
+        conversation.history.push(record);
+        if let Record::Message(message) = &**record {
+            conversation.context.meter.replay(message);
+            conversation.shared.integrations.extensions.replay(message);
+            conversation.tip = Some(message.uuid);
         }
     }
 }

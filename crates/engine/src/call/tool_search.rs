@@ -169,25 +169,23 @@ fn ranked(tools: &[ToolDefinition], query: &str, most: usize) -> Vec<ToolDefinit
         .collect()
 }
 
-impl Conversation {
-    /// What the model is told of tools that wait.
-    pub(crate) fn waiting_tools(&mut self) -> Option<String> {
-        // The list of what waits is made together with the list of tools.
-        self.encoded_tools();
-        let names = self.shared.toolbox.deferred.untold();
-        (!names.is_empty()).then(|| {
-            format!(
-                "Further tools that you can load with {NAME} when you need them:\n{}",
-                names.join("\n")
-            )
-        })
-    }
+/// What the model is told of tools that wait.
+pub(crate) fn waiting_tools(conversation: &mut Conversation) -> Option<String> {
+    // The list of what waits is made together with the list of tools.
+    conversation.encoded_tools();
+    let names = conversation.shared.toolbox.deferred.untold();
+    (!names.is_empty()).then(|| {
+        format!(
+            "Further tools that you can load with {NAME} when you need them:\n{}",
+            names.join("\n")
+        )
+    })
+}
 
-    /// Takes over which tools a conversation used.
-    pub(crate) fn note_used_tool(&self, name: &str) {
-        if is_deferrable(name) {
-            self.shared.toolbox.deferred.load(name);
-        }
+/// Takes over which tools a conversation used.
+pub(crate) fn note_used_tool(conversation: &Conversation, name: &str) {
+    if is_deferrable(name) {
+        conversation.shared.toolbox.deferred.load(name);
     }
 }
 

@@ -27,33 +27,34 @@ pub(crate) const LEAST_GAIN: u64 = 20_000;
 pub(crate) const MARKER: &str =
     "[This older result was cleared to make room. Make the call again if it is needed.]";
 
-impl Conversation {
-    /// Clears old results if that frees enough. Returns how many tokens it freed.
-    pub(crate) fn clear_old_results(&mut self, least: u64) -> u64 {
-        let mut old: Vec<_> = self
-            .history
-            .results()
-            .into_iter()
-            .filter(|result| CLEARED_TOOLS.contains(&result.tool_name.as_str()))
-            .collect();
-        old.truncate(old.len().saturating_sub(KEPT));
-        old.retain(|result| !result.replaced && result.bytes > MARKER.len() * 4);
-        let gain = |bytes: usize| bytes.saturating_sub(MARKER.len() + 80) as u64 / 4;
-        let freed: u64 = old.iter().map(|result| gain(result.bytes)).sum();
-        if old.is_empty() || freed < least {
-            return 0;
-        }
-        for result in old {
-            self.append_fact(Fact::Replacement {
-                tool_use_id: result.tool_use_id,
-                replacement: MARKER.to_owned(),
-                session_id: self.shared.session.id,
-            });
-        }
-        self.context.meter.take_out(freed);
-        self.context.prefix.expect("old results were cleared");
-        // A file that is read again must be shown again.
-        self.shared.tools.file_cache.forget_answers();
-        freed
+/// Clears old results if that frees enough. Returns how many tokens it freed.
+pub(crate) fn clear_old_results(conversation: &mut Conversation, least: u64) -> u64 {
+    let mut old: Vec<_> = conversation
+        .history
+        .results()
+        .into_iter()
+        .filter(|result| CLEARED_TOOLS.contains(&result.tool_name.as_str()))
+        .collect();
+    old.truncate(old.len().saturating_sub(KEPT));
+    old.retain(|result| !result.replaced && result.bytes > MARKER.len() * 4);
+    let gain = |bytes: usize| bytes.saturating_sub(MARKER.len() + 80) as u64 / 4;
+    let freed: u64 = old.iter().map(|result| gain(result.bytes)).sum();
+    if old.is_empty() || freed < least {
+        return 0;
     }
+    for result in old {
+        conversation.append_fact(Fact::Replacement {
+            tool_use_id: result.tool_use_id,
+            replacement: MARKER.to_owned(),
+            session_id: conversation.shared.session.id,
+        });
+    }
+    conversation.context.meter.take_out(freed);
+    conversation
+        .context
+        .prefix
+        .expect("old results were cleared");
+    // A file that is read again must be shown again.
+    conversation.shared.tools.file_cache.forget_answers();
+    freed
 }

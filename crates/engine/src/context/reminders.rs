@@ -1,8 +1,13 @@
 //! Words from the harness that go with a request, always at its end: never between what was sent before.
 
+use crate::call::tool_search;
 use crate::context::git;
+use crate::context::restoration;
+use crate::conversation::language;
+use crate::conversation::plan;
 use crate::conversation::records::reminder;
 use crate::conversation::{Conversation, RunningTurn};
+use crate::mcp::offer;
 use crate::session::ledger::Totals;
 use crate::turn::decide::Limits;
 use lathe_protocol::event::NoticeLevel;
@@ -48,99 +53,102 @@ impl Reminders {
     }
 }
 
-impl Conversation {
-    /// Puts what is due at the end of the conversation.
-    pub(crate) async fn remind(&mut self, turn: &RunningTurn) {
-        let mut texts = Vec::new();
-        self.look_at_folder();
-        texts.extend(self.context.reminders.git_state().await);
-        texts.extend(self.language_news(turn).await);
-        texts.extend(self.mcp_news());
-        texts.extend(self.waiting_tools());
-        if let Some(text) = self.context.since_interruption.take() {
-            self.shared.session.agents.told_of_earlier();
-            texts.push(text);
-        }
-        texts.extend(self.agent_news());
-        texts.extend(self.plan_reminder());
-        texts.extend(self.stale_todos());
-        texts.extend(self.budget_left());
-        if !texts.is_empty() {
-            let record = self.records.meta(self.tip, reminder(&texts.join("\n\n")));
-            self.append(record);
-        }
+/// Puts what is due at the end of the conversation.
+pub(crate) async fn remind(conversation: &mut Conversation, turn: &RunningTurn) {
+    let mut texts = Vec::new();
+    look_at_folder(conversation);
+    texts.extend(conversation.context.reminders.git_state().await);
+    texts.extend(language::language_news(conversation, turn).await);
+    texts.extend(offer::mcp_news(conversation));
+    texts.extend(tool_search::waiting_tools(conversation));
+    if let Some(text) = conversation.context.since_interruption.take() {
+        conversation.shared.session.agents.told_of_earlier();
+        texts.push(text);
     }
+    texts.extend(agent_news(conversation));
+    texts.extend(plan::plan_reminder(conversation));
+    texts.extend(stale_todos(conversation));
+    texts.extend(budget_left(conversation));
+    if !texts.is_empty() {
+        let record = conversation
+            .records
+            .meta(conversation.tip, reminder(&texts.join("\n\n")));
+        conversation.append(record);
+    }
+}
 
-    /// Agents that came, went or changed.
-    fn agent_news(&self) -> Option<String> {
-        let is_main = self.shared.role.place().is_none();
-        let registry = self.shared.toolbox.registry.read();
-        if !is_main || registry.find(lathe_tools::agent::NAME).is_none() {
-            return None;
-        }
-        let types = self.shared.role.filter();
-        self.shared
-            .session
-            .agents
-            .news(types.and_then(|filter| filter.types.as_deref()))
+/// Agents that came, went or changed.
+fn agent_news(conversation: &Conversation) -> Option<String> {
+    let is_main = conversation.shared.role.place().is_none();
+    let registry = conversation.shared.toolbox.registry.read();
+    if !is_main || registry.find(lathe_tools::agent::NAME).is_none() {
+        return None;
     }
+    let types = conversation.shared.role.filter();
+    conversation
+        .shared
+        .session
+        .agents
+        .news(types.and_then(|filter| filter.types.as_deref()))
+}
 
-    /// Asks git again when the work has moved into another repository.
-    fn look_at_folder(&mut self) {
-        let folder = self.shared.tools.working_folder.read().clone();
-        let context = self.shared.permissions.snapshot();
-        let known = self.context.reminders.repository.is_some();
-        let inside = context.roots.iter().any(|root| folder.starts_with(root));
-        if !known || !context.may_run_git || !inside {
-            return;
-        }
-        let repository = git::repository_of(&folder);
-        if repository.is_some() && repository != self.context.reminders.repository {
-            self.context.reminders.ask_git(folder);
-        }
+/// Asks git again when the work has moved into another repository.
+fn look_at_folder(conversation: &mut Conversation) {
+    let folder = conversation.shared.tools.working_folder.read().clone();
+    let context = conversation.shared.permissions.snapshot();
+    let known = conversation.context.reminders.repository.is_some();
+    let inside = context.roots.iter().any(|root| folder.starts_with(root));
+    if !known || !context.may_run_git || !inside {
+        return;
     }
+    let repository = git::repository_of(&folder);
+    if repository.is_some() && repository != conversation.context.reminders.repository {
+        conversation.context.reminders.ask_git(folder);
+    }
+}
 
-    fn stale_todos(&mut self) -> Option<String> {
-        self.context.reminders.since_todo += 1;
-        if self.context.reminders.since_todo <= STALE_AFTER {
-            return None;
-        }
-        self.context.reminders.since_todo = 0;
-        let list = self.todo_text().or_else(|| self.task_text())?;
-        let tool = if self
-            .shared
-            .toolbox
-            .registry
-            .read()
-            .find("TodoWrite")
-            .is_some()
-        {
-            "TodoWrite"
-        } else {
-            "TaskUpdate"
-        };
-        Some(format!(
-            "The task list has not been touched for a while. Bring it up to date with {tool} if it isn't; don't mention this to the person.\n{list}"
-        ))
+fn stale_todos(conversation: &mut Conversation) -> Option<String> {
+    conversation.context.reminders.since_todo += 1;
+    if conversation.context.reminders.since_todo <= STALE_AFTER {
+        return None;
     }
+    conversation.context.reminders.since_todo = 0;
+    let list =
+        restoration::todo_text(conversation).or_else(|| restoration::task_text(conversation))?;
+    let tool = if conversation
+        .shared
+        .toolbox
+        .registry
+        .read()
+        .find("TodoWrite")
+        .is_some()
+    {
+        "TodoWrite"
+    } else {
+        "TaskUpdate"
+    };
+    Some(format!(
+        "The task list has not been touched for a while. Bring it up to date with {tool} if it isn't; don't mention this to the person.\n{list}"
+    ))
+}
 
-    /// A word when much of what may be spent is spent: to the model, and to the person.
-    fn budget_left(&mut self) -> Option<String> {
-        let limits = self.fixed.limits;
-        let share = spent_percent(self.ledger.totals(), &limits)?;
-        let marks = BUDGET_MARKS.iter().filter(|mark| share >= **mark).count();
-        if marks <= self.context.reminders.budget_marks {
-            return None;
-        }
-        self.context.reminders.budget_marks = marks;
-        let text = format!("About {share} % of what this session may spend is spent.");
-        self.shared
-            .events
-            .notice(NoticeLevel::Warning, text.clone());
-        Some(format!(
-            "{text} Finish what matters most and say what is left."
-        ))
+/// A word when much of what may be spent is spent: to the model, and to the person.
+fn budget_left(conversation: &mut Conversation) -> Option<String> {
+    let limits = conversation.fixed.limits;
+    let share = spent_percent(conversation.ledger.totals(), &limits)?;
+    let marks = BUDGET_MARKS.iter().filter(|mark| share >= **mark).count();
+    if marks <= conversation.context.reminders.budget_marks {
+        return None;
     }
+    conversation.context.reminders.budget_marks = marks;
+    let text = format!("About {share} % of what this session may spend is spent.");
+    conversation
+        .shared
+        .events
+        .notice(NoticeLevel::Warning, text.clone());
+    Some(format!(
+        "{text} Finish what matters most and say what is left."
+    ))
 }
 
 /// The share of the budget that is spent, in percent; the greater one where there are two.

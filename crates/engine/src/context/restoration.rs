@@ -3,7 +3,9 @@
 
 use crate::context::KeptPrompt;
 use crate::context::prompt;
+use crate::context::room;
 use crate::conversation::Conversation;
+use crate::conversation::plan;
 use lathe_model::estimate;
 use lathe_protocol::display::TodoStatus;
 use lathe_protocol::record::Fact;
@@ -24,172 +26,168 @@ const MOST_AGENTS: usize = 20;
 /// More of a file than could ever be shown.
 const MOST_BYTES_READ: u64 = 256 * 1024;
 
-impl Conversation {
-    /// What comes back after a compaction, each piece for itself.
-    pub(crate) fn restored(&self) -> Vec<String> {
-        let mut left = TOKENS_IN_ALL.min(self.windows().compact_at() / 5);
-        let mut pieces = Vec::new();
-        pieces.extend(self.fixed.prompt.told_apart());
-        if let Some(list) = self.todo_text() {
-            pieces.push(list);
-        }
-        pieces.extend(self.task_text());
-        if let Some(tasks) = self.running_tasks() {
-            pieces.push(tasks);
-        }
-        pieces.extend(self.agents_text());
-        pieces.extend(self.plan_text());
-        pieces.extend(self.touched_texts());
-        pieces.extend(self.shared.integrations.extensions.restored());
-        for piece in &pieces {
-            left = left.saturating_sub(estimate::text(piece));
-        }
-        for path in self.shared.tools.file_cache.recent(MOST_FILES) {
-            if self.shared.permissions.is_secret(&path) {
-                continue;
-            }
-            let Some(text) = shown_again(&path, TOKENS_PER_FILE.min(left)) else {
-                continue;
-            };
-            left = left.saturating_sub(estimate::text(&text));
-            pieces.push(text);
-        }
-        pieces
+/// What comes back after a compaction, each piece for itself.
+pub(crate) fn restored(conversation: &Conversation) -> Vec<String> {
+    let mut left = TOKENS_IN_ALL.min(room::windows(conversation).compact_at() / 5);
+    let mut pieces = Vec::new();
+    pieces.extend(conversation.fixed.prompt.told_apart());
+    if let Some(list) = todo_text(conversation) {
+        pieces.push(list);
     }
-
-    /// The task list in words; `None` when there is nothing to do.
-    pub(crate) fn todo_text(&self) -> Option<String> {
-        let todos = self.shared.tools.todos.lock();
-        if todos
-            .iter()
-            .all(|item| item.status == TodoStatus::Completed)
-        {
-            return None;
-        }
-        let mut text = "The task list as it stands:".to_owned();
-        for item in todos.iter() {
-            let mark = match item.status {
-                TodoStatus::Completed => "done",
-                TodoStatus::InProgress => "now",
-                TodoStatus::Pending => "open",
-            };
-            let _ = write!(text, "\n- [{mark}] {}", item.content);
-        }
-        Some(text)
+    pieces.extend(task_text(conversation));
+    if let Some(tasks) = running_tasks(conversation) {
+        pieces.push(tasks);
     }
-
-    /// The list of tasks with ids in words; `None` when nothing of it is open.
-    pub(crate) fn task_text(&self) -> Option<String> {
-        let list = self.shared.tools.tasks.read().ok()?;
-        let all_done = list
-            .tasks()
-            .iter()
-            .all(|task| task.status == TodoStatus::Completed);
-        if all_done {
-            return None;
-        }
-        let text = lathe_tools::task_list::text_of(&list)?;
-        Some(format!("The task list as it stands:\n{text}"))
+    pieces.extend(agents_text(conversation));
+    pieces.extend(plan::plan_text(conversation));
+    pieces.extend(touched_texts(conversation));
+    pieces.extend(conversation.shared.integrations.extensions.restored());
+    for piece in &pieces {
+        left = left.saturating_sub(estimate::text(piece));
     }
+    for path in conversation.shared.tools.file_cache.recent(MOST_FILES) {
+        if conversation.shared.permissions.is_secret(&path) {
+            continue;
+        }
+        let Some(text) = shown_again(&path, TOKENS_PER_FILE.min(left)) else {
+            continue;
+        };
+        left = left.saturating_sub(estimate::text(&text));
+        pieces.push(text);
+    }
+    pieces
+}
 
-    /// The agents of this conversation in words, as far as they can still be of use.
-    fn agents_text(&self) -> Option<String> {
-        let own = self.shared.role.place().map(|place| &place.id);
-        let mut text = "Agents that you started (SendMessage reaches each of them):".to_owned();
-        let mut any = false;
-        let all = self.shared.session.agents.all();
-        let mine = all.iter().filter(|entry| entry.parent.as_ref() == own);
-        for entry in mine.rev().take(MOST_AGENTS) {
+/// The task list in words; `None` when there is nothing to do.
+pub(crate) fn todo_text(conversation: &Conversation) -> Option<String> {
+    let todos = conversation.shared.tools.todos.lock();
+    if todos
+        .iter()
+        .all(|item| item.status == TodoStatus::Completed)
+    {
+        return None;
+    }
+    let mut text = "The task list as it stands:".to_owned();
+    for item in todos.iter() {
+        let mark = match item.status {
+            TodoStatus::Completed => "done",
+            TodoStatus::InProgress => "now",
+            TodoStatus::Pending => "open",
+        };
+        let _ = write!(text, "\n- [{mark}] {}", item.content);
+    }
+    Some(text)
+}
+
+/// The list of tasks with ids in words; `None` when nothing of it is open.
+pub(crate) fn task_text(conversation: &Conversation) -> Option<String> {
+    let list = conversation.shared.tools.tasks.read().ok()?;
+    let all_done = list
+        .tasks()
+        .iter()
+        .all(|task| task.status == TodoStatus::Completed);
+    if all_done {
+        return None;
+    }
+    let text = lathe_tools::task_list::text_of(&list)?;
+    Some(format!("The task list as it stands:\n{text}"))
+}
+
+/// The agents of this conversation in words, as far as they can still be of use.
+fn agents_text(conversation: &Conversation) -> Option<String> {
+    let own = conversation.shared.role.place().map(|place| &place.id);
+    let mut text = "Agents that you started (SendMessage reaches each of them):".to_owned();
+    let mut any = false;
+    let all = conversation.shared.session.agents.all();
+    let mine = all.iter().filter(|entry| entry.parent.as_ref() == own);
+    for entry in mine.rev().take(MOST_AGENTS) {
+        any = true;
+        let view = entry.view();
+        let _ = write!(
+            text,
+            "\n- {} ({}, {}): {}",
+            view.id,
+            view.agent_type,
+            view.description,
+            view.status.word()
+        );
+    }
+    any.then_some(text)
+}
+
+fn running_tasks(conversation: &Conversation) -> Option<String> {
+    let mut text = "Commands that still run in the background:".to_owned();
+    let mut any = false;
+    for command in conversation.shared.tools.shell.background().list() {
+        if matches!(command.status, BackgroundStatus::Running) {
             any = true;
-            let view = entry.view();
             let _ = write!(
                 text,
-                "\n- {} ({}, {}): {}",
-                view.id,
-                view.agent_type,
-                view.description,
-                view.status.word()
+                "\n- {}: {} (output in {})",
+                command.id.as_str(),
+                command.command,
+                command.output_file.display()
             );
         }
-        any.then_some(text)
     }
+    any.then_some(text)
+}
 
-    fn running_tasks(&self) -> Option<String> {
-        let mut text = "Commands that still run in the background:".to_owned();
-        let mut any = false;
-        for command in self.shared.tools.shell.background().list() {
-            if matches!(command.status, BackgroundStatus::Running) {
-                any = true;
-                let _ = write!(
-                    text,
-                    "\n- {}: {} (output in {})",
-                    command.id.as_str(),
-                    command.command,
-                    command.output_file.display()
-                );
-            }
-        }
-        any.then_some(text)
+/// Instructions that came with files that were touched: they stood in the conversation.
+fn touched_texts(conversation: &Conversation) -> Vec<String> {
+    let instructions = conversation.shared.state.instructions.lock();
+    instructions
+        .as_ref()
+        .map(|instructions| {
+            instructions
+                .files()
+                .iter()
+                .filter(|file| matches!(file.reason, Reason::Folder { .. } | Reason::Rule { .. }))
+                .map(|file| {
+                    format!(
+                        "Instructions that hold for a part of the project, from {}:\n{}",
+                        file.path.display(),
+                        file.text_with_notice()
+                    )
+                })
+                .collect()
+        })
+        .unwrap_or_default()
+}
+
+/// Keeps the system prompt with the session, where that is wanted and not done.
+pub(crate) fn keep_system_prompt(conversation: &mut Conversation) {
+    if conversation.context.kept_prompt != KeptPrompt::Wanted {
+        return;
     }
+    let Ok(system) = serde_json::from_slice(&conversation.fixed.system) else {
+        return;
+    };
+    conversation.context.kept_prompt = KeptPrompt::Kept;
+    conversation.append_fact(Fact::SystemPrompt {
+        system,
+        session_id: conversation.shared.session.id,
+    });
+}
 
-    /// Instructions that came with files that were touched: they stood in the conversation.
-    fn touched_texts(&self) -> Vec<String> {
-        let instructions = self.shared.state.instructions.lock();
-        instructions
-            .as_ref()
-            .map(|instructions| {
-                instructions
-                    .files()
-                    .iter()
-                    .filter(|file| {
-                        matches!(file.reason, Reason::Folder { .. } | Reason::Rule { .. })
-                    })
-                    .map(|file| {
-                        format!(
-                            "Instructions that hold for a part of the project, from {}:\n{}",
-                            file.path.display(),
-                            file.text_with_notice()
-                        )
-                    })
-                    .collect()
-            })
-            .unwrap_or_default()
+/// Takes over instruction files that changed on disk. The prefix is new after a compaction anyway.
+pub(crate) fn refresh_instructions(conversation: &mut Conversation) {
+    if conversation.context.kept_prompt == KeptPrompt::Kept {
+        conversation.fixed.system = conversation.fixed.prompt.encode();
+        conversation.context.kept_prompt = KeptPrompt::Wanted;
     }
-
-    /// Keeps the system prompt with the session, where that is wanted and not done.
-    pub(crate) fn keep_system_prompt(&mut self) {
-        if self.context.kept_prompt != KeptPrompt::Wanted {
-            return;
-        }
-        let Ok(system) = serde_json::from_slice(&self.fixed.system) else {
+    let text = {
+        let mut instructions = conversation.shared.state.instructions.lock();
+        let Some(instructions) = instructions.as_mut() else {
             return;
         };
-        self.context.kept_prompt = KeptPrompt::Kept;
-        self.append_fact(Fact::SystemPrompt {
-            system,
-            session_id: self.shared.session.id,
-        });
-    }
-
-    /// Takes over instruction files that changed on disk. The prefix is new after a compaction anyway.
-    pub(crate) fn refresh_instructions(&mut self) {
-        if self.context.kept_prompt == KeptPrompt::Kept {
-            self.fixed.system = self.fixed.prompt.encode();
-            self.context.kept_prompt = KeptPrompt::Wanted;
+        if instructions.changed().is_empty() {
+            return;
         }
-        let text = {
-            let mut instructions = self.shared.state.instructions.lock();
-            let Some(instructions) = instructions.as_mut() else {
-                return;
-            };
-            if instructions.changed().is_empty() {
-                return;
-            }
-            prompt::instructions_text(instructions)
-        };
-        self.fixed.prompt.instructions = text;
-        self.fixed.system = self.fixed.prompt.encode();
-    }
+        prompt::instructions_text(instructions)
+    };
+    conversation.fixed.prompt.instructions = text;
+    conversation.fixed.system = conversation.fixed.prompt.encode();
 }
 
 /// A file's beginning, as far as it fits.

@@ -2,7 +2,13 @@
 //! without one. Hooks, the classifier, the record and the title are the same for each.
 
 use super::{Conversation, Role, RunningTurn};
+use crate::agents::mention;
+use crate::context::restoration;
+use crate::conversation::attachments;
 use crate::conversation::records::reminder;
+use crate::mcp::prompts;
+use crate::mcp::resources;
+use crate::skills::using;
 use crate::turn::decide::Done;
 use lathe_hooks::HookOutcome;
 use lathe_protocol::command::Invocation;
@@ -60,7 +66,7 @@ impl Conversation {
             });
         }
         if arrival == Arrival::First {
-            self.keep_system_prompt();
+            restoration::keep_system_prompt(self);
             self.shared.events.send(Event::TurnStarted(Arc::new(
                 self.shared.session_init(&self.model),
             )));
@@ -142,15 +148,14 @@ impl Conversation {
         command: Option<&Invocation>,
         turn: &RunningTurn,
     ) -> Result<(), Done> {
-        let expanded = self
-            .expand_command(command, turn)
+        let expanded = using::expand_command(self, command, turn)
             .await
             .map_err(|message| ended(TerminalReason::HookStopped, message))?;
         let words = expanded.as_deref().unwrap_or(text);
-        self.attach_mentions(words);
-        self.attach_agents(words);
-        self.attach_resources(text, &turn.cancel).await;
-        self.expand_mcp_prompt(command)
+        attachments::attach_mentions(self, words);
+        mention::attach_agents(self, words);
+        resources::attach_resources(self, text, &turn.cancel).await;
+        prompts::expand_mcp_prompt(self, command)
             .await
             .map_err(|message| ended(TerminalReason::InternalError, message))
     }

@@ -80,64 +80,67 @@ fn line_range(text: &str) -> Option<(usize, usize)> {
     (first >= 1 && first <= last).then_some((first, last))
 }
 
-impl Conversation {
-    /// Attaches what a prompt mentions.
-    pub(crate) fn attach_mentions(&mut self, text: &str) {
-        if !text.contains('@') {
-            return;
+/// Attaches what a prompt mentions.
+pub(crate) fn attach_mentions(conversation: &mut Conversation, text: &str) {
+    if !text.contains('@') {
+        return;
+    }
+    for mention in mentions(text) {
+        let Some(path) = mentioned_path(conversation, &mention.path) else {
+            continue;
+        };
+        let shown = conversation.shared.tools.shown(&path);
+        if conversation.shared.permissions.is_secret(&path) {
+            conversation.shared.events.notice(
+                NoticeLevel::Warning,
+                format!("@{shown} was not attached: it may hold secrets."),
+            );
+            continue;
         }
-        for mention in mentions(text) {
-            let Some(path) = self.mentioned_path(&mention.path) else {
-                continue;
-            };
-            let shown = self.shared.tools.shown(&path);
-            if self.shared.permissions.is_secret(&path) {
-                self.shared.events.notice(
-                    NoticeLevel::Warning,
-                    format!("@{shown} was not attached: it may hold secrets."),
-                );
-                continue;
+        let real = std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
+        let inside = conversation
+            .shared
+            .tools
+            .roots
+            .read()
+            .iter()
+            .any(|root| real.starts_with(root));
+        if !inside {
+            conversation.shared.events.notice(
+                NoticeLevel::Warning,
+                format!(
+                    "@{shown} was not attached: it is outside the session's folders (--add-dir adds one)."
+                ),
+            );
+            continue;
+        }
+        if let Some(attachment) = attachment(&path, &shown, mention.lines) {
+            if let Ok(metadata) = std::fs::metadata(&path)
+                && metadata.is_file()
+            {
+                let stamp = Stamp::of(&metadata);
+                conversation
+                    .shared
+                    .tools
+                    .file_cache
+                    .record_injected(&path, stamp);
             }
-            let real = std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
-            let inside = self
-                .shared
-                .tools
-                .roots
-                .read()
-                .iter()
-                .any(|root| real.starts_with(root));
-            if !inside {
-                self.shared.events.notice(
-                    NoticeLevel::Warning,
-                    format!(
-                        "@{shown} was not attached: it is outside the session's folders (--add-dir adds one)."
-                    ),
-                );
-                continue;
-            }
-            if let Some(attachment) = attachment(&path, &shown, mention.lines) {
-                if let Ok(metadata) = std::fs::metadata(&path)
-                    && metadata.is_file()
-                {
-                    let stamp = Stamp::of(&metadata);
-                    self.shared.tools.file_cache.record_injected(&path, stamp);
-                }
-                let record = self.records.attachment(self.tip, attachment);
-                self.append(record);
-            }
+            let record = conversation
+                .records
+                .attachment(conversation.tip, attachment);
+            conversation.append(record);
         }
     }
+}
 
-    /// The path that a mention means, if it is there. A sentence's full stop is no part of it.
-    fn mentioned_path(&self, written: &str) -> Option<PathBuf> {
-        let plain =
-            written.trim_end_matches(['.', ',', ';', ':', ')', ']', '}', '!', '?', '`', '\'']);
-        [written, plain]
-            .into_iter()
-            .filter(|text| !text.is_empty())
-            .map(|text| self.shared.tools.resolve_path(text))
-            .find(|path| path.exists())
-    }
+/// The path that a mention means, if it is there. A sentence's full stop is no part of it.
+fn mentioned_path(conversation: &Conversation, written: &str) -> Option<PathBuf> {
+    let plain = written.trim_end_matches(['.', ',', ';', ':', ')', ']', '}', '!', '?', '`', '\'']);
+    [written, plain]
+        .into_iter()
+        .filter(|text| !text.is_empty())
+        .map(|text| conversation.shared.tools.resolve_path(text))
+        .find(|path| path.exists())
 }
 
 /// What is attached for a path.

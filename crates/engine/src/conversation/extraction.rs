@@ -1,8 +1,10 @@
 //! Asks the model, after a turn, whether later sessions should know something of it. When to ask, what
 //! to ask and what becomes of the answer is [`lathe_memory::extraction`].
 
+use crate::context::room;
 use crate::context::summary::with_directive;
 use crate::conversation::{Conversation, ConversationShared};
+use crate::session::background;
 use crate::session::background::{bound_answer, note_side_usage};
 use crate::session::ledger::Part;
 use crate::turn::decide::OutputCap;
@@ -24,50 +26,49 @@ pub(crate) struct Extracting {
     running: Option<AbortHandle>,
 }
 
-impl Conversation {
-    /// A call is done; what the model remembers by itself needs no second look.
-    pub(crate) fn note_remembered(&mut self, tool: &str, paths: &[PathBuf]) {
-        let shared = &self.shared;
-        let extractor = &mut self.context.extracting.extractor;
-        extractor.note_call(tool, paths, || memory_of(shared));
-    }
+/// A call is done; what the model remembers by itself needs no second look.
+pub(crate) fn note_remembered(conversation: &mut Conversation, tool: &str, paths: &[PathBuf]) {
+    let shared = &conversation.shared;
+    let extractor = &mut conversation.context.extracting.extractor;
+    extractor.note_call(tool, paths, || memory_of(shared));
+}
 
-    /// Looks for something worth remembering, if enough was said since the last look.
-    pub(crate) fn extract_memory(&mut self) {
-        let tokens = self.message_tokens();
-        let may_spend = self.may_spend();
-        let extracting = &mut self.context.extracting;
-        let busy = extracting
-            .running
-            .as_ref()
-            .is_some_and(|running| !running.is_finished());
-        extracting.extractor.note_size(tokens);
-        if busy || !may_spend || !extracting.extractor.is_due(tokens) {
-            return;
-        }
-        let mode = extracting.extractor.mode;
-        let memory = memory_of(&self.shared);
-        let Some(directive) = directive(&memory) else {
-            return;
-        };
-        let mut request = self.request(OutputCap::Small);
-        bound_answer(&mut request, MOST_TOKENS);
-        request.messages = with_directive(&request.messages.to_vec(), 0, &directive);
-        let (shared, policy) = (self.shared.clone(), self.recovery_policy());
-        let cancel = shared.state.notes.cancel.clone();
-        let work = async move {
-            let provider = shared.session.provider.clone();
-            let asked = complete(provider, request, policy, &cancel);
-            let Ok(Ok(answer)) = tokio::time::timeout(LIMIT, asked).await else {
-                return;
-            };
-            note_side_usage(&shared, Part::Side, &answer.header);
-            if let Some(text) = apply(&memory, mode, &answer.text) {
-                shared.events.notice(NoticeLevel::Info, text);
-            }
-        };
-        self.context.extracting.running = Some(self.shared.session.background.spawn(work));
+/// Looks for something worth remembering, if enough was said since the last look.
+pub(crate) fn extract_memory(conversation: &mut Conversation) {
+    let tokens = room::message_tokens(conversation);
+    let may_spend = background::may_spend(conversation);
+    let extracting = &mut conversation.context.extracting;
+    let busy = extracting
+        .running
+        .as_ref()
+        .is_some_and(|running| !running.is_finished());
+    extracting.extractor.note_size(tokens);
+    if busy || !may_spend || !extracting.extractor.is_due(tokens) {
+        return;
     }
+    let mode = extracting.extractor.mode;
+    let memory = memory_of(&conversation.shared);
+    let Some(directive) = directive(&memory) else {
+        return;
+    };
+    let mut request = conversation.request(OutputCap::Small);
+    bound_answer(&mut request, MOST_TOKENS);
+    request.messages = with_directive(&request.messages.to_vec(), 0, &directive);
+    let (shared, policy) = (conversation.shared.clone(), conversation.recovery_policy());
+    let cancel = shared.state.notes.cancel.clone();
+    let work = async move {
+        let provider = shared.session.provider.clone();
+        let asked = complete(provider, request, policy, &cancel);
+        let Ok(Ok(answer)) = tokio::time::timeout(LIMIT, asked).await else {
+            return;
+        };
+        note_side_usage(&shared, Part::Side, &answer.header);
+        if let Some(text) = apply(&memory, mode, &answer.text) {
+            shared.events.notice(NoticeLevel::Info, text);
+        }
+    };
+    conversation.context.extracting.running =
+        Some(conversation.shared.session.background.spawn(work));
 }
 
 fn memory_of(shared: &ConversationShared) -> AutoMemory {

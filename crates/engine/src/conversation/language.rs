@@ -18,7 +18,7 @@ use lathe_protocol::ids::RecordId;
 use lathe_settings::{Environment, Resolved};
 use lathe_tools::lsp::{Lsp, NAME};
 use lathe_tools::{ToolContext, ToolRegistry, context::ChangeObserver};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use tokio::runtime::Handle;
 
@@ -150,26 +150,18 @@ impl ChangeObserver for Observed {
     }
 }
 
-impl ConversationShared {
-    /// Something else than our tools changed files.
-    pub(crate) fn changed_on_disk(&self, paths: &[PathBuf]) {
-        if !paths.is_empty() {
-            self.integrations.language.servers.changed_on_disk(paths);
-        }
+/// What language servers find in changed files that wasn't there before.
+pub(crate) async fn language_news(
+    conversation: &Conversation,
+    turn: &RunningTurn,
+) -> Option<String> {
+    let language = &conversation.shared.integrations.language;
+    if language.servers.is_empty() {
+        return None;
     }
-}
-
-impl Conversation {
-    /// What language servers find in changed files that wasn't there before.
-    pub(crate) async fn language_news(&self, turn: &RunningTurn) -> Option<String> {
-        let language = &self.shared.integrations.language;
-        if language.servers.is_empty() {
-            return None;
-        }
-        let news = language
-            .servers
-            .news(language.conversation, &turn.cancel)
-            .await;
-        lathe_lsp::tell(&news, &|path| self.shared.tools.shown(path))
-    }
+    let news = language
+        .servers
+        .news(language.conversation, &turn.cancel)
+        .await;
+    lathe_lsp::tell(&news, &|path| conversation.shared.tools.shown(path))
 }

@@ -3,6 +3,7 @@
 
 use crate::context::summary::with_directive;
 use crate::conversation::Conversation;
+use crate::session::background;
 use crate::session::background::note_side_usage;
 use crate::session::ledger::Part;
 use crate::turn::decide::OutputCap;
@@ -22,61 +23,59 @@ pub(crate) struct MagicDocs {
     running: Option<tokio::task::AbortHandle>,
 }
 
-impl Conversation {
-    /// A call is done; if it showed such a document, that is known from now on.
-    pub(crate) fn note_documents(&mut self, tool: &str, paths: &[PathBuf]) {
-        self.context.magic_docs.kept.note_call(tool, paths);
-    }
+/// A call is done; if it showed such a document, that is known from now on.
+pub(crate) fn note_documents(conversation: &mut Conversation, tool: &str, paths: &[PathBuf]) {
+    conversation.context.magic_docs.kept.note_call(tool, paths);
+}
 
-    /// Starts an update of the known documents, if something was done since the last one.
-    pub(crate) fn update_documents(&mut self, turn: RecordId) {
-        let may_spend = self.may_spend();
-        let documents = &mut self.context.magic_docs;
-        let busy = documents
-            .running
-            .as_ref()
-            .is_some_and(|running| !running.is_finished());
-        if !documents.kept.is_due() || busy || !may_spend {
-            return;
-        }
-        let shared = self.shared.clone();
-        let updates = documents.kept.begin(&shared.permissions.snapshot());
-        let updates: Vec<_> = updates
-            .into_iter()
-            .map(|update| {
-                let mut request = self.request(OutputCap::Large);
-                let messages = request.messages.to_vec();
-                request.messages = with_directive(&messages, 0, &update.directive);
-                (update, request)
-            })
-            .collect();
-        let policy = self.recovery_policy();
-        let cancel = shared.state.notes.cancel.clone();
-        let background = shared.session.background.clone();
-        let task = background.spawn(async move {
-            for (update, request) in updates {
-                let provider = shared.session.provider.clone();
-                let asked = complete(provider, request, policy.clone(), &cancel);
-                let Ok(Ok(answer)) = tokio::time::timeout(LIMIT, asked).await else {
-                    continue;
-                };
-                note_side_usage(&shared, Part::Side, &answer.header);
-                let Some(text) = update.new_text(&answer.text) else {
-                    continue;
-                };
-                let shown = shared.tools.shown(&update.path);
-                // Keeping the old content for undo blocks.
-                let to = shared.clone();
-                let written = lathe_spawn::blocking(move || update.write(&to.tools, &text, turn));
-                match written.await.unwrap_or_else(|error| Err(error.to_string())) {
-                    Ok(()) => shared.events.notice(
-                        NoticeLevel::Info,
-                        format!("{shown} was brought up to date."),
-                    ),
-                    Err(error) => tracing::info!(%error, "a document was not brought up to date"),
-                }
-            }
-        });
-        self.context.magic_docs.running = Some(task);
+/// Starts an update of the known documents, if something was done since the last one.
+pub(crate) fn update_documents(conversation: &mut Conversation, turn: RecordId) {
+    let may_spend = background::may_spend(conversation);
+    let documents = &mut conversation.context.magic_docs;
+    let busy = documents
+        .running
+        .as_ref()
+        .is_some_and(|running| !running.is_finished());
+    if !documents.kept.is_due() || busy || !may_spend {
+        return;
     }
+    let shared = conversation.shared.clone();
+    let updates = documents.kept.begin(&shared.permissions.snapshot());
+    let updates: Vec<_> = updates
+        .into_iter()
+        .map(|update| {
+            let mut request = conversation.request(OutputCap::Large);
+            let messages = request.messages.to_vec();
+            request.messages = with_directive(&messages, 0, &update.directive);
+            (update, request)
+        })
+        .collect();
+    let policy = conversation.recovery_policy();
+    let cancel = shared.state.notes.cancel.clone();
+    let background = shared.session.background.clone();
+    let task = background.spawn(async move {
+        for (update, request) in updates {
+            let provider = shared.session.provider.clone();
+            let asked = complete(provider, request, policy.clone(), &cancel);
+            let Ok(Ok(answer)) = tokio::time::timeout(LIMIT, asked).await else {
+                continue;
+            };
+            note_side_usage(&shared, Part::Side, &answer.header);
+            let Some(text) = update.new_text(&answer.text) else {
+                continue;
+            };
+            let shown = shared.tools.shown(&update.path);
+            // Keeping the old content for undo blocks.
+            let to = shared.clone();
+            let written = lathe_spawn::blocking(move || update.write(&to.tools, &text, turn));
+            match written.await.unwrap_or_else(|error| Err(error.to_string())) {
+                Ok(()) => shared.events.notice(
+                    NoticeLevel::Info,
+                    format!("{shown} was brought up to date."),
+                ),
+                Err(error) => tracing::info!(%error, "a document was not brought up to date"),
+            }
+        }
+    });
+    conversation.context.magic_docs.running = Some(task);
 }

@@ -28,14 +28,17 @@ pub(crate) use shared::{
     Toolbox,
 };
 
+use crate::agents::fork;
 use crate::context::ContextState;
 use crate::context::prompt::PromptParts;
+use crate::context::room;
 use crate::conversation::hook_points::HookPoints;
 use crate::conversation::questions::Questions;
 use crate::conversation::records::RecordFactory;
 use crate::session::Session;
 use crate::session::events::EventSink;
 use crate::session::ledger::Ledger;
+use crate::skills::using;
 use crate::turn::decide::{Limits, OutputCap};
 use crate::turn::guard::RepeatGuard;
 use bytes::Bytes;
@@ -288,7 +291,7 @@ impl Conversation {
             max_tokens = max_tokens.max(budget.saturating_add(ROOM_BESIDE_THINKING));
         }
         let messages = self.request_messages();
-        let shared_results = self.begins_as_fork(&messages);
+        let shared_results = fork::begins_as_fork(self, &messages);
         let tools = self.encoded_tools();
         self.note_context(&tools);
         ModelRequest {
@@ -302,7 +305,7 @@ impl Conversation {
             thinking,
             betas: self.fixed.betas.clone(),
             stop_sequences: Vec::new(),
-            extra: self.request_extra(),
+            extra: using::request_extra(self),
         }
     }
 
@@ -329,7 +332,7 @@ impl Conversation {
         let fixed = sizes.system + sizes.tools;
         let total = self.context.meter.tokens(fixed);
         // The provider counts the whole; the guesses say how it is made up.
-        let message_tokens = self.message_tokens();
+        let message_tokens = room::message_tokens(self);
         let guessed = (fixed + message_tokens).max(1);
         let share = |tokens: u64| tokens * total / guessed;
         let mut usage = self.shared.state.usage.lock();
@@ -380,7 +383,7 @@ impl Conversation {
             .filter_map(|tool| serde_json::to_string(tool).ok())
             .map(|text| lathe_model::estimate::text(&text))
             .sum();
-        let window = self.windows().window;
+        let window = room::windows(self).window;
         let defer = self.context.mcp_tokens > window / 10;
         let mut definitions = self.shared.toolbox.deferred.choose(definitions, defer);
         // What comes with MCP servers stands behind the rest, so that a server never moves other tools.

@@ -190,77 +190,75 @@ impl ConversationShared {
     }
 }
 
-impl Conversation {
-    /// What the model is told about plan mode now, if anything.
-    pub(crate) fn plan_reminder(&mut self) -> Option<String> {
-        let active = self.shared.permissions.mode() == PermissionMode::Plan;
-        let reminders = &mut self.context.plan;
-        if !active {
-            if !std::mem::take(&mut reminders.told) {
-                return None;
-            }
-            return Some(
-                "Plan mode is over: you may change files again, under the usual permissions."
-                    .to_owned(),
-            );
-        }
-        if reminders.told && reminders.calls < AGAIN_AFTER {
-            reminders.calls += 1;
+/// What the model is told about plan mode now, if anything.
+pub(crate) fn plan_reminder(conversation: &mut Conversation) -> Option<String> {
+    let active = conversation.shared.permissions.mode() == PermissionMode::Plan;
+    let reminders = &mut conversation.context.plan;
+    if !active {
+        if !std::mem::take(&mut reminders.told) {
             return None;
         }
-        reminders.told = true;
-        reminders.calls = 0;
-        let file = self.shared.open_plan_file();
-        if self.shared.role.place().is_some() {
-            return Some(
-                "Plan mode is on: only reading is possible. Look and report; change nothing."
-                    .to_owned(),
-            );
-        }
-        let there = if file.exists() {
-            "It holds an earlier plan: read it, and go on with it or replace it."
-        } else {
-            "It doesn't exist yet."
-        };
-        let end = if self.shared.questions.answerer() == Answerer::Nobody {
-            "Nobody is here to agree to it, so give the plan as your answer."
-        } else {
-            "When it is complete, call ExitPlanMode; ask about what is open with AskUserQuestion before that. End your turn only with one of these two."
-        };
-        let how = self.fixed.prompt.planning.as_deref().unwrap_or(
-            "Say in it what will be changed where, and how it will be checked, as briefly as a person can still follow.",
+        return Some(
+            "Plan mode is over: you may change files again, under the usual permissions."
+                .to_owned(),
         );
-        Some(format!(
-            "Plan mode is on: read and think, but change nothing and run nothing that changes anything, until the person has agreed to a plan. The only file that you may write is the plan: {}. {there} {how} {end}",
-            file.display()
-        ))
     }
+    if reminders.told && reminders.calls < AGAIN_AFTER {
+        reminders.calls += 1;
+        return None;
+    }
+    reminders.told = true;
+    reminders.calls = 0;
+    let file = conversation.shared.open_plan_file();
+    if conversation.shared.role.place().is_some() {
+        return Some(
+            "Plan mode is on: only reading is possible. Look and report; change nothing."
+                .to_owned(),
+        );
+    }
+    let there = if file.exists() {
+        "It holds an earlier plan: read it, and go on with it or replace it."
+    } else {
+        "It doesn't exist yet."
+    };
+    let end = if conversation.shared.questions.answerer() == Answerer::Nobody {
+        "Nobody is here to agree to it, so give the plan as your answer."
+    } else {
+        "When it is complete, call ExitPlanMode; ask about what is open with AskUserQuestion before that. End your turn only with one of these two."
+    };
+    let how = conversation.fixed.prompt.planning.as_deref().unwrap_or(
+        "Say in it what will be changed where, and how it will be checked, as briefly as a person can still follow.",
+    );
+    Some(format!(
+        "Plan mode is on: read and think, but change nothing and run nothing that changes anything, until the person has agreed to a plan. The only file that you may write is the plan: {}. {there} {how} {end}",
+        file.display()
+    ))
+}
 
-    /// The plan, for a conversation that was compacted.
-    pub(crate) fn plan_text(&self) -> Option<String> {
-        if self.shared.role.place().is_some() {
-            return None;
-        }
-        let plan = self.shared.plan_state();
-        if plan.text.trim().is_empty() {
-            return None;
-        }
-        let state = if plan.active {
-            "Plan mode is still on: change nothing before the person agrees."
-        } else {
-            "It was written in plan mode; go on with it if it is still what is being done."
-        };
-        Some(format!(
-            "The plan of this session, from {}. {state}\n\n{}",
-            plan.file.display(),
-            plan.text.trim_end()
-        ))
+/// The plan, for a conversation that was compacted.
+pub(crate) fn plan_text(conversation: &Conversation) -> Option<String> {
+    if conversation.shared.role.place().is_some() {
+        return None;
     }
+    let plan = conversation.shared.plan_state();
+    if plan.text.trim().is_empty() {
+        return None;
+    }
+    let state = if plan.active {
+        "Plan mode is still on: change nothing before the person agrees."
+    } else {
+        "It was written in plan mode; go on with it if it is still what is being done."
+    };
+    Some(format!(
+        "The plan of this session, from {}. {state}\n\n{}",
+        plan.file.display(),
+        plan.text.trim_end()
+    ))
+}
 
-    /// The conversation was compacted: what was said about plan mode is gone.
-    pub(crate) fn forget_plan_reminders(&mut self) {
-        self.context.plan = PlanReminders::default();
-    }
+/// The conversation was compacted: what was said about plan mode is gone.
+pub(crate) fn forget_plan_reminders(conversation: &mut Conversation) {
+    conversation.context.plan = PlanReminders::default();
 }
 
 #[cfg(test)]

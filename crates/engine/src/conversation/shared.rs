@@ -1,7 +1,7 @@
 //! The part of a conversation that others reach while a turn runs.
 
 use super::ChoiceCell;
-use crate::agents::{AgentPlace, ForkPoint, Seed, ToolFilter};
+use crate::agents::{AgentPlace, ForkPoint, Seed, ToolFilter, notice};
 use crate::call::tool_search::DeferredTools;
 use crate::context::usage::ContextUsage;
 use crate::conversation::hook_points::HookPoints;
@@ -10,15 +10,19 @@ use crate::conversation::undo::Undo;
 use crate::session::Session;
 use crate::session::events::EventSink;
 use crate::session::ledger::{Part, Totals};
+use lathe_extensions::{Command, CommandRegistry};
 use lathe_permissions::Permissions;
 use lathe_protocol::event::SessionInit;
-use lathe_protocol::ids::RecordId;
+use lathe_protocol::ids::{RecordId, RequestId};
 use lathe_protocol::op::Prompt;
 use lathe_session::TranscriptWriter;
+use lathe_settings::Variable;
 use lathe_settings::instructions::Instructions;
+use lathe_tools::mcp_result::ResultStore;
 use lathe_tools::{ToolContext, ToolRegistry};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{HashSet, VecDeque};
+use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -233,6 +237,95 @@ impl ConversationShared {
             plugin_errors: self.session.plugins.loaded().error_frames(),
             ..self.session.init.clone()
         }
+    }
+
+    /// Puts a prompt into the queue and wakes the conversation.
+    pub(crate) fn enqueue(&self, prompt: Prompt) {
+        self.inbox.queue.lock().push_back(prompt);
+        self.inbox.wake.notify_one();
+    }
+
+    /// The model knows how a task ended: what waits to tell it isn't needed.
+    pub(crate) fn forget_notices(&self, task: &str) {
+        self.inbox.queue.lock().retain(|prompt| {
+            !(notice::is_notification(prompt) && notice::tasks_of(prompt) == [task])
+        });
+    }
+
+    /// A notification is in the conversation now.
+    pub(crate) fn noted(&self, prompt: &Prompt) {
+        if !notice::is_notification(prompt) {
+            return;
+        }
+        for task in notice::tasks_of(prompt) {
+            if let Some(entry) = self.session.agents.find(&task) {
+                entry.set_known(true);
+                self.session.agents.keep(&entry);
+            }
+        }
+    }
+
+    /// The main conversation.
+    pub(crate) fn root(self: &Arc<Self>) -> Arc<Self> {
+        self.role
+            .place()
+            .and_then(|place| place.root.upgrade())
+            .unwrap_or_else(|| self.clone())
+    }
+
+    pub(crate) fn depth(&self) -> u32 {
+        self.role.place().map_or(0, |place| place.depth)
+    }
+
+    /// Something else than our tools changed files.
+    pub(crate) fn changed_on_disk(&self, paths: &[PathBuf]) {
+        if !paths.is_empty() {
+            self.integrations.language.servers.changed_on_disk(paths);
+        }
+    }
+
+    /// Where the parts of a prompt go that are too large to show.
+    pub(crate) fn place_of_prompt(&self) -> ResultStore {
+        let limit = self.tools.environment.get(Variable::MaxMcpOutputTokens);
+        let name = format!("prompt-{}", RequestId::random());
+        ResultStore::new(&self.tools.results_folder, &name, limit)
+    }
+
+    /// Stops a background task: an agent or a command.
+    pub(crate) async fn stop_task(&self, id: &str) -> Result<(), String> {
+        if let Some(agent) = self.session.agents.find(id) {
+            if !agent.is_running() {
+                return Err(format!("agent {id} isn't running any more"));
+            }
+            agent.cancel.cancel();
+            agent.over().await;
+            return Ok(());
+        }
+        let background = self.tools.shell.background();
+        let stopped = background.stop(id).await;
+        stopped.map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    pub(crate) fn commands(&self) -> CommandRegistry {
+        CommandRegistry::new(
+            &self.integrations.extensions.skills(),
+            &self.prompt_commands(),
+        )
+    }
+
+    fn prompt_commands(&self) -> Vec<Command> {
+        self.integrations
+            .mcp
+            .prompts()
+            .iter()
+            .map(crate::session::commands::of_server)
+            .collect()
+    }
+
+    /// The names of commands that work without a terminal.
+    pub(crate) fn command_names(&self) -> Vec<String> {
+        let skills = self.integrations.extensions.skills();
+        CommandRegistry::names_without_terminal(&skills, &self.prompt_commands())
     }
 }
 

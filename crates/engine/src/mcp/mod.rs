@@ -16,10 +16,10 @@ mod caller;
 pub mod control;
 mod elicitation;
 mod handlers;
-mod offer;
-mod prompts;
+pub(crate) mod offer;
+pub(crate) mod prompts;
 mod reload;
-mod resources;
+pub(crate) mod resources;
 mod sampling;
 
 use crate::conversation::ConversationShared;

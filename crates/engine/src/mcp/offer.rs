@@ -296,20 +296,22 @@ impl Mcp {
     }
 }
 
-impl Conversation {
-    /// Takes over what MCP servers changed since the last request, and gives what the model should be told.
-    pub(crate) fn mcp_news(&mut self) -> Vec<String> {
-        let shared = self.shared.clone();
-        shared.integrations.mcp.between_requests(&shared);
-        let before = self.tools_encoded.as_ref().map(|(_, bytes)| bytes.clone());
-        let now = self.encoded_tools();
-        if before.as_ref().is_some_and(|before| *before != now) {
-            self.context
-                .prefix
-                .expect("the tools of MCP servers changed");
-        }
-        shared.integrations.mcp.news(&shared, before.is_none())
+/// Takes over what MCP servers changed since the last request, and gives what the model should be told.
+pub(crate) fn mcp_news(conversation: &mut Conversation) -> Vec<String> {
+    let shared = conversation.shared.clone();
+    shared.integrations.mcp.between_requests(&shared);
+    let before = conversation
+        .tools_encoded
+        .as_ref()
+        .map(|(_, bytes)| bytes.clone());
+    let now = conversation.encoded_tools();
+    if before.as_ref().is_some_and(|before| *before != now) {
+        conversation
+            .context
+            .prefix
+            .expect("the tools of MCP servers changed");
     }
+    shared.integrations.mcp.news(&shared, before.is_none())
 }
 
 /// Finds tools of servers that are still being connected, or that joined after the turn began.

@@ -2,11 +2,10 @@
 //! ones as skills (`crate::skills`).
 
 use super::Mcp;
-use crate::conversation::{Conversation, ConversationShared};
+use crate::conversation::Conversation;
 use lathe_mcp::{Manager, State};
 use lathe_protocol::command::Invocation;
 use lathe_protocol::content::{Content, ContentBlock};
-use lathe_settings::Variable;
 use lathe_tools::mcp_result::{self, ResultStore, clean};
 use lathe_tools::mcp_tool::{prefix, tool_name};
 use serde_json::{Map, Value};
@@ -316,35 +315,26 @@ fn blocks(result: &Value, place: &ResultStore) -> Vec<ContentBlock> {
     mcp_result::of_content(&Value::Array(items), place)
 }
 
-impl ConversationShared {
-    /// Where the parts of a prompt go that are too large to show.
-    pub(crate) fn place_of_prompt(&self) -> ResultStore {
-        let limit = self.tools.environment.get(Variable::MaxMcpOutputTokens);
-        let name = format!("prompt-{}", lathe_protocol::ids::RequestId::random());
-        ResultStore::new(&self.tools.results_folder, &name, limit)
-    }
-}
-
-impl Conversation {
-    /// Puts what a server's prompt says after the words that name it. Gives what is wrong, if something is.
-    pub(crate) async fn expand_mcp_prompt(
-        &mut self,
-        command: Option<&Invocation>,
-    ) -> Result<(), String> {
-        let Some(command) = command.filter(|command| command.name.starts_with("mcp__")) else {
-            return Ok(());
-        };
-        let shared = self.shared.clone();
-        let place = shared.place_of_prompt();
-        match shared.integrations.mcp.expand(command, &place).await {
-            None => Ok(()),
-            Some(Err(error)) => Err(error),
-            Some(Ok(blocks)) => {
-                let mut record = self.records.user(self.tip, Content::Blocks(blocks));
-                record.is_meta = true;
-                self.append(record);
-                Ok(())
-            }
+/// Puts what a server's prompt says after the words that name it. Gives what is wrong, if something is.
+pub(crate) async fn expand_mcp_prompt(
+    conversation: &mut Conversation,
+    command: Option<&Invocation>,
+) -> Result<(), String> {
+    let Some(command) = command.filter(|command| command.name.starts_with("mcp__")) else {
+        return Ok(());
+    };
+    let shared = conversation.shared.clone();
+    let place = shared.place_of_prompt();
+    match shared.integrations.mcp.expand(command, &place).await {
+        None => Ok(()),
+        Some(Err(error)) => Err(error),
+        Some(Ok(blocks)) => {
+            let mut record = conversation
+                .records
+                .user(conversation.tip, Content::Blocks(blocks));
+            record.is_meta = true;
+            conversation.append(record);
+            Ok(())
         }
     }
 }

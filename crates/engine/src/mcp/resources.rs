@@ -95,57 +95,61 @@ fn mentions(text: &str, servers: &[String]) -> Vec<(String, String)> {
     found
 }
 
-impl Conversation {
-    /// Attaches the resources that a prompt mentions. One that can't be read is told to the person.
-    pub(crate) async fn attach_resources(&mut self, text: &str, cancel: &CancellationToken) {
-        let shared = self.shared.clone();
-        let Some(running) = shared.integrations.mcp.running() else {
-            return;
-        };
-        if !text.contains('@') {
-            return;
-        }
-        let servers: Vec<String> = running
-            .manager
-            .status()
-            .into_iter()
-            .map(|server| server.name)
-            .collect();
-        for (server, uri) in mentions(text, &servers) {
-            let caller: &dyn lathe_tools::mcp_tool::McpCaller = running.caller.as_ref();
-            let reading = caller.read_resource(&server, &uri, cancel.child_token());
-            let result = tokio::time::timeout(PATIENCE, reading)
-                .await
-                .unwrap_or_else(|_| Err("it took too long".to_owned()));
-            let result = match result {
-                Ok(result) => result,
-                Err(error) => {
-                    shared.events.notice(
-                        NoticeLevel::Warning,
-                        clean(&format!("@{server}:{uri} was not attached: {error}")),
-                    );
-                    continue;
-                }
-            };
-            let limit = shared.tools.environment.get(Variable::MaxMcpOutputTokens);
-            let name = format!("resource-{}", lathe_protocol::ids::RequestId::random());
-            let place = ResultStore::new(&shared.tools.results_folder, &name, limit);
-            let read = lathe_spawn::blocking(move || mcp_result::of_resource(&result, &place));
-            let Ok(output) = read.await else { continue };
-            let words = format!(
-                "The person mentioned {} of the MCP server {server}:",
-                clean(&uri)
-            );
-            let mut blocks = vec![ContentBlock::text(reminder(&words))];
-            if let Content::Blocks(mut more) = output.content {
-                blocks.append(&mut more);
+/// Attaches the resources that a prompt mentions. One that can't be read is told to the person.
+pub(crate) async fn attach_resources(
+    conversation: &mut Conversation,
+    text: &str,
+    cancel: &CancellationToken,
+) {
+    let shared = conversation.shared.clone();
+    let Some(running) = shared.integrations.mcp.running() else {
+        return;
+    };
+    if !text.contains('@') {
+        return;
+    }
+    let servers: Vec<String> = running
+        .manager
+        .status()
+        .into_iter()
+        .map(|server| server.name)
+        .collect();
+    for (server, uri) in mentions(text, &servers) {
+        let caller: &dyn lathe_tools::mcp_tool::McpCaller = running.caller.as_ref();
+        let reading = caller.read_resource(&server, &uri, cancel.child_token());
+        let result = tokio::time::timeout(PATIENCE, reading)
+            .await
+            .unwrap_or_else(|_| Err("it took too long".to_owned()));
+        let result = match result {
+            Ok(result) => result,
+            Err(error) => {
+                shared.events.notice(
+                    NoticeLevel::Warning,
+                    clean(&format!("@{server}:{uri} was not attached: {error}")),
+                );
+                continue;
             }
-            let content = serde_json::to_value(&blocks).unwrap_or_default();
-            let attachment =
-                json!({"type": "mcp_resource", "server": server, "uri": uri, "content": content});
-            let record = self.records.attachment(self.tip, attachment);
-            self.append(record);
+        };
+        let limit = shared.tools.environment.get(Variable::MaxMcpOutputTokens);
+        let name = format!("resource-{}", lathe_protocol::ids::RequestId::random());
+        let place = ResultStore::new(&shared.tools.results_folder, &name, limit);
+        let read = lathe_spawn::blocking(move || mcp_result::of_resource(&result, &place));
+        let Ok(output) = read.await else { continue };
+        let words = format!(
+            "The person mentioned {} of the MCP server {server}:",
+            clean(&uri)
+        );
+        let mut blocks = vec![ContentBlock::text(reminder(&words))];
+        if let Content::Blocks(mut more) = output.content {
+            blocks.append(&mut more);
         }
+        let content = serde_json::to_value(&blocks).unwrap_or_default();
+        let attachment =
+            json!({"type": "mcp_resource", "server": server, "uri": uri, "content": content});
+        let record = conversation
+            .records
+            .attachment(conversation.tip, attachment);
+        conversation.append(record);
     }
 }
 

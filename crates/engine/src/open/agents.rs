@@ -157,17 +157,17 @@ pub(crate) fn agent_tool(catalog: &AgentCatalog, types: Option<&[String]>) -> Ag
     )
 }
 
-impl Conversation {
-    /// Describes the agents anew where the prefix is new anyway.
-    pub(crate) fn describe_agents(&mut self) {
-        let mut registry = self.shared.toolbox.registry.write();
-        if self.shared.role.place().is_some() || registry.find(lathe_tools::agent::NAME).is_none() {
-            return;
-        }
-        let tool = agent_tool(&self.shared.session.agents.described(), None);
-        registry.retain(|tool| tool.name() != lathe_tools::agent::NAME);
-        registry.add(tool);
+/// Describes the agents anew where the prefix is new anyway.
+pub(crate) fn describe_agents(conversation: &mut Conversation) {
+    let mut registry = conversation.shared.toolbox.registry.write();
+    if conversation.shared.role.place().is_some()
+        || registry.find(lathe_tools::agent::NAME).is_none()
+    {
+        return;
     }
+    let tool = agent_tool(&conversation.shared.session.agents.described(), None);
+    registry.retain(|tool| tool.name() != lathe_tools::agent::NAME);
+    registry.add(tool);
 }
 
 /// The task list's file: the session's own, or one that several sessions share by its name.

@@ -1,6 +1,7 @@
 //! What the next request of a session here would hold, without sending it.
 
 use crate::context::usage::{ContextUsage, complete};
+use crate::conversation::attachments;
 use crate::open::options::{OpenError, SessionOptions};
 use crate::open::prepare;
 use crate::turn::decide::OutputCap;
@@ -105,7 +106,7 @@ pub async fn preview(
         let words = prompt.clone();
         let record = conversation.records.user(conversation.tip, prompt);
         conversation.append(record);
-        conversation.attach_mentions(&words);
+        attachments::attach_mentions(conversation, &words);
     }
     if is_new && conversation.shared.permissions.snapshot().may_run_git {
         let folder = conversation.shared.tools.working_folder.read().clone();

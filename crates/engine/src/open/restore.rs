@@ -1,6 +1,7 @@
 //! Restoring a conversation from its transcript.
 
 use super::options::OpenError;
+use crate::call::tool_search;
 use crate::context::KeptPrompt;
 use crate::conversation::Conversation;
 use crate::session::ledger::{Ledger, Totals};
@@ -32,7 +33,7 @@ pub(super) fn restore(
             conversation.shared.integrations.extensions.replay(message);
             if let Some(RecordMessage::Assistant(message)) = &message.message {
                 for call in message.content.iter().filter_map(ContentBlock::as_tool_use) {
-                    conversation.note_used_tool(&call.name);
+                    tool_search::note_used_tool(conversation, &call.name);
                 }
             }
         }

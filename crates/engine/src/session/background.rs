@@ -84,14 +84,12 @@ impl Background {
     }
 }
 
-impl Conversation {
-    /// Whether the session may still spend something: work beside the turns is inside its budgets.
-    pub(crate) fn may_spend(&self) -> bool {
-        let limits = &self.fixed.limits;
-        let nothing_said = crate::turn::decide::LoopState::default();
-        gate(&nothing_said, limits, self.ledger.cost_usd()).is_none()
-            && token_gate(limits, self.ledger.totals().tokens()).is_none()
-    }
+/// Whether the session may still spend something: work beside the turns is inside its budgets.
+pub(crate) fn may_spend(conversation: &Conversation) -> bool {
+    let limits = &conversation.fixed.limits;
+    let nothing_said = crate::turn::decide::LoopState::default();
+    gate(&nothing_said, limits, conversation.ledger.cost_usd()).is_none()
+        && token_gate(limits, conversation.ledger.totals().tokens()).is_none()
 }
 
 /// Lets an answer have at most so many tokens, where it may think without a budget of its own.

@@ -7,7 +7,7 @@ pub(crate) mod background;
 pub(crate) mod commands;
 pub mod cost;
 pub mod events;
-mod handles;
+pub(crate) mod handles;
 pub mod ledger;
 pub(crate) mod live;
 pub mod plugins;
@@ -23,6 +23,7 @@ pub(crate) use services::{Session, SessionSettings};
 
 use crate::agents::notice;
 use crate::call::panic_message;
+use crate::context::compaction;
 use crate::conversation::{Arrival, Conversation, ConversationShared, RunningTurn};
 use crate::mcp::McpControl;
 use crate::turn::decide::Done;
@@ -477,11 +478,12 @@ impl Actor {
             let instructions = instructions.as_deref();
             let outcome = match up_to {
                 Some(record) => {
-                    conversation
-                        .compact_up_to(record, instructions, &cancel)
+                    compaction::compact_up_to(&mut conversation, record, instructions, &cancel)
                         .await
                 }
-                None => conversation.compact("manual", instructions, &cancel).await,
+                None => {
+                    compaction::compact(&mut conversation, "manual", instructions, &cancel).await
+                }
             };
             if let Err(error) = outcome {
                 shared.events.send(Event::CompactionFailed {

@@ -1,6 +1,7 @@
 //! What the model is told of skills, always at the end of the conversation.
 
 use super::{Extensions, Settled, prompts};
+use crate::context::room;
 use crate::conversation::Conversation;
 use crate::conversation::records::reminder;
 use lathe_extensions::Skill;
@@ -131,33 +132,38 @@ impl Extensions {
     }
 }
 
-impl Conversation {
-    /// Puts what is new about skills at the end of the conversation.
-    pub(crate) fn announce_skills(&mut self) {
-        let filter = self.shared.role.filter();
-        let has_tool = self
+/// Puts what is new about skills at the end of the conversation.
+pub(crate) fn announce_skills(conversation: &mut Conversation) {
+    let filter = conversation.shared.role.filter();
+    let has_tool = conversation
+        .shared
+        .toolbox
+        .registry
+        .read()
+        .find(super::tool::NAME)
+        .is_some_and(|tool| filter.is_none_or(|filter| filter.keeps(&**tool)));
+    if !has_tool
+        || conversation
             .shared
-            .toolbox
-            .registry
-            .read()
-            .find(super::tool::NAME)
-            .is_some_and(|tool| filter.is_none_or(|filter| filter.keeps(&**tool)));
-        if !has_tool || self.shared.permissions.is_blanket_denied(super::tool::NAME) {
-            return;
-        }
-        let window = self.windows().window;
-        let prompts = self.shared.prompt_skills();
-        let Some(announcement) = self
-            .shared
-            .integrations
-            .extensions
-            .announcement(window, prompts)
-        else {
-            return;
-        };
-        let mut record = self.records.meta(self.tip, reminder(&announcement.text));
-        let names: Vec<Value> = announcement.names.into_iter().map(Value::from).collect();
-        record.extra.insert(NAMES.into(), names.into());
-        self.append(record);
+            .permissions
+            .is_blanket_denied(super::tool::NAME)
+    {
+        return;
     }
+    let window = room::windows(conversation).window;
+    let prompts = conversation.shared.prompt_skills();
+    let Some(announcement) = conversation
+        .shared
+        .integrations
+        .extensions
+        .announcement(window, prompts)
+    else {
+        return;
+    };
+    let mut record = conversation
+        .records
+        .meta(conversation.tip, reminder(&announcement.text));
+    let names: Vec<Value> = announcement.names.into_iter().map(Value::from).collect();
+    record.extra.insert(NAMES.into(), names.into());
+    conversation.append(record);
 }

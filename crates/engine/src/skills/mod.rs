@@ -11,7 +11,7 @@
 //!
 //! The rules, hooks, model and effort of a skill hold until the turn in which it was used is over.
 
-mod announce;
+pub(crate) mod announce;
 mod prompts;
 pub(crate) mod tool;
 pub(crate) mod using;

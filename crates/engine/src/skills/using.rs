@@ -280,119 +280,124 @@ pub(super) fn restored(used: &[Use]) -> Vec<String> {
     texts
 }
 
-impl Conversation {
-    /// A person's `/name`, as words for the model: they are put after the prompt. Gives them where the
-    /// prompt was a command.
-    ///
-    /// # Errors
-    /// In words, when a hook refuses them.
-    pub(crate) async fn expand_command(
-        &mut self,
-        command: Option<&Invocation>,
-        turn: &RunningTurn,
-    ) -> Result<Option<String>, String> {
-        let Some(Invocation { name, arguments }) = command else {
-            return Ok(None);
-        };
-        let skills = self.shared.integrations.extensions.skills();
-        match skills.get(name).filter(|skill| skill.user_invocable) {
-            Some(skill) => self.use_for_person(skill, arguments, turn).await,
-            None => Ok(None),
-        }
+/// A person's `/name`, as words for the model: they are put after the prompt. Gives them where the
+/// prompt was a command.
+///
+/// # Errors
+/// In words, when a hook refuses them.
+pub(crate) async fn expand_command(
+    conversation: &mut Conversation,
+    command: Option<&Invocation>,
+    turn: &RunningTurn,
+) -> Result<Option<String>, String> {
+    let Some(Invocation { name, arguments }) = command else {
+        return Ok(None);
+    };
+    let skills = conversation.shared.integrations.extensions.skills();
+    match skills.get(name).filter(|skill| skill.user_invocable) {
+        Some(skill) => use_for_person(conversation, skill, arguments, turn).await,
+        None => Ok(None),
     }
+}
 
-    async fn use_for_person(
-        &mut self,
-        skill: &Skill,
-        arguments: &str,
-        turn: &RunningTurn,
-    ) -> Result<Option<String>, String> {
-        let name = &skill.name;
-        if skill.run.fork
-            && self
-                .shared
-                .toolbox
-                .registry
-                .read()
-                .find(super::tool::NAME)
-                .is_some()
-        {
-            self.shared.integrations.extensions.ask_for(name);
-            let text = format!(
-                "The person asks for the skill {name}, which runs in an agent of its own. Call the Skill tool with skill {name:?} and args {arguments:?}, and then tell what came of it."
-            );
-            let record = self.records.meta(self.tip, reminder(&text));
-            self.append(record);
-            return Ok(Some(arguments.to_owned()));
-        }
-        let used = self
+async fn use_for_person(
+    conversation: &mut Conversation,
+    skill: &Skill,
+    arguments: &str,
+    turn: &RunningTurn,
+) -> Result<Option<String>, String> {
+    let name = &skill.name;
+    if skill.run.fork
+        && conversation
             .shared
-            .skill_text(skill, arguments, Invoker::Person, turn.prompt, &turn.cancel)
-            .await;
-        match used {
-            Ok(words) => {
-                let verdict = self
-                    .shared
-                    .hooks
-                    .user_prompt_expansion(name, arguments, &words, &turn.cancel)
-                    .await;
-                if let Some(reason) = verdict.block.or(verdict.stop) {
-                    return Err(format!("/{name} was refused by a hook: {reason}"));
-                }
-                let text = format!("The person used /{name}. What it says:\n\n{words}");
-                let mut record = self.records.meta(self.tip, text);
-                record
-                    .extra
-                    .insert(USE.into(), json!({"name": name, "arguments": arguments}));
-                self.append(record);
-                if !verdict.additional_context.is_empty() {
-                    let text = reminder(&verdict.additional_context.join("\n\n"));
-                    let record = self.records.meta(self.tip, text);
-                    self.append(record);
-                }
-                Ok(Some(words))
+            .toolbox
+            .registry
+            .read()
+            .find(super::tool::NAME)
+            .is_some()
+    {
+        conversation.shared.integrations.extensions.ask_for(name);
+        let text = format!(
+            "The person asks for the skill {name}, which runs in an agent of its own. Call the Skill tool with skill {name:?} and args {arguments:?}, and then tell what came of it."
+        );
+        let record = conversation.records.meta(conversation.tip, reminder(&text));
+        conversation.append(record);
+        return Ok(Some(arguments.to_owned()));
+    }
+    let used = conversation
+        .shared
+        .skill_text(skill, arguments, Invoker::Person, turn.prompt, &turn.cancel)
+        .await;
+    match used {
+        Ok(words) => {
+            let verdict = conversation
+                .shared
+                .hooks
+                .user_prompt_expansion(name, arguments, &words, &turn.cancel)
+                .await;
+            if let Some(reason) = verdict.block.or(verdict.stop) {
+                return Err(format!("/{name} was refused by a hook: {reason}"));
             }
-            Err(error) => {
-                self.shared
-                    .events
-                    .notice(NoticeLevel::Warning, format!("/{name}: {error}"));
-                Ok(None)
+            let text = format!("The person used /{name}. What it says:\n\n{words}");
+            let mut record = conversation.records.meta(conversation.tip, text);
+            record
+                .extra
+                .insert(USE.into(), json!({"name": name, "arguments": arguments}));
+            conversation.append(record);
+            if !verdict.additional_context.is_empty() {
+                let text = reminder(&verdict.additional_context.join("\n\n"));
+                let record = conversation.records.meta(conversation.tip, text);
+                conversation.append(record);
             }
+            Ok(Some(words))
+        }
+        Err(error) => {
+            conversation
+                .shared
+                .events
+                .notice(NoticeLevel::Warning, format!("/{name}: {error}"));
+            Ok(None)
         }
     }
+}
 
-    /// Follows what was chosen since the last request: the model of a skill in use, another output style.
-    pub(crate) fn follow_choices(&mut self) {
-        if let (Some(model), _) = self.shared.integrations.extensions.choices()
-            && self.model != model
-        {
-            self.model.clone_from(&model);
-            self.history.set_model(&model);
-            self.context.prefix.expect("a skill chose another model");
-        }
-        if self.shared.hooks.agent.is_none()
-            && let Some(style) = self.shared.integrations.extensions.changed_style()
-        {
-            self.fixed.prompt.style = style.prompt;
-            self.fixed.prompt.style_alone = !style.keep_coding_instructions;
-            self.fixed.system = self.fixed.prompt.encode();
-            self.context
-                .prefix
-                .expect("another output style was chosen");
-        }
+/// Follows what was chosen since the last request: the model of a skill in use, another output style.
+pub(crate) fn follow_choices(conversation: &mut Conversation) {
+    if let (Some(model), _) = conversation.shared.integrations.extensions.choices()
+        && conversation.model != model
+    {
+        conversation.model.clone_from(&model);
+        conversation.history.set_model(&model);
+        conversation
+            .context
+            .prefix
+            .expect("a skill chose another model");
     }
+    if conversation.shared.hooks.agent.is_none()
+        && let Some(style) = conversation.shared.integrations.extensions.changed_style()
+    {
+        conversation.fixed.prompt.style = style.prompt;
+        conversation.fixed.prompt.style_alone = !style.keep_coding_instructions;
+        conversation.fixed.system = conversation.fixed.prompt.encode();
+        conversation
+            .context
+            .prefix
+            .expect("another output style was chosen");
+    }
+}
 
-    /// What a request says beside the conversation: a skill in use may say how hard to try.
-    pub(crate) fn request_extra(&self) -> serde_json::Map<String, serde_json::Value> {
-        let mut extra = self.fixed.extra.clone();
-        let (_, of_skill) = self.shared.integrations.extensions.choices();
-        let choices = self.shared.choices.read();
-        let effort = of_skill
-            .map(lathe_settings::schema::Effort::name)
-            .or(choices.effort.as_deref());
-        crate::conversation::put_effort(&mut extra, effort);
-        extra
-    }
+/// What a request says beside the conversation: a skill in use may say how hard to try.
+pub(crate) fn request_extra(
+    conversation: &Conversation,
+) -> serde_json::Map<String, serde_json::Value> {
+    let mut extra = conversation.fixed.extra.clone();
+    let (_, of_skill) = conversation.shared.integrations.extensions.choices();
+    let choices = conversation.shared.choices.read();
+    let effort = of_skill
+        .map(lathe_settings::schema::Effort::name)
+        .or(choices.effort.as_deref());
+    crate::conversation::put_effort(&mut extra, effort);
+    extra
 }
 
 impl ConversationShared {

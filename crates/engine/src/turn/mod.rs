@@ -8,9 +8,19 @@ pub(crate) mod guard;
 pub(crate) mod models;
 pub(crate) mod step;
 
+use crate::context::aggregate;
+use crate::context::compaction;
+use crate::context::reminders;
+use crate::context::room;
 use crate::context::room::MOST_FAILURES;
+use crate::conversation::extraction;
+use crate::conversation::magic_docs;
+use crate::conversation::notes;
 use crate::conversation::records::reminder;
 use crate::conversation::{Arrival, Conversation, RunningTurn};
+use crate::session::handles::side_questions;
+use crate::skills::announce;
+use crate::skills::using;
 use crate::turn::decide::{
     Continue, Done, LoopState, MAX_STOP_HOOK_OBJECTIONS, StepOutcome, Transition, decide, gate,
     token_gate,
@@ -105,11 +115,11 @@ impl Conversation {
                 return done;
             }
             self.take_changes().await;
-            self.announce_skills();
-            self.remind(turn).await;
-            self.follow_choices();
-            self.bound_newest_results();
-            self.make_room(turn).await;
+            announce::announce_skills(self);
+            reminders::remind(self, turn).await;
+            using::follow_choices(self);
+            aggregate::bound_newest_results(self);
+            room::make_room(self, turn).await;
             let mut request = self.request(state.output_cap);
             if state.last == Some(Continue::Paused) {
                 // The provider goes on where its own tool paused, so its words come last.
@@ -273,7 +283,7 @@ impl Conversation {
                 });
             }
             Continue::Compact => {
-                if let Err(error) = self.compact("auto", None, &turn.cancel).await {
+                if let Err(error) = compaction::compact(self, "auto", None, &turn.cancel).await {
                     return Err(Done::Ended {
                         reason: TerminalReason::PromptTooLong,
                         message: format!(
@@ -461,10 +471,10 @@ impl Conversation {
         }
         self.shared.end_skills();
         if !is_error {
-            self.update_notes();
-            self.update_documents(turn.prompt);
-            self.extract_memory();
-            self.name_session();
+            notes::update_notes(self);
+            magic_docs::update_documents(self, turn.prompt);
+            extraction::extract_memory(self);
+            side_questions::name_session(self);
         }
         self.take_extra_usage();
         *self.shared.spending.totals.lock() = self.ledger.totals().clone();

@@ -5,8 +5,11 @@
 //! withdrawn, the conversation goes back to where it was; calls that had already begun are stopped, and
 //! what they did is told to the model, so that nothing is silently done twice.
 
+use crate::agents::fork;
 use crate::call::CallEnvironment;
 use crate::call::executor::{Delivered, Executor};
+use crate::conversation::extraction;
+use crate::conversation::magic_docs;
 use crate::conversation::records::reminder;
 use crate::conversation::{Conversation, RunningTurn};
 use crate::turn::decide::{CallEnding, Failure, Phase, StepOutcome, StructuredOutcome};
@@ -315,7 +318,7 @@ impl Conversation {
     /// The answer is complete: waits for its calls.
     async fn run_out(&mut self, turn: &RunningTurn, mut attempt: Attempt) -> StepReport {
         if attempt.forks {
-            self.publish_fork_point();
+            fork::publish_fork_point(self);
         }
         while attempt.executor.is_busy() && attempt.ending.is_none() {
             tokio::select! {
@@ -394,8 +397,8 @@ impl Conversation {
             result,
         } = delivered;
         self.context.calls_since_notes += 1;
-        self.note_documents(&name, &result.touched);
-        self.note_remembered(&name, &result.touched);
+        magic_docs::note_documents(self, &name, &result.touched);
+        extraction::note_remembered(self, &name, &result.touched);
         let (lines_added, lines_removed) = changed_lines(&result.display);
         self.ledger
             .note_call(result.elapsed, lines_added, lines_removed);

@@ -7,7 +7,7 @@ mod model;
 mod permissions;
 mod plugins;
 mod settings;
-mod side_questions;
+pub(crate) mod side_questions;
 mod tasks;
 
 pub use context::ContextHandle;

@@ -6,6 +6,7 @@
 //! wants; print mode asks for none. What they cost counts to the session.
 
 use crate::conversation::{Conversation, ConversationShared};
+use crate::session::background;
 use crate::session::background::ask_beside;
 use crate::session::ledger::Part;
 use lathe_protocol::content::ContentBlock;
@@ -105,18 +106,18 @@ impl SideQuestionsHandle<'_> {
     }
 }
 
-impl Conversation {
-    /// Asks for a title beside the turns, once, where one is wanted and there is none.
-    pub(crate) fn name_session(&mut self) {
-        if !std::mem::take(&mut self.context.title_wanted) || !self.may_spend() {
-            return;
-        }
-        let shared = self.shared.clone();
-        self.shared.session.background.spawn(async move {
-            let cancel = shared.state.notes.cancel.clone();
-            let _ = suggest_title(&shared, &cancel).await;
-        });
+/// Asks for a title beside the turns, once, where one is wanted and there is none.
+pub(crate) fn name_session(conversation: &mut Conversation) {
+    if !std::mem::take(&mut conversation.context.title_wanted)
+        || !background::may_spend(conversation)
+    {
+        return;
     }
+    let shared = conversation.shared.clone();
+    conversation.shared.session.background.spawn(async move {
+        let cancel = shared.state.notes.cancel.clone();
+        let _ = suggest_title(&shared, &cancel).await;
+    });
 }
 
 async fn suggest_title(shared: &ConversationShared, cancel: &CancellationToken) -> Option<String> {

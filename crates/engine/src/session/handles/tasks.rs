@@ -127,20 +127,3 @@ impl TasksHandle<'_> {
         self.shared.session.background.settled().await;
     }
 }
-
-impl ConversationShared {
-    /// Stops a background task: an agent or a command.
-    pub(crate) async fn stop_task(&self, id: &str) -> Result<(), String> {
-        if let Some(agent) = self.session.agents.find(id) {
-            if !agent.is_running() {
-                return Err(format!("agent {id} isn't running any more"));
-            }
-            agent.cancel.cancel();
-            agent.over().await;
-            return Ok(());
-        }
-        let background = self.tools.shell.background();
-        let stopped = background.stop(id).await;
-        stopped.map(|_| ()).map_err(|error| error.to_string())
-    }
-}
