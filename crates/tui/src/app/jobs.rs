@@ -7,18 +7,36 @@ use crate::prompt::history::History;
 use crate::prompt::keymap::Keymap;
 use futures::FutureExt as _;
 use lathe_engine::{OpenError, Opened, SessionChoice, SessionOptions};
-use lathe_extensions::plugins::Prepared;
+use lathe_extensions::plugins::{PluginError, Prepared};
+use lathe_hooks::HelperError;
 use lathe_protocol::record::{MessageRecord, Record};
 use lathe_session::SessionInfo;
 use lathe_settings::trust::Bring;
 use lathe_settings::trust_store::TrustStore;
 use lathe_settings::{Environment, LoadOptions, Places, trust_store};
 use serde_json::Value;
+use std::fmt::Display;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use tokio::sync::mpsc;
 
-/// What a job found.
+/// What a job tells the user at its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Report {
+    Done(String),
+    Failed(String),
+}
+
+impl<E: Display> From<Result<String, E>> for Report {
+    fn from(result: Result<String, E>) -> Self {
+        match result {
+            Ok(text) => Self::Done(text),
+            Err(error) => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+/// The result of a background job.
 pub(crate) enum JobResult {
     Settings {
         value: Box<Value>,
@@ -52,7 +70,7 @@ pub(crate) enum JobResult {
     /// One of the watched files may have changed.
     FilesTouched,
     FilesRead(crate::app::watching::Contents),
-    StatusLine(Result<String, String>),
+    StatusLine(Result<String, HelperError>),
     ShellProgress(String),
     ShellFinished {
         command: String,
@@ -73,19 +91,27 @@ pub(crate) enum JobResult {
     /// No MCP server is being connected any more.
     ServersSettled,
     /// A task was stopped, or not.
-    Stopped(Result<String, String>),
+    Stopped(Report),
     /// A plugin was fetched and waits for a person's yes.
-    PluginReady(Result<Box<Prepared>, String>),
+    PluginReady(Result<Box<Prepared>, PluginError>),
     /// Something was done with plugins or marketplaces.
-    PluginsChanged(Result<String, String>),
+    PluginsChanged(Report),
     Prompts(Vec<(String, String, String)>),
-    Rewound(Result<String, String>),
-    Said(Result<String, String>),
-    /// The job failed by a fault of our own.
-    Fell,
+    Rewound(Report),
+    /// Something to show, and nothing else to do.
+    Reported(Report),
+    /// The job panicked.
+    Crashed,
 }
 
-/// Starts jobs and takes what they find.
+impl JobResult {
+    /// A text to show, or the error in its place.
+    pub(crate) fn report<E: Display>(result: Result<String, E>) -> Self {
+        Self::Reported(result.into())
+    }
+}
+
+/// Starts jobs and receives their results.
 pub(crate) struct Jobs {
     sender: mpsc::UnboundedSender<JobResult>,
     receiver: mpsc::UnboundedReceiver<JobResult>,
@@ -115,7 +141,7 @@ impl Jobs {
         let sender = self.sender();
         lathe_spawn::blocking(move || {
             let found = std::panic::catch_unwind(AssertUnwindSafe(work));
-            if let Some(found) = found.unwrap_or(Some(JobResult::Fell)) {
+            if let Some(found) = found.unwrap_or(Some(JobResult::Crashed)) {
                 let _ = sender.send(found);
             }
         });
@@ -126,7 +152,7 @@ impl Jobs {
         let sender = self.sender();
         lathe_spawn::task(async move {
             let found = AssertUnwindSafe(work).catch_unwind().await;
-            if let Some(found) = found.unwrap_or(Some(JobResult::Fell)) {
+            if let Some(found) = found.unwrap_or(Some(JobResult::Crashed)) {
                 let _ = sender.send(found);
             }
         });

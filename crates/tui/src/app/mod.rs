@@ -29,7 +29,7 @@ pub(crate) mod watching;
 use crate::app::alarms::Alarms;
 use crate::app::conversation::Conversation;
 use crate::app::engine::Engine;
-use crate::app::jobs::{JobResult, Jobs};
+use crate::app::jobs::{JobResult, Jobs, Report};
 use crate::app::look::Appearance;
 use crate::app::queue::Queue;
 use crate::app::screen::Screen;
@@ -327,6 +327,14 @@ impl App {
     /// Shows what a command answered.
     pub(crate) fn answer(&mut self, lines: Vec<Line>) {
         self.with_look(|conversation, look| conversation.push(Cell::Answer(lines), look));
+    }
+
+    /// Shows what a job reported.
+    pub(crate) fn report(&mut self, report: Report) {
+        match report {
+            Report::Done(text) => self.remark(text),
+            Report::Failed(text) => self.warn(text),
+        }
     }
 
     pub(crate) fn warn(&mut self, text: impl Into<String>) {

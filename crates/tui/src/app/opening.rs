@@ -1,6 +1,6 @@
 //! Starting up, opening and replacing the session, and results of background jobs.
 
-use crate::app::jobs::JobResult;
+use crate::app::jobs::{JobResult, Report};
 use crate::app::{App, Leave, away, queue, settings, shell, status_line, trust, watching};
 use crate::commands::{diff, doctor, mcp, plugin, resume, rewind, tasks};
 use crate::prompt::draft::Draft;
@@ -154,13 +154,13 @@ impl App {
             JobResult::PluginsChanged(said) => plugin::changed(self, said),
             JobResult::Prompts(prompts) => rewind::show_prompts(self, &prompts),
             JobResult::Rewound(result) => rewind::done(self, result),
-            JobResult::Said(Ok(text)) => self.remark(text),
-            JobResult::Said(Err(text)) => {
+            JobResult::Reported(Report::Done(text)) => self.remark(text),
+            JobResult::Reported(Report::Failed(text)) => {
                 self.with_look(|conversation, look| {
                     conversation.notice(NoticeLevel::Error, text, look);
                 });
             }
-            JobResult::Fell => self.job_crashed(),
+            JobResult::Crashed => self.job_crashed(),
         }
     }
 

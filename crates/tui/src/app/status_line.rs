@@ -2,6 +2,7 @@
 
 use crate::app::App;
 use crate::app::jobs::JobResult;
+use lathe_hooks::HelperError;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
@@ -79,21 +80,17 @@ pub(crate) fn start(app: &mut App) {
     let answer = session
         .settings()
         .run_helper(command, &input, Duration::from_secs(2), cancel);
-    app.jobs.task(async move {
-        let answer = answer.await;
-        Some(JobResult::StatusLine(
-            answer.map_err(|error| format!("status line: {error}")),
-        ))
-    });
+    app.jobs
+        .task(async move { Some(JobResult::StatusLine(answer.await)) });
 }
 
 /// The command printed a line, or failed: that is reported once.
-pub(crate) fn finished(app: &mut App, result: Result<String, String>) {
+pub(crate) fn finished(app: &mut App, result: Result<String, HelperError>) {
     match result {
         Ok(text) => app.status_line.text = Some(text),
         Err(error) => {
             if app.status_line.text.is_none() {
-                app.warn(error);
+                app.warn(format!("status line: {error}"));
             }
             app.status_line.text = Some(String::new());
         }

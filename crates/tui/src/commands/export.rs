@@ -29,7 +29,7 @@ pub(crate) fn run(app: &mut App, arguments: &str) {
                 std::fs::write(&target, text)
                     .map_err(|error| format!("{} can't be written: {error}", target.display()))
             });
-        Some(JobResult::Said(
+        Some(JobResult::report(
             exported.map(|()| format!("written to {}", target.display())),
         ))
     });

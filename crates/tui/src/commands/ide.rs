@@ -112,7 +112,7 @@ pub(crate) fn connect(app: &mut App, wanted: &str) {
     app.remark(format!("connecting to {name} …"));
     app.jobs.task(async move {
         let done = control.add_server("ide", &entry).await;
-        Some(JobResult::Said(
+        Some(JobResult::report(
             done.map(|()| format!("connected to {name}; /mcp ide shows its tools"))
                 .map_err(|error| format!("{name} can't be connected: {error}")),
         ))

@@ -1,7 +1,7 @@
 //! `/mcp`: the MCP servers of the session, and what a person can do with them.
 
 use crate::app::App;
-use crate::app::jobs::JobResult;
+use crate::app::jobs::{JobResult, Report};
 use crate::layers::{Item, Page, Picker, Purpose};
 use crate::render::style::{Line, Style};
 use crate::render::text::{clean, counted, reveal};
@@ -26,7 +26,7 @@ impl Browser for TellingBrowser {
     fn open<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<(), BrowserError>> {
         Box::pin(async move {
             let words = format!("sign in on this page: {}", reveal(url));
-            let _ = self.sender.send(JobResult::Said(Ok(words)));
+            let _ = self.sender.send(JobResult::Reported(Report::Done(words)));
             if let Err(error) = self.system.open(url).await {
                 tracing::info!(%error, "the page of a sign-in was not opened");
             }
@@ -140,7 +140,7 @@ pub(crate) fn act(app: &mut App, what: &str, name: &str) {
             });
             app.jobs.task(async move {
                 let done = control.log_in(&name, browser).await;
-                Some(JobResult::Said(
+                Some(JobResult::report(
                     done.map(|()| format!("MCP server {name}: signed in and connected"))
                         .map_err(|error| format!("MCP server {name}: {error}")),
                 ))
@@ -148,7 +148,7 @@ pub(crate) fn act(app: &mut App, what: &str, name: &str) {
         }
         "logout" => app.jobs.task(async move {
             let done = control.log_out(&name).await;
-            Some(JobResult::Said(
+            Some(JobResult::report(
                 done.map(|any| {
                     if any {
                         format!("MCP server {name}: signed out")
@@ -162,7 +162,7 @@ pub(crate) fn act(app: &mut App, what: &str, name: &str) {
         "approve" | "refuse" => app.jobs.blocking(move || {
             let yes = what == "approve";
             let word = if yes { "is used" } else { "is not used" };
-            Some(JobResult::Said(
+            Some(JobResult::report(
                 control
                     .decide(&name, yes)
                     .map(|()| format!("the MCP server {name} {word}")),
@@ -181,7 +181,7 @@ pub(crate) fn act(app: &mut App, what: &str, name: &str) {
                     .into_iter()
                     .find(|server| server.name == name);
                 let stands = server.map_or_else(String::new, |server| summary(&server));
-                Some(JobResult::Said(
+                Some(JobResult::report(
                     done.map(|()| format!("MCP server {name}: {stands}"))
                         .map_err(|error| format!("MCP server {name}: {error}")),
                 ))

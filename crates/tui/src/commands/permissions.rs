@@ -4,6 +4,7 @@ use crate::app::App;
 use crate::layers::{Form, Item, Picker, Purpose};
 use crate::render::style::Line;
 use crate::render::theme::Theme;
+use lathe_permissions::{format_rule, parse_rule};
 use lathe_protocol::permission::{Behavior, PermissionMode, PermissionUpdate, RuleSource};
 use serde_json::Value;
 
@@ -31,9 +32,9 @@ pub(crate) fn add_rule(app: &mut App, text: &str) {
         Some(("deny", rest)) => (Behavior::Deny, rest),
         _ => (Behavior::Allow, text),
     };
-    match crate::layers::permission::check_rule(rule.trim()) {
+    match parse_rule(rule.trim()) {
         Ok(rule) => {
-            let shown = lathe_permissions::format_rule(&rule);
+            let shown = format_rule(&rule);
             let update = PermissionUpdate::AddRules {
                 rules: vec![rule],
                 behavior,
@@ -45,7 +46,7 @@ pub(crate) fn add_rule(app: &mut App, text: &str) {
                 format!("rule added to your settings of this project: {shown}"),
             );
         }
-        Err(error) => app.warn(error),
+        Err(error) => app.warn(error.to_string()),
     }
 }
 
@@ -112,9 +113,7 @@ pub(crate) fn remove_rule(app: &mut App, value: &str) {
         _ => Behavior::Deny,
     };
     let source: Option<RuleSource> = serde_json::from_value(Value::String(source.to_owned())).ok();
-    if let (Ok(rule_value), Some(destination)) =
-        (crate::layers::permission::check_rule(rule), source)
-    {
+    if let (Ok(rule_value), Some(destination)) = (parse_rule(rule), source) {
         let update = PermissionUpdate::RemoveRules {
             rules: vec![rule_value],
             behavior,

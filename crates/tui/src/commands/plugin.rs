@@ -5,7 +5,7 @@
 //! changed counts in the session at once.
 
 use crate::app::App;
-use crate::app::jobs::JobResult;
+use crate::app::jobs::{JobResult, Report};
 use crate::layers::{Form, Item, Page, Picker, Purpose};
 use crate::render::style::{Line, Style};
 use crate::render::text::{clean, counted, reveal};
@@ -123,7 +123,7 @@ pub(crate) fn act(app: &mut App, what: &str, wanted: &str) {
             let said = manager
                 .set_enabled(&id, None, on)
                 .map(|file| format!("{id} is {word} ({})", file.display()));
-            changed(app, said.map_err(|error| error.to_string()));
+            changed(app, said.into());
             list(app);
         }
         ("update", Ok(id)) => {
@@ -135,22 +135,19 @@ pub(crate) fn act(app: &mut App, what: &str, wanted: &str) {
             let said = manager
                 .uninstall(&id, None, false)
                 .map(|scope| format!("{id} is removed ({})", scope.name()));
-            changed(app, said.map_err(|error| error.to_string()));
+            changed(app, said.into());
             list(app);
         }
     }
 }
 
 /// Something was done with plugins: the session goes by it, and the person hears of it.
-pub(crate) fn changed(app: &mut App, said: Result<String, String>) {
+pub(crate) fn changed(app: &mut App, report: Report) {
     fetched(app);
     if let Some(session) = &app.engine.handle {
         session.plugins().reload();
     }
-    match said {
-        Ok(text) => app.remark(text),
-        Err(error) => app.warn(error),
-    }
+    app.report(report);
     // A list that is looked at is made anew.
     match app.layers.purpose() {
         Some(Purpose::Plugins) => list(app),
@@ -236,14 +233,12 @@ pub(crate) fn fetch(app: &mut App, wanted: &str) {
     let wanted = wanted.to_owned();
     app.jobs.task(async move {
         let prepared = manager.prepare(&wanted).await;
-        Some(JobResult::PluginReady(
-            prepared.map(Box::new).map_err(|error| error.to_string()),
-        ))
+        Some(JobResult::PluginReady(prepared.map(Box::new)))
     });
 }
 
 /// A plugin was fetched: the person sees what it brings, and decides.
-pub(crate) fn confirm(app: &mut App, prepared: Result<Box<Prepared>, String>) {
+pub(crate) fn confirm(app: &mut App, prepared: Result<Box<Prepared>, PluginError>) {
     if !fetched(app) {
         // The person has left; what was fetched is forgotten.
         return;
@@ -251,7 +246,7 @@ pub(crate) fn confirm(app: &mut App, prepared: Result<Box<Prepared>, String>) {
     let prepared = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
-            app.warn(error);
+            app.warn(error.to_string());
             return;
         }
     };
@@ -277,7 +272,7 @@ pub(crate) fn install(app: &mut App, answer: &str) {
     let said = manager_now(app)
         .install(*prepared, scope)
         .map(|done| format!("{} {} is installed and on", done.id, done.version));
-    changed(app, said.map_err(|error| error.to_string()));
+    changed(app, said.into());
     list(app);
 }
 
@@ -338,17 +333,14 @@ pub(crate) fn add_marketplace(app: &mut App, source: &str) {
     let manager = manager_now(app);
     app.jobs.task(async move {
         let added = manager.add_marketplace(&source).await;
-        Some(JobResult::PluginsChanged(
-            added
-                .map(|marketplace| {
-                    format!(
-                        "the marketplace {} is added: {}; /plugin install lists them",
-                        marketplace.name,
-                        counted(marketplace.plugins.len(), "plugin")
-                    )
-                })
-                .map_err(|error| error.to_string()),
-        ))
+        let added = added.map(|marketplace| {
+            format!(
+                "the marketplace {} is added: {}; /plugin install lists them",
+                marketplace.name,
+                counted(marketplace.plugins.len(), "plugin")
+            )
+        });
+        Some(JobResult::PluginsChanged(added.into()))
     });
 }
 
@@ -362,18 +354,15 @@ pub(crate) fn marketplace_act(app: &mut App, what: &str, name: &str) {
             fetching(app, &format!("Fetching {name} …"));
             app.jobs.task(async move {
                 let updated = manager.update_marketplace(&name).await;
-                Some(JobResult::PluginsChanged(
-                    updated
-                        .map(|_| format!("the marketplace {name} is up to date"))
-                        .map_err(|error| error.to_string()),
-                ))
+                let updated = updated.map(|_| format!("the marketplace {name} is up to date"));
+                Some(JobResult::PluginsChanged(updated.into()))
             });
         }
         "remove" | "rm" => {
             let said = manager
                 .remove_marketplace(&name)
                 .map(|_| format!("the marketplace {name} is removed"));
-            changed(app, said.map_err(|error| error.to_string()));
+            changed(app, said.into());
             marketplaces(app);
         }
         _ => app.warn(format!(
@@ -538,8 +527,8 @@ async fn update(manager: &PluginManager, id: &PluginId) -> JobResult {
     let newer: Result<_, PluginError> = newer.await;
     match newer {
         Ok(Some((prepared, _))) => JobResult::PluginReady(Ok(Box::new(prepared))),
-        Ok(None) => JobResult::PluginsChanged(Ok(format!("{id} is up to date"))),
-        Err(error) => JobResult::PluginsChanged(Err(error.to_string())),
+        Ok(None) => JobResult::PluginsChanged(Report::Done(format!("{id} is up to date"))),
+        Err(error) => JobResult::PluginsChanged(Report::Failed(error.to_string())),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `/rewind` goes back to before a prompt.
 
 use crate::app::App;
-use crate::app::jobs::JobResult;
+use crate::app::jobs::{JobResult, Report};
 use crate::layers::{Item, Picker, Purpose};
 use crate::render::text::ago;
 use lathe_engine::Restart;
@@ -17,7 +17,7 @@ pub(crate) fn run(app: &mut App) {
     app.jobs.blocking(move || {
         let loaded = match lathe_session::load(&path) {
             Ok(loaded) => loaded,
-            Err(error) => return Some(JobResult::Said(Err(error.to_string()))),
+            Err(error) => return Some(JobResult::Reported(Report::Failed(error.to_string()))),
         };
         let prompts = loaded
             .prompts()
@@ -93,21 +93,20 @@ pub(crate) fn apply(app: &mut App, to: &str, what: &str) {
         session.finish().await;
         let outcome =
             lathe_session::cli::rewind(&store, &id, &cwd, &to, what, RewindMode::Apply).await;
-        Some(JobResult::Rewound(match outcome {
-            Ok(outcome) => Ok(lathe_session::cli::rewind_text(&outcome, RewindMode::Apply)),
-            Err(error) => Err(error.to_string()),
-        }))
+        let text =
+            outcome.map(|outcome| lathe_session::cli::rewind_text(&outcome, RewindMode::Apply));
+        Some(JobResult::Rewound(text.into()))
     });
 }
 
-pub(crate) fn done(app: &mut App, result: Result<String, String>) {
+pub(crate) fn done(app: &mut App, report: Report) {
     app.conversation.cells.clear();
-    match result {
-        Ok(text) => {
+    match report {
+        Report::Done(text) => {
             app.remark(text.trim_end().to_owned());
             app.remark("── the conversation as it now stands ──");
         }
-        Err(error) => app.warn(error),
+        Report::Failed(error) => app.warn(error),
     }
     app.conversation.cells.clear();
     app.reopen();

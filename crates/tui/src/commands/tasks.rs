@@ -1,7 +1,7 @@
 //! `/tasks` lists agents and commands in the background.
 
 use crate::app::App;
-use crate::app::jobs::JobResult;
+use crate::app::jobs::{JobResult, Report};
 use crate::layers::{Item, Page, Picker, Purpose};
 use crate::render::style::Line;
 use crate::render::theme::Theme;
@@ -65,19 +65,15 @@ pub(crate) fn stop(app: &mut App, id: &str) {
     let (id, stopped) = (id.to_owned(), id.to_owned());
     let stop = session.tasks().stop_later(&id);
     app.jobs.task(async move {
-        Some(JobResult::Stopped(
-            stop.await.map(|()| format!("{stopped} is stopped")),
-        ))
+        let stopped = stop.await.map(|()| format!("{stopped} is stopped"));
+        Some(JobResult::Stopped(stopped.into()))
     });
     list(app, Some(&id));
 }
 
 /// A task was stopped: the list shows it, if it is still looked at.
-pub(crate) fn stopped(app: &mut App, said: Result<String, String>) {
-    match said {
-        Ok(text) => app.remark(text),
-        Err(error) => app.warn(error),
-    }
+pub(crate) fn stopped(app: &mut App, report: Report) {
+    app.report(report);
     if app.layers.purpose() == Some(&Purpose::Tasks) {
         let selected = app.layers.shown::<Picker>().and_then(Picker::selected);
         list(app, selected.as_deref());

@@ -94,8 +94,8 @@ impl ChangesDialog {
         }
         let mut out = wrap(&title, look.columns, 0);
         match &side.changes {
-            Err(why) => out.extend(wrap(
-                &Line::styled(clean(why).replace('\n', " "), theme.warning),
+            Err(error) => out.extend(wrap(
+                &Line::styled(clean(&error.to_string()).replace('\n', " "), theme.warning),
                 look.columns,
                 2,
             )),
@@ -298,6 +298,7 @@ fn shortened(path: &str, columns: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::diff::changes::ChangesError;
     use crate::layers::tests::{drawn, walk};
     use crate::terminal::key::keys;
 
@@ -318,7 +319,7 @@ mod tests {
     fn files_are_opened_turned_and_left_one_step_at_a_time() {
         let mut dialog = ChangesDialog::new(
             Ok(vec![file("a.rs", 3), file("b.rs", 40), file("c.rs", 1)]),
-            Err("no history is kept".to_owned()),
+            Err(ChangesError::Session("no history is kept".to_owned())),
         );
         assert!(shown(&dialog).contains("3 files +44 −0"));
         let table = [

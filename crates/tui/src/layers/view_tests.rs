@@ -3,6 +3,7 @@
 
 use crate::app::App;
 use crate::commands::diff::changes::ChangedFile;
+use crate::commands::diff::changes::ChangesError;
 use crate::layers::{ChangesDialog, Form, Layer, Page, Picker, Purpose};
 use crate::render::view_tests::frame;
 use crate::terminal::key::keys;
@@ -83,7 +84,9 @@ fn what_changed() {
         });
     }
     frame("changes-no-git", 20, |app| {
-        let none = Err("fatal: not a git repository (or any of the parent directories)".to_owned());
+        let none = Err(ChangesError::Git(
+            "fatal: not a git repository (or any of the parent directories)".to_owned(),
+        ));
         let dialog = ChangesDialog::new(none, Ok(Vec::new()));
         opened(app, dialog, "");
     });

@@ -2,6 +2,7 @@
 //! of its parts.
 
 use super::{ask, say};
+use crate::layers::elicitation::error::FieldError;
 use crate::render::cell;
 use crate::render::text::{clean, reveal};
 use lathe_protocol::elicitation::{ElicitationKind, ElicitationReply, ElicitationRequest};
@@ -244,7 +245,7 @@ impl Asking {
                         }
                         left.remove(0);
                     }
-                    Err(why) => *problem = Some(why),
+                    Err(error) => *problem = Some(error.to_string()),
                 }
                 None
             }
@@ -358,11 +359,11 @@ fn choices(schema: &Value) -> Vec<(Value, String)> {
 }
 
 /// A line as the value of a field; `Ok(None)` when it stays empty.
-fn value_of(schema: &Value, required: bool, line: &str) -> Result<Option<Value>, String> {
+fn value_of(schema: &Value, required: bool, line: &str) -> Result<Option<Value>, FieldError> {
     if line.is_empty() {
         return match schema.get("default") {
             Some(default) => Ok(Some(default.clone())),
-            None if required => Err("this has to be filled in".to_owned()),
+            None if required => Err(FieldError::Required),
             None => Ok(None),
         };
     }
@@ -373,7 +374,7 @@ fn value_of(schema: &Value, required: bool, line: &str) -> Result<Option<Value>,
             .find(|(value, label)| label == text || value.as_str() == Some(text));
         found
             .map(|(value, _)| value.clone())
-            .ok_or_else(|| format!("'{text}' is not offered"))
+            .ok_or_else(|| FieldError::NotOffered(text.to_owned()))
     };
     let value = match schema.get("type").and_then(Value::as_str) {
         Some("array") => Value::Array(
@@ -385,18 +386,18 @@ fn value_of(schema: &Value, required: bool, line: &str) -> Result<Option<Value>,
         Some("boolean") => match line {
             "y" | "yes" | "true" => Value::Bool(true),
             "n" | "no" | "false" => Value::Bool(false),
-            _ => return Err("y or n is wanted".to_owned()),
+            _ => return Err(FieldError::YesOrNo),
         },
         Some("number" | "integer") => serde_json::from_str(line)
             .ok()
             .filter(Value::is_number)
-            .ok_or_else(|| format!("'{line}' is no number"))?,
+            .ok_or_else(|| FieldError::NotANumber(line.to_owned()))?,
         _ => Value::String(line.to_owned()),
     };
     if let Ok(checker) = lathe_schema::Schema::new(schema.clone())
         && let Some(problem) = checker.problems(&value).into_iter().next()
     {
-        return Err(problem.trim_start_matches("/: ").to_owned());
+        return Err(FieldError::schema(&problem));
     }
     Ok(Some(value))
 }
@@ -457,7 +458,7 @@ mod tests {
         for (schema, required, line, expected) in table {
             let value = value_of(schema, *required, line);
             assert_eq!(
-                value,
+                value.map_err(|error| error.to_string()),
                 expected.clone().map_err(str::to_owned),
                 "{schema} {line}"
             );

@@ -299,6 +299,28 @@ fn chord(text: &str) -> Result<Vec<Key>, crate::terminal::key::NotAKey> {
     text.split_whitespace().map(str::parse).collect()
 }
 
+/// Why a binding of the user's file is ignored.
+#[derive(Debug, thiserror::Error)]
+enum BindingError {
+    #[error(transparent)]
+    NotAKey(#[from] crate::terminal::key::NotAKey),
+    #[error("a binding has no key")]
+    NoKey,
+    #[error("'{0}' can't be bound: ctrl+c and ctrl+d always interrupt and exit")]
+    Reserved(String),
+    #[error("'{0}' can't be bound in the prompt: it is typed there")]
+    Typed(String),
+    #[error("unknown action '{action}' for '{keys}'; actions: {}", action_names())]
+    UnknownAction { action: String, keys: String },
+    #[error("'{0}': expected the name of an action, or null for none")]
+    NotAnAction(String),
+}
+
+fn action_names() -> String {
+    let names: Vec<&str> = ACTIONS.iter().map(|(_, name, _)| *name).collect();
+    names.join(", ")
+}
+
 impl Keymap {
     /// The defaults with a person's file on top. Gives what is wrong with the file.
     pub(crate) fn load(file: &Path) -> (Self, Vec<String>) {
@@ -356,23 +378,19 @@ impl Keymap {
         problems
     }
 
-    fn bind(&mut self, context: Context, keys: &str, action: &Value) -> Result<(), String> {
+    fn bind(&mut self, context: Context, keys: &str, action: &Value) -> Result<(), BindingError> {
         let keys_text = keys;
-        let keys = chord(keys).map_err(|error| error.to_string())?;
+        let keys = chord(keys)?;
         if keys.is_empty() {
-            return Err("a binding has no key".to_owned());
+            return Err(BindingError::NoKey);
         }
         if keys.iter().any(|key| {
             *key == Key::ctrl('c') || *key == Key::ctrl('d') && context != Context::Transcript
         }) {
-            return Err(format!(
-                "'{keys_text}' can't be bound: ctrl+c and ctrl+d always interrupt and leave"
-            ));
+            return Err(BindingError::Reserved(keys_text.to_owned()));
         }
         if keys.len() == 1 && keys[0].typed().is_some() && context == Context::Prompt {
-            return Err(format!(
-                "'{keys_text}' can't be bound in the prompt: it is typed there"
-            ));
+            return Err(BindingError::Typed(keys_text.to_owned()));
         }
         let action = match action {
             Value::Null => None,
@@ -381,21 +399,13 @@ impl Keymap {
                     .iter()
                     .find(|(_, known, _)| known == name)
                     .map(|(action, ..)| *action)
-                    .ok_or_else(|| {
-                        format!(
-                            "there is no action '{name}' for '{keys_text}'; actions: {}",
-                            ACTIONS
-                                .iter()
-                                .map(|(_, name, _)| *name)
-                                .collect::<Vec<_>>()
-                                .join(", ")
-                        )
+                    .ok_or_else(|| BindingError::UnknownAction {
+                        action: name.clone(),
+                        keys: keys_text.to_owned(),
                     })?,
             ),
             _ => {
-                return Err(format!(
-                    "'{keys_text}': the name of an action is wanted, or null for none"
-                ));
+                return Err(BindingError::NotAnAction(keys_text.to_owned()));
             }
         };
         self.bindings.retain(|(other, bound, _)| {

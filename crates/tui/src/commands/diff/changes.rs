@@ -30,9 +30,26 @@ impl ChangedFile {
 }
 
 /// Files that changed, or why that can't be said.
-pub(crate) type Changes = Result<Vec<ChangedFile>, String>;
+pub(crate) type Changes = Result<Vec<ChangedFile>, ChangesError>;
 
-fn git(folder: &Path, arguments: &[&str]) -> Result<String, String> {
+/// Why changes can't be listed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ChangesError {
+    #[error("can't run git: {0}")]
+    NoGit(#[source] std::io::Error),
+    /// What git printed.
+    #[error("{0}")]
+    Git(String),
+    #[error("the session is being opened")]
+    NoSession,
+    /// Why the session can't list its changes.
+    #[error("{0}")]
+    Session(String),
+    #[error("listing the changes failed: {0}")]
+    Interrupted(#[source] tokio::task::JoinError),
+}
+
+fn git(folder: &Path, arguments: &[&str]) -> Result<String, ChangesError> {
     let output = Command::new("git")
         .args([
             "--no-pager",
@@ -47,11 +64,12 @@ fn git(folder: &Path, arguments: &[&str]) -> Result<String, String> {
         .stdin(std::process::Stdio::null())
         .current_dir(folder)
         .output()
-        .map_err(|error| format!("git can't be run: {error}"))?;
+        .map_err(ChangesError::NoGit)?;
     if output.status.success() {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     } else {
-        Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        Err(ChangesError::Git(stderr.trim().to_owned()))
     }
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod changes;
 use crate::app::App;
 use crate::app::jobs::JobResult;
 use crate::layers::ChangesDialog;
+use changes::ChangesError;
 
 /// Gathers what changed; the viewer opens when it is known.
 pub(crate) fn run(app: &mut App) {
@@ -20,12 +21,14 @@ pub(crate) fn run(app: &mut App) {
     let cwd = app.places.environment.cwd.clone();
     app.jobs.task(async move {
         let session = match session {
-            Some(session) => session.await,
-            None => Err("the session is being opened".to_owned()),
+            Some(session) => session
+                .await
+                .map_err(|error| ChangesError::Session(error.to_string())),
+            None => Err(ChangesError::NoSession),
         };
         let commit = lathe_spawn::blocking(move || changes::since_commit(&folder)).await;
         Some(JobResult::Changes {
-            commit: commit.unwrap_or_else(|error| Err(error.to_string())),
+            commit: commit.unwrap_or_else(|error| Err(ChangesError::Interrupted(error))),
             session: session.map(|files| changes::of_session(&files, &cwd)),
         })
     });

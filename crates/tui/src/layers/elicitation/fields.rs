@@ -1,5 +1,6 @@
 //! The fields of a form: made from the server's schema, filled in, held against it, shown.
 
+use super::error::FieldError;
 use crate::layers::form::field;
 use crate::prompt::editor::Editor;
 use crate::render::markdown::Look;
@@ -38,7 +39,7 @@ pub(super) struct Field {
 
 impl Field {
     /// What was filled in; `Ok(None)` when nothing was and nothing has to be.
-    pub(super) fn value(&self) -> Result<Option<Value>, String> {
+    pub(super) fn value(&self) -> Result<Option<Value>, FieldError> {
         let value = match &self.entry {
             Entry::Text(editor) => {
                 (!editor.text().is_empty()).then(|| Value::String(editor.text().to_owned()))
@@ -51,7 +52,7 @@ impl Field {
                     let number: Value = serde_json::from_str(text)
                         .ok()
                         .filter(Value::is_number)
-                        .ok_or_else(|| format!("'{text}' is no number"))?;
+                        .ok_or_else(|| FieldError::NotANumber(text.to_owned()))?;
                     Some(number)
                 }
             }
@@ -72,7 +73,7 @@ impl Field {
         };
         let Some(value) = value else {
             return if self.required {
-                Err("this has to be filled in".to_owned())
+                Err(FieldError::Required)
             } else {
                 Ok(None)
             };
@@ -80,8 +81,7 @@ impl Field {
         if let Ok(schema) = lathe_schema::Schema::new(self.schema.clone())
             && let Some(problem) = schema.problems(&value).into_iter().next()
         {
-            // The place is the field itself, which is named already.
-            return Err(problem.trim_start_matches("/: ").to_owned());
+            return Err(FieldError::schema(&problem));
         }
         Ok(Some(value))
     }

@@ -5,6 +5,7 @@
 //! its field when the form is sent. Nothing is filled in for the person but the server's own defaults,
 //! and the server is always named: a form must not pass for one of ours.
 
+pub(crate) mod error;
 mod fields;
 
 use super::form::edit;
@@ -125,7 +126,7 @@ impl ElicitationDialog {
                 }
                 Ok(None) => {}
                 Err(problem) => {
-                    shown.problem = Some(problem);
+                    shown.problem = Some(problem.to_string());
                     wrong.get_or_insert(index);
                 }
             }

@@ -11,7 +11,7 @@ use crate::render::style::{Line, Style};
 use crate::render::text::{clean, reveal, wrap};
 use crate::terminal::inline_screen::Cursor;
 use crate::terminal::key::{Code, Key};
-use lathe_permissions::{format_rule, parse_rule};
+use lathe_permissions::format_rule;
 use lathe_protocol::ids::RequestId;
 use lathe_protocol::permission::{
     Behavior, PermissionReply, PermissionRequest, PermissionUpdate, RuleSource,
@@ -528,9 +528,4 @@ pub(super) fn deny_with(message: impl Into<String>, interrupt: bool) -> Outcome 
         reply,
         comment: None,
     })
-}
-
-/// Whether a text is a rule that can be kept.
-pub(crate) fn check_rule(text: &str) -> Result<lathe_protocol::permission::RuleValue, String> {
-    parse_rule(text).map_err(|error| error.to_string())
 }
