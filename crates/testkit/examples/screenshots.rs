@@ -51,9 +51,9 @@ fn main() {
         scene.wait_for("esc list");
         keep("-changes", &scene);
         scene.send("\x1b");
-        scene.wait_for("enter look");
+        scene.wait_for("enter open");
         scene.send("\x1b");
-        scene.wait_gone("enter look");
+        scene.wait_gone("enter open");
         scene.say("/context ");
         scene.wait_for("Free space");
         keep("-context", &scene);

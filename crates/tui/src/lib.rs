@@ -81,14 +81,14 @@ pub async fn run(
     }
     terminal::panic_guard::install();
     if let Err(error) = terminal::enter() {
-        return Ended::Failed(format!("the terminal can't be used: {error}"));
+        return Ended::Failed(format!("can't use the terminal: {error}"));
     }
     let mut app = App::new(environment, options, terminal_options.prompt);
     let (inputs, control) = match terminal::start_reader() {
         Ok(started) => started,
         Err(error) => {
             terminal::restore();
-            return Ended::Failed(format!("keys can't be read: {error}"));
+            return Ended::Failed(format!("can't read keys: {error}"));
         }
     };
     app.screen.reader = Some(control);
@@ -160,7 +160,7 @@ fn leave_screen(app: &mut App) {
     if let Some(session) = said {
         let mut line = String::new();
         let hint = style::Line::styled(
-            format!("Go on with: lathe --resume {}", session.session_id()),
+            format!("Resume with: lathe --resume {}", session.session_id()),
             app.look.theme.muted,
         );
         app.screen.inline.encoder().line(&hint, &mut line);

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 pub(crate) fn open(app: &mut App, url: &str) {
     let shown = crate::render::text::reveal(url);
     if !(url.starts_with("https://") || url.starts_with("http://")) {
-        app.warn(format!("{shown} is no web page and was not opened."));
+        app.warn(format!("{shown} is not a web page and was not opened."));
         return;
     }
     let opener = if cfg!(target_os = "macos") {

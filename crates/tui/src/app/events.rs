@@ -55,7 +55,7 @@ impl App {
             }
             Event::ModelFellBack { from, to, reason } => {
                 self.session.model.clone_from(&to);
-                self.warn(format!("{to} takes over from {from}: {reason}"));
+                self.warn(format!("switched from {from} to {to}: {reason}"));
             }
             Event::Compacting => {
                 self.session.turn.compacting = true;
@@ -109,7 +109,7 @@ impl App {
                 Some(format!("Lathe asks: {title}"))
             }
             Event::ElicitationRequested(request) => {
-                let words = format!("{} asks something", request.mcp_server_name);
+                let words = format!("{} asks a question", request.mcp_server_name);
                 self.layers.ask(Waiting::Elicitation(request));
                 Some(words)
             }
@@ -279,10 +279,10 @@ impl App {
         self.with_look(crate::app::conversation::Conversation::end_turn);
         let words = match result.terminal_reason {
             TerminalReason::Completed | TerminalReason::ApiError | TerminalReason::StopHookPrevented | TerminalReason::ToolDeferred => None,
-            TerminalReason::AbortedStreaming | TerminalReason::AbortedTools => Some((NoticeLevel::Info, "Interrupted. Say how to go on.".to_owned())),
-            TerminalReason::MaxTurns => Some((NoticeLevel::Warning, "The limit of model calls for one turn is reached; say 'go on' to continue.".to_owned())),
-            TerminalReason::BudgetExhausted => Some((NoticeLevel::Warning, "The budget of this session is spent.".to_owned())),
-            TerminalReason::PromptTooLong | TerminalReason::BlockingLimit => Some((NoticeLevel::Error, "The conversation no longer fits the model's window. /compact summarises it, /clear starts anew.".to_owned())),
+            TerminalReason::AbortedStreaming | TerminalReason::AbortedTools => Some((NoticeLevel::Info, "Interrupted. Tell the model how to continue.".to_owned())),
+            TerminalReason::MaxTurns => Some((NoticeLevel::Warning, "This turn reached its limit of model calls; say 'continue' to go on.".to_owned())),
+            TerminalReason::BudgetExhausted => Some((NoticeLevel::Warning, "This session's budget is spent.".to_owned())),
+            TerminalReason::PromptTooLong | TerminalReason::BlockingLimit => Some((NoticeLevel::Error, "The conversation no longer fits the context window. /compact summarises it, /clear starts a new one.".to_owned())),
             _ if result.errors.is_empty() => None,
             _ => Some((NoticeLevel::Error, result.errors.join("\n"))),
         };
@@ -300,7 +300,7 @@ impl App {
         self.measure_context();
         if let Some(left) = self.session.context_left.filter(|left| left.is_little) {
             self.warn(format!(
-                "{}% of the model's window is left; /compact makes room.",
+                "{}% of the context window is left; /compact frees space.",
                 left.percent
             ));
         }

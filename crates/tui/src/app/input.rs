@@ -92,7 +92,7 @@ impl App {
         }
         if key == Key::ctrl('d') {
             if self.prompt.editor.is_empty() {
-                self.leave_or_hint("press ctrl+d again to leave");
+                self.leave_or_hint("press ctrl+d again to exit");
             } else {
                 self.prompt
                     .editor
@@ -347,7 +347,7 @@ impl App {
             self.edited();
             return;
         }
-        self.leave_or_hint("press ctrl+c again to leave");
+        self.leave_or_hint("press ctrl+c again to exit");
     }
 
     fn leave_or_hint(&mut self, words: &'static str) {
@@ -424,9 +424,9 @@ impl App {
                 let message = match self.conversation.last_answer() {
                     Some(text) => {
                         let _ = terminal::write(&commands::copy::clipboard_sequence(text));
-                        "the last answer is copied"
+                        "copied the last answer"
                     }
-                    None => "there is no answer yet",
+                    None => "no answer yet",
                 };
                 transcript.say(message);
             }
@@ -436,7 +436,7 @@ impl App {
 
     fn dialog_key(&mut self, key: Key) {
         if key == Key::ctrl('d') {
-            self.leave_or_hint("press ctrl+d again to leave");
+            self.leave_or_hint("press ctrl+d again to exit");
             return;
         }
         if key == Key::ctrl('o') && self.layers.asks() {

@@ -172,7 +172,7 @@ impl App {
             signal(SignalKind::interrupt()),
         )
         else {
-            self.exit.failure = Some("signals can't be listened for".to_owned());
+            self.exit.failure = Some("can't install signal handlers".to_owned());
             return Leave::Failed;
         };
         self.begin();

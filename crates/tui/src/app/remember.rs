@@ -16,7 +16,7 @@ pub(crate) fn ask_where(app: &mut App, text: &str) {
         Item::new(
             project.join(existing).display().to_string(),
             "For this project",
-            format!("{existing}, shared with everybody"),
+            format!("{existing}, shared with everyone"),
         ),
         Item::new(
             user.display().to_string(),
@@ -68,6 +68,6 @@ pub(crate) fn write(app: &mut App, text: &str, file: &str) {
             app.queue.own_context.insert(prompt.uuid);
             app.engine.send(Op::Prompt(prompt));
         }
-        Err(error) => app.warn(format!("{} can't be written: {error}", path.display())),
+        Err(error) => app.warn(format!("can't write {}: {error}", path.display())),
     }
 }

@@ -14,7 +14,7 @@ pub(crate) fn run(app: &mut App, command: &str) {
         return;
     };
     if app.session.shell_run.is_some() {
-        app.warn("A shell command runs already; esc stops it.");
+        app.warn("A shell command is already running; esc stops it.");
         return;
     }
     let shell = session.tasks().shell();

@@ -76,9 +76,7 @@ pub(crate) fn check(app: &mut App) {
     let (passed, nearly) = app.session.spending.look(cost, threshold, budget);
     if nearly && let Some(budget) = budget {
         let spent = cost - app.session.spending.before;
-        app.warn(format!(
-            "${spent:.2} of the budget of ${budget:.2} is spent."
-        ));
+        app.warn(format!("Spent ${spent:.2} of the ${budget:.2} budget."));
     }
     if !passed {
         return;
@@ -90,7 +88,7 @@ pub(crate) fn check(app: &mut App) {
             .open(cost_question(cost, threshold, &app.look.theme));
     } else {
         app.warn(format!(
-            "This session has cost ${cost:.2}; /cost shows what for."
+            "This session has cost ${cost:.2}; /cost shows the details."
         ));
     }
 }
@@ -102,7 +100,7 @@ pub(crate) fn answered(app: &mut App, value: &str) {
         "never" => {
             app.settings.cost_threshold = 0.0;
             if settings::save(app, "costThresholdUsd", 0.into()) {
-                app.remark("you are not asked again (costThresholdUsd in your settings)");
+                app.remark("you won't be asked again (costThresholdUsd in your settings)");
             }
         }
         _ => {}
@@ -124,9 +122,9 @@ pub(crate) fn fact(app: &App, cost: f64, theme: &Theme) -> (String, Style) {
 pub(crate) fn cost_question(cost: f64, threshold: f64, theme: &Theme) -> Picker {
     let next = (cost / threshold).floor().mul_add(threshold, threshold);
     let items = vec![
-        Item::new("on", "Go on", format!("you are asked again at ${next:.2}")),
-        Item::new("show", "Show what it was spent on", ""),
-        Item::new("never", "Don't ask again", "kept in your settings"),
+        Item::new("on", "Continue", format!("asks again at ${next:.2}")),
+        Item::new("show", "Show the details", ""),
+        Item::new("never", "Don't ask again", "saved in your settings"),
     ];
     Picker::new(
         Purpose::Cost,

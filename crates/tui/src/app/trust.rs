@@ -10,7 +10,7 @@ pub(crate) fn ask(app: &mut App, brings: &[Bring]) {
     let mut lines = vec![
         Line::styled(app.places.project.display().to_string(), theme.code),
         Line::styled(
-            "This folder brings things that can run programs or change what is asked:",
+            "This folder contains files that can run programs or change prompts:",
             theme.muted,
         ),
     ];
@@ -32,9 +32,9 @@ pub(crate) fn ask(app: &mut App, brings: &[Bring]) {
         Purpose::Trust,
         "Do you trust this folder?",
         vec![
-            Item::new("yes", "Yes, use what it brings", "remembered"),
-            Item::new("no", "No, go on without it", ""),
-            Item::new("leave", "Leave", ""),
+            Item::new("yes", "Yes, use them", "remembered"),
+            Item::new("no", "No, continue without them", ""),
+            Item::new("leave", "Exit", ""),
         ],
     )
     .explained(lines);

@@ -132,7 +132,7 @@ pub(crate) fn read(app: &mut App, now: Contents) {
     if keys_differ {
         let (keymap, problems) = Keymap::load(&key_file(&config_home));
         if problems.is_empty() {
-            app.remark("the key bindings were read anew");
+            app.remark("reloaded the key bindings");
         }
         for problem in problems {
             app.warn(problem);

@@ -27,6 +27,6 @@ pub(crate) fn add(app: &mut App, path: &str) {
     permissions::apply_update(
         app,
         &update,
-        format!("work in {} is allowed", folder.display()),
+        format!("Lathe may now work in {}", folder.display()),
     );
 }

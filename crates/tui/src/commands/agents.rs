@@ -32,7 +32,7 @@ pub(crate) fn run(app: &mut App) {
             item
         })
         .collect();
-    let words = "Enter names one in the prompt, ctrl+o shows it. Files in .lathe/agents/ add more; /tasks shows who is at work.";
+    let words = "Enter mentions an agent in the prompt, ctrl+o shows it. Files in .lathe/agents/ add more; /tasks lists running agents.";
     definitions::choose(app, Purpose::Agents, "Agents", items, words);
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn stop_all(app: &mut App) {
     let stopped = session.tasks().kill_agents();
     app.session.agents.clear();
     app.remark(if stopped == 0 {
-        "no agent is at work".to_owned()
+        "no agents are running".to_owned()
     } else {
         format!("{} stopped", counted(stopped, "agent"))
     });

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// The settings that `/config` offers: key, choices, what it is.
 const CONFIG: &[(&str, &[&str], &str)] = &[
-    ("model", &[], "the model to talk to"),
+    ("model", &[], "the model"),
     (
         "theme",
         &[
@@ -26,7 +26,7 @@ const CONFIG: &[(&str, &[&str], &str)] = &[
     (
         "notifications",
         &["auto", "bell", "desktop", "off"],
-        "how you are told that something waits",
+        "how you are notified",
     ),
     (
         "autoCompact",
@@ -41,7 +41,7 @@ const CONFIG: &[(&str, &[&str], &str)] = &[
     (
         "spinnerTipsEnabled",
         &["true", "false"],
-        "hints while waiting",
+        "show tips while waiting",
     ),
     (
         "promptSuggestions",
@@ -51,7 +51,7 @@ const CONFIG: &[(&str, &[&str], &str)] = &[
     (
         "awaySummary",
         &["true", "false"],
-        "tell what happened while you were away",
+        "summarise what happened while you were away",
     ),
     ("language", &[], "the language of the answers"),
     ("outputStyle", &[], "the style of the answers"),
@@ -65,15 +65,11 @@ const CONFIG: &[(&str, &[&str], &str)] = &[
         &["true", "false"],
         "leave ignored files out of @ completion",
     ),
-    (
-        "verbose",
-        &["true", "false"],
-        "show what tools answered unfolded",
-    ),
+    ("verbose", &["true", "false"], "show tool output unfolded"),
     (
         "costThresholdUsd",
         &[],
-        "dollars after which you are asked whether to go on; 0 never asks",
+        "dollars after which Lathe asks whether to continue; 0 never asks",
     ),
 ];
 
@@ -117,7 +113,7 @@ pub(crate) fn run(app: &mut App, arguments: &str) {
         .collect();
     let picker = Picker::new(Purpose::Config, "Settings", items)
         .explained(vec![Line::styled(
-            "`/config <key> <value>` keeps a value in your settings, `/config <key>=<value>` is for this session.",
+            "`/config <key> <value>` saves a value in your settings, `/config <key>=<value>` sets it for this session.",
             app.look.theme.muted,
         )])
         .filterable();
@@ -168,5 +164,5 @@ pub(crate) fn set(app: &mut App, key: &str, text: &str) {
     settings::save(app, key, value);
     // Not only when the engine has seen the file: a person who changes something looks at once.
     settings::apply(app, &settings);
-    app.remark(format!("{shown} (kept in your settings)"));
+    app.remark(format!("{shown} (saved in your settings)"));
 }

@@ -85,10 +85,7 @@ pub(crate) fn context_lines(usage: &ContextUsage, look: Look<'_>) -> Vec<Line> {
         );
     }
     if !usage.counted {
-        lines.push(Line::styled(
-            "  estimated: nothing was sent yet",
-            theme.muted,
-        ));
+        lines.push(Line::styled("  estimated: nothing sent yet", theme.muted));
     }
     if !usage.instruction_files.is_empty() {
         lines.push(Line::empty());

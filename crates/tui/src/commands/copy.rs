@@ -6,9 +6,9 @@ pub(crate) fn run(app: &mut App) {
     match app.conversation.last_answer() {
         Some(text) => {
             app.screen.pending.push_str(&clipboard_sequence(text));
-            app.remark("the last answer is copied");
+            app.remark("copied the last answer");
         }
-        None => app.warn("There is no answer to copy yet."),
+        None => app.warn("No answer to copy yet."),
     }
 }
 

@@ -25,14 +25,11 @@ pub(crate) fn run(app: &mut App) {
 pub(crate) fn cost_lines(totals: &Totals, budget: Option<f64>, look: Look<'_>) -> Vec<Line> {
     let theme = look.theme;
     if totals.models.is_empty() {
-        return vec![Line::styled("  nothing was used yet", theme.muted)];
+        return vec![Line::styled("  nothing used yet", theme.muted)];
     }
     let mut facts = vec![
-        format!(
-            "waited for the model {}",
-            milliseconds(totals.api_duration_ms)
-        ),
-        format!("for tools {}", milliseconds(totals.tool_duration_ms)),
+        format!("API time {}", milliseconds(totals.api_duration_ms)),
+        format!("tool time {}", milliseconds(totals.tool_duration_ms)),
         format!("lines +{} −{}", totals.lines_added, totals.lines_removed),
     ];
     if let Some(share) = totals.cached_share() {
@@ -86,7 +83,7 @@ pub(crate) fn cost_lines(totals: &Totals, budget: Option<f64>, look: Look<'_>) -
     lines.extend(cell::plain_table(&columns, &rows, look));
     for (why, times) in &totals.cache_breaks {
         lines.extend(wrap(
-            &Line::styled(format!("{times} × without the cache: {why}"), theme.muted),
+            &Line::styled(format!("{times} × cache miss: {why}"), theme.muted),
             look.columns,
             2,
         ));

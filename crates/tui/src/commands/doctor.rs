@@ -59,7 +59,7 @@ pub(crate) fn diagnosis_page(diagnosis: &Diagnosis, problems: &[String], theme: 
         }
     };
     if problems.is_empty() {
-        check(Severity::Fine, "keys", "the key bindings are fine", None);
+        check(Severity::Fine, "keys", "key bindings are valid", None);
     }
     for problem in problems {
         let fix = "/keybindings lists contexts and actions";
@@ -79,9 +79,9 @@ pub(crate) fn diagnosis_page(diagnosis: &Diagnosis, problems: &[String], theme: 
         diagnosis.count(Severity::Error) + problems.len(),
         diagnosis.count(Severity::Warning),
     ) {
-        (0, 0) => "Check: everything is as it should be".to_owned(),
+        (0, 0) => "Doctor: no problems found".to_owned(),
         (errors, warnings) => format!(
-            "Check: {}, {}",
+            "Doctor: {}, {}",
             crate::render::text::counted(errors, "error"),
             crate::render::text::counted(warnings, "warning")
         ),

@@ -7,7 +7,7 @@ use crate::render::style::Line;
 pub(crate) fn run(app: &mut App, wanted: &str) {
     if wanted.is_empty() {
         let items = [
-            ("default", "as the session began"),
+            ("default", "as at the start of the session"),
             ("low", "quick answers"),
             ("medium", "balanced"),
             ("high", "thorough"),
@@ -20,7 +20,7 @@ pub(crate) fn run(app: &mut App, wanted: &str) {
             .to_vec();
         let mut picker = Picker::new(Purpose::Effort, "How hard should the model try?", items)
             .explained(vec![Line::styled(
-                "/effort <tokens> bounds how much it thinks at a time.",
+                "/effort <tokens> limits how much it thinks per request.",
                 app.look.theme.muted,
             )]);
         let now = app.engine.handle.as_ref();
@@ -44,7 +44,7 @@ pub(crate) fn set(app: &mut App, wanted: &str) {
     }
     match wanted {
         "default" => {
-            // Both as the session began; taking a level back can't fail.
+            // Both as at the start of the session; taking a level back can't fail.
             let _ = session.model().set_effort(None);
             session.model().set_max_thinking_tokens(None);
         }
@@ -53,7 +53,7 @@ pub(crate) fn set(app: &mut App, wanted: &str) {
             Ok(number) => session.model().set_max_thinking_tokens(Some(number)),
             Err(_) => {
                 app.warn(format!(
-                    "/effort wants low, medium, high, xhigh or max, a number of tokens, off, or default, not '{wanted}'."
+                    "/effort takes low, medium, high, xhigh, max, a number of tokens, off or default, not '{wanted}'."
                 ));
                 return;
             }

@@ -22,15 +22,15 @@ pub(crate) fn run(app: &mut App, arguments: &str) {
     };
     app.jobs.blocking(move || {
         let exported = lathe_session::store::info(&path)
-            .ok_or_else(|| "nothing was said yet".to_owned())
+            .ok_or_else(|| "the conversation is empty".to_owned())
             .and_then(|info| {
                 let loaded = lathe_session::load(&path).map_err(|error| error.to_string())?;
                 let text = lathe_session::export::export(&info, &loaded, format);
                 std::fs::write(&target, text)
-                    .map_err(|error| format!("{} can't be written: {error}", target.display()))
+                    .map_err(|error| format!("can't write {}: {error}", target.display()))
             });
         Some(JobResult::report(
-            exported.map(|()| format!("written to {}", target.display())),
+            exported.map(|()| format!("wrote {}", target.display())),
         ))
     });
 }

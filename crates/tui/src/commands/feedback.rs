@@ -18,10 +18,7 @@ pub(crate) fn run(app: &mut App, words: &str) {
         app.places.environment.foreign("TERM").unwrap_or_default(),
     );
     match std::fs::write(&target, text) {
-        Ok(()) => app.remark(format!(
-            "{} is prepared; nothing was sent",
-            target.display()
-        )),
-        Err(error) => app.warn(format!("{} can't be written: {error}", target.display())),
+        Ok(()) => app.remark(format!("wrote {}; nothing was sent", target.display())),
+        Err(error) => app.warn(format!("can't write {}: {error}", target.display())),
     }
 }

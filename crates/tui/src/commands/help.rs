@@ -18,7 +18,7 @@ pub(crate) fn help_lines(registry: &CommandRegistry, theme: &Theme) -> Vec<Line>
     for (key, what) in [
         ("@file", "names a file (tab completes)"),
         ("@agent-name", "names an agent"),
-        ("@server:uri", "brings a resource of an MCP server along"),
+        ("@server:uri", "attaches a resource of an MCP server"),
         (
             "!command",
             "runs a shell command and shares it with the model",
@@ -29,12 +29,15 @@ pub(crate) fn help_lines(registry: &CommandRegistry, theme: &Theme) -> Vec<Line>
             "a new line (also shift+enter, alt+enter, ctrl+j)",
         ),
         ("esc", "interrupts; twice: clear, or rewind"),
-        ("ctrl+c", "clears or interrupts; twice: leave"),
+        ("ctrl+c", "clears or interrupts; twice: exit"),
     ] {
         lines.push(Line::styled(format!("  {key:<16}"), theme.accent).with(what, Style::PLAIN));
     }
     lines.push(Line::styled("  /keybindings lists all keys", theme.muted));
-    for (title, of_model) in [("Commands", false), ("Commands for the model", true)] {
+    for (title, of_model) in [
+        ("Commands", false),
+        ("Commands that prompt the model", true),
+    ] {
         lines.push(Line::empty());
         lines.push(Line::styled(title, theme.heading));
         for command in registry.listed() {

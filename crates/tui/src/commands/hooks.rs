@@ -50,9 +50,9 @@ pub(crate) fn hooks_picker(hooks: &[HookListing], theme: &Theme) -> Picker {
         })
         .collect();
     let words = if items.is_empty() {
-        "There are none. `hooks` in settings.json sets them up; /update-config does it for you."
+        "No hooks. Configure them under `hooks` in settings.json, or with /update-config."
     } else {
-        "Enter shows one. `hooks` in settings.json sets them up; `lathe hooks test` tries them."
+        "Enter shows a hook. Configure them under `hooks` in settings.json; `lathe hooks test` runs them."
     };
     Picker::new(Purpose::Hooks, "Hooks", items)
         .explained(vec![Line::styled(words, theme.muted)])

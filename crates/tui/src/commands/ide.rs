@@ -85,7 +85,7 @@ pub(crate) fn run(app: &mut App, wanted: &str) {
     let editors = running(&folders(app));
     if editors.is_empty() {
         app.remark(
-            "no editor waits for a connection: start one with an extension that offers an MCP connection (it leaves a file in ~/.claude/ide), then /ide again. ctrl+g opens the prompt in $EDITOR.",
+            "no editor found: start one with an extension that offers an MCP connection (it writes a file to ~/.claude/ide), then run /ide again. ctrl+g opens the prompt in $EDITOR.",
         );
         return;
     }
@@ -103,7 +103,7 @@ pub(crate) fn connect(app: &mut App, wanted: &str) {
         .into_iter()
         .find(|editor| editor.port.to_string() == wanted || editor.name == wanted)
     else {
-        app.warn(format!("No editor '{wanted}' waits; /ide lists them."));
+        app.warn(format!("No editor '{wanted}' found; /ide lists them."));
         return;
     };
     let control = session.mcp();
@@ -114,7 +114,7 @@ pub(crate) fn connect(app: &mut App, wanted: &str) {
         let done = control.add_server("ide", &entry).await;
         Some(JobResult::report(
             done.map(|()| format!("connected to {name}; /mcp ide shows its tools"))
-                .map_err(|error| format!("{name} can't be connected: {error}")),
+                .map_err(|error| format!("can't connect to {name}: {error}")),
         ))
     });
 }
@@ -140,7 +140,7 @@ pub(crate) fn editors_picker(editors: &[Running], cwd: &Path, theme: &Theme) -> 
             )
         })
         .collect();
-    let words = "It becomes the MCP server 'ide' of this session; /mcp shows and ends it.";
+    let words = "The editor becomes the MCP server 'ide' of this session; /mcp manages it.";
     Picker::new(Purpose::Editors, "Connect to which editor?", items)
         .explained(vec![Line::styled(words, theme.muted)])
 }

@@ -43,20 +43,18 @@ pub(crate) fn chosen(app: &mut App, what: &str) {
 /// Names the program that prints the key, for this person.
 pub(crate) fn set_helper(app: &mut App, command: &str) {
     if settings::save(app, HELPER, command.into()) {
-        app.remark(
-            "the program is named in your settings; sessions that are opened from now on ask it for the key",
-        );
+        app.remark("saved in your settings; new sessions get the key from this program");
     }
 }
 
 pub(super) fn key_lines(source: &str, theme: &Theme) -> Vec<Line> {
     vec![
         Line::styled(
-            format!("The key of this session comes from {source}."),
+            format!("This session's API key comes from {source}."),
             theme.muted,
         ),
         Line::styled(
-            "Lathe keeps no keys: give one as ANTHROPIC_API_KEY (or ANTHROPIC_AUTH_TOKEN) when you start it, or name a program that prints one.",
+            "Lathe stores no keys: set ANTHROPIC_API_KEY (or ANTHROPIC_AUTH_TOKEN) before you start it, or name a program that prints one.",
             theme.muted,
         ),
     ]
@@ -66,16 +64,16 @@ pub(super) fn key_lines(source: &str, theme: &Theme) -> Vec<Line> {
 pub(crate) fn login_picker(source: &str, has_helper: bool, theme: &Theme) -> Picker {
     let mut items = vec![Item::new(
         "helper",
-        "Name a program that prints the key …",
+        "Set a program that prints the key …",
         "apiKeyHelper in your settings",
     )];
     if has_helper {
-        items.push(Item::new("logout", "Forget the program", "as /logout does"));
+        items.push(Item::new("logout", "Remove the program", "same as /logout"));
     }
     items.push(Item::new(
         "doctor",
         "Check the installation",
-        "as /doctor does",
+        "same as /doctor",
     ));
-    Picker::new(Purpose::Login, "The key for the model", items).explained(key_lines(source, theme))
+    Picker::new(Purpose::Login, "API key", items).explained(key_lines(source, theme))
 }

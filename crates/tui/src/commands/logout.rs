@@ -16,7 +16,7 @@ pub(crate) fn run(app: &mut App) {
     if login::key_helper(app).is_none() {
         let source = session.settings().key_source().to_owned();
         app.remark(format!(
-            "Lathe keeps no key, so there is none to forget. This session's comes from {source}: unset it where you set it. /mcp signs out of servers."
+            "Lathe stores no key, so there is none to remove. This session's key comes from {source}: unset it where you set it. /mcp signs out of servers."
         ));
         return;
     }
@@ -33,7 +33,7 @@ pub(crate) fn chosen(app: &mut App, what: &str) {
     };
     match lathe_settings::write::write(&app.places, Source::User, &[Edit::Unset { key }], None) {
         Ok(_) => app.remark(
-            "the program is forgotten; a settings file that a folder or your organisation brings may still name one (/doctor tells)",
+            "removed the program from your settings; project or managed settings may still name one (/doctor shows it)",
         ),
         Err(error) => app.warn(error.to_string()),
     }
@@ -44,11 +44,11 @@ pub(crate) fn logout_picker(source: &str, theme: &Theme) -> Picker {
     let items = vec![
         Item::new(
             "forget",
-            "Forget the program that prints the key",
-            "apiKeyHelper goes from your settings",
+            "Remove the program that prints the key",
+            "removes apiKeyHelper from your settings",
         ),
         Item::new("keep", "Keep it", ""),
     ];
-    Picker::new(Purpose::Logout, "Forget where the key comes from?", items)
+    Picker::new(Purpose::Logout, "Remove the API key program?", items)
         .explained(key_lines(source, theme))
 }

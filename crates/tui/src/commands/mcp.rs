@@ -51,9 +51,7 @@ pub(crate) fn run(app: &mut App, arguments: &str) {
         return;
     }
     if servers.is_empty() {
-        app.remark(
-            "there are no MCP servers; `lathe mcp add` adds one, and a project can bring an .mcp.json",
-        );
+        app.remark("no MCP servers; `lathe mcp add` adds one, and a project can have an .mcp.json");
         return;
     }
     let picker = servers_picker(&servers);
@@ -101,7 +99,7 @@ pub(crate) fn show(app: &mut App, name: &str) {
     };
     let servers = session.mcp().servers();
     let Some(server) = servers.iter().find(|server| server.name == name) else {
-        app.warn(format!("There is no MCP server '{name}'; /mcp lists them."));
+        app.warn(format!("No MCP server '{name}'; /mcp lists them."));
         return;
     };
     let picker = server_picker(server, &app.look.theme);
@@ -116,7 +114,7 @@ pub(crate) fn show_tools(app: &mut App, name: &str) {
     };
     let servers = session.mcp().servers();
     let Some(server) = servers.iter().find(|server| server.name == name) else {
-        app.warn(format!("There is no MCP server '{name}'; /mcp lists them."));
+        app.warn(format!("No MCP server '{name}'; /mcp lists them."));
         return;
     };
     app.layers.open(tools_page(server, &app.look.theme));
@@ -153,7 +151,7 @@ pub(crate) fn act(app: &mut App, what: &str, name: &str) {
                     if any {
                         format!("MCP server {name}: signed out")
                     } else {
-                        format!("MCP server {name}: there was no sign-in")
+                        format!("MCP server {name}: was not signed in")
                     }
                 })
                 .map_err(|error| format!("MCP server {name}: {error}")),
@@ -161,11 +159,11 @@ pub(crate) fn act(app: &mut App, what: &str, name: &str) {
         }),
         "approve" | "refuse" => app.jobs.blocking(move || {
             let yes = what == "approve";
-            let word = if yes { "is used" } else { "is not used" };
+            let word = if yes { "approved" } else { "rejected" };
             Some(JobResult::report(
                 control
                     .decide(&name, yes)
-                    .map(|()| format!("the MCP server {name} {word}")),
+                    .map(|()| format!("MCP server {name}: {word}")),
             ))
         }),
         "reconnect" | "enable" | "disable" => {
@@ -188,7 +186,7 @@ pub(crate) fn act(app: &mut App, what: &str, name: &str) {
             });
         }
         _ => app.warn(format!(
-            "/mcp {what} is unknown; reconnect, enable, disable, login, logout and tools are known, each with a server's name."
+            "Unknown: /mcp {what}. Use reconnect, enable, disable, login, logout or tools with a server's name."
         )),
     }
 }
@@ -218,37 +216,33 @@ pub(crate) fn server_picker(server: &McpServer, theme: &Theme) -> Picker {
     if server.needs_approval {
         items.push(Item::new(
             "approve",
-            "Use it",
+            "Approve",
             "remembered for this project",
         ));
-        items.push(Item::new(
-            "refuse",
-            "Don't use it",
-            "remembered for this project",
-        ));
+        items.push(Item::new("refuse", "Reject", "remembered for this project"));
     } else if server.state == lathe_mcp::State::Disabled {
-        items.push(Item::new("enable", "Switch it on", "for this session"));
+        items.push(Item::new("enable", "Enable", "for this session"));
     } else {
-        items.push(Item::new("reconnect", "Connect it anew", ""));
-        items.push(Item::new("disable", "Switch it off", "for this session"));
+        items.push(Item::new("reconnect", "Reconnect", ""));
+        items.push(Item::new("disable", "Disable", "for this session"));
     }
     let remote = matches!(server.transport, "http" | "sse" | "ws");
     if remote && !server.needs_approval && server.state != lathe_mcp::State::Disabled {
-        let sign_in = Item::new("login", "Sign in", "your browser opens its page");
+        let sign_in = Item::new("login", "Sign in", "opens your browser");
         let wants = server.state == lathe_mcp::State::NeedsAuth;
         items.insert(if wants { 0 } else { items.len() }, sign_in);
         if !wants {
             items.push(Item::new(
                 "logout",
                 "Sign out",
-                "what was signed in is forgotten",
+                "removes the stored sign-in",
             ));
         }
     }
     if !server.tools.is_empty() {
         items.push(Item::new(
             "tools",
-            "Show its tools",
+            "Show tools",
             counted(server.tools.len(), "tool"),
         ));
     }
@@ -333,15 +327,15 @@ pub(crate) fn tools_page(server: &McpServer, theme: &Theme) -> Page {
 /// Where a server stands, in a line.
 fn summary(server: &McpServer) -> String {
     if server.needs_approval {
-        return "waits for your word".to_owned();
+        return "needs approval".to_owned();
     }
     match &server.state {
         lathe_mcp::State::Connected => {
             format!("connected · {}", counted(server.tools.len(), "tool"))
         }
         lathe_mcp::State::Pending => "connecting".to_owned(),
-        lathe_mcp::State::NeedsAuth => "wants to know who you are".to_owned(),
-        lathe_mcp::State::Disabled => "off".to_owned(),
+        lathe_mcp::State::NeedsAuth => "needs sign-in".to_owned(),
+        lathe_mcp::State::Disabled => "disabled".to_owned(),
         lathe_mcp::State::Failed { reason } => {
             let first = reason.lines().next().unwrap_or_default();
             format!("failed: {}", clean(first))

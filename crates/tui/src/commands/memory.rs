@@ -18,9 +18,9 @@ pub(crate) fn run(app: &mut App, arguments: &str) {
                 .map(|path| format!("remembered in {}", path.display())),
             "reject" => memory
                 .reject(name.trim())
-                .map(|()| format!("'{}' is not remembered", name.trim())),
+                .map(|()| format!("rejected '{}'", name.trim())),
             _ => {
-                app.warn("/memory knows accept and reject, each with a name.");
+                app.warn("/memory takes accept or reject, with a name.");
                 return;
             }
         };
@@ -52,7 +52,7 @@ pub(crate) fn run(app: &mut App, arguments: &str) {
     let proposals = memory.proposals();
     if !proposals.is_empty() {
         lines.push(Line::empty());
-        lines.push(Line::styled("Perhaps worth remembering", theme.heading));
+        lines.push(Line::styled("Proposed memories", theme.heading));
         for topic in proposals {
             lines.push(
                 Line::styled(

@@ -252,7 +252,7 @@ pub(crate) fn send_as_prompt(app: &mut App, name: &str, arguments: &str) {
     let text = format!("/{name} {arguments}").trim().to_owned();
     if app.session.busy() {
         // What follows a skill is a turn of its own.
-        app.remark(format!("/{name} comes after this turn"));
+        app.remark(format!("/{name} runs after this turn"));
     }
     queue::submit_content(app, &text, text.clone().into());
 }
@@ -267,7 +267,7 @@ pub(crate) fn answered_by_engine(app: &mut App, command: BuiltinCommand, argumen
     match lathe_commands::run_builtin(session, command, arguments).now_or_never() {
         Some(CommandOutcome::Answer(answer)) if command == BuiltinCommand::ReleaseNotes => {
             app.layers
-                .open(Page::of_markdown(Purpose::Reading, "What is new", answer));
+                .open(Page::of_markdown(Purpose::Reading, "Release notes", answer));
         }
         Some(CommandOutcome::Answer(answer)) => {
             let lines: Vec<Line> = answer
@@ -290,9 +290,7 @@ pub(crate) fn answered_by_engine(app: &mut App, command: BuiltinCommand, argumen
             );
         }
         Some(CommandOutcome::Prompt) => send_as_prompt(app, command.name(), arguments),
-        None => app.warn(format!(
-            "{command} takes longer than the terminal can wait."
-        )),
+        None => app.warn(format!("{command} did not answer in time.")),
     }
     app.session.mode = app
         .engine

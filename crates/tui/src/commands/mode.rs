@@ -16,11 +16,11 @@ pub(crate) fn run(app: &mut App, wanted: &str) {
         .into_iter()
         .map(|mode| {
             let what = match mode {
-                PermissionMode::Default => "asks before anything that changes something",
-                PermissionMode::AcceptEdits => "changes files in the project without asking",
-                PermissionMode::Plan => "only looks, and makes a plan",
-                PermissionMode::DontAsk => "what would ask is refused",
-                PermissionMode::BypassPermissions => "never asks; only in a sandbox",
+                PermissionMode::Default => "asks before changing anything",
+                PermissionMode::AcceptEdits => "edits files in the project without asking",
+                PermissionMode::Plan => "only reads, and makes a plan",
+                PermissionMode::DontAsk => "denies what it would ask about",
+                PermissionMode::BypassPermissions => "never asks; use only in a sandbox",
                 PermissionMode::Auto => "a classifier answers the questions",
             };
             Item::new(mode.name(), mode.name(), what)

@@ -27,7 +27,7 @@ pub(crate) fn models_picker(models: Vec<(String, String)>, now: &str, theme: &Th
         .into_iter()
         .map(|(alias, name)| Item::new(alias.clone(), alias, name))
         .collect();
-    let words = format!("now: {now}. /model <id> takes any id.");
+    let words = format!("current: {now}. /model <id> takes any id.");
     Picker::new(Purpose::Model, "Which model?", items)
         .explained(vec![Line::styled(words, theme.muted)])
 }

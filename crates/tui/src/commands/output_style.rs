@@ -29,7 +29,6 @@ pub(crate) fn run(app: &mut App, wanted: &str) {
             )
         })
         .collect();
-    app.layers.open(
-        Picker::new(Purpose::OutputStyle, "How should the model talk?", items).marked(&present),
-    );
+    app.layers
+        .open(Picker::new(Purpose::OutputStyle, "Output style", items).marked(&present));
 }

@@ -43,7 +43,7 @@ pub(crate) fn add_rule(app: &mut App, text: &str) {
             apply_update(
                 app,
                 &update,
-                format!("rule added to your settings of this project: {shown}"),
+                format!("rule added to this project's local settings: {shown}"),
             );
         }
         Err(error) => app.warn(error.to_string()),
@@ -94,7 +94,7 @@ pub(crate) fn rule_chosen(app: &mut App, value: &str) {
     if value.is_empty() {
         app.layers.open(Form::new(
             Purpose::AddRule,
-            "A rule such as Bash(cargo test:*), with allow, ask or deny in front",
+            "A rule such as Bash(cargo test:*), after allow, ask or deny",
             "allow ",
         ));
     }

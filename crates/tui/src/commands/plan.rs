@@ -20,7 +20,7 @@ pub(crate) fn run(app: &mut App) {
         theme.heading,
     )];
     if plan.text.trim().is_empty() {
-        lines.push(Line::styled("  nothing is written yet", theme.muted));
+        lines.push(Line::styled("  nothing written yet", theme.muted));
     } else {
         let look = crate::render::markdown::Look {
             theme: &theme,

@@ -58,7 +58,7 @@ pub(crate) fn run(app: &mut App, arguments: &str) {
                 None => marketplaces(app),
             },
             _ => app.warn(format!(
-                "/plugin {what} is unknown; install, enable, disable, update and uninstall are known, each with a plugin's name, and marketplace add."
+                "Unknown: /plugin {what}. Use install, enable, disable, update or uninstall with a plugin's name, or marketplace add."
             )),
         }
         return;
@@ -119,7 +119,7 @@ pub(crate) fn act(app: &mut App, what: &str, wanted: &str) {
         (_, Err(error)) => app.warn(error),
         ("enable" | "disable", Ok(id)) => {
             let on = what == "enable";
-            let word = if on { "on" } else { "off" };
+            let word = if on { "enabled" } else { "disabled" };
             let said = manager
                 .set_enabled(&id, None, on)
                 .map(|file| format!("{id} is {word} ({})", file.display()));
@@ -127,14 +127,14 @@ pub(crate) fn act(app: &mut App, what: &str, wanted: &str) {
             list(app);
         }
         ("update", Ok(id)) => {
-            fetching(app, &format!("Looking for a newer {id} …"));
+            fetching(app, &format!("Checking for updates of {id} …"));
             app.jobs
                 .task(async move { Some(update(&manager, &id).await) });
         }
         (_, Ok(id)) => {
             let said = manager
                 .uninstall(&id, None, false)
-                .map(|scope| format!("{id} is removed ({})", scope.name()));
+                .map(|scope| format!("removed {id} ({})", scope.name()));
             changed(app, said.into());
             list(app);
         }
@@ -219,7 +219,7 @@ pub(crate) fn list_installable(app: &mut App) {
     app.layers.open(
         Picker::new(Purpose::PluginInstall, "Which plugin?", items)
             .explained(vec![Line::styled(
-                "Enter fetches one and shows what it brings; nothing runs before you agree.",
+                "Enter downloads a plugin and shows what it contains; nothing runs before you confirm.",
                 app.look.theme.muted,
             )])
             .filterable(),
@@ -271,7 +271,7 @@ pub(crate) fn install(app: &mut App, answer: &str) {
     };
     let said = manager_now(app)
         .install(*prepared, scope)
-        .map(|done| format!("{} {} is installed and on", done.id, done.version));
+        .map(|done| format!("installed and enabled {} {}", done.id, done.version));
     changed(app, said.into());
     list(app);
 }
@@ -295,12 +295,8 @@ pub(crate) fn marketplace_chosen(app: &mut App, name: &str) {
         return;
     }
     let items = vec![
-        Item::new("update", "Fetch it again", ""),
-        Item::new(
-            "remove",
-            "Forget it",
-            "the plugins that came from it go too",
-        ),
+        Item::new("update", "Update", ""),
+        Item::new("remove", "Remove", "also removes its plugins"),
         Item::new("back", "Back to the list", ""),
     ];
     app.layers.open(Picker::new(
@@ -315,7 +311,7 @@ pub(crate) fn marketplace_chosen(app: &mut App, name: &str) {
 pub(crate) fn add_marketplace_form(app: &mut App) {
     app.layers.open(Form::new(
         Purpose::AddMarketplace,
-        "A marketplace: a folder, owner/repository on GitHub, a git address, or the address of a marketplace.json",
+        "A marketplace: a folder, owner/repository on GitHub, a git URL, or the URL of a marketplace.json",
         "",
     ));
 }
@@ -335,7 +331,7 @@ pub(crate) fn add_marketplace(app: &mut App, source: &str) {
         let added = manager.add_marketplace(&source).await;
         let added = added.map(|marketplace| {
             format!(
-                "the marketplace {} is added: {}; /plugin install lists them",
+                "added marketplace {}: {}; /plugin install lists them",
                 marketplace.name,
                 counted(marketplace.plugins.len(), "plugin")
             )
@@ -354,19 +350,19 @@ pub(crate) fn marketplace_act(app: &mut App, what: &str, name: &str) {
             fetching(app, &format!("Fetching {name} …"));
             app.jobs.task(async move {
                 let updated = manager.update_marketplace(&name).await;
-                let updated = updated.map(|_| format!("the marketplace {name} is up to date"));
+                let updated = updated.map(|_| format!("marketplace {name} is up to date"));
                 Some(JobResult::PluginsChanged(updated.into()))
             });
         }
         "remove" | "rm" => {
             let said = manager
                 .remove_marketplace(&name)
-                .map(|_| format!("the marketplace {name} is removed"));
+                .map(|_| format!("removed marketplace {name}"));
             changed(app, said.into());
             marketplaces(app);
         }
         _ => app.warn(format!(
-            "/plugin marketplace {what} is unknown; add, update and remove are known."
+            "Unknown: /plugin marketplace {what}. Use add, update or remove."
         )),
     }
 }
@@ -397,7 +393,7 @@ pub(crate) fn plugins_picker(loaded: &LoadedPlugins, theme: &Theme) -> Picker {
     ));
     let mut lines = Vec::new();
     if loaded.listings.is_empty() {
-        lines.push(Line::styled("none is installed", theme.muted));
+        lines.push(Line::styled("no plugins installed", theme.muted));
     }
     for problem in loaded.problems.iter().take(4) {
         lines.push(Line::styled(
@@ -422,7 +418,7 @@ pub(crate) fn plugin_picker(listing: &PluginListing, theme: &Theme) -> Picker {
     }
     for (name, value) in [
         ("version", listing.version.clone()),
-        ("is for", listing.description.clone()),
+        ("about", listing.description.clone()),
         ("scope", listing.scope.map(|scope| scope.name().to_owned())),
         (
             "folder",
@@ -434,7 +430,7 @@ pub(crate) fn plugin_picker(listing: &PluginListing, theme: &Theme) -> Picker {
         }
     }
     for brings in &listing.brings {
-        lines.push(fact("brings", reveal(brings)));
+        lines.push(fact("contains", reveal(brings)));
     }
     for problem in &listing.problems {
         lines.push(Line::styled(
@@ -444,22 +440,22 @@ pub(crate) fn plugin_picker(listing: &PluginListing, theme: &Theme) -> Picker {
     }
     let mut items = Vec::new();
     match listing.state {
-        PluginState::On => items.push(Item::new("disable", "Switch it off", "it stays installed")),
+        PluginState::On => items.push(Item::new("disable", "Disable", "stays installed")),
         PluginState::NotInstalled => items.push(Item::new(
             "install",
-            "Install it …",
-            "you see what it brings first",
+            "Install …",
+            "shows what it contains first",
         )),
         PluginState::Off | PluginState::NotTrusted | PluginState::Blocked | PluginState::Failed => {
-            items.push(Item::new("enable", "Switch it on", ""));
+            items.push(Item::new("enable", "Enable", ""));
         }
     }
     if listing.state != PluginState::NotInstalled && listing.scope.is_some() {
-        items.push(Item::new("update", "Look for a newer version …", ""));
+        items.push(Item::new("update", "Check for updates …", ""));
         items.push(Item::new(
             "uninstall",
-            "Uninstall it",
-            "its settings and data go too",
+            "Uninstall",
+            "also removes its settings and data",
         ));
     }
     items.push(Item::new("back", "Back to the list", ""));
@@ -476,14 +472,14 @@ pub(crate) fn confirm_picker(brings: &str) -> Picker {
         .map(|line| Line::plain(reveal(line)))
         .collect();
     let items = vec![
-        Item::new("user", "Install it for you", "in all your projects"),
+        Item::new("user", "Install for yourself", "in all your projects"),
         Item::new(
             "project",
-            "Install it for this project",
-            "shared with everybody",
+            "Install for this project",
+            "shared with everyone",
         ),
-        Item::new("local", "Install it for you, in this project", ""),
-        Item::new("no", "Don't install it", ""),
+        Item::new("local", "Install for yourself, in this project", ""),
+        Item::new("no", "Don't install", ""),
     ];
     Picker::new(Purpose::PluginConfirm, "Install this plugin?", items).explained(lines)
 }
@@ -549,7 +545,7 @@ fn preview(listing: &PluginListing) -> Vec<String> {
     lines.extend(listing.description.clone());
     lines.extend(listing.reason.clone());
     if !listing.brings.is_empty() {
-        lines.push(format!("brings {}", listing.brings.join(", ")));
+        lines.push(format!("contains {}", listing.brings.join(", ")));
     }
     lines.extend(listing.problems.iter().map(ToString::to_string));
     lines.truncate(4);

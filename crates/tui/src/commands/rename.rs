@@ -17,6 +17,6 @@ pub(crate) fn set_title(app: &mut App, title: &str) {
         session.history().rename(title);
         let title = app.screen.inline.title(&format!("{title} · lathe"));
         app.screen.pending.push_str(&title);
-        app.remark("the session has a new title");
+        app.remark("renamed the session");
     }
 }

@@ -57,9 +57,9 @@ impl SessionList {
             shown
                 .branch
                 .as_ref()
-                .map(|branch| format!("only the branch {branch}")),
+                .map(|branch| format!("only branch {branch}")),
         );
-        let mut picker = Picker::new(Purpose::Resume, "Go on with", items)
+        let mut picker = Picker::new(Purpose::Resume, "Resume a session", items)
             .explained(vec![Line::styled(facts.join(" · "), theme.muted)])
             .filterable()
             .with_key(
@@ -117,7 +117,7 @@ pub(crate) fn listed(app: &mut App, sessions: Vec<SessionInfo>, everywhere: bool
     app.commands.sessions.everywhere = everywhere;
     let none = app.commands.sessions.all.is_empty();
     if none && (everywhere || app.engine.handle.is_none()) {
-        app.remark("there are no sessions yet");
+        app.remark("no sessions yet");
         if app.engine.handle.is_none() && !app.engine.opening {
             app.open_session();
         }
@@ -246,7 +246,7 @@ fn item(info: &SessionInfo, mark: &str, everywhere: bool) -> Item {
         .title
         .clone()
         .or_else(|| info.first_prompt.clone())
-        .unwrap_or_else(|| "(nothing was said)".to_owned());
+        .unwrap_or_else(|| "(empty)".to_owned());
     let mut facts = vec![ago(info.modified)];
     facts.extend(
         info.messages

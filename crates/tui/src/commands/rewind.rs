@@ -38,7 +38,7 @@ pub(crate) fn run(app: &mut App) {
 
 pub(crate) fn show_prompts(app: &mut App, prompts: &[(String, String, String)]) {
     if prompts.is_empty() {
-        app.remark("there is nothing to go back to yet");
+        app.remark("nothing to rewind to yet");
         return;
     }
     let items = prompts
@@ -50,9 +50,8 @@ pub(crate) fn show_prompts(app: &mut App, prompts: &[(String, String, String)]) 
             Item::new(id.clone(), text.lines().next().unwrap_or_default(), when)
         })
         .collect();
-    app.layers.open(
-        Picker::new(Purpose::RewindTo, "Go back to before which prompt?", items).filterable(),
-    );
+    app.layers
+        .open(Picker::new(Purpose::RewindTo, "Rewind to before which prompt?", items).filterable());
 }
 
 pub(crate) fn ask_what(app: &mut App, to: &str) {
@@ -67,7 +66,7 @@ pub(crate) fn ask_what(app: &mut App, to: &str) {
     ];
     app.layers.open(Picker::new(
         Purpose::RewindWhat { to: to.to_owned() },
-        "What should go back?",
+        "What should be rewound?",
         items,
     ));
 }
@@ -104,7 +103,7 @@ pub(crate) fn done(app: &mut App, report: Report) {
     match report {
         Report::Done(text) => {
             app.remark(text.trim_end().to_owned());
-            app.remark("── the conversation as it now stands ──");
+            app.remark("── the conversation after the rewind ──");
         }
         Report::Failed(error) => app.warn(error),
     }

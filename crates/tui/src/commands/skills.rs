@@ -32,7 +32,7 @@ pub(crate) fn run(app: &mut App) {
             item
         })
         .collect();
-    let words = "Enter puts one into the prompt, ctrl+o shows it. Folders in .lathe/skills/ and files in .lathe/commands/ add more.";
+    let words = "Enter inserts a skill into the prompt, ctrl+o shows it. Folders in .lathe/skills/ and files in .lathe/commands/ add more.";
     definitions::choose(app, Purpose::Skills, "Skills and commands", items, words);
 }
 

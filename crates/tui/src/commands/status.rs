@@ -17,7 +17,7 @@ pub(crate) fn run(app: &mut App) {
         facts.push(("mode", app.session.mode.to_string()));
         facts.push(("tools", session.context().tool_names().len().to_string()));
     } else {
-        facts.push(("session", "is being opened".to_owned()));
+        facts.push(("session", "opening".to_owned()));
     }
     facts.push(("settings", app.places.config_home.display().to_string()));
     facts.push(("theme", app.look.theme_name.clone()));

@@ -20,7 +20,7 @@ pub(crate) fn list(app: &mut App, selected: Option<&str>) {
     let (agents, commands) = (session.tasks().agents(), session.tasks().commands());
     if agents.is_empty() && commands.is_empty() {
         app.layers.close_dialogs();
-        app.remark("nothing runs in the background");
+        app.remark("nothing is running in the background");
         return;
     }
     let mut picker = tasks_picker(agents, commands, &app.look.theme);
@@ -50,7 +50,7 @@ pub(crate) fn show_output(app: &mut App, id: &str) {
         lines.push(Line::styled("  nothing yet", app.look.theme.muted));
     }
     let purpose = Purpose::TaskOutput { id: id.to_owned() };
-    let page = Page::of_lines(purpose, format!("What {id} wrote"), lines)
+    let page = Page::of_lines(purpose, format!("Output of {id}"), lines)
         .with_key('r', "read again")
         .with_key('x', "stop")
         .at_the_end();
@@ -65,7 +65,7 @@ pub(crate) fn stop(app: &mut App, id: &str) {
     let (id, stopped) = (id.to_owned(), id.to_owned());
     let stop = session.tasks().stop_later(&id);
     app.jobs.task(async move {
-        let stopped = stop.await.map(|()| format!("{stopped} is stopped"));
+        let stopped = stop.await.map(|()| format!("{stopped} was stopped"));
         Some(JobResult::Stopped(stopped.into()))
     });
     list(app, Some(&id));
@@ -133,7 +133,7 @@ pub(crate) fn tasks_picker(
     }));
     Picker::new(Purpose::Tasks, "In the background", items)
         .explained(vec![Line::styled(
-            "Enter shows what one wrote. ctrl+x ctrl+k in the prompt stops all agents.",
+            "Enter shows the output. ctrl+x ctrl+k in the prompt stops all agents.",
             theme.muted,
         )])
         .with_key('x', "stop")

@@ -50,7 +50,7 @@ impl ChangesDialog {
             sides: [
                 Side {
                     name: "since the last commit",
-                    nothing: "nothing differs from the last commit",
+                    nothing: "no changes since the last commit",
                     changes: commit,
                 },
                 Side {
@@ -138,7 +138,7 @@ impl ChangesDialog {
         let other = self.sides[1 - self.side].name;
         let mut hint = Vec::new();
         if !files.is_empty() {
-            hint.push("enter look".to_owned());
+            hint.push("enter open".to_owned());
         }
         hint.push("esc back".to_owned());
         hint.push(format!("tab {other}"));
@@ -203,10 +203,7 @@ impl ChangesDialog {
                 .flat_map(|line| wrap(line, look.columns, 6))
                 .collect();
         if lines.is_empty() {
-            lines.push(Line::styled(
-                "  there are no lines to show",
-                look.theme.muted,
-            ));
+            lines.push(Line::styled("  no lines to show", look.theme.muted));
         }
         *made = Some((key, lines.clone()));
         lines
@@ -329,7 +326,7 @@ mod tests {
             ("<right>", "c.rs 1", "file 3/3"),
             ("<right>", "a.rs 3", "file 1/3"),
             ("<left>", "c.rs 1", "file 3/3"),
-            ("<esc>", "❯ c.rs", "enter look"),
+            ("<esc>", "❯ c.rs", "enter open"),
             ("<tab>", "no history is kept", "tab since the last commit"),
         ];
         walk(&mut dialog, ChangesDialog::key, shown, &table);

@@ -304,7 +304,7 @@ impl Layer for Picker {
             out.push(truncate_line(&line, look.columns));
         }
         if visible.is_empty() && !self.items.is_empty() {
-            out.push(Line::styled("  nothing fits", theme.muted));
+            out.push(Line::styled("  no matches", theme.muted));
         }
         if preview_rows > 0 {
             out.push(Line::empty());

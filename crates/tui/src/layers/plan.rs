@@ -90,7 +90,7 @@ impl PlanDialog {
             .and_then(serde_json::Value::as_str)
         {
             out.push(Line::styled(
-                format!("kept in {}", clean(file)),
+                format!("saved in {}", clean(file)),
                 look.theme.muted,
             ));
         }
@@ -171,7 +171,7 @@ impl Layer for PlanDialog {
         match key.code {
             Code::Esc => {
                 return deny_with(
-                    "The person doesn't agree with the plan yet. Plan mode is still on. Stop and wait for what they say next.",
+                    "The user doesn't agree with the plan yet. Plan mode is still on. Stop and wait for their next message.",
                     true,
                 );
             }
@@ -238,7 +238,7 @@ impl Layer for PlanDialog {
 
 fn words(mode: PermissionMode) -> &'static str {
     match mode {
-        PermissionMode::AcceptEdits => "Yes, and accept changes to files without asking",
+        PermissionMode::AcceptEdits => "Yes, and accept edits from now on",
         PermissionMode::Auto => "Yes, and let a classifier answer the questions (auto mode)",
         _ => "Yes, and ask before each change",
     }

@@ -349,7 +349,7 @@ impl Layer for QuestionDialog {
                 return Outcome::Stay;
             }
             return deny_with(
-                "The person doesn't want to answer this now. Stop and wait for what they say next.",
+                "The user doesn't want to answer this now. Stop and wait for their next message.",
                 true,
             );
         }

@@ -147,7 +147,7 @@ impl Transcript {
                 self.at_match = Some(index);
                 self.top = index.saturating_sub(self.page.get() / 3);
             }
-            None => self.message = Some(format!("'{}' is nowhere", self.search)),
+            None => self.message = Some(format!("no match for '{}'", self.search)),
         }
     }
 

@@ -134,7 +134,7 @@ impl Asking {
                 let plan = plan_mode::plan_of(&request.input).unwrap_or_default();
                 say(&format!("\nThe plan:\n{}", clean(plan)));
                 ask(
-                    "  y go ahead, a go ahead and change files without asking, n not yet, or say what to change: ",
+                    "  y go ahead, a go ahead and accept edits from now on, n not yet, or say what to change: ",
                 );
             }
             Self::Form {
@@ -149,7 +149,7 @@ impl Asking {
                         clean(&request.mcp_server_name),
                         clean(&request.message)
                     ));
-                    say("  an empty line takes the default, . alone doesn't answer");
+                    say("  an empty line accepts the default, a single . declines");
                 }
                 if let Some(problem) = problem {
                     say(&format!("  {}", clean(problem)));
@@ -320,7 +320,7 @@ fn field_words(name: &str, schema: &Value, required: bool) -> String {
     if let Some(default) = schema.get("default") {
         words.push_str(&format!(" default {}", clean(&default.to_string())));
     } else if required {
-        words.push_str(" (has to be filled in)");
+        words.push_str(" (required)");
     }
     format!("{words}: ")
 }
@@ -424,7 +424,7 @@ mod tests {
                 &json!({"type": "string"}),
                 true,
                 "",
-                Err("this has to be filled in"),
+                Err("this is required"),
             ),
             (&json!({"type": "string"}), false, "", Ok(None)),
             (
@@ -437,7 +437,7 @@ mod tests {
                 &json!({"type": "integer"}),
                 true,
                 "seven",
-                Err("'seven' is no number"),
+                Err("'seven' is not a number"),
             ),
             (
                 &json!({"type": "boolean"}),
@@ -449,7 +449,7 @@ mod tests {
                 &json!({"type": "boolean"}),
                 true,
                 "maybe",
-                Err("y or n is wanted"),
+                Err("answer y or n"),
             ),
             (&team, true, "Core", Ok(Some(json!("c")))),
             (&team, true, "Docs", Err("'Docs' is not offered")),

@@ -63,7 +63,7 @@ pub(crate) async fn run(
         signal(SignalKind::terminate()),
         signal(SignalKind::hangup()),
     ) else {
-        return Ended::Failed("signals can't be listened for".to_owned());
+        return Ended::Failed("can't install signal handlers".to_owned());
     };
     let mut plain = Plain {
         session: opened.session,
@@ -111,7 +111,7 @@ pub(crate) async fn run(
                 } else if plain.interrupts > 1 {
                     break Ended::Left;
                 } else {
-                    say("(interrupt again to leave)");
+                    say("(interrupt again to exit)");
                 }
             }
             _ = terminated.recv() => break Ended::Terminated,
@@ -122,7 +122,7 @@ pub(crate) async fn run(
     plain.session.send(Op::Interrupt { drop_queued: true });
     plain.session.finish().await;
     if interactive {
-        say(&format!("Go on with: lathe --resume {id}"));
+        say(&format!("Resume with: lathe --resume {id}"));
     }
     ended
 }
@@ -344,11 +344,11 @@ impl Plain {
             )),
             Event::Notice { text, .. } => say(&format!("note: {}", clean(text))),
             Event::Retrying { error, delay, .. } => say(&format!(
-                "note: {error}; asking again in {:.0} s",
+                "note: {error}; retrying in {:.0} s",
                 delay.as_secs_f64()
             )),
             Event::ModelFellBack { from, to, reason } => {
-                say(&format!("note: {to} takes over from {from}: {reason}"));
+                say(&format!("note: switched from {from} to {to}: {reason}"));
             }
             Event::Compacted { .. } => {
                 say("note: the conversation was summarised");

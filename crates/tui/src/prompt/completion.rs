@@ -269,7 +269,7 @@ pub(crate) fn command_failed(app: &mut App, error: &str) {
     if !app.prompt.files.command_failed {
         app.prompt.files.command_failed = true;
         app.warn(format!(
-            "fileSuggestion: {error}. Until the settings change, @ completes without it."
+            "fileSuggestion failed: {error}. @ completes without it until the settings change."
         ));
     }
     update(app);

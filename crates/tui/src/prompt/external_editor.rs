@@ -41,7 +41,7 @@ pub(crate) fn edit(app: &mut App, text: &str) -> Option<String> {
     let mut file = match file.and_then(|mut file| file.write_all(text.as_bytes()).map(|()| file)) {
         Ok(file) => file,
         Err(error) => {
-            app.warn(format!("no file for the editor can be made: {error}"));
+            app.warn(format!("can't create a file for the editor: {error}"));
             return None;
         }
     };
@@ -74,13 +74,13 @@ pub(crate) fn edit(app: &mut App, text: &str) -> Option<String> {
         }
         Ok(status) => {
             app.warn(format!(
-                "{editor} ended with {status}; the text is as it was."
+                "{editor} exited with {status}; the text is unchanged."
             ));
             None
         }
         Err(error) => {
             app.warn(format!(
-                "{editor} can't be started: {error}. Set EDITOR to your editor."
+                "can't start {editor}: {error}. Set EDITOR to your editor."
             ));
             None
         }

@@ -177,10 +177,10 @@ pub(crate) fn search(app: &mut App) {
         .map(|text| Item::new(text.clone(), text.replace('\n', " ⏎ "), ""))
         .collect();
     if items.is_empty() {
-        app.alarms.hint = Some(("there is no history yet", Instant::now() + LEAVE_WINDOW));
+        app.alarms.hint = Some(("no history yet", Instant::now() + LEAVE_WINDOW));
         return;
     }
-    let mut picker = Picker::new(Purpose::History, "Prompts before", items).filterable();
+    let mut picker = Picker::new(Purpose::History, "Prompt history", items).filterable();
     if !app.prompt.editor.is_empty() {
         picker.paste(app.prompt.editor.text());
     }

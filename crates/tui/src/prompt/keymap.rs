@@ -87,7 +87,7 @@ impl Context {
 /// Every action with its name and what it does, in the order of the help.
 pub(crate) const ACTIONS: &[(Action, &str, &str)] = &[
     (Action::Submit, "submit", "send the prompt"),
-    (Action::Newline, "newline", "begin a new line"),
+    (Action::Newline, "newline", "insert a new line"),
     (Action::Cancel, "cancel", "interrupt, or close what is open"),
     (Action::CycleMode, "cycleMode", "next permission mode"),
     (
@@ -99,19 +99,15 @@ pub(crate) const ACTIONS: &[(Action, &str, &str)] = &[
     (
         Action::Background,
         "background",
-        "let commands and agents go on in the background",
+        "move commands and agents to the background",
     ),
-    (Action::StopAgents, "stopAgents", "stop every agent at work"),
+    (Action::StopAgents, "stopAgents", "stop all agents"),
     (
         Action::ExternalEditor,
         "externalEditor",
         "write the prompt in $EDITOR",
     ),
-    (
-        Action::Stash,
-        "stash",
-        "put the prompt aside, or take it back",
-    ),
+    (Action::Stash, "stash", "stash the prompt, or restore it"),
     (
         Action::HistorySearch,
         "historySearch",
@@ -121,19 +117,23 @@ pub(crate) const ACTIONS: &[(Action, &str, &str)] = &[
     (
         Action::PasteImage,
         "pasteImage",
-        "attach the image of the clipboard",
+        "attach the image in the clipboard",
     ),
     (Action::Complete, "complete", "accept the completion"),
     (Action::Rewind, "rewind", "go back to an earlier prompt"),
     (Action::Help, "help", "show the keys"),
-    (Action::Redraw, "redraw", "draw the screen anew"),
-    (Action::Suspend, "suspend", "stop and return to the shell"),
+    (Action::Redraw, "redraw", "redraw the screen"),
+    (
+        Action::Suspend,
+        "suspend",
+        "suspend and return to the shell",
+    ),
     (Action::Undo, "undo", "undo"),
     (Action::Redo, "redo", "redo"),
     (Action::Left, "left", "left"),
     (Action::Right, "right", "right"),
-    (Action::Up, "up", "up, or the prompt before"),
-    (Action::Down, "down", "down, or the prompt after"),
+    (Action::Up, "up", "up, or the previous prompt"),
+    (Action::Down, "down", "down, or the next prompt"),
     (Action::WordLeft, "wordLeft", "a word left"),
     (Action::WordRight, "wordRight", "a word right"),
     (Action::LineStart, "lineStart", "start of the line"),
@@ -178,7 +178,7 @@ pub(crate) const ACTIONS: &[(Action, &str, &str)] = &[
     (Action::PageDown, "pageDown", "a page down"),
     (Action::Search, "search", "search"),
     (Action::SearchNext, "searchNext", "next match"),
-    (Action::SearchPrevious, "searchPrevious", "match before"),
+    (Action::SearchPrevious, "searchPrevious", "previous match"),
     (Action::ExpandAll, "expandAll", "unfold or fold everything"),
     (Action::Copy, "copy", "copy the last answer"),
     (Action::Close, "close", "close"),
@@ -333,7 +333,7 @@ impl Keymap {
             Err(error) => {
                 return (
                     keymap,
-                    vec![format!("{} can't be read: {error}", file.display())],
+                    vec![format!("can't read {}: {error}", file.display())],
                 );
             }
         };
@@ -352,7 +352,7 @@ impl Keymap {
         let mut problems = Vec::new();
         let Some(contexts) = value.as_object() else {
             return vec![
-                r#"an object is wanted, such as {"prompt": {"ctrl+k ctrl+s": "stash"}}"#.to_owned(),
+                r#"expected an object, such as {"prompt": {"ctrl+k ctrl+s": "stash"}}"#.to_owned(),
             ];
         };
         for (name, bindings) in contexts {
@@ -361,12 +361,12 @@ impl Keymap {
             }
             let Some((context, _)) = Context::ALL.iter().find(|(_, known)| known == name) else {
                 problems.push(format!(
-                    "there is no context '{name}'; contexts: global, prompt, transcript"
+                    "unknown context '{name}'; contexts: global, prompt, transcript"
                 ));
                 continue;
             };
             let Some(bindings) = bindings.as_object() else {
-                problems.push(format!("{name}: an object of keys and actions is wanted"));
+                problems.push(format!("{name}: expected an object of keys and actions"));
                 continue;
             };
             for (keys, action) in bindings {

@@ -24,10 +24,10 @@ pub(crate) fn lines(app: &App, look: Look<'_>) -> Vec<Line> {
             PermissionMode::AcceptEdits => hint.push("» accept edits on", theme.accept),
             PermissionMode::Plan => hint.push("▤ plan mode on", theme.plan),
             PermissionMode::DontAsk => {
-                hint.push("⊘ don't ask: what would ask is refused", theme.warning);
+                hint.push("⊘ don't ask on: what would ask is denied", theme.warning);
             }
             PermissionMode::BypassPermissions => {
-                hint.push("⚠ permissions are bypassed", theme.error);
+                hint.push("⚠ bypass permissions on", theme.error);
             }
             PermissionMode::Auto => hint.push("◈ auto mode on", theme.accept),
         }
@@ -35,15 +35,15 @@ pub(crate) fn lines(app: &App, look: Look<'_>) -> Vec<Line> {
             Some('!') => {
                 hint = Line::styled("shell command, shared with the model", theme.shell);
             }
-            Some('#') => hint = Line::styled("to remember: enter chooses where", theme.plan),
+            Some('#') => hint = Line::styled("remember this: enter chooses where", theme.plan),
             _ => {}
         }
         let says_mode = app.session.mode != PermissionMode::Default;
         let words = if suggestion::shown(app).is_some() {
             if says_mode {
-                " · tab takes the suggestion"
+                " · tab accepts the suggestion"
             } else {
-                "tab takes the suggestion"
+                "tab accepts the suggestion"
             }
         } else if !app.prompt.editor.is_empty() {
             "enter send · shift+enter or \\ new line"

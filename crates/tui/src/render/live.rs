@@ -14,13 +14,13 @@ const SPINNER_FRAMES: [&str; 8] = ["✶", "✷", "✸", "✹", "✺", "✹", "�
 /// Hints while waiting, one per turn.
 pub(crate) const TIPS: &[&str] = &[
     "ctrl+o shows the whole conversation, with search",
-    "type while the model works: it hears you with the next tool result",
+    "type while the model works: it reads your message with the next tool result",
     "! runs a shell command and shares it with the model",
     "# remembers something for all later sessions",
     "shift+tab changes the permission mode",
     "ctrl+g opens your editor for long prompts",
     "/rewind goes back to an earlier prompt, with or without the files",
-    "ctrl+b lets a long command go on in the background",
+    "ctrl+b moves a long command to the background",
     "@ completes file names",
 ];
 
@@ -117,7 +117,7 @@ pub(crate) fn status(app: &App, look: Look<'_>) -> Vec<Line> {
         out.push(Line::empty());
         out.push(Line::styled(
             format!(
-                "{} at work (ctrl+x ctrl+k stops, /tasks shows more)",
+                "{} running (ctrl+x ctrl+k stops, /tasks shows more)",
                 counted(app.session.agents.len(), "agent")
             ),
             theme.muted,
@@ -137,7 +137,7 @@ pub(crate) fn status(app: &App, look: Look<'_>) -> Vec<Line> {
             out.push(truncate_line(
                 &Line::styled(
                     format!(
-                        "  ↻ asking again in {left:.0}s ({}/{}) · {}",
+                        "  ↻ Retrying in {left:.0} s ({}/{}) · {}",
                         retry.attempt,
                         retry.max,
                         clean(&retry.error).replace('\n', " ")
@@ -175,7 +175,7 @@ pub(crate) fn agent_tree(app: &App, look: Look<'_>) -> Vec<Line> {
         } else {
             "├"
         };
-        let doing = agent.last_tool.as_deref().unwrap_or("begins");
+        let doing = agent.last_tool.as_deref().unwrap_or("starting");
         let facts = format!(
             " · {doing} · {} · {} tokens",
             counted(usize::try_from(agent.calls).unwrap_or(usize::MAX), "call"),

@@ -91,7 +91,7 @@ impl Theme {
             return (
                 Self::built_in("auto", light_background),
                 vec![format!(
-                    "there is no theme '{name}': neither built in ({}) nor in {}",
+                    "unknown theme '{name}': neither built in ({}) nor in {}",
                     BUILT_IN.map_names(),
                     file.display()
                 )],
@@ -119,12 +119,12 @@ impl Theme {
             match (theme.role(role), parsed) {
                 (Some(slot), Some(style)) => *slot = style,
                 (None, _) => problems.push(format!(
-                    "{}: there is no role '{role}'; roles: {}",
+                    "{}: unknown role '{role}'; roles: {}",
                     file.display(),
                     ROLES.join(", ")
                 )),
                 (_, None) => problems.push(format!(
-                    "{}: {role} is not a look such as \"#d7875f bold\" or \"ansi:4 on #202020\"",
+                    "{}: {role} is not a style such as \"#d7875f bold\" or \"ansi:4 on #202020\"",
                     file.display()
                 )),
             }

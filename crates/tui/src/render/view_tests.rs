@@ -168,7 +168,7 @@ fn the_prompt() {
     frame("prompt-help", 24, |app| app.layers.toggle_help());
     frame("prompt-leave", 24, |app| {
         app.alarms.hint = Some((
-            "press ctrl+c again to leave",
+            "press ctrl+c again to exit",
             Instant::now() + Duration::from_secs(9),
         ));
     });
@@ -379,7 +379,7 @@ fn the_dialogs() {
             })
             .collect();
         app.layers.open(
-            Picker::new(Purpose::Resume, "Go on with", items)
+            Picker::new(Purpose::Resume, "Resume a session", items)
                 .filterable()
                 .with_key('a', "all folders"),
         );
@@ -394,7 +394,7 @@ fn the_dialogs() {
                 )
             })
             .collect();
-        let mut picker = Picker::new(Purpose::Resume, "Go on with", items).filterable();
+        let mut picker = Picker::new(Purpose::Resume, "Resume a session", items).filterable();
         for key in keys("29") {
             picker.key(key);
         }

@@ -19,7 +19,7 @@ pub(crate) fn install() {
             .downcast_ref::<&str>()
             .map(|text| (*text).to_owned())
             .or_else(|| info.payload().downcast_ref::<String>().cloned())
-            .unwrap_or_else(|| "for an unknown reason".to_owned());
+            .unwrap_or_else(|| "unknown reason".to_owned());
         tracing::error!(%words, place, "a panic");
         *LAST.lock() = Some(format!("{words}{place}"));
     }));
@@ -40,9 +40,9 @@ pub(crate) fn message() -> String {
     let what = LAST
         .lock()
         .take()
-        .unwrap_or_else(|| "for an unknown reason".to_owned());
+        .unwrap_or_else(|| "unknown reason".to_owned());
     let resume = session_id().map_or_else(String::new, |id| {
-        format!("\nNothing that was said is lost. Go on with: lathe --resume {id}")
+        format!("\nThe conversation is saved. Resume it with: lathe --resume {id}")
     });
-    format!("lathe failed by a fault of its own: {what}{resume}")
+    format!("Lathe crashed (this is a bug): {what}{resume}")
 }

@@ -37,7 +37,7 @@ fn leaving_says_how_to_go_on() {
     assert!(
         terminal
             .everything()
-            .contains("Go on with: lathe --resume "),
+            .contains("Resume with: lathe --resume "),
         "{}",
         terminal.everything()
     );
@@ -174,7 +174,7 @@ fn ctrl_d_twice_leaves() {
     let stage = Stage::replies([]);
     let mut terminal = stage.open();
     assert!(terminal.leave_with("\x04").success());
-    assert!(terminal.raw().contains("press ctrl+d again to leave"));
+    assert!(terminal.raw().contains("press ctrl+d again to exit"));
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn resume_offers_a_list_to_choose_from() {
     terminal.wait_for("● about apples");
     terminal.leave();
     let terminal = stage.open_with(&["--resume"], 80, 24);
-    terminal.wait_for("Go on with");
+    terminal.wait_for("Resume a session");
     terminal.wait_for("tell me about apples");
     terminal.send("\r");
     terminal.wait_for("● about apples");
@@ -379,7 +379,7 @@ fn trouble_with_the_model_is_counted_down_and_survived() {
     let terminal = stage.open();
     terminal.say("go");
     // The countdown is over after a second: it must have been shown, whenever we look.
-    terminal.wait_for_bytes("asking again in");
+    terminal.wait_for_bytes("Retrying in");
     terminal.wait_for("● at last");
 }
 

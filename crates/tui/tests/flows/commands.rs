@@ -152,9 +152,9 @@ fn rewind_goes_back_with_conversation_and_files() {
     terminal.wait_gone("esc to interrupt");
     assert!(stage.home.project().join("made.txt").exists());
     terminal.say("/rewind ");
-    terminal.wait_for("Go back to before which prompt?");
+    terminal.wait_for("Rewind to before which prompt?");
     terminal.send("\r");
-    terminal.wait_for("What should go back?");
+    terminal.wait_for("What should be rewound?");
     terminal.send("1");
     terminal.wait_everything(
         "the first answer again, after a word on what happened",
@@ -189,7 +189,7 @@ fn export_writes_the_conversation() {
     terminal.wait_for("● an answer");
     terminal.wait_gone("esc to interrupt");
     terminal.say("/export talk.md");
-    terminal.wait_for("written to");
+    terminal.wait_for("wrote ");
     let text = stage.home.read("talk.md");
     assert!(text.contains("a question") && text.contains("an answer worth keeping"));
 }
@@ -224,7 +224,7 @@ fn diff_shows_what_changed() {
     terminal.send("\x1b[C");
     terminal.wait_for("1 + fresh");
     terminal.send("\x1b");
-    terminal.wait_for("enter look");
+    terminal.wait_for("enter open");
     terminal.send("\x1b");
     terminal.wait_gone("Changes since");
 }
@@ -280,7 +280,7 @@ fn a_folder_is_added() {
     let terminal = stage.open_sized(120, 30);
     terminal.wait_for("claude");
     terminal.say(&format!("/add-dir {}", other.display()));
-    terminal.wait_for("is allowed");
+    terminal.wait_for("Lathe may now work in");
     terminal.say("/add-dir /no/such/folder");
     terminal.wait_for("is not a folder");
 }
@@ -302,7 +302,7 @@ fn background_tasks_are_listed_and_stopped() {
     terminal.wait_for("In the background");
     terminal.wait_for("Sleep long");
     terminal.send("x");
-    terminal.wait_for("is stopped");
+    terminal.wait_for("was stopped");
     // The list stays, and shows it.
     terminal.wait("the list to show it", |screen| {
         screen.contains("In the background") && screen.contains("· killed ·")
@@ -366,7 +366,7 @@ fn a_session_is_renamed_and_found_by_its_title() {
     terminal.say("hello");
     terminal.wait_for("● ok");
     terminal.say("/rename My fine title");
-    terminal.wait_for("new title");
+    terminal.wait_for("renamed the session");
     terminal.leave();
     let terminal = stage.open_with(&["--resume", "My fine title"], 80, 24);
     terminal.wait_for("● ok");
@@ -380,9 +380,9 @@ fn two_escapes_open_the_rewind_list() {
     terminal.wait_for("● ok");
     terminal.wait_gone("esc to interrupt");
     terminal.send("\x1b\x1b");
-    terminal.wait_for("Go back to before which prompt?");
+    terminal.wait_for("Rewind to before which prompt?");
     terminal.send("\x1b");
-    terminal.wait_gone("Go back to before");
+    terminal.wait_gone("Rewind to before");
 }
 
 #[test]
@@ -397,7 +397,7 @@ fn keys_and_checks_are_listed() {
     terminal.send("\x1b");
     terminal.wait_gone("keybindings.json");
     terminal.say("/doctor ");
-    terminal.wait_for("Check: ");
-    terminal.wait_for("the key bindings are fine");
+    terminal.wait_for("Doctor: ");
+    terminal.wait_for("key bindings are valid");
     terminal.wait_for("esc back");
 }

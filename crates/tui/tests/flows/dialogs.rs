@@ -24,13 +24,13 @@ fn escape_goes_back_one_step_at_a_time() {
     terminal.send("\x1b");
     terminal.wait_gone("cleanupPeriodDays");
     terminal.say("/rewind ");
-    terminal.wait_for("Go back to before which prompt?");
+    terminal.wait_for("Rewind to before which prompt?");
     terminal.send("\r");
-    terminal.wait_for("What should go back?");
+    terminal.wait_for("What should be rewound?");
     terminal.send("\x1b");
-    terminal.wait_for("Go back to before which prompt?");
+    terminal.wait_for("Rewind to before which prompt?");
     terminal.send("\x1b");
-    terminal.wait_gone("Go back to before which prompt?");
+    terminal.wait_gone("Rewind to before which prompt?");
     terminal.say("/agents ");
     terminal.wait_for("general-purpose");
     terminal.send("\x0f");
@@ -89,7 +89,7 @@ fn a_session_that_costs_much_is_asked_about_once() {
     // Back to the question, which is answered for good.
     terminal.wait_for("Don't ask again");
     terminal.send("3");
-    terminal.wait_for("you are not asked again");
+    terminal.wait_for("you won't be asked again");
     let settings = std::fs::read_to_string(stage.home.config().join("settings.json")).unwrap();
     let settings: serde_json::Value = serde_json::from_str(&settings).unwrap();
     assert_eq!(settings["costThresholdUsd"], 0);
@@ -107,13 +107,13 @@ fn where_the_key_comes_from_is_said_and_a_program_for_it_named_and_forgotten() {
     let terminal = stage.open_sized(110, 30);
     terminal.wait_for("claude");
     terminal.say("/logout ");
-    terminal.wait_for("Lathe keeps no key");
+    terminal.wait_for("Lathe stores no key");
     terminal.say("/login ");
-    terminal.wait_for("The key of this session comes from ANTHROPIC_API_KEY");
+    terminal.wait_for("This session's API key comes from ANTHROPIC_API_KEY");
     terminal.send("1");
     terminal.wait_for("A command that prints the key");
     terminal.send("printf test-key\r");
-    terminal.wait_for("the program is named in your settings");
+    terminal.wait_for("saved in your settings; new sessions");
     let text = std::fs::read_to_string(&settings).unwrap();
     assert!(
         text.contains("\"apiKeyHelper\": \"printf test-key\""),
@@ -124,17 +124,14 @@ fn where_the_key_comes_from_is_said_and_a_program_for_it_named_and_forgotten() {
         terminal.say("/logout ");
         terminal.wait("an answer", |screen| {
             let last = screen.rfind("/logout").map_or(screen, |at| &screen[at..]);
-            last.contains("Forget where the key comes from?") || last.contains("keeps no key")
+            last.contains("Remove the API key program?") || last.contains("stores no key")
         });
-        if terminal
-            .screen()
-            .contains("Forget where the key comes from?")
-        {
+        if terminal.screen().contains("Remove the API key program?") {
             break;
         }
     }
     terminal.send("1");
-    terminal.wait_for("the program is forgotten");
+    terminal.wait_for("removed the program");
     let text = std::fs::read_to_string(&settings).unwrap();
     assert!(!text.contains("apiKeyHelper"), "{text}");
     assert!(!terminal.everything().contains("test-key\n"));
@@ -146,7 +143,7 @@ fn editors_are_found_and_one_that_does_not_answer_is_said() {
     let terminal = stage.open_sized(110, 30);
     terminal.wait_for("claude");
     terminal.say("/ide ");
-    terminal.wait_for("no editor waits for a connection");
+    terminal.wait_for("no editor found");
     // A port that nobody listens on, and a process that lives.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -164,7 +161,7 @@ fn editors_are_found_and_one_that_does_not_answer_is_said() {
     terminal.wait_for("Connect to which editor?");
     terminal.wait_for("has this folder open");
     terminal.send("\r");
-    terminal.wait_for("Some Editor can't be connected");
+    terminal.wait_for("can't connect to Some Editor");
 }
 
 #[test]
@@ -190,7 +187,7 @@ fn an_agent_goes_on_in_the_background_when_it_is_sent_there() {
     terminal.wait_for("└ Look around");
     terminal.send("\x02");
     terminal.wait_for("● it goes on elsewhere");
-    terminal.wait_for("1 agent at work");
+    terminal.wait_for("1 agent running");
     // It can be looked at, and what it found comes back.
     terminal.say("/tasks ");
     terminal.wait_for("running · general-purpose");
@@ -257,31 +254,31 @@ fn every_command_works_or_says_why() {
         ("/effort ", "How hard should the model try?", dialog),
         ("/permissions ", "Permission rules", dialog),
         ("/hooks ", "Hooks", dialog),
-        ("/mcp ", "there are no MCP servers", answers),
+        ("/mcp ", "no MCP servers", answers),
         ("/agents ", "Explore", dialog),
         ("/skills ", "Skills and commands", dialog),
-        ("/plugin ", "none is installed", dialog),
+        ("/plugin ", "no plugins installed", dialog),
         ("/memory ", "Instruction files", answers),
         ("/rename ", "A title for this session", dialog),
         ("/tag parser", "has the tag", answers),
-        ("/rewind ", "Go back to before which prompt?", dialog),
+        ("/rewind ", "Rewind to before which prompt?", dialog),
         ("/diff ", "Changes ", dialog),
-        ("/export talk.txt", "written to", answers),
-        ("/copy ", "the last answer is copied", answers),
+        ("/export talk.txt", "wrote ", answers),
+        ("/copy ", "copied the last answer", answers),
         ("/status ", "key from", answers),
         ("/statusline ", "statusLine in settings.json", answers),
-        ("/doctor ", "Check: ", dialog),
+        ("/doctor ", "Doctor: ", dialog),
         ("/theme ", "dark-colorblind", dialog),
         ("/keybindings ", "send the prompt", dialog),
-        ("/output-style ", "How should the model talk?", dialog),
+        ("/output-style ", "Output style", dialog),
         ("/add-dir ", "Which folder?", dialog),
         ("/cd sub", "The working folder is", answers),
-        ("/tasks ", "nothing runs in the background", answers),
-        ("/todos ", "there is no task list yet", answers),
+        ("/tasks ", "nothing is running in the background", answers),
+        ("/todos ", "no task list yet", answers),
         ("/sandbox ", "follows its defaults", answers),
-        ("/ide ", "no editor waits", answers),
-        ("/login ", "The key for the model", dialog),
-        ("/logout ", "Lathe keeps no key", answers),
+        ("/ide ", "no editor found", answers),
+        ("/login ", "API key", dialog),
+        ("/logout ", "Lathe stores no key", answers),
         ("/release-notes ", "Added", dialog),
         ("/feedback it is fine", "nothing was sent", answers),
         ("/stats ", "waited for the model", answers),

@@ -114,12 +114,12 @@ fn the_history_is_kept_for_the_next_time_and_searched() {
     let terminal = stage.open();
     terminal.wait_for("claude");
     terminal.send("\x12");
-    terminal.wait_for("Prompts before");
+    terminal.wait_for("Prompt history");
     terminal.send("fen");
     terminal.wait_gone("mow the lawn");
     terminal.send("\r");
     terminal.wait("it in the prompt", |screen| {
-        screen.contains("❯ paint the fence") && !screen.contains("Prompts before")
+        screen.contains("❯ paint the fence") && !screen.contains("Prompt history")
     });
 }
 
@@ -409,7 +409,7 @@ fn what_may_be_said_next_is_offered_and_taken_with_tab() {
     let terminal = stage.open();
     terminal.say("fix it");
     terminal.wait_for("❯ now run the tests");
-    terminal.wait_for("tab takes the suggestion");
+    terminal.wait_for("tab accepts the suggestion");
     terminal.send("\t");
     terminal.wait("it in the prompt", |screen| {
         screen.contains("❯ now run the tests") && screen.contains("enter send")
@@ -453,7 +453,7 @@ fn changed_key_bindings_count_at_once() {
     terminal.wait_for("claude");
     let file = stage.home.config().join("keybindings.json");
     std::fs::write(&file, json!({"prompt": {"ctrl+q": "stash"}}).to_string()).unwrap();
-    terminal.wait_for("the key bindings were read anew");
+    terminal.wait_for("reloaded the key bindings");
     terminal.send("aside");
     terminal.wait_for("❯ aside");
     terminal.send("\x11");

@@ -124,14 +124,14 @@ fn the_engine_answers_commands_that_are_not_the_terminals_own() {
     terminal.say("/tag parser");
     terminal.wait_for("has the tag \"parser\" now");
     terminal.say("/plugin ");
-    terminal.wait_for("none is installed");
+    terminal.wait_for("no plugins installed");
     terminal.send("\x1b");
-    terminal.wait_gone("none is installed");
+    terminal.wait_gone("no plugins installed");
     terminal.say("/output-style ");
-    terminal.wait_for("How should the model talk?");
+    terminal.wait_for("Output style");
     terminal.wait_for("explanatory");
     terminal.send("\x1b");
-    terminal.wait_gone("How should the model talk?");
+    terminal.wait_gone("Output style");
     terminal.say("/output-style explanatory");
     terminal.wait_for("output style: explanatory");
 }
@@ -188,7 +188,7 @@ fn an_agent_in_the_background_goes_on_until_it_is_stopped() {
     let terminal = stage.open_sized(100, 30);
     terminal.say("search");
     terminal.wait_for("● it searches");
-    terminal.wait_for("1 agent at work");
+    terminal.wait_for("1 agent running");
     terminal.wait_for("└ Look around");
     terminal.say("/tasks ");
     terminal.wait_for("In the background");
@@ -197,5 +197,5 @@ fn an_agent_in_the_background_goes_on_until_it_is_stopped() {
     terminal.wait_gone("In the background");
     terminal.send("\x18\x0b");
     terminal.wait_for("1 agent stopped");
-    terminal.wait_gone("1 agent at work");
+    terminal.wait_gone("1 agent running");
 }

@@ -68,10 +68,10 @@ fn a_fault_of_its_own_gives_the_terminal_back_and_loses_nothing() {
     assert_eq!(terminal.ended().code(), Some(1));
     let all = terminal.everything();
     assert!(
-        all.contains("lathe failed by a fault of its own: it was asked to fall"),
+        all.contains("Lathe crashed (this is a bug): it was asked to fall"),
         "{all}"
     );
-    assert!(all.contains("Go on with: lathe --resume "), "{all}");
+    assert!(all.contains("Resume it with: lathe --resume "), "{all}");
     assert!(
         !all.contains("? for keys"),
         "the live area is left behind:\n{all}"

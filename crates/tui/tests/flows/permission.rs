@@ -128,7 +128,7 @@ fn the_rule_can_be_changed_before_it_is_kept() {
     terminal.say("go");
     terminal.wait_for("always allow");
     terminal.send("e");
-    terminal.wait_for("where it is kept · esc back");
+    terminal.wait_for("where to save it · esc back");
     // Clear the rule, write a broken one, then a good one.
     terminal.send("\x15Bash(git");
     terminal.wait_for("Bash(git");

@@ -47,7 +47,7 @@ fn while_waiting_to_ask_again() {
     ]);
     let terminal = stage.open();
     terminal.say("hello");
-    terminal.wait_for("asking again in");
+    terminal.wait_for("Retrying in");
     interrupted_and_going_on(&terminal);
 }
 

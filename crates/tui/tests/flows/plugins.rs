@@ -32,24 +32,24 @@ fn a_plugin_is_installed_used_switched_and_removed() {
     let terminal = stage.open_sized(110, 36);
     terminal.wait_for("claude");
     terminal.say("/plugin ");
-    terminal.wait_for("none is installed");
+    terminal.wait_for("no plugins installed");
     // There is no marketplace yet, so one is asked for.
     terminal.send("1");
     terminal.wait_for("A marketplace: a folder");
     // Esc goes back one step only.
     terminal.send("\x1b");
-    terminal.wait_for("none is installed");
+    terminal.wait_for("no plugins installed");
     terminal.send("2");
     terminal.wait_for("Add a marketplace");
     terminal.send("1");
     terminal.wait_for("A marketplace: a folder");
     terminal.send(format!("{market}\r"));
-    terminal.wait_for("the marketplace market is added: 1 plugin");
+    terminal.wait_for("added marketplace market: 1 plugin");
     terminal.wait("the marketplace in the list", |screen| {
         screen.contains("1. market") && screen.contains("1 plugin ·")
     });
     terminal.send("\x1b");
-    terminal.wait_for("none is installed");
+    terminal.wait_for("no plugins installed");
     terminal.send("1");
     terminal.wait_for("Which plugin?");
     terminal.wait_for("❯ greeter@market");
@@ -58,7 +58,7 @@ fn a_plugin_is_installed_used_switched_and_removed() {
     terminal.wait_for("Says hello");
     assert!(!stage.home.config().join("plugins/cache").exists());
     terminal.send("1");
-    terminal.wait_for("greeter@market 1.0.0 is installed and on");
+    terminal.wait_for("installed and enabled greeter@market 1.0.0");
     terminal.wait_for("on · 1.0.0 · user");
     terminal.send("\x1b");
     terminal.wait_gone("Marketplaces …");
@@ -69,13 +69,13 @@ fn a_plugin_is_installed_used_switched_and_removed() {
     let sent = stage.server.message_requests()[0].to_json().to_string();
     assert!(sent.contains("Say hello to Ada"), "{sent}");
     terminal.say("/plugin disable greeter");
-    terminal.wait_for("greeter@market is off");
+    terminal.wait_for("greeter@market is disabled");
     terminal.wait_for("off · 1.0.0 · user");
     terminal.send("1");
-    terminal.wait_for("Uninstall it");
+    terminal.wait_for("Uninstall");
     terminal.send("3");
-    terminal.wait_for("greeter@market is removed");
-    terminal.wait_for("none is installed");
+    terminal.wait_for("removed greeter@market");
+    terminal.wait_for("no plugins installed");
     terminal.send("\x1b");
     terminal.wait_gone("Marketplaces …");
 }
@@ -90,5 +90,5 @@ fn a_plugin_that_is_not_there_is_said() {
     terminal.wait_for("nowhere");
     terminal.wait("the reason", |screen| screen.contains("⚠ "));
     terminal.say("/plugin frobnicate x");
-    terminal.wait_for("/plugin frobnicate is unknown");
+    terminal.wait_for("Unknown: /plugin frobnicate");
 }

@@ -163,7 +163,7 @@ fn the_transcript_is_searched() {
     terminal.send("G");
     terminal.wait_for("Paragraph number 39");
     terminal.send("/nowhere to be found\r");
-    terminal.wait_for("is nowhere");
+    terminal.wait_for("no match for");
     terminal.send("q");
     terminal.wait_for("? for keys");
     assert!(!terminal.with_screen(vt100::Screen::alternate_screen));

@@ -35,7 +35,7 @@ fn servers_are_listed_looked_at_and_switched_off() {
     terminal.wait_for("file_ticket");
     terminal.wait_for("server.sh");
     terminal.send("2");
-    terminal.wait_for("MCP server tickets: off");
+    terminal.wait_for("MCP server tickets: disabled");
     terminal.say("/mcp enable tickets");
     terminal.wait("it to be on again", |screen| {
         screen.matches("MCP server tickets: connected").count() == 2
@@ -80,7 +80,7 @@ fn a_server_asks_the_person_and_gets_the_answer() {
     terminal.wait_for("What is it about?");
     // What has to be filled in is missed before anything is sent.
     terminal.send("\r\r");
-    terminal.wait_for("this has to be filled in");
+    terminal.wait_for("this is required");
     terminal.send("a slow start\r");
     terminal.wait("the answer to be sent next", |screen| {
         screen.contains("a slow start") && screen.contains("❯ 1. Send")
@@ -103,10 +103,10 @@ fn a_server_that_the_project_brings_waits_for_a_persons_word() {
     terminal.wait_gone("Do you trust");
     terminal.wait_for("claude");
     terminal.say("/mcp tickets");
-    terminal.wait_for("Use it");
-    terminal.wait_for("waits for your word");
+    terminal.wait_for("Approve");
+    terminal.wait_for("needs approval");
     terminal.send("1");
-    terminal.wait_for("the MCP server tickets is used");
+    terminal.wait_for("MCP server tickets: approved");
     terminal.say("/mcp reconnect tickets");
     terminal.wait_for("MCP server tickets: connected · 1 tool");
 }
@@ -180,14 +180,14 @@ fn a_person_signs_in_at_a_server_looks_at_its_tools_and_signs_out() {
     terminal.say("/mcp reconnect far");
     terminal.wait_for("MCP server far: ");
     terminal.say("/mcp far");
-    terminal.wait_for("wants to know who you are");
+    terminal.wait_for("needs sign-in");
     terminal.wait_for("❯ 1. Sign in");
     terminal.send("1");
     terminal.wait_for("sign in on this page:");
     terminal.wait_for("MCP server far: signed in and connected");
     terminal.say("/mcp far");
     terminal.wait_for("connected · 1 tool");
-    terminal.wait_for("Show its tools");
+    terminal.wait_for("Show tools");
     terminal.send("5");
     terminal.wait_for("Tools of far");
     terminal.wait_for("echo");
@@ -196,5 +196,5 @@ fn a_person_signs_in_at_a_server_looks_at_its_tools_and_signs_out() {
     terminal.send("4");
     terminal.wait_for("MCP server far: signed out");
     terminal.say("/mcp far");
-    terminal.wait_for("wants to know who you are");
+    terminal.wait_for("needs sign-in");
 }

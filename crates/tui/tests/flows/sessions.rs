@@ -27,7 +27,7 @@ fn with_a_fork() -> Stage {
 fn sessions_are_listed_with_their_forks_below_them_and_renamed() {
     let stage = with_a_fork();
     let terminal = stage.home.terminal(["--resume"], 100, 30);
-    terminal.wait_for("Go on with");
+    terminal.wait_for("Resume a session");
     terminal.wait_for("❯ first words");
     terminal.wait_for("└ second words");
     // Another title for the first of them.
@@ -43,7 +43,7 @@ fn sessions_are_listed_with_their_forks_below_them_and_renamed() {
     terminal.wait_for("A title for this session");
     terminal.send("\x1b");
     terminal.wait("the list again", |screen| {
-        screen.contains("Go on with") && !screen.contains("A title for this session")
+        screen.contains("Resume a session") && !screen.contains("A title for this session")
     });
     terminal.send("\r");
     terminal.wait_for("● one");
@@ -57,10 +57,10 @@ fn the_list_shows_one_branch_or_all_and_other_folders() {
     terminal.say("/resume ");
     terminal.wait_for("first words");
     terminal.send("\x02");
-    terminal.wait_for("only the branch ");
+    terminal.wait_for("only branch ");
     terminal.wait_for("ctrl+b all branches");
     terminal.send("\x02");
-    terminal.wait_gone("only the branch ");
+    terminal.wait_gone("only branch ");
     terminal.send("\x01");
     terminal.wait_for("all folders ·");
     terminal.wait_for("ctrl+a this project");
@@ -73,7 +73,7 @@ fn the_list_shows_one_branch_or_all_and_other_folders() {
     terminal.send("\x1b");
     terminal.wait_for("first words");
     terminal.send("\x1b");
-    terminal.wait_gone("Go on with");
+    terminal.wait_gone("Resume a session");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_session_that_is_taken_up_again_shows_what_it_had_cost() {
     assert_eq!(cost_in(&terminal.everything()), spent);
     terminal.say("/cost ");
     terminal.wait_for("This session: $");
-    assert!(!terminal.everything().contains("nothing was used yet"));
+    assert!(!terminal.everything().contains("nothing used yet"));
 }
 
 /// The dollars in the status line.

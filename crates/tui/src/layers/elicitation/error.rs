@@ -3,13 +3,13 @@
 /// What is wrong with the value of a field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FieldError {
-    #[error("this has to be filled in")]
+    #[error("this is required")]
     Required,
-    #[error("'{0}' is no number")]
+    #[error("'{0}' is not a number")]
     NotANumber(String),
     #[error("'{0}' is not offered")]
     NotOffered(String),
-    #[error("y or n is wanted")]
+    #[error("answer y or n")]
     YesOrNo,
     /// A violation of the field's schema.
     #[error("{0}")]

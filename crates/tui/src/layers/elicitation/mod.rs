@@ -241,12 +241,10 @@ impl Layer for ElicitationDialog {
             out.push(line);
         }
         let hint = match self.fields.get(self.selected).map(|shown| &shown.entry) {
-            Some(Entry::Text(_) | Entry::Number(_)) => "type · enter next · esc put it away",
-            Some(Entry::Switch(_) | Entry::One { .. }) => {
-                "←→ choose · enter next · esc put it away"
-            }
-            Some(Entry::Many { .. }) => "←→ go · space mark · enter next · esc put it away",
-            None => "enter choose · esc put it away",
+            Some(Entry::Text(_) | Entry::Number(_)) => "type · enter next · esc dismiss",
+            Some(Entry::Switch(_) | Entry::One { .. }) => "←→ choose · enter next · esc dismiss",
+            Some(Entry::Many { .. }) => "←→ go · space mark · enter next · esc dismiss",
+            None => "enter choose · esc dismiss",
         };
         out.extend(wrap(&Line::styled(hint, theme.muted), look.columns, 0));
         (out, cursor)

@@ -54,7 +54,7 @@ const LEAST_SHOWN: usize = 3;
 const DESTINATIONS: &[(RuleSource, &str)] = &[
     (RuleSource::Session, "this session"),
     (RuleSource::LocalSettings, "this project, only you"),
-    (RuleSource::ProjectSettings, "this project, everybody"),
+    (RuleSource::ProjectSettings, "this project, everyone"),
     (RuleSource::UserSettings, "all your projects"),
 ];
 
@@ -332,17 +332,17 @@ impl PermissionDialog {
             return (out, cursor);
         }
         let hint = match (self.editing, self.choice()) {
-            (Editing::Rule, _) => "enter allow · tab where it is kept · esc back",
+            (Editing::Rule, _) => "enter allow · tab where to save it · esc back",
             (Editing::Reason, _) => "enter send to the model · esc back",
             (Editing::Comment, _) => "enter allow and tell the model · esc back",
             (_, Choice::Always) if !self.rule.is_empty() => {
-                "enter choose · tab edit the rule · ←→ where it is kept · esc no"
+                "enter choose · tab edit the rule · ←→ where to save it · esc no"
             }
             (_, Choice::Once) => "enter choose · tab add a comment · esc no",
             _ => "enter choose · esc no",
         };
         let hint = if self.editing == Editing::Rule {
-            format!("{hint} · kept in {}", DESTINATIONS[self.destination].1)
+            format!("{hint} · saved in {}", DESTINATIONS[self.destination].1)
         } else {
             hint.to_owned()
         };
@@ -352,8 +352,12 @@ impl PermissionDialog {
 
     fn other_words(&self) -> String {
         match self.other_updates.first() {
+            Some(PermissionUpdate::SetMode {
+                mode: PermissionMode::AcceptEdits,
+                ..
+            }) => "Yes, and accept edits from now on".to_owned(),
             Some(PermissionUpdate::SetMode { mode, .. }) => {
-                format!("Yes, and go on in mode {mode}")
+                format!("Yes, and switch to mode {mode}")
             }
             Some(PermissionUpdate::AddDirectories { directories, .. }) => {
                 let names: Vec<String> = directories
