@@ -36,13 +36,13 @@ use lathe_settings::{Environment, Variable};
 use std::io::IsTerminal as _;
 use std::panic::AssertUnwindSafe;
 
-/// How long a session may take to end after the app fell.
+/// How long a session may take to end after a crash.
 const LAST_WORDS: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// How the terminal session ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
-    /// The person left.
+    /// The user left.
     Left,
     /// SIGTERM or SIGHUP.
     Terminated,
@@ -65,7 +65,7 @@ pub struct TerminalOptions {
     pub screen_reader: bool,
 }
 
-/// Opens the interactive terminal and returns when the person leaves.
+/// Opens the interactive terminal and returns when the user leaves.
 pub async fn run(
     environment: Environment,
     mut options: SessionOptions,
@@ -113,7 +113,7 @@ pub async fn run(
     }
 }
 
-/// The app fell by a fault of its own: the terminal is put back, what was said is kept.
+/// Lathe crashed: restores the terminal, saves the draft and ends the session.
 async fn fallen(app: &mut App) -> Ended {
     terminal::restore();
     let message = terminal::panic_guard::message();

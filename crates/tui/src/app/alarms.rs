@@ -1,4 +1,4 @@
-//! What draws the user's attention: hints in the footer, notifications, the focus of the terminal.
+//! Getting the user's attention: hints in the footer, notifications, the focus of the terminal.
 
 use crate::app::App;
 use crate::app::away::Away;
@@ -25,7 +25,7 @@ impl Default for Alarms {
     }
 }
 
-/// Tells a person who looks elsewhere.
+/// Tells a user who looks elsewhere.
 pub(crate) fn notify(app: &mut App, text: &str) {
     if app.alarms.focused {
         return;

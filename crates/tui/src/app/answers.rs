@@ -1,4 +1,4 @@
-//! What the answer to a dialog does.
+//! Carrying out the answers to dialogs.
 
 use crate::app::{App, browser, queue, remember, settings, spending, trust};
 use crate::commands;

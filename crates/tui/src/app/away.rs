@@ -1,8 +1,8 @@
-//! What happened while the person looked elsewhere, in a quiet line when they come back.
+//! A summary of the time the user was away, in one line when they come back.
 //!
 //! A terminal tells when it loses the focus and when it gets it back. When that took a while and a turn
 //! ended meanwhile, or is still going on, a small model is asked once, in the background. Its answer is
-//! given up as soon as the person says something or goes to another session: then they know already.
+//! given up as soon as the user says something or goes to another session: then they know already.
 //! Never asked for when `awaySummary` is `false`; `LATHE_AWAY_SUMMARY_SECONDS` says how long a while is.
 
 use crate::app::App;
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 /// Who is away for less knows what they asked for.
 const A_WHILE_SECONDS: u64 = 180;
 
-/// The person's absence, and the question about it.
+/// The user's absence, and the question about it.
 #[derive(Debug, Default)]
 pub(crate) struct Away {
     since: Option<Instant>,
@@ -26,7 +26,7 @@ pub(crate) struct Away {
 }
 
 impl Away {
-    /// The person looks elsewhere. Some terminals say so twice; the first time counts.
+    /// The user looks elsewhere. Some terminals report it twice; the first report is used.
     pub(crate) fn left(&mut self, now: Instant) {
         if self.since.is_none() {
             self.since = Some(now);
@@ -39,12 +39,12 @@ impl Away {
         self.turn_ended = self.since.is_some();
     }
 
-    /// The person uses the keyboard: they are here, whatever the terminal told of the focus.
+    /// The user uses the keyboard: they are here, whatever the terminal told of the focus.
     pub(crate) fn is_here(&mut self) {
         self.since = None;
     }
 
-    /// The person is back. Gives whether there is something to tell.
+    /// The user is back. Gives whether there is something to tell.
     fn back(&mut self, now: Instant, a_while: Duration, busy: bool) -> bool {
         let Some(since) = self.since.take() else {
             return false;
@@ -60,7 +60,7 @@ impl Away {
         }
     }
 
-    /// What the last session did is no news of the next one.
+    /// A turn of the last session is not reported in the next one.
     pub(crate) fn another_session(&mut self) {
         self.drop_it();
         self.turn_ended = false;
@@ -79,7 +79,7 @@ impl Away {
     }
 }
 
-/// The terminal has the focus again: asks what to tell, if the person wants it.
+/// The terminal has the focus again: asks what to tell, if the user wants it.
 pub(crate) fn came_back(app: &mut App) {
     let a_while = app
         .places
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ended_before_the_person_left_is_not_told() {
+    fn what_ended_before_the_user_left_is_not_told() {
         let left = Instant::now();
         let later = left + A_WHILE;
         let mut away = Away::default();

@@ -3,7 +3,7 @@
 use crate::app::App;
 use std::process::{Command, Stdio};
 
-/// Opens a page in the person's browser. Where there is none, its address can still be followed.
+/// Opens a page in the user's browser. Where there is none, its address can still be followed.
 pub(crate) fn open(app: &mut App, url: &str) {
     let shown = crate::render::text::reveal(url);
     if !(url.starts_with("https://") || url.starts_with("http://")) {

@@ -17,7 +17,7 @@ use lathe_protocol::command::BuiltinCommand;
 use lathe_protocol::op::Op;
 use std::time::{Duration, Instant};
 
-/// How long 'press again to leave' counts.
+/// How long 'press again to exit' is valid.
 pub(crate) const LEAVE_WINDOW: Duration = Duration::from_secs(2);
 
 impl App {
@@ -198,7 +198,7 @@ impl App {
         {
             return;
         }
-        // What still waits can be taken back and changed.
+        // A queued prompt or command can be taken back and changed.
         let command_is_last = self
             .queue
             .prompts

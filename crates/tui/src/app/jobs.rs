@@ -20,7 +20,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use tokio::sync::mpsc;
 
-/// What a job tells the user at its end.
+/// The message of a finished job to the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Report {
     Done(String),
@@ -45,7 +45,7 @@ pub(crate) enum JobResult {
         problems: Vec<String>,
     },
     Trust(Vec<Bring>),
-    /// A session, and the conversation so far if it was taken up again.
+    /// A session, and the conversation so far if it was resumed.
     Opened(Box<Result<(Opened, Vec<MessageRecord>), OpenError>>),
     History(Vec<String>),
     Files(FileIndex),
@@ -53,14 +53,14 @@ pub(crate) enum JobResult {
         query: String,
         matches: Vec<String>,
     },
-    /// The person's own command for files gave no answer.
+    /// The user's own command for files gave no answer.
     NoSuggestion(String),
     Branch(Option<String>),
     Suggestion {
         question: u64,
         text: String,
     },
-    /// What happened while the person was away.
+    /// A summary of the time the user was away.
     AwaySummary {
         question: u64,
         text: String,
@@ -82,7 +82,7 @@ pub(crate) enum JobResult {
         sessions: Vec<SessionInfo>,
         everywhere: bool,
     },
-    /// What changed since the last commit, and by the session.
+    /// Files changed since the last commit, and by the session.
     Changes {
         commit: Changes,
         session: Changes,
@@ -92,7 +92,7 @@ pub(crate) enum JobResult {
     ServersSettled,
     /// A task was stopped, or not.
     Stopped(Report),
-    /// A plugin was fetched and waits for a person's yes.
+    /// A plugin was fetched and waits for a user's yes.
     PluginReady(Result<Box<Prepared>, PluginError>),
     /// Something was done with plugins or marketplaces.
     PluginsChanged(Report),
@@ -188,7 +188,7 @@ impl Jobs {
         });
     }
 
-    /// Looks what the folder brings that needs a person's trust.
+    /// Lists what in the folder needs the user's trust.
     pub(crate) fn trust(&self, places: &Places, named: bool) {
         let places = places.clone();
         self.blocking(move || {
@@ -228,7 +228,7 @@ impl Jobs {
     }
 }
 
-/// Opens a session, and reads its conversation if it was taken up again: before anything new can be
+/// Opens a session, and reads its conversation if it is resumed: before anything new can be
 /// said in it, so that what was said before stands above.
 pub(crate) async fn open(
     environment: Environment,

@@ -74,7 +74,7 @@ pub(crate) enum Leave {
 #[derive(Debug, Default)]
 pub(crate) struct Exit {
     pub(crate) leave: Option<Leave>,
-    /// What failed, to be printed after the terminal is restored.
+    /// The error to print after the terminal is restored.
     pub(crate) failure: Option<String>,
 }
 
@@ -87,7 +87,7 @@ pub(crate) struct App {
     pub(crate) session: SessionStatus,
     pub(crate) conversation: Conversation,
     pub(crate) prompt: Prompt,
-    /// What was entered and has not run yet.
+    /// Prompts and commands that were entered and have not run yet.
     pub(crate) queue: Queue,
     /// Everything that is open above the prompt.
     pub(crate) layers: Layers,
@@ -154,7 +154,7 @@ impl App {
         work(&mut self.conversation, look)
     }
 
-    /// Runs until the person leaves.
+    /// Runs until the user leaves.
     pub(crate) async fn run(&mut self, mut inputs: mpsc::UnboundedReceiver<Input>) -> Leave {
         let (
             Ok(mut resized),

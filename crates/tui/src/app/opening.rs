@@ -12,7 +12,7 @@ use lathe_protocol::op::Op;
 use lathe_protocol::record::MessageRecord;
 
 impl App {
-    /// What is started as soon as the prompt is painted.
+    /// Starts the background jobs, as soon as the prompt is painted.
     pub(crate) fn begin(&mut self) {
         self.draw();
         (self.prompt.draft.file, self.prompt.draft.lock) =
@@ -42,7 +42,7 @@ impl App {
         self.screen.changed_now();
     }
 
-    /// Opens the session in the background. What is typed meanwhile waits.
+    /// Opens the session in the background. Prompts entered meanwhile wait.
     pub(crate) fn open_session(&mut self) {
         self.engine.opening = true;
         let environment = self.places.environment.clone();
@@ -67,7 +67,7 @@ impl App {
         self.engine.events = None;
         self.session.forget_session();
         self.layers.forget_questions();
-        // What the session had and didn't take goes with it.
+        // Prompts that the session received and did not accept are dropped with it.
         self.queue.prompts.retain(|queued| !queued.sent);
         self.prompt.suggestion.drop_it();
         self.alarms.away.another_session();

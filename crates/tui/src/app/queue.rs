@@ -21,7 +21,7 @@ pub(crate) struct QueuedPrompt {
     pub(crate) after: usize,
 }
 
-/// What was entered and has not run yet.
+/// Prompts and commands that were entered and have not run yet.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     pub(crate) prompts: Vec<QueuedPrompt>,
@@ -51,7 +51,7 @@ pub(crate) fn run_held_commands(app: &mut App) {
         let goes_beside = commands::registry(app)
             .find(&name)
             .is_none_or(|command| command.while_busy);
-        // What was sent and isn't taken yet begins a turn in a moment.
+        // A prompt that was sent and not accepted yet begins a turn in a moment.
         let busy = app.session.busy() || app.queue.prompts.iter().any(|queued| queued.sent);
         if busy && !goes_beside {
             return;

@@ -53,7 +53,7 @@ impl Default for TerminalSettings {
     }
 }
 
-/// The settings that the terminal goes by.
+/// The settings that the terminal itself uses.
 const CONCERNED: &[&str] = &[
     "theme",
     "editorMode",
@@ -82,7 +82,7 @@ impl TerminalSettings {
     }
 }
 
-/// Writes a setting of this person. Gives whether that worked; if not, it is said.
+/// Saves a user setting. Returns whether that worked; if not, a warning is shown.
 pub(crate) fn save(app: &mut App, key: &str, value: Value) -> bool {
     let name = key;
     let Ok(key) = key.parse() else {
@@ -101,7 +101,7 @@ pub(crate) fn save(app: &mut App, key: &str, value: Value) -> bool {
     }
 }
 
-/// Makes settings count that the terminal goes by.
+/// Applies the settings that the terminal itself uses.
 pub(crate) fn apply(app: &mut App, value: &Value) {
     app.settings.applied = Some(concerned(value));
     app.prompt.files.command_failed = false;
@@ -177,7 +177,7 @@ pub(crate) fn reload(app: &mut App) {
     }
 }
 
-/// Of all settings, those that the terminal goes by.
+/// Of all settings, those that the terminal itself uses.
 pub(crate) fn concerned(settings: &Value) -> BTreeMap<String, Value> {
     CONCERNED
         .iter()
@@ -188,7 +188,7 @@ pub(crate) fn concerned(settings: &Value) -> BTreeMap<String, Value> {
 /// The settings were read for the first time, or again after the folder was trusted.
 pub(crate) fn loaded(app: &mut App, value: &Value, problems: Vec<String>) {
     apply(app, value);
-    // A session that is open already goes by what it read itself.
+    // A session that is open already uses the settings that it read itself.
     reload(app);
     announce(app, value);
     for problem in problems {

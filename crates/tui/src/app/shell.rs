@@ -7,7 +7,7 @@ use lathe_protocol::op::{Op, Prompt};
 
 const TOLD: &str = "The user ran a shell command.\n";
 
-/// Runs the person's shell command.
+/// Runs the user's shell command.
 pub(crate) fn run(app: &mut App, command: &str) {
     let Some(session) = &app.engine.handle else {
         app.queue.hold(crate::commands::SHELL, command);
@@ -87,7 +87,7 @@ pub(crate) fn finished(
     app.engine.send(Op::Prompt(prompt));
 }
 
-/// What the model hears of a shell command that the person ran.
+/// The text about a shell command that is sent to the model.
 fn told(command: &str, output: &str, exit_code: Option<i32>) -> String {
     let mut told = format!(
         "{TOLD}<bash-input>{command}</bash-input>\n<bash-output>{}</bash-output>",
@@ -99,7 +99,7 @@ fn told(command: &str, output: &str, exit_code: Option<i32>) -> String {
     told
 }
 
-/// The shell command that the model was told of, for a conversation that is taken up again.
+/// The shell command in such a text, for a conversation that is resumed.
 pub(crate) fn shell_told(text: &str) -> Option<Cell> {
     let rest = text.strip_prefix(TOLD)?.strip_prefix("<bash-input>")?;
     let (command, rest) = rest.split_once("</bash-input>\n<bash-output>")?;

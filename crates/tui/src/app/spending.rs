@@ -1,6 +1,6 @@
 //! Money: a question when a session has cost more than a threshold, a warning before its budget is spent.
 //!
-//! `costThresholdUsd` is the threshold (5 dollars where it isn't set; 0 never asks). The person is asked
+//! `costThresholdUsd` is the threshold (5 dollars where it isn't set; 0 never asks). The user is asked
 //! once at it and once at every multiple of it, and only when they are not typing; otherwise it is said
 //! in a line. The budget is that of the run (`--max-budget-usd`, `maxBudgetUsd`; what a session that is
 //! taken up again had cost before doesn't count) and is held by the engine; here it is only told.
@@ -11,16 +11,16 @@ use crate::layers::{Item, Picker, Purpose};
 use crate::render::style::{Line, Style};
 use crate::render::theme::Theme;
 
-/// The dollars after which the person is asked, where nothing is set.
+/// The dollars after which the user is asked, where nothing is set.
 pub(crate) const THRESHOLD: f64 = 5.0;
 
-/// The share of a budget at which the person is warned.
+/// The share of a budget at which the user is warned.
 const NEARLY: f64 = 0.8;
 
-/// What was said already.
+/// The warnings that were shown already.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Spending {
-    /// What the session had cost when it was opened.
+    /// The session's cost when it was opened.
     pub(crate) before: f64,
     /// How many thresholds were passed.
     passed: f64,
@@ -47,7 +47,7 @@ impl Spending {
         spending
     }
 
-    /// What has to be said now that a session has cost this much: whether a threshold was passed, and
+    /// The warnings to show now that a session has cost this much: whether a threshold was passed, and
     /// whether the budget is nearly spent.
     fn look(&mut self, cost: f64, threshold: f64, budget: Option<f64>) -> (bool, bool) {
         let times = if threshold > 0.0 {
@@ -93,7 +93,7 @@ pub(crate) fn check(app: &mut App) {
     }
 }
 
-/// The person's answer to the question about the cost.
+/// The user's answer to the question about the cost.
 pub(crate) fn answered(app: &mut App, value: &str) {
     match value {
         "show" => cost::run(app),
@@ -107,7 +107,7 @@ pub(crate) fn answered(app: &mut App, value: &str) {
     }
 }
 
-/// What was spent, for the status line.
+/// The cost, for the status line.
 pub(crate) fn fact(app: &App, cost: f64, theme: &Theme) -> (String, Style) {
     let spent = cost - app.session.spending.before;
     match budget(app) {
@@ -156,7 +156,7 @@ mod tests {
             assert_eq!(spending.look(cost, 5.0, budget), expected, "{cost}");
         }
         assert_eq!(Spending::default().look(100.0, 0.0, None), (false, false));
-        // A session that is taken up again: what it had cost was said then, and isn't the run's.
+        // A resumed session: its earlier cost was reported then, and isn't the run's.
         let mut again = Spending::since(12.0, 5.0);
         assert_eq!(again.look(12.5, 5.0, Some(1.0)), (false, false));
         assert_eq!(again.look(12.9, 5.0, Some(1.0)), (false, true));

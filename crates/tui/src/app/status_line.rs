@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 #[derive(Debug, Default)]
 pub(crate) struct StatusLine {
-    /// What the command printed last; `None` before it has run.
+    /// The last line that the command printed; `None` before it has run.
     pub(crate) text: Option<String>,
     /// When the command runs next.
     pub(crate) due: Option<Instant>,

@@ -1,4 +1,4 @@
-//! Themes and key bindings that change while we run, and the settings that the terminal goes by.
+//! Reloads themes and key bindings when their files change.
 //!
 //! The config home and its `themes` folder are watched. An event only says that something may have
 //! changed: a moment later the files are read in the background, and what differs from before takes
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// How long it must be quiet before the files are read: editors write in several steps.
 const QUIET: Duration = Duration::from_millis(100);
 
-/// What the files held when they were last read, by path.
+/// The files' contents when they were last read, by path.
 pub(crate) type Contents = BTreeMap<PathBuf, String>;
 
 /// Watches until it is dropped.

@@ -162,7 +162,7 @@ pub(crate) fn set(app: &mut App, key: &str, text: &str) {
         .unwrap_or_default();
     settings[key] = value.clone();
     settings::save(app, key, value);
-    // Not only when the engine has seen the file: a person who changes something looks at once.
+    // Not only when the engine has seen the file: a user who changes something looks at once.
     settings::apply(app, &settings);
     app.remark(format!("{shown} (saved in your settings)"));
 }

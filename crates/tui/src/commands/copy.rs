@@ -12,7 +12,7 @@ pub(crate) fn run(app: &mut App) {
     }
 }
 
-/// What puts a text into the clipboard of the terminal (OSC 52), wherever it runs.
+/// The sequence that puts a text into the clipboard of the terminal (OSC 52), also over ssh.
 pub(crate) fn clipboard_sequence(text: &str) -> String {
     let encoded = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, text);
     format!("\x1b]52;c;{encoded}\x07")

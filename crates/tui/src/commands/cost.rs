@@ -21,7 +21,7 @@ pub(crate) fn run(app: &mut App) {
         }));
 }
 
-/// What was used, by model and by what it was for.
+/// Usage and cost, by model and by purpose.
 pub(crate) fn cost_lines(totals: &Totals, budget: Option<f64>, look: Look<'_>) -> Vec<Line> {
     let theme = look.theme;
     if totals.models.is_empty() {

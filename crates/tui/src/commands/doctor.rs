@@ -37,7 +37,7 @@ pub(crate) fn show(app: &mut App, diagnosis: &Diagnosis) {
     app.layers.open(page);
 }
 
-/// What was found, the worst first.
+/// The findings, the worst first.
 pub(crate) fn diagnosis_page(diagnosis: &Diagnosis, problems: &[String], theme: &Theme) -> Page {
     let mut lines = Vec::new();
     let mut check = |severity: Severity, area: &str, what: &str, fix: Option<&str>| {

@@ -6,13 +6,13 @@ use crate::render::style::{Line, Style};
 use crate::render::theme::Theme;
 use lathe_extensions::{CommandAction, CommandRegistry};
 
-/// What can be done here: in the prompt, and by commands.
+/// Opens the help: the prompt, and all commands.
 pub(crate) fn run(app: &mut App) {
     let lines = help_lines(&commands::registry(app), &app.look.theme);
     commands::show_page(app, "Help", lines);
 }
 
-/// What can be done in the prompt, and all commands.
+/// The help: the prompt, and all commands.
 pub(crate) fn help_lines(registry: &CommandRegistry, theme: &Theme) -> Vec<Line> {
     let mut lines = vec![Line::styled("In the prompt", theme.heading)];
     for (key, what) in [

@@ -40,7 +40,7 @@ pub(crate) fn chosen(app: &mut App, what: &str) {
     }
 }
 
-/// Names the program that prints the key, for this person.
+/// Names the program that prints the key, for this user.
 pub(crate) fn set_helper(app: &mut App, command: &str) {
     if settings::save(app, HELPER, command.into()) {
         app.remark("saved in your settings; new sessions get the key from this program");

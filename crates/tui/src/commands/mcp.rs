@@ -1,4 +1,4 @@
-//! `/mcp`: the MCP servers of the session, and what a person can do with them.
+//! `/mcp`: the MCP servers of the session, and what a user can do with them.
 
 use crate::app::App;
 use crate::app::jobs::{JobResult, Report};
@@ -73,7 +73,7 @@ pub(crate) fn refresh_when_settled(app: &mut App, servers: &[McpServer]) {
     }
 }
 
-/// No server is being connected any more: a dialog that shows them is made anew.
+/// All servers have settled: refreshes a dialog that shows them.
 pub(crate) fn settled(app: &mut App) {
     let Some(session) = &app.engine.handle else {
         return;
@@ -262,7 +262,7 @@ fn server_lines(server: &McpServer, theme: &Theme) -> Vec<Line> {
         fact("state", summary(server)),
         fact("from", format!("{} ({})", server.scope, server.transport)),
     ];
-    // What is run or reached is shown as it is: a person may have to decide by it.
+    // Commands and addresses are shown verbatim: a user may have to decide by them.
     for key in ["command", "args", "url", "env", "headers"] {
         if let Some(value) = server.entry.get(key) {
             let text = value

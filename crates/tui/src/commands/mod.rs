@@ -71,7 +71,7 @@ pub(crate) struct CommandState {
     pub(crate) prepared_plugin: Option<Box<Prepared>>,
 }
 
-/// What stands for `!` among the commands that wait: a shell command has no name.
+/// The name of a shell command (`!`) among the held commands.
 pub(crate) const SHELL: &str = "!";
 
 /// The bundled skill that changes keys. Without arguments the terminal shows the keys instead.
@@ -172,7 +172,7 @@ pub(crate) fn run(app: &mut App, name: &str, arguments: &str) {
     match command.action {
         CommandAction::Prompt if shows_keys => keybindings::run(app),
         CommandAction::Prompt => send_as_prompt(app, &command.name, arguments),
-        // What was said before comes first, and some things can't be done in the middle of a turn.
+        // Earlier prompts come first, and some commands can't run during a turn.
         CommandAction::Builtin(_) if app.session.busy() && !command.while_busy => {
             app.queue.hold(&command.name, arguments);
         }
@@ -251,7 +251,7 @@ fn panic(app: &mut App, arguments: &str) {
 pub(crate) fn send_as_prompt(app: &mut App, name: &str, arguments: &str) {
     let text = format!("/{name} {arguments}").trim().to_owned();
     if app.session.busy() {
-        // What follows a skill is a turn of its own.
+        // A skill always starts a turn of its own.
         app.remark(format!("/{name} runs after this turn"));
     }
     queue::submit_content(app, &text, text.clone().into());

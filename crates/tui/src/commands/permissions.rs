@@ -24,7 +24,7 @@ pub(crate) fn run(app: &mut App, arguments: &str) {
     app.layers.open(picker);
 }
 
-/// Adds `[allow|ask|deny] rule` for this person in this project.
+/// Adds `[allow|ask|deny] rule` for this user in this project.
 pub(crate) fn add_rule(app: &mut App, text: &str) {
     let (behavior, rule) = match text.split_once(' ') {
         Some(("allow", rest)) => (Behavior::Allow, rest),

@@ -1,8 +1,8 @@
 //! `/plugin`: what is installed and from where, switched, installed and removed from the terminal.
 //!
 //! The work is done by the same [`PluginManager`] as `lathe plugin`. A plugin is fetched first and shown
-//! with everything that it brings; it is installed, and may run, only after a person's yes. What was
-//! changed counts in the session at once.
+//! with everything that it contains; it is installed, and may run, only after the user confirms. Changes
+//! take effect in the session at once.
 
 use crate::app::App;
 use crate::app::jobs::{JobResult, Report};
@@ -18,7 +18,7 @@ use lathe_extensions::plugins::{
 use lathe_settings::trust_store::TrustStore;
 use lathe_settings::{LoadOptions, Places, Source};
 
-/// What the rows that are no plugins stand for.
+/// Values of the rows that are not plugins.
 const INSTALL: &str = "+install";
 
 const MARKETPLACES: &str = "+marketplaces";
@@ -87,7 +87,7 @@ pub(crate) fn chosen(app: &mut App, value: &str) {
     }
 }
 
-/// One plugin: what it brings, and what can be done with it.
+/// One plugin: its contents, and the actions on it.
 pub(crate) fn show(app: &mut App, wanted: &str) {
     let Some(session) = &app.engine.handle else {
         return;
@@ -141,14 +141,14 @@ pub(crate) fn act(app: &mut App, what: &str, wanted: &str) {
     }
 }
 
-/// Something was done with plugins: the session goes by it, and the person hears of it.
+/// Plugins were changed: reloads them in the session and reports the result.
 pub(crate) fn changed(app: &mut App, report: Report) {
     fetched(app);
     if let Some(session) = &app.engine.handle {
         session.plugins().reload();
     }
     app.report(report);
-    // A list that is looked at is made anew.
+    // Refreshes a list that is shown.
     match app.layers.purpose() {
         Some(Purpose::Plugins) => list(app),
         Some(Purpose::Marketplaces) => marketplaces(app),
@@ -163,7 +163,7 @@ pub(crate) fn fetching(app: &mut App, words: &str) {
         .open(Page::of_lines(Purpose::Fetching, "Plugins", lines));
 }
 
-/// What was fetched is there. Gives whether it is still wanted.
+/// The download is finished. Returns whether it is still wanted.
 pub(crate) fn fetched(app: &mut App) -> bool {
     let waits = app.layers.purpose() == Some(&Purpose::Fetching);
     if waits {
@@ -226,7 +226,7 @@ pub(crate) fn list_installable(app: &mut App) {
     );
 }
 
-/// Fetches a plugin, to show what it brings.
+/// Downloads a plugin, to show what it contains.
 pub(crate) fn fetch(app: &mut App, wanted: &str) {
     fetching(app, &format!("Fetching {wanted} …"));
     let manager = manager_now(app);
@@ -237,10 +237,10 @@ pub(crate) fn fetch(app: &mut App, wanted: &str) {
     });
 }
 
-/// A plugin was fetched: the person sees what it brings, and decides.
+/// A plugin was downloaded: shows what it contains and asks whether to install it.
 pub(crate) fn confirm(app: &mut App, prepared: Result<Box<Prepared>, PluginError>) {
     if !fetched(app) {
-        // The person has left; what was fetched is forgotten.
+        // The user has left; what was fetched is forgotten.
         return;
     }
     let prepared = match prepared {
@@ -255,7 +255,7 @@ pub(crate) fn confirm(app: &mut App, prepared: Result<Box<Prepared>, PluginError
     app.layers.open(picker);
 }
 
-/// The person's answer.
+/// The user's answer.
 pub(crate) fn install(app: &mut App, answer: &str) {
     let Some(prepared) = app.commands.prepared_plugin.take() else {
         return;
@@ -316,7 +316,7 @@ pub(crate) fn add_marketplace_form(app: &mut App) {
     ));
 }
 
-/// Fetches a marketplace that a person named.
+/// Fetches a marketplace that a user named.
 pub(crate) fn add_marketplace(app: &mut App, source: &str) {
     let source = match MarketplaceSource::parse(source, &app.places.environment) {
         Ok(source) => source,
@@ -404,7 +404,7 @@ pub(crate) fn plugins_picker(loaded: &LoadedPlugins, theme: &Theme) -> Picker {
     Picker::new(Purpose::Plugins, "Plugins", items).explained(lines)
 }
 
-/// One plugin: what it brings, and what can be done with it.
+/// One plugin: its contents, and the actions on it.
 pub(crate) fn plugin_picker(listing: &PluginListing, theme: &Theme) -> Picker {
     let fact = |name: &str, value: String| {
         Line::styled(format!("{name:<10}"), theme.muted).with(value, Style::PLAIN)
@@ -465,7 +465,7 @@ pub(crate) fn plugin_picker(listing: &PluginListing, theme: &Theme) -> Picker {
     Picker::new(purpose, format!("Plugin {}", clean(&listing.id)), items).explained(lines)
 }
 
-/// What a plugin brings, and the question whether to install it.
+/// The contents of a plugin, and the question whether to install it.
 pub(crate) fn confirm_picker(brings: &str) -> Picker {
     let lines = brings
         .lines()

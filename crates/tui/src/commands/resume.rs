@@ -23,7 +23,7 @@ pub(crate) fn run(app: &mut App, arguments: &str) {
 /// SessionList that are listed.
 const MOST: usize = 200;
 
-/// What the list was made from, and which part of it is shown.
+/// The sessions that were listed, and which part of them is shown.
 #[derive(Debug, Default)]
 pub(crate) struct SessionList {
     pub(crate) all: Vec<SessionInfo>,

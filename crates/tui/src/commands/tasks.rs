@@ -8,7 +8,7 @@ use crate::render::theme::Theme;
 use lathe_shell::run::BackgroundCommand;
 use lathe_tools::host::AgentTask;
 
-/// What runs, or ran, in the background: agents and commands.
+/// Lists agents and commands that run, or ran, in the background.
 pub(crate) fn run(app: &mut App) {
     list(app, None);
 }
@@ -30,7 +30,7 @@ pub(crate) fn list(app: &mut App, selected: Option<&str>) {
     app.layers.open(picker);
 }
 
-/// What a task has written, from its end.
+/// Shows the output of a task, from its end.
 pub(crate) fn show_output(app: &mut App, id: &str) {
     let Some(session) = &app.engine.handle else {
         return;
@@ -40,7 +40,7 @@ pub(crate) fn show_output(app: &mut App, id: &str) {
             .into_iter()
             .map(Line::plain)
             .collect(),
-        // What has written nothing has no file yet; what is no task any more says so.
+        // A task without output has no file yet; one that is gone is reported.
         Err(error) => vec![Line::styled(
             crate::render::text::clean(&error),
             app.look.theme.muted,

@@ -4,7 +4,7 @@
 //! the short help leave the prompt usable; dialogs stand in its place; a question of the engine goes on top
 //! of whatever dialog is open, and the full-screen transcript on top of that.
 //!
-//! A layer is a small state machine: it takes keys and gives lines. What its answer means is decided by the
+//! A layer is a small state machine: it takes keys and gives lines. The meaning of its answer is decided by the
 //! app ([`Outcome`], [`Purpose`]).
 
 pub(crate) mod changes;
@@ -73,7 +73,7 @@ pub(crate) trait Layer: Any + Send {
     /// The lines, and where the cursor is in them.
     fn view(&self, look: Look<'_>, rows: usize) -> (Vec<Line>, Cursor);
 
-    /// What a dialog that the user opened is for.
+    /// The purpose of a dialog that the user opened.
     fn purpose(&self) -> Option<&Purpose> {
         None
     }
@@ -97,7 +97,7 @@ pub(crate) trait Layer: Any + Send {
     }
 }
 
-/// What a choice is for.
+/// The purpose of a dialog: it decides what an answer does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Trust,
@@ -160,7 +160,7 @@ pub(crate) enum Purpose {
     Cost,
 }
 
-/// What became of a key.
+/// The effect of a key on a layer.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Outcome {
     /// The layer used the key and stays open.
@@ -219,7 +219,7 @@ impl Waiting {
     }
 }
 
-/// What the tests of dialogs share: drawing one, and walking through one key by key.
+/// Helpers for the tests of dialogs: drawing one, and walking through one key by key.
 #[cfg(test)]
 mod tests {
     use super::{Cursor, Key, Line, Look, Outcome};

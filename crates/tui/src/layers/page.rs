@@ -1,6 +1,6 @@
 //! A page to read: it scrolls, and Esc goes back one step.
 //!
-//! What stands on it is made anew for every width, so that it can be read in a terminal of any size.
+//! The lines are made for the width at hand, so that it can be read in a terminal of any size.
 
 use super::{Layer, Outcome, Purpose};
 use crate::render::markdown::{self, Look};

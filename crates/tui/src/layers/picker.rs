@@ -72,7 +72,7 @@ impl Picker {
         self
     }
 
-    /// Marks the item that counts now and selects it.
+    /// Marks the current item and selects it.
     pub(crate) fn marked(mut self, value: &str) -> Self {
         self.selected = self
             .items
@@ -122,7 +122,7 @@ impl Picker {
             .map(|item| item.value.clone())
     }
 
-    /// What can be pressed, in as many rows as that takes.
+    /// The key hints, in as many rows as they take.
     fn hints(&self, look: Look<'_>, count: usize, rows: usize) -> Vec<Line> {
         let mut hints = vec!["enter choose".to_owned(), "esc back".to_owned()];
         if self.items.is_empty() {

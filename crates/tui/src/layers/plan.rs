@@ -39,12 +39,12 @@ impl PlanDialog {
         })
     }
 
-    /// The plan as it stands, for the person's editor.
+    /// The plan as it stands, for the user's editor.
     pub(crate) fn plan(&self) -> &str {
         &self.plan
     }
 
-    /// The person wrote the plan anew.
+    /// The user edited the plan.
     pub(crate) fn set_plan(&mut self, plan: String) {
         self.plan = plan;
     }
@@ -64,7 +64,7 @@ impl PlanDialog {
         })
     }
 
-    /// Yes, with the plan as the person changed it, if they did.
+    /// Yes, with the plan as the user changed it, if they did.
     fn approve(&self, mode: PermissionMode) -> PermissionReply {
         let mut reply = plan_mode::approve(mode);
         if let PermissionReply::Allow { updated_input, .. } = &mut reply

@@ -1,5 +1,5 @@
-//! Questions of the model to the person: one to four, each with answers to choose from, one or several,
-//! or words of the person's own.
+//! Questions of the model to the user: one to four, each with answers to choose from, one or several,
+//! or words of the user's own.
 //!
 //! A single question with one answer is over with one key. Several are gone through one after another;
 //! ← and → go back and forth, and at the end stands a page with all answers before they are sent.
@@ -20,12 +20,12 @@ use lathe_tools::ask_user_question::{self, Question};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// How far the person is with one question.
+/// How far the user is with one question.
 struct Asked {
     question: Question,
     selected: usize,
     chosen: BTreeSet<usize>,
-    /// Words of the person's own, in place of an answer that is offered.
+    /// Words of the user's own, in place of an answer that is offered.
     own: Editor,
     own_counts: bool,
 }
@@ -142,7 +142,7 @@ impl QuestionDialog {
             Code::Tab if key.shift => self.turn(false),
             Code::Enter => {
                 match self.asked.iter().position(|asked| asked.answer().is_none()) {
-                    // What is missing is asked again; a second Enter there goes on.
+                    // Missing answers are asked for again; a second Enter there continues.
                     Some(missing) => self.at = missing,
                     None => return self.send(),
                 }
@@ -267,7 +267,7 @@ impl QuestionDialog {
         out.extend(wrap(&line, look.columns, 5));
     }
 
-    /// What belongs to the selected answer, as far as there is room.
+    /// The preview of the selected answer, as far as there is room.
     fn preview(&self, asked: &Asked, look: Look<'_>, rows: usize, out: &mut Vec<Line>) {
         let Some(preview) = asked
             .question
@@ -528,7 +528,7 @@ mod tests {
     fn several_questions_end_with_a_page_of_answers() {
         let mut dialog = dialog(&json!([store(), checks()]));
         assert_eq!(press(&mut dialog, "2<right>\n"), None);
-        // What was left out is asked again before anything is sent.
+        // Skipped questions are asked again before anything is sent.
         assert_eq!(dialog.at, 1);
         assert_eq!(press(&mut dialog, "2\n"), None);
         assert_eq!(

@@ -42,7 +42,7 @@ impl Layers {
         self.opened += 1;
     }
 
-    /// What stands in place of the prompt.
+    /// The dialog or question in place of the prompt.
     pub(crate) fn dialog(&self) -> Option<&(dyn Layer + 'static)> {
         let index = self.dialog_index()?;
         self.stack.get(index).map(|layer| &**layer)
@@ -59,7 +59,7 @@ impl Layers {
             .rposition(|layer| matches!(layer.level(), Level::Dialog | Level::Question))
     }
 
-    /// What stands in place of the prompt, if it is of this type.
+    /// The dialog or question in place of the prompt, if it is of this type.
     pub(crate) fn shown<T: Layer>(&self) -> Option<&T> {
         let any: &dyn Any = self.dialog()?;
         any.downcast_ref()
@@ -70,7 +70,7 @@ impl Layers {
         any.downcast_mut()
     }
 
-    /// What the dialog that is shown is for.
+    /// The purpose of the dialog that is shown.
     pub(crate) fn purpose(&self) -> Option<&Purpose> {
         self.dialog()?.purpose()
     }

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A dialog that a command opened, after some keys. What was shown is what keys go by.
+/// A dialog that a command opened, after some keys. It is drawn before every key, because keys depend on what was shown.
 fn opened(app: &mut App, mut dialog: impl Layer, pressed: &str) {
     for key in keys(pressed) {
         let theme = app.theme();

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use std::path::Path;
 use std::sync::Arc;
 
-/// A question, and how far the person is with it.
+/// A question, and how far the user is with it.
 pub(super) enum Asking {
     Permission(Arc<PermissionRequest>),
     Questions {
@@ -26,7 +26,7 @@ pub(super) enum Asking {
     Plan(Arc<PermissionRequest>),
     Form {
         request: Arc<ElicitationRequest>,
-        /// What is still to be filled in: name, schema, whether it has to be.
+        /// The fields to fill in: name, schema, whether it is required.
         left: Vec<(String, Value, bool)>,
         content: Map<String, Value>,
         problem: Option<String>,
@@ -303,7 +303,7 @@ fn chosen(question: &Question, line: &str) -> String {
     }
 }
 
-/// What is asked for a field.
+/// The question for a field.
 fn field_words(name: &str, schema: &Value, required: bool) -> String {
     let text = |key: &str| schema.get(key).and_then(Value::as_str);
     let mut words = format!("  {}", clean(text("title").unwrap_or(name)));

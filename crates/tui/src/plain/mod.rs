@@ -127,10 +127,10 @@ pub(crate) async fn run(
     ended
 }
 
-/// What a session was opened with, to open another one.
+/// The arguments for opening another session.
 type Again = (Environment, SessionOptions);
 
-/// What comes after a line.
+/// The next step after a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     GoOn,
@@ -235,7 +235,7 @@ impl Plain {
     }
 
     /// A question came up.
-    fn ask_person(&mut self, asking: Asking) {
+    fn ask_user(&mut self, asking: Asking) {
         self.questions.push_back(asking);
         if self.ended {
             self.session.withdraw_questions();

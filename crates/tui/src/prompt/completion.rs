@@ -15,7 +15,7 @@ use lathe_hooks::HelperError;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// What is being completed.
+/// The kind of word that is being completed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Wanted {
     /// A command; the word after the slash.
@@ -66,7 +66,7 @@ pub(crate) struct Offer {
     pub(crate) detail: String,
 }
 
-/// What is offered.
+/// The offers for a word, one of them selected.
 #[derive(Debug, Clone)]
 pub(crate) struct Completion {
     pub(crate) place: CompletionPlace,
@@ -256,7 +256,7 @@ pub(crate) fn search_by_command(app: &mut App, query: &str) -> bool {
     app.jobs.task(async move {
         match answer.await {
             Ok(matches) => Some(JobResult::FileMatches { query, matches }),
-            // The person typed on.
+            // The user typed on.
             Err(HelperError::Cancelled { .. }) => None,
             Err(error) => Some(JobResult::NoSuggestion(error.to_string())),
         }
@@ -264,7 +264,7 @@ pub(crate) fn search_by_command(app: &mut App, query: &str) -> bool {
     true
 }
 
-/// The person's own command gave no answer: it is said once, and files are found without it.
+/// The command that settings name failed: that is reported once, and files are found without it.
 pub(crate) fn command_failed(app: &mut App, error: &str) {
     if !app.prompt.files.command_failed {
         app.prompt.files.command_failed = true;
@@ -275,7 +275,7 @@ pub(crate) fn command_failed(app: &mut App, error: &str) {
     update(app);
 }
 
-/// What can be mentioned besides files: agents, and resources of MCP servers.
+/// Mentions besides files: agents, and resources of MCP servers.
 pub(crate) fn mentions(app: &App, query: &str) -> Vec<Offer> {
     let Some(session) = &app.engine.handle else {
         return Vec::new();
@@ -312,7 +312,7 @@ pub(crate) fn mentions(app: &App, query: &str) -> Vec<Offer> {
         .into_iter()
         .filter_map(|index| Some((names.get(index)?, known.get(index)?)))
         .map(|(name, resource)| Offer {
-            // A template has parts that the person fills in.
+            // A template has parts that the user fills in.
             insert: if resource.is_template {
                 format!("@{name}")
             } else {
@@ -329,7 +329,7 @@ pub(crate) fn files_found(app: &mut App, query: &str, matches: Vec<String>) {
     let Some(place) = place_at(app.prompt.editor.text(), app.prompt.editor.cursor()) else {
         return;
     };
-    // What was found for an earlier word is no longer wanted.
+    // Results for an earlier word are dropped.
     if place.wanted != Wanted::File(query.to_owned()) || app.prompt.completion_closed {
         return;
     }

@@ -51,7 +51,7 @@ fn lock(file: &Path) -> std::io::Result<Option<File>> {
 
 impl Draft {
     /// The file of a draft that no other terminal writes to: the project's first that is free, so that
-    /// what a terminal that fell left behind is found, and what is being typed in another is not. It is
+    /// the draft of a crashed terminal is found, and one that is being typed in another is not. It is
     /// taken for as long as the lock lives.
     pub(crate) fn claim(config_home: &Path, project: &Path) -> (PathBuf, Option<File>) {
         for number in 1..=MOST_DRAFTS {

@@ -17,7 +17,7 @@ pub(crate) fn edit_prompt(app: &mut App) {
     app.edited();
 }
 
-/// Opens the plan that is to be approved in the person's editor.
+/// Opens the plan that is to be approved in the user's editor.
 pub(crate) fn edit_plan(app: &mut App) {
     let Some(dialog) = app.layers.shown::<PlanDialog>() else {
         return;
@@ -30,7 +30,7 @@ pub(crate) fn edit_plan(app: &mut App) {
     }
 }
 
-/// Lets the person edit a text in their editor. `None` when that didn't work; it is said.
+/// Lets the user edit a text in their editor. `None` when that failed; a warning is shown.
 pub(crate) fn edit(app: &mut App, text: &str) -> Option<String> {
     let environment = &app.places.environment;
     let editor = environment.get(Variable::Editor).unwrap_or("vi").to_owned();
@@ -50,7 +50,7 @@ pub(crate) fn edit(app: &mut App, text: &str) -> Option<String> {
     let clear = app.screen.inline.clear();
     let _ = terminal::write(&clear);
     terminal::restore();
-    // The words of $EDITOR may have arguments; a shell takes them apart as the person meant.
+    // The words of $EDITOR may have arguments; a shell takes them apart as the user meant.
     let status = Command::new("sh")
         .arg("-c")
         .arg(format!("{editor} \"$1\""))

@@ -1,4 +1,4 @@
-//! What was typed before, per project, and the draft that survives a crash.
+//! The history of prompts, per project.
 //!
 //! The history is one file of JSON lines for all projects (`<config home>/history.jsonl`); a line that
 //! can't be read is skipped. The draft is one small file per project and terminal, written a moment after
@@ -33,7 +33,7 @@ pub(crate) struct History {
     project: String,
     entries: Vec<String>,
     read: bool,
-    /// Where in the entries the person is, and what they had typed.
+    /// Where in the entries the user is, and what they had typed.
     at: Option<(usize, String)>,
 }
 
@@ -147,7 +147,7 @@ impl History {
         }
     }
 
-    /// The person typed something: the next search begins anew.
+    /// The user typed something: the next search starts over.
     pub(crate) fn reset(&mut self) {
         self.at = None;
     }

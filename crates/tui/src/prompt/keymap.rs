@@ -1,8 +1,8 @@
-//! What keys do, and how that is changed.
+//! Key bindings, and how the user changes them.
 //!
 //! Bindings are looked up by context: first the one that has the focus, then `global`. A binding is
 //! one key or a chord of several, one after another. `<config home>/keybindings.json` adds to the
-//! defaults and takes away from them; mistakes are named and the rest counts.
+//! defaults and removes some; mistakes are reported and the rest takes effect.
 
 use crate::terminal::key::{Code, Key};
 use serde_json::Value;
@@ -61,7 +61,7 @@ pub(crate) enum Action {
     Close,
 }
 
-/// Where a binding counts.
+/// Where a binding applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Context {
     Global,
@@ -270,7 +270,7 @@ const DEFAULTS: &[(Context, &str, Action)] = &[
     (Context::Transcript, "c", Action::Copy),
 ];
 
-/// What the keys so far mean.
+/// The meaning of the keys so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeyMatch {
     Action(Action),
@@ -322,7 +322,7 @@ fn action_names() -> String {
 }
 
 impl Keymap {
-    /// The defaults with a person's file on top. Gives what is wrong with the file.
+    /// The defaults with a user's file on top. Gives what is wrong with the file.
     pub(crate) fn load(file: &Path) -> (Self, Vec<String>) {
         let mut keymap = Self::default();
         let text = match std::fs::read_to_string(file) {
@@ -417,7 +417,7 @@ impl Keymap {
         Ok(())
     }
 
-    /// What keys mean in a context.
+    /// Looks up keys in a context.
     pub(crate) fn find(&self, context: Context, keys: &[Key]) -> KeyMatch {
         for wanted in [context, Context::Global] {
             let mut waits = false;
@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn a_persons_file_changes_bindings_and_names_mistakes() {
+    fn a_users_file_changes_bindings_and_names_mistakes() {
         let mut keymap = Keymap::default();
         let problems = keymap.merge(&json!({
             "$schema": "x",

@@ -1,8 +1,8 @@
-//! What the person may want to say next, in grey where they would type it.
+//! A suggestion for the next prompt, in grey where it would be typed.
 //!
 //! After a turn that ended well a small model is asked once. Its answer is shown only in an empty prompt;
 //! Tab or → takes it, any other key types over it. It is asked for in the background, given up as soon
-//! as the person types or a turn begins, and never asked for when `promptSuggestions` is `false` (or
+//! as the user types or a turn begins, and never asked for when `promptSuggestions` is `false` (or
 //! `LATHE_PROMPT_SUGGESTIONS=0` says so).
 
 use crate::app::App;
@@ -19,7 +19,7 @@ pub(crate) struct Suggestion {
 }
 
 impl Suggestion {
-    /// What is suggested.
+    /// The suggested text.
     pub(crate) fn text(&self) -> Option<&str> {
         self.text.as_deref()
     }
@@ -55,7 +55,7 @@ impl Suggestion {
     }
 }
 
-/// Asks for a suggestion, if the person wants them and has not gone on already.
+/// Asks for a suggestion, if the user wants them and has not gone on already.
 pub(crate) fn ask(app: &mut App) {
     if !app.settings.suggestions || !app.prompt.editor.is_empty() || !app.queue.prompts.is_empty() {
         return;

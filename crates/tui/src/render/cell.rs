@@ -220,7 +220,7 @@ pub(crate) fn bullet(line: Line, style: Style, first: bool) -> Line {
     }
 }
 
-/// A path as a person would write it.
+/// A path as a user would write it.
 pub(crate) fn short_path(path: &str, cwd: &Path) -> String {
     Path::new(path)
         .strip_prefix(cwd)
@@ -232,7 +232,7 @@ pub(crate) fn short_path(path: &str, cwd: &Path) -> String {
         )
 }
 
-/// What a call is about, in a few words.
+/// The subject of a call, in a few words.
 pub(crate) fn subject(tool: &str, input: &Value, cwd: &Path) -> String {
     let text = |key: &str| input.get(key).and_then(Value::as_str);
     let subject = match tool {
@@ -516,7 +516,7 @@ fn text_lines(text: &str, look: Look<'_>, fold: Fold, limit: usize, style: Style
     folded(lines, limit, fold, look)
 }
 
-/// What a command printed: all of it, or its end.
+/// Output of a command: all of it, or its end.
 pub(crate) fn terminal(
     output: &str,
     exit_code: Option<i32>,

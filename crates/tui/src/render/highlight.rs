@@ -158,7 +158,7 @@ const LANGUAGES: &[Language] = &[
     },
 ];
 
-/// What a line left open.
+/// A construct that a line left open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Open {
     #[default]

@@ -84,7 +84,7 @@ pub(crate) fn frame(app: &App) -> Frame {
     }
 }
 
-/// What was said and typed and has not come to its turn yet, in its order.
+/// Queued prompts and commands, in the order in which they were entered.
 pub(crate) fn queued_lines(app: &App, theme: &Theme) -> Vec<Line> {
     let line = |text: &str| {
         let text = clean(text).replace('\n', " ⏎ ");

@@ -15,7 +15,7 @@ pub(crate) enum Color {
     Rgb(u8, u8, u8),
 }
 
-/// What a terminal can show.
+/// How many colours a terminal can show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ColorDepth {
     /// No colours (`NO_COLOR`); bold and the like stay.
@@ -29,7 +29,7 @@ pub(crate) enum ColorDepth {
 }
 
 impl ColorDepth {
-    /// What the surroundings say about the terminal.
+    /// The depth that the environment names.
     pub(crate) fn detect(variable: impl Fn(&str) -> Option<String>) -> Self {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
         if set("NO_COLOR").is_some() {

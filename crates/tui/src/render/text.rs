@@ -88,8 +88,8 @@ fn skip_csi(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     }
 }
 
-/// What a command printed, as a person would see it: a line that is overwritten by a carriage
-/// return counts only with its last state.
+/// Output of a command as a user would see it: a line that is overwritten by a carriage
+/// return is kept only in its last state.
 pub(crate) fn terminal_lines(output: &str) -> Vec<String> {
     output
         .lines()

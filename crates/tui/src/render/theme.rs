@@ -1,11 +1,11 @@
-//! Themes: what each role looks like. Built-in ones, and a person's own file in
+//! Themes: what each role looks like. Built-in ones, and a user's own file in
 //! `<config home>/themes/<name>.json` that changes some roles of a built-in one.
 
 use crate::render::style::{Color, Style};
 use serde_json::Value;
 use std::path::Path;
 
-/// What each role looks like.
+/// The style of each role.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Theme {
     pub(crate) name: String,
@@ -77,7 +77,7 @@ impl Theme {
         }
     }
 
-    /// A theme by name: a person's own file, or a built-in one. Gives what was wrong with the file.
+    /// A theme by name: a user's own file, or a built-in one. Gives what was wrong with the file.
     pub(crate) fn load(
         name: &str,
         light_background: bool,
@@ -361,7 +361,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_persons_theme_changes_roles_and_names_mistakes() {
+    fn a_users_theme_changes_roles_and_names_mistakes() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("themes")).unwrap();
         std::fs::write(

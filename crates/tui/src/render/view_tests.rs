@@ -1,5 +1,5 @@
 //! Every view at 40, 80 and 160 columns, as text. The pictures are in `views/`; a change of looks is
-//! made visible there (`LATHE_UPDATE_VIEWS=1 cargo test -p lathe-tui` writes them anew).
+//! made visible there (`LATHE_UPDATE_VIEWS=1 cargo test -p lathe-tui` rewrites them).
 
 use crate::app::App;
 use crate::app::queue::QueuedPrompt;

@@ -23,7 +23,7 @@ pub(crate) struct Cursor {
     pub(crate) visible: bool,
 }
 
-/// What to draw.
+/// A frame to draw.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Frame {
     /// The live area. Every line is narrower than the screen, and there are no more of them than rows.

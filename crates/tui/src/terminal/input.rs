@@ -3,7 +3,7 @@
 
 use crate::terminal::key::{Code, Key};
 
-/// What came in.
+/// Input from the terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Input {
     Key(Key),

@@ -1,6 +1,6 @@
 //! The terminal's modes: entered once, left on every way out.
 //!
-//! What was changed is remembered in one place ([`STATE`]), so that the end of the program, a panic, a
+//! Changed modes are recorded in one place ([`STATE`]), so that the end of the program, a panic, a
 //! signal and a suspension all restore the same way. Keys are read by a thread of their own that
 //! sleeps in `poll` until there is something to read.
 
@@ -32,7 +32,7 @@ const LEAVE: &str = "\x1b[?2026l\x1b[m\x1b[?2004l\x1b[?1004l\x1b[?25h";
 const ALTERNATE_ON: &str = "\x1b[?1049h\x1b[H\x1b[2J";
 const ALTERNATE_OFF: &str = "\x1b[?1049l";
 
-/// What was changed and has to be put back.
+/// Modes that were changed and must be restored.
 struct Changed {
     modes: Termios,
     kitty: bool,
@@ -129,7 +129,7 @@ pub(crate) fn size() -> (usize, usize) {
 pub(crate) fn suspend() {
     restore();
     let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
-    // Here the process stood still; whoever continued it wants it in the foreground.
+    // Here the process stood still; it was continued in the foreground.
     let _ = enter();
 }
 
@@ -280,7 +280,7 @@ fn enter_as_typed(bytes: &mut [u8]) {
     }
 }
 
-/// Sets the modes again after the process was stopped: whoever had the terminal may have changed them.
+/// Sets the modes again after the process was stopped: another program may have changed them.
 ///
 /// # Errors
 /// When the terminal is gone.

@@ -1,7 +1,7 @@
-//! What a panic leaves: a terminal that works, a short message, and how to go on.
+//! After a panic: a working terminal, a short message, and how to resume.
 //!
 //! A panic in a tool or a turn is caught by the engine and is no reason to leave. So the hook only
-//! remembers what happened; whether the face itself fell is known where it is awaited.
+//! remembers what happened; whether the terminal itself crashed is known where it is awaited.
 
 use parking_lot::Mutex;
 
@@ -35,7 +35,7 @@ pub(crate) fn session_id() -> Option<String> {
     SESSION.lock().clone()
 }
 
-/// What to say after the face fell.
+/// The message after a crash.
 pub(crate) fn message() -> String {
     let what = LAST
         .lock()

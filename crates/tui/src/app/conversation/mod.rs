@@ -21,7 +21,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// What the model is writing.
+/// The block that the model is writing.
 enum Writing {
     Nothing,
     Text {
@@ -53,7 +53,7 @@ pub(crate) struct Conversation {
     gap: bool,
     /// How what tools answered goes into the scrollback.
     fold: Fold,
-    /// Whether cells are only kept, not printed: a conversation that is taken up again.
+    /// Whether cells are only kept, not printed: while a conversation is being loaded.
     quiet: bool,
     pub(crate) todos: Vec<TodoItem>,
     /// Tokens that the model wrote in this turn: counted by the API, and the estimate since.
@@ -310,7 +310,7 @@ impl Conversation {
         }
     }
 
-    /// The answer as it stands in the transcript. What was streamed of it is in the scrollback.
+    /// The answer as it stands in the transcript. The streamed part is in the scrollback already.
     fn finish_text(&mut self, whole: &str, look: Look<'_>) {
         let inner = Look {
             columns: look.columns.saturating_sub(2),
@@ -343,7 +343,7 @@ impl Conversation {
         self.writing = Writing::Nothing;
     }
 
-    /// What was shown since the request is withdrawn.
+    /// Withdraws everything that was shown since the request.
     pub(crate) fn retract(&mut self, reason: &str, look: Look<'_>) {
         let begun = matches!(&self.writing, Writing::Text { begun: true, .. });
         self.writing = Writing::Nothing;
@@ -370,7 +370,7 @@ impl Conversation {
         self.pending_bytes = 0;
     }
 
-    /// What happens right now, in a few words.
+    /// The current activity, in a few words.
     pub(crate) fn activity(&self) -> Option<String> {
         if let Some(call) = self.running().last() {
             let activity = crate::render::text::clean(&call.activity);

@@ -6,7 +6,7 @@ use crate::render::markdown::Look;
 use crate::render::style::Line;
 use lathe_protocol::record::MessageRecord;
 
-/// What the transcript says where a person interrupted, with or without a tool at work.
+/// How the transcript marks an interruption, with or without a running tool.
 const INTERRUPTED: &str = "[Request interrupted by user";
 
 /// How many cells are printed again.
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_did_is_shown_as_it_was_then() {
+    fn what_a_user_did_is_shown_as_it_was_then() {
         let theme = Theme::built_in("dark", false);
         let look = Look {
             theme: &theme,

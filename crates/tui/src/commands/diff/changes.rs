@@ -1,4 +1,4 @@
-//! What changed: in the working folder since the last commit, and by the session itself.
+//! Changed files: in the working folder since the last commit, and by the session itself.
 //!
 //! Git's own patch is taken apart here; what the session changed comes from its checkpoints, as what a
 //! rewind would undo, turned around.
@@ -18,7 +18,7 @@ const LONGEST_UNTRACKED: u64 = 256 * 1024;
 pub(crate) struct ChangedFile {
     pub(crate) path: String,
     pub(crate) hunks: Vec<Hunk>,
-    /// What there is to say besides its lines: `new`, `deleted`, `was old.rs`, `not text`.
+    /// A note besides its lines: `new`, `deleted`, `was old.rs`, `not text`.
     pub(crate) note: Option<String>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) type Changes = Result<Vec<ChangedFile>, ChangesError>;
 pub(crate) enum ChangesError {
     #[error("can't run git: {0}")]
     NoGit(#[source] std::io::Error),
-    /// What git printed.
+    /// The error that git printed.
     #[error("{0}")]
     Git(String),
     #[error("the session is being opened")]
@@ -73,7 +73,7 @@ fn git(folder: &Path, arguments: &[&str]) -> Result<String, ChangesError> {
     }
 }
 
-/// What differs from the last commit, files that git doesn't know yet too.
+/// The differences from the last commit, including untracked files.
 pub(crate) fn since_commit(folder: &Path) -> Changes {
     let top = git(folder, &["rev-parse", "--show-toplevel"])?;
     let top = Path::new(top.trim_end());
@@ -118,7 +118,7 @@ fn untracked_file(top: &Path, path: &str) -> ChangedFile {
     }
 }
 
-/// What the session changed, from what undoing it all would change.
+/// The files that the session changed, derived from what undoing would change.
 pub(crate) fn of_session(
     undo: &[lathe_session::checkpoint::FileChange],
     folder: &Path,

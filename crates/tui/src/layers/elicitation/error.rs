@@ -1,6 +1,6 @@
 //! Why a field of a form can't be sent as it is.
 
-/// What is wrong with the value of a field.
+/// A problem with the value of a field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FieldError {
     #[error("this is required")]

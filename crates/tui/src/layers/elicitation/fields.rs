@@ -38,7 +38,7 @@ pub(super) struct Field {
 }
 
 impl Field {
-    /// What was filled in; `Ok(None)` when nothing was and nothing has to be.
+    /// The value; `Ok(None)` for an empty field that is not required.
     pub(super) fn value(&self) -> Result<Option<Value>, FieldError> {
         let value = match &self.entry {
             Entry::Text(editor) => {

@@ -1,8 +1,8 @@
-//! What an MCP server asks the person: the fields of a form, or a page to open.
+//! Questions of MCP servers to the user: the fields of a form, or a page to open.
 //!
 //! The form is made from the server's flat schema. Texts and numbers are typed, choices are gone through
-//! with ← and →, several choices are marked with the space bar. What doesn't fit the schema is said at
-//! its field when the form is sent. Nothing is filled in for the person but the server's own defaults,
+//! with ← and →, several choices are marked with the space bar. A value that violates the schema is reported at
+//! its field when the form is sent. Nothing is filled in for the user but the server's own defaults,
 //! and the server is always named: a form must not pass for one of ours.
 
 pub(crate) mod error;
@@ -210,7 +210,7 @@ impl Layer for ElicitationDialog {
             .max()
             .unwrap_or(0)
             .min(look.columns / 3);
-        // What doesn't fit scrolls; the selected field is always there.
+        // The fields scroll; the selected one is always visible.
         let room = (rows.saturating_sub(out.len() + 5) / 2).max(1);
         let at = self.selected.min(self.fields.len().saturating_sub(1));
         let first = (at + 1).saturating_sub(room);

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use what::change_of;
 
-/// A person's answer.
+/// A user's answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PermissionAnswer {
     pub(crate) reply: PermissionReply,
@@ -67,14 +67,14 @@ pub(crate) struct PermissionDialog {
     editing: Editing,
     rule: Editor,
     rule_problem: Option<String>,
-    /// What 'always' would do if it isn't a rule (a mode, a folder).
+    /// The effect of 'always' if it isn't a rule (a mode, a folder).
     other_updates: Vec<PermissionUpdate>,
     destination: usize,
     words: Editor,
     keymap: Keymap,
     change: Vec<lathe_protocol::display::Hunk>,
     analysis: Option<Analysis>,
-    /// Whether keys answer. A person who was typing when the question came up goes on typing until
+    /// Whether keys answer. A user who was typing when the question came up goes on typing until
     /// they turn to it.
     pub(crate) armed: bool,
 }
@@ -223,7 +223,7 @@ impl PermissionDialog {
         }
     }
 
-    /// Why a person is asked, and what is doubtful.
+    /// Why a user is asked, and what is doubtful.
     fn why(&self, look: Look<'_>) -> Vec<Line> {
         let theme = look.theme;
         let mut out = Vec::new();
@@ -259,7 +259,7 @@ impl PermissionDialog {
         out
     }
 
-    /// What can be answered; `bare` leaves out the keys.
+    /// The possible answers; `bare` leaves out the keys.
     fn answers(&self, look: Look<'_>, bare: bool) -> (Vec<Line>, Cursor) {
         let theme = look.theme;
         let mut out = Vec::new();
@@ -447,7 +447,7 @@ impl Layer for PermissionDialog {
         let mut out = self.heading(look);
         let mut what = self.what(look);
         let mut why = self.why(look);
-        // What is asked about counts most. Where rows are few, what was said about it, the keys and the
+        // The subject matters most. Where rows are few, its description, the keys and the
         // reasons give way to it; nobody should have to answer without having seen it.
         let least = what.len().min(LEAST_SHOWN);
         if rows < out.len() + answers.0.len() + least {
@@ -498,10 +498,10 @@ impl Layer for PermissionDialog {
     }
 }
 
-/// What the model hears when a person says no.
+/// The result that the model gets when a user says no.
 const NO: &str = "The user doesn't want this. Stop and wait for what they say next.";
 
-/// What it hears before the words of a person who says why.
+/// The start of the result when the user says why.
 const NO_BECAUSE: &str = "The user refused this and said: ";
 
 fn deny(words: &str, interrupt: bool) -> Outcome {
@@ -512,7 +512,7 @@ fn deny(words: &str, interrupt: bool) -> Outcome {
     }
 }
 
-/// A refusal, as the person who refused reads it; what the model hears of it speaks of them.
+/// A refusal, as the user who refused reads it; the text for the model is in the third person.
 pub(crate) fn refusal(told: &str) -> Option<String> {
     if told == NO {
         return Some("you said no".to_owned());

@@ -1,4 +1,4 @@
-//! What a call would do, as the question shows it: the command with its risky parts marked, the change
+//! The effect of a call, as the question shows it: the command with its risky parts marked, the change
 //! as a diff, or the input as it is.
 
 use super::PermissionDialog;
@@ -133,7 +133,7 @@ impl PermissionDialog {
     }
 }
 
-/// What a call would change in a file.
+/// The change that a call would make in a file.
 pub(super) fn change_of(tool: &str, input: &Value) -> Vec<lathe_protocol::display::Hunk> {
     let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
     let Some(path) = text(input, "file_path") else {

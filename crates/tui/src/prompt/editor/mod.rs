@@ -15,7 +15,7 @@ pub(crate) use layout::{Row, rows};
 use crate::prompt::keymap::Action;
 use unicode_segmentation::UnicodeSegmentation as _;
 
-/// What a placeholder stands for.
+/// The content behind a placeholder.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum Attached {
@@ -30,7 +30,7 @@ pub(crate) struct Attachment {
     pub(crate) what: Attached,
 }
 
-/// What the last change was, so that typing is undone by words and kills are joined.
+/// The kind of the last change, so that typing is undone by words and kills are joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Last {
     #[default]
@@ -117,7 +117,7 @@ impl Editor {
         }
     }
 
-    /// Empties the editor and gives what was in it. Undo brings it back.
+    /// Empties the editor and returns its text. Undo restores it.
     pub(crate) fn take(&mut self) -> (String, Vec<Attachment>) {
         self.remember(Last::Other);
         self.cursor = 0;

@@ -4,7 +4,7 @@ use super::Editor;
 use super::vim::class;
 use std::ops::Range;
 
-/// Where a motion goes, and what an operator takes on the way.
+/// The target of a motion, and the range that an operator covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reach {
     pub(super) to: usize,
@@ -219,7 +219,7 @@ pub(super) fn word_back(text: &str, at: usize, times: usize, big: bool) -> Reach
     Reach::exclusive(to)
 }
 
-/// The end of a word. With `stay`, a cursor that stands on an end counts as having reached it.
+/// The end of a word. With `stay`, a cursor on an end stays there.
 pub(super) fn word_end(text: &str, at: usize, times: usize, big: bool, stay: bool) -> Reach {
     let mut to = at;
     for turn in 0..times {

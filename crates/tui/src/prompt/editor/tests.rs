@@ -1,4 +1,4 @@
-//! What keys do: before, keys, after. `|` is the cursor.
+//! Editing as text: before, keys, after. `|` is the cursor.
 
 use super::vim::Vim;
 use super::*;

@@ -31,7 +31,7 @@ struct Fence {
 /// Markdown that comes in pieces.
 #[derive(Default)]
 pub(crate) struct MarkdownStream {
-    /// What is not finished yet.
+    /// The unfinished part.
     pending: String,
     fence: Option<Fence>,
     began: bool,

@@ -1,7 +1,7 @@
 //! Vim's modes over the editor: a pure layer that turns keys into changes.
 //!
 //! A command is read key by key into [`Pending`]: a count, an operator, another count, a motion or a
-//! text object. What changed the text is remembered as its keys and played again by `.`.
+//! text object. The last change is recorded as its keys and repeated by `.`.
 
 mod operate;
 
@@ -22,7 +22,7 @@ pub(crate) enum Mode {
     VisualLine,
 }
 
-/// What an operator does.
+/// An operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operator {
     Delete,
@@ -32,7 +32,7 @@ enum Operator {
     Outdent,
 }
 
-/// What was typed of a command so far.
+/// The part of a command that was typed so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Pending {
     count: Option<usize>,
@@ -84,7 +84,7 @@ impl Vim {
         }
     }
 
-    /// What is selected.
+    /// The selection.
     pub(crate) fn selection(&self, editor: &Editor) -> Option<Range<usize>> {
         // Redo may have changed the text since the selection began.
         let anchor = editor.text().floor_char_boundary(self.anchor);

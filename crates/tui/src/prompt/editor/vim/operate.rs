@@ -1,4 +1,4 @@
-//! What operators do to the text: delete, change, yank, shift, put, join, change the case.
+//! Operators on the text: delete, change, yank, shift, put, join, change the case.
 
 use super::{Mode, Operator, Vim};
 use crate::prompt::editor::{Editor, motion};
