@@ -32,11 +32,11 @@ pub(crate) fn context_lines(usage: &ContextUsage, look: Look<'_>) -> Vec<Line> {
     let window = usage.window.max(1);
     let colours = [
         theme.accent,
-        theme.plan,
-        theme.shell,
-        theme.string,
-        theme.number,
-        theme.function,
+        theme.modes.plan,
+        theme.modes.shell,
+        theme.syntax.string,
+        theme.syntax.number,
+        theme.syntax.function,
         theme.code,
     ];
     let parts: Vec<(ContextPart, &str, Style)> = usage

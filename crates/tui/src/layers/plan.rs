@@ -105,7 +105,7 @@ impl PlanDialog {
         markdown::render(&self.plan, inner)
             .into_iter()
             .map(|line| {
-                let mut shown = Line::styled("│ ", look.theme.plan);
+                let mut shown = Line::styled("│ ", look.theme.modes.plan);
                 shown.spans.extend(line.spans);
                 shown
             })

@@ -13,10 +13,10 @@ use lathe_extensions::CommandAction;
 use lathe_protocol::command::{BuiltinCommand, Invocation};
 use lathe_protocol::content::ContentBlock;
 use lathe_protocol::display::Display;
-use lathe_protocol::event::{Event, TerminalReason};
+use lathe_protocol::event::{Event, TerminalReason, TurnResult};
 use lathe_protocol::ids::RequestId;
 use lathe_protocol::op::{Op, Prompt};
-use lathe_protocol::record::{RecordKind, RecordMessage};
+use lathe_protocol::record::{MessageRecord, RecordKind, RecordMessage};
 use lathe_settings::Environment;
 use std::collections::{HashMap, VecDeque};
 use std::io::{IsTerminal as _, Write as _};
@@ -262,21 +262,7 @@ impl Plain {
             Event::Record {
                 record,
                 parent_tool_use_id: None,
-            } if record.kind == RecordKind::Assistant => {
-                if let Some(RecordMessage::Assistant(message)) = &record.message {
-                    for block in &message.content {
-                        match block {
-                            ContentBlock::Text(text) if !text.text.trim().is_empty() => {
-                                say(&format!("\n{}\n", clean(text.text.trim())));
-                            }
-                            ContentBlock::ToolUse(call) => {
-                                self.inputs.insert(call.id.to_string(), call.input.clone());
-                            }
-                            _ => {}
-                        }
-                    }
-                }
-            }
+            } if record.kind == RecordKind::Assistant => self.answer(record),
             Event::CallStarted {
                 tool_use_id,
                 tool_name,
@@ -298,35 +284,19 @@ impl Plain {
                 display,
                 is_error,
                 elapsed,
-            } => {
-                let call = Call {
-                    id: tool_use_id.clone(),
-                    tool: tool_name.clone(),
-                    input: serde_json::Value::Null,
-                    activity: String::new(),
-                    state: if *is_error {
-                        CallState::Failed
-                    } else {
-                        CallState::Done
-                    },
-                    display: display.clone(),
-                    elapsed: *elapsed,
-                };
-                if !matches!(call.display, Display::None | Display::File { .. }) {
-                    let theme = crate::render::theme::Theme::built_in("ansi", false);
-                    let look = crate::render::markdown::Look {
-                        theme: &theme,
-                        columns: 100,
-                    };
-                    for line in
-                        cell::lines(&cell::Cell::Call(call), look, cell::Fold::Folded, &self.cwd)
-                            .iter()
-                            .skip(1)
-                    {
-                        say(line.text().trim_end());
-                    }
-                }
-            }
+            } => self.call_finished(Call {
+                id: tool_use_id.clone(),
+                tool: tool_name.clone(),
+                input: serde_json::Value::Null,
+                activity: String::new(),
+                state: if *is_error {
+                    CallState::Failed
+                } else {
+                    CallState::Done
+                },
+                display: display.clone(),
+                elapsed: *elapsed,
+            }),
             Event::PermissionRequested(request) => {
                 self.ask_person(Asking::of_call(request.clone()));
             }
@@ -354,23 +324,62 @@ impl Plain {
                 say("note: the conversation was summarised");
                 self.ready();
             }
-            Event::TurnFinished(result) => {
-                self.busy = false;
-                match result.terminal_reason {
-                    TerminalReason::AbortedStreaming | TerminalReason::AbortedTools => {
-                        say("(interrupted)");
-                    }
-                    _ => {
-                        for error in &result.errors {
-                            say(&format!("error: {}", clean(error)));
-                        }
-                    }
+            Event::TurnFinished(result) => self.turn_finished(result),
+            _ => {}
+        }
+    }
+
+    /// Prints the text of an answer, and keeps the inputs of its calls.
+    fn answer(&mut self, record: &MessageRecord) {
+        let Some(RecordMessage::Assistant(message)) = &record.message else {
+            return;
+        };
+        for block in &message.content {
+            match block {
+                ContentBlock::Text(text) if !text.text.trim().is_empty() => {
+                    say(&format!("\n{}\n", clean(text.text.trim())));
                 }
-                if !self.ended {
-                    self.ready();
+                ContentBlock::ToolUse(call) => {
+                    self.inputs.insert(call.id.to_string(), call.input.clone());
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Prints the output of a call, without its first line: that was printed at its start.
+    fn call_finished(&self, call: Call) {
+        if matches!(call.display, Display::None | Display::File { .. }) {
+            return;
+        }
+        let theme = crate::render::theme::Theme::built_in("ansi", false);
+        let look = crate::render::markdown::Look {
+            theme: &theme,
+            columns: 100,
+        };
+        let cell = cell::Cell::Call(call);
+        for line in cell::lines(&cell, look, cell::Fold::Folded, &self.cwd)
+            .iter()
+            .skip(1)
+        {
+            say(line.text().trim_end());
+        }
+    }
+
+    fn turn_finished(&mut self, result: &TurnResult) {
+        self.busy = false;
+        match result.terminal_reason {
+            TerminalReason::AbortedStreaming | TerminalReason::AbortedTools => {
+                say("(interrupted)");
+            }
+            _ => {
+                for error in &result.errors {
+                    say(&format!("error: {}", clean(error)));
                 }
             }
-            _ => {}
+        }
+        if !self.ended {
+            self.ready();
         }
     }
 }

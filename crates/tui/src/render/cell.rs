@@ -122,8 +122,11 @@ pub(crate) fn lines(cell: &Cell, look: Look<'_>, fold: Fold, cwd: &Path) -> Vec<
                 .lines()
                 .enumerate()
                 .map(|(index, line)| {
-                    Line::styled(if index == 0 { "! " } else { "  " }, theme.shell.bold())
-                        .with(line, theme.shell)
+                    Line::styled(
+                        if index == 0 { "! " } else { "  " },
+                        theme.modes.shell.bold(),
+                    )
+                    .with(line, theme.modes.shell)
                 })
                 .collect();
             out.extend(terminal(output, *exit_code, look, fold, 12));
@@ -365,14 +368,7 @@ fn call_lines(call: &Call, look: Look<'_>, fold: Fold, cwd: &Path) -> Vec<Line> 
             total_lines,
             ..
         } => {
-            let words = if line_count >= total_lines {
-                counted(*total_lines, "line")
-            } else {
-                format!(
-                    "lines {start_line}–{} of {total_lines}",
-                    start_line + line_count.saturating_sub(1)
-                )
-            };
+            let words = line_range(*start_line, *line_count, *total_lines);
             head.push(format!(" · {words}"), theme.muted);
         }
         Display::FileList { paths, truncated } => {
@@ -418,6 +414,16 @@ fn call_lines(call: &Call, look: Look<'_>, fold: Fold, cwd: &Path) -> Vec<Line> 
     let mut out = vec![head];
     out.extend(below);
     out
+}
+
+/// The lines of a file that were read.
+fn line_range(start: usize, count: usize, total: usize) -> String {
+    if count >= total {
+        counted(total, "line")
+    } else {
+        let last = start + count.saturating_sub(1);
+        format!("lines {start}–{last} of {total}")
+    }
 }
 
 /// A task list.

@@ -83,21 +83,31 @@ fn hunk_lines(
             .collect();
         for (index, text) in removed.iter().enumerate() {
             let mut line = Line::styled(format!("{old:>digits$} "), theme.muted);
-            line.push("- ", theme.error.over(theme.removed));
+            line.push("- ", theme.error.over(theme.diff.removed));
             match words.get(index).and_then(Option::as_ref) {
-                Some(words) => paint(&words.old, theme.removed, theme.removed_word, &mut line),
-                None => line.push(text.clone(), theme.removed),
+                Some(words) => paint(
+                    &words.old,
+                    theme.diff.removed,
+                    theme.diff.removed_word,
+                    &mut line,
+                ),
+                None => line.push(text.clone(), theme.diff.removed),
             }
             out.push(line);
             old += 1;
         }
         for (index, text) in added.iter().enumerate() {
             let mut line = Line::styled(format!("{new:>digits$} "), theme.muted);
-            line.push("+ ", theme.success.over(theme.added));
+            line.push("+ ", theme.success.over(theme.diff.added));
             match words.get(index).and_then(Option::as_ref) {
-                Some(words) => paint(&words.new, theme.added, theme.added_word, &mut line),
+                Some(words) => paint(
+                    &words.new,
+                    theme.diff.added,
+                    theme.diff.added_word,
+                    &mut line,
+                ),
                 None => {
-                    for span in highlighter.line(text, theme).over(theme.added).spans {
+                    for span in highlighter.line(text, theme).over(theme.diff.added).spans {
                         line.push_span(span);
                     }
                 }
@@ -168,7 +178,7 @@ mod tests {
             lines[2]
                 .spans
                 .iter()
-                .any(|span| span.text == "2" && span.style == theme.added_word)
+                .any(|span| span.text == "2" && span.style == theme.diff.added_word)
         );
     }
 

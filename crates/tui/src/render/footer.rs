@@ -21,21 +21,23 @@ pub(crate) fn lines(app: &App, look: Look<'_>) -> Vec<Line> {
         }
         match app.session.mode {
             PermissionMode::Default => {}
-            PermissionMode::AcceptEdits => hint.push("» accept edits on", theme.accept),
-            PermissionMode::Plan => hint.push("▤ plan mode on", theme.plan),
+            PermissionMode::AcceptEdits => hint.push("» accept edits on", theme.modes.accept),
+            PermissionMode::Plan => hint.push("▤ plan mode on", theme.modes.plan),
             PermissionMode::DontAsk => {
                 hint.push("⊘ don't ask on: what would ask is denied", theme.warning);
             }
             PermissionMode::BypassPermissions => {
                 hint.push("⚠ bypass permissions on", theme.error);
             }
-            PermissionMode::Auto => hint.push("◈ auto mode on", theme.accept),
+            PermissionMode::Auto => hint.push("◈ auto mode on", theme.modes.accept),
         }
         match app.prompt.editor.text().chars().next() {
             Some('!') => {
-                hint = Line::styled("shell command, shared with the model", theme.shell);
+                hint = Line::styled("shell command, shared with the model", theme.modes.shell);
             }
-            Some('#') => hint = Line::styled("remember this: enter chooses where", theme.plan),
+            Some('#') => {
+                hint = Line::styled("remember this: enter chooses where", theme.modes.plan)
+            }
             _ => {}
         }
         let says_mode = app.session.mode != PermissionMode::Default;

@@ -208,7 +208,7 @@ impl Highlighter {
             let style = match text.bytes().next() {
                 Some(b'+') => theme.success,
                 Some(b'-') => theme.error,
-                Some(b'@') => theme.function,
+                Some(b'@') => theme.syntax.function,
                 _ => Style::PLAIN,
             };
             return Line::styled(text, style);
@@ -224,18 +224,18 @@ impl Highlighter {
                     .block_comment
                     .and_then(|(_, end)| rest.find(end).map(|at| at + end.len()));
                 let Some(end) = end else {
-                    return Line::styled(text, theme.comment);
+                    return Line::styled(text, theme.syntax.comment);
                 };
-                line.push(&rest[..end], theme.comment);
+                line.push(&rest[..end], theme.syntax.comment);
                 rest = &rest[end..];
                 self.open = Open::Nothing;
             }
             Open::Text(index) => {
                 let quote = language.strings.get(index).copied().unwrap_or("\"");
                 let Some(end) = string_end(rest, quote) else {
-                    return Line::styled(text, theme.string);
+                    return Line::styled(text, theme.syntax.string);
                 };
-                line.push(&rest[..end], theme.string);
+                line.push(&rest[..end], theme.syntax.string);
                 rest = &rest[end..];
                 self.open = Open::Nothing;
             }
@@ -254,7 +254,7 @@ impl Highlighter {
                 .any(|mark| rest.starts_with(mark))
                 && (c != '#' && c != ';' || before.is_none_or(char::is_whitespace))
             {
-                line.push(rest, theme.comment);
+                line.push(rest, theme.syntax.comment);
                 return;
             }
             if let Some((start, end)) = language.block_comment
@@ -263,11 +263,11 @@ impl Highlighter {
                 match rest[start.len()..].find(end) {
                     Some(at) => {
                         let length = start.len() + at + end.len();
-                        line.push(&rest[..length], theme.comment);
+                        line.push(&rest[..length], theme.syntax.comment);
                         rest = &rest[length..];
                     }
                     None => {
-                        line.push(rest, theme.comment);
+                        line.push(rest, theme.syntax.comment);
                         self.open = Open::Comment;
                         return;
                     }
@@ -282,11 +282,11 @@ impl Highlighter {
             {
                 if let Some(at) = string_end(&rest[quote.len()..], quote) {
                     let length = quote.len() + at;
-                    line.push(&rest[..length], theme.string);
+                    line.push(&rest[..length], theme.syntax.string);
                     rest = &rest[length..];
                     before = Some('"');
                 } else {
-                    line.push(rest, theme.string);
+                    line.push(rest, theme.syntax.string);
                     if quote.len() == 3 || *quote == "`" {
                         self.open = Open::Text(index);
                     }
@@ -298,7 +298,7 @@ impl Highlighter {
                 let length = rest
                     .find(|c: char| !(c.is_ascii_alphanumeric() || c == '.' || c == '_'))
                     .unwrap_or(rest.len());
-                line.push(&rest[..length], theme.number);
+                line.push(&rest[..length], theme.syntax.number);
                 before = Some('0');
                 rest = &rest[length..];
                 continue;
@@ -310,13 +310,13 @@ impl Highlighter {
                 let word = &rest[..length];
                 let after = rest[length..].trim_start();
                 let style = if language.keywords.split(' ').any(|keyword| keyword == word) {
-                    theme.keyword
+                    theme.syntax.keyword
                 } else if after.starts_with('(') || after.starts_with("!(") {
-                    theme.function
+                    theme.syntax.function
                 } else if word.starts_with(|c: char| c.is_uppercase())
                     && word.chars().any(char::is_lowercase)
                 {
-                    theme.type_name
+                    theme.syntax.type_name
                 } else {
                     Style::PLAIN
                 };
@@ -370,11 +370,11 @@ mod tests {
                 .find(|(found, _)| found == text)
                 .map(|(_, style)| *style)
         };
-        assert_eq!(style_of("fn"), Some(theme.keyword));
-        assert_eq!(style_of("main"), Some(theme.function));
-        assert_eq!(style_of("\"a\\\"b\""), Some(theme.string));
-        assert_eq!(style_of("42"), Some(theme.number));
-        assert_eq!(style_of("// done"), Some(theme.comment));
+        assert_eq!(style_of("fn"), Some(theme.syntax.keyword));
+        assert_eq!(style_of("main"), Some(theme.syntax.function));
+        assert_eq!(style_of("\"a\\\"b\""), Some(theme.syntax.string));
+        assert_eq!(style_of("42"), Some(theme.syntax.number));
+        assert_eq!(style_of("// done"), Some(theme.syntax.comment));
     }
 
     #[test]
@@ -383,15 +383,15 @@ mod tests {
         assert_eq!(
             styles("c", "/* one\ntwo */ int"),
             [
-                ("/* one".to_owned(), theme.comment),
-                ("two */".to_owned(), theme.comment),
+                ("/* one".to_owned(), theme.syntax.comment),
+                ("two */".to_owned(), theme.syntax.comment),
                 (" ".to_owned(), Style::PLAIN),
-                ("int".to_owned(), theme.keyword),
+                ("int".to_owned(), theme.syntax.keyword),
             ]
         );
         let python = styles("py", "x = \"\"\"a\nb\"\"\" # c");
-        assert!(python.contains(&("b\"\"\"".to_owned(), theme.string)));
-        assert!(python.contains(&("# c".to_owned(), theme.comment)));
+        assert!(python.contains(&("b\"\"\"".to_owned(), theme.syntax.string)));
+        assert!(python.contains(&("# c".to_owned(), theme.syntax.comment)));
     }
 
     #[test]

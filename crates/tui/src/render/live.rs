@@ -39,8 +39,8 @@ pub(crate) fn frame(app: &App) -> Frame {
     if let Some(run) = &app.session.shell_run {
         top.push(Line::empty());
         top.push(truncate_line(
-            &Line::styled("! ", theme.shell.bold())
-                .with(clean(&run.command).replace('\n', " "), theme.shell),
+            &Line::styled("! ", theme.modes.shell.bold())
+                .with(clean(&run.command).replace('\n', " "), theme.modes.shell),
             app.screen.width(),
         ));
         let lines = crate::render::text::terminal_lines(run.tail.trim_end());

@@ -14,8 +14,8 @@ pub(crate) fn rows_of(app: &App, look: Look<'_>, most: usize, out: &mut Vec<Line
     let theme = look.theme;
     let text = app.prompt.editor.text();
     let (mark, style) = match text.chars().next() {
-        Some('!') => ("❯ ", theme.shell.bold()),
-        Some('#') => ("❯ ", theme.plan.bold()),
+        Some('!') => ("❯ ", theme.modes.shell.bold()),
+        Some('#') => ("❯ ", theme.modes.plan.bold()),
         _ => ("❯ ", theme.prompt),
     };
     if text.is_empty() {
@@ -104,7 +104,7 @@ fn line_of(
     line: &mut Line,
 ) {
     let base = match text.chars().next() {
-        Some('!') => theme.shell,
+        Some('!') => theme.modes.shell,
         _ => Style::PLAIN,
     };
     let Some(selection) = selection else {

@@ -19,20 +19,38 @@ pub(crate) struct Theme {
     pub(crate) code: Style,
     pub(crate) link: Style,
     pub(crate) quote: Style,
-    pub(crate) shell: Style,
-    pub(crate) plan: Style,
-    pub(crate) accept: Style,
-    pub(crate) added: Style,
-    pub(crate) removed: Style,
-    pub(crate) added_word: Style,
-    pub(crate) removed_word: Style,
+    pub(crate) selected: Style,
+    pub(crate) syntax: SyntaxStyles,
+    pub(crate) diff: DiffStyles,
+    pub(crate) modes: ModeStyles,
+}
+
+/// Highlighted code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SyntaxStyles {
     pub(crate) keyword: Style,
     pub(crate) string: Style,
     pub(crate) number: Style,
     pub(crate) comment: Style,
     pub(crate) function: Style,
     pub(crate) type_name: Style,
-    pub(crate) selected: Style,
+}
+
+/// Changed lines, and the changed words in them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DiffStyles {
+    pub(crate) added: Style,
+    pub(crate) removed: Style,
+    pub(crate) added_word: Style,
+    pub(crate) removed_word: Style,
+}
+
+/// The prompt and the footer in a mode: `!`, plan mode, accepting edits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ModeStyles {
+    pub(crate) shell: Style,
+    pub(crate) plan: Style,
+    pub(crate) accept: Style,
 }
 
 /// The built-in themes and what they are for.
@@ -144,19 +162,19 @@ impl Theme {
             "code" => &mut self.code,
             "link" => &mut self.link,
             "quote" => &mut self.quote,
-            "shell" => &mut self.shell,
-            "plan" => &mut self.plan,
-            "accept" => &mut self.accept,
-            "added" => &mut self.added,
-            "removed" => &mut self.removed,
-            "addedWord" => &mut self.added_word,
-            "removedWord" => &mut self.removed_word,
-            "keyword" => &mut self.keyword,
-            "string" => &mut self.string,
-            "number" => &mut self.number,
-            "comment" => &mut self.comment,
-            "function" => &mut self.function,
-            "type" => &mut self.type_name,
+            "shell" => &mut self.modes.shell,
+            "plan" => &mut self.modes.plan,
+            "accept" => &mut self.modes.accept,
+            "added" => &mut self.diff.added,
+            "removed" => &mut self.diff.removed,
+            "addedWord" => &mut self.diff.added_word,
+            "removedWord" => &mut self.diff.removed_word,
+            "keyword" => &mut self.syntax.keyword,
+            "string" => &mut self.syntax.string,
+            "number" => &mut self.syntax.number,
+            "comment" => &mut self.syntax.comment,
+            "function" => &mut self.syntax.function,
+            "type" => &mut self.syntax.type_name,
             "selected" => &mut self.selected,
             _ => return None,
         })
@@ -175,20 +193,26 @@ impl Theme {
             code: rgb(0x9cc4e4),
             link: rgb(0x7aa2f7).underline(),
             quote: rgb(0x9aa0a8).italic(),
-            shell: rgb(0xd787af),
-            plan: rgb(0x5fafaf),
-            accept: rgb(0xaf87ff),
-            added: Style::PLAIN.on(color(0x1c3324)),
-            removed: Style::PLAIN.on(color(0x3d2024)),
-            added_word: Style::PLAIN.on(color(0x2f6b42)),
-            removed_word: Style::PLAIN.on(color(0x7d3038)),
-            keyword: rgb(0xc792ea),
-            string: rgb(0xa5c98a),
-            number: rgb(0xe5a06a),
-            comment: rgb(0x7c828c).italic(),
-            function: rgb(0x82aaff),
-            type_name: rgb(0x7fd0c4),
             selected: rgb(0xe6c384).bold(),
+            syntax: SyntaxStyles {
+                keyword: rgb(0xc792ea),
+                string: rgb(0xa5c98a),
+                number: rgb(0xe5a06a),
+                comment: rgb(0x7c828c).italic(),
+                function: rgb(0x82aaff),
+                type_name: rgb(0x7fd0c4),
+            },
+            diff: DiffStyles {
+                added: Style::PLAIN.on(color(0x1c3324)),
+                removed: Style::PLAIN.on(color(0x3d2024)),
+                added_word: Style::PLAIN.on(color(0x2f6b42)),
+                removed_word: Style::PLAIN.on(color(0x7d3038)),
+            },
+            modes: ModeStyles {
+                shell: rgb(0xd787af),
+                plan: rgb(0x5fafaf),
+                accept: rgb(0xaf87ff),
+            },
         }
     }
 
@@ -205,20 +229,26 @@ impl Theme {
             code: rgb(0x1f5f99),
             link: rgb(0x1a56c4).underline(),
             quote: rgb(0x5f6570).italic(),
-            shell: rgb(0xa0336e),
-            plan: rgb(0x00695f),
-            accept: rgb(0x6a35c9),
-            added: Style::PLAIN.on(color(0xdcf5e0)),
-            removed: Style::PLAIN.on(color(0xfbe3e4)),
-            added_word: Style::PLAIN.on(color(0x9fe0ad)),
-            removed_word: Style::PLAIN.on(color(0xf3aeb2)),
-            keyword: rgb(0x8b2fb0),
-            string: rgb(0x2f6f1f),
-            number: rgb(0xa14a00),
-            comment: rgb(0x747a84).italic(),
-            function: rgb(0x1f4fb0),
-            type_name: rgb(0x00696b),
             selected: rgb(0x8a4b00).bold(),
+            syntax: SyntaxStyles {
+                keyword: rgb(0x8b2fb0),
+                string: rgb(0x2f6f1f),
+                number: rgb(0xa14a00),
+                comment: rgb(0x747a84).italic(),
+                function: rgb(0x1f4fb0),
+                type_name: rgb(0x00696b),
+            },
+            diff: DiffStyles {
+                added: Style::PLAIN.on(color(0xdcf5e0)),
+                removed: Style::PLAIN.on(color(0xfbe3e4)),
+                added_word: Style::PLAIN.on(color(0x9fe0ad)),
+                removed_word: Style::PLAIN.on(color(0xf3aeb2)),
+            },
+            modes: ModeStyles {
+                shell: rgb(0xa0336e),
+                plan: rgb(0x00695f),
+                accept: rgb(0x6a35c9),
+            },
         }
     }
 
@@ -236,20 +266,26 @@ impl Theme {
             code: ansi(6),
             link: ansi(4).underline(),
             quote: Style::PLAIN.italic(),
-            shell: ansi(5),
-            plan: ansi(6),
-            accept: ansi(5),
-            added: ansi(2),
-            removed: ansi(1),
-            added_word: ansi(2).underline(),
-            removed_word: ansi(1).underline(),
-            keyword: ansi(5),
-            string: ansi(2),
-            number: ansi(3),
-            comment: Style::PLAIN.dim(),
-            function: ansi(4),
-            type_name: ansi(6),
             selected: ansi(3).bold(),
+            syntax: SyntaxStyles {
+                keyword: ansi(5),
+                string: ansi(2),
+                number: ansi(3),
+                comment: Style::PLAIN.dim(),
+                function: ansi(4),
+                type_name: ansi(6),
+            },
+            diff: DiffStyles {
+                added: ansi(2),
+                removed: ansi(1),
+                added_word: ansi(2).underline(),
+                removed_word: ansi(1).underline(),
+            },
+            modes: ModeStyles {
+                shell: ansi(5),
+                plan: ansi(6),
+                accept: ansi(5),
+            },
         }
     }
 
@@ -263,17 +299,17 @@ impl Theme {
         self.success = rgb(blue);
         self.error = rgb(orange).bold();
         if light {
-            self.added = Style::PLAIN.on(color(0xd9e9ff));
-            self.removed = Style::PLAIN.on(color(0xffe6d1));
-            self.added_word = Style::PLAIN.on(color(0x9cc7ff));
-            self.removed_word = Style::PLAIN.on(color(0xffbf8a));
+            self.diff.added = Style::PLAIN.on(color(0xd9e9ff));
+            self.diff.removed = Style::PLAIN.on(color(0xffe6d1));
+            self.diff.added_word = Style::PLAIN.on(color(0x9cc7ff));
+            self.diff.removed_word = Style::PLAIN.on(color(0xffbf8a));
         } else {
-            self.added = Style::PLAIN.on(color(0x16304f));
-            self.removed = Style::PLAIN.on(color(0x46290e));
-            self.added_word = Style::PLAIN.on(color(0x285d99));
-            self.removed_word = Style::PLAIN.on(color(0x8a4d14));
+            self.diff.added = Style::PLAIN.on(color(0x16304f));
+            self.diff.removed = Style::PLAIN.on(color(0x46290e));
+            self.diff.added_word = Style::PLAIN.on(color(0x285d99));
+            self.diff.removed_word = Style::PLAIN.on(color(0x8a4d14));
         }
-        self.string = rgb(blue);
+        self.syntax.string = rgb(blue);
         self
     }
 }

@@ -494,40 +494,8 @@ impl Vim {
                 editor.set_cursor(start);
                 self.enter_insert();
             }
-            'x' | 'X' | 's' => {
-                let range = if c == 'X' {
-                    let reach = motion::left(editor, at, times);
-                    reach.to..at
-                } else {
-                    at..motion::right(editor, at, times, true).to
-                };
-                self.pending.operator = Some(if c == 's' {
-                    Operator::Change
-                } else {
-                    Operator::Delete
-                });
-                if range.is_empty() && c != 's' {
-                    return self.done(editor, false);
-                }
-                return self.operate(range, false, editor);
-            }
-            'D' | 'C' | 'Y' => {
-                let range = at..motion::line_end(editor, at, times).to;
-                let range = range.start..if range.end > range.start || at < editor.line_end(at) {
-                    editor.line_end(range.end)
-                } else {
-                    range.end
-                };
-                self.pending.operator = Some(match c {
-                    'D' => Operator::Delete,
-                    'C' => Operator::Change,
-                    _ => Operator::Yank,
-                });
-                if c == 'Y' {
-                    return self.operate_lines(Operator::Yank, editor);
-                }
-                return self.operate(range, false, editor);
-            }
+            'x' | 'X' | 's' => return self.delete_characters(c, editor),
+            'D' | 'C' | 'Y' => return self.operate_to_line_end(c, editor),
             'S' => return self.operate_lines(Operator::Change, editor),
             'J' => {
                 join(editor, times.saturating_sub(1).max(1));
@@ -565,6 +533,45 @@ impl Vim {
             _ => return self.done(editor, false),
         }
         true
+    }
+
+    /// `x`, `X` and `s`: deletes or changes characters at the cursor.
+    fn delete_characters(&mut self, c: char, editor: &mut Editor) -> bool {
+        let (at, times) = (editor.cursor(), self.pending.times());
+        let range = if c == 'X' {
+            motion::left(editor, at, times).to..at
+        } else {
+            at..motion::right(editor, at, times, true).to
+        };
+        self.pending.operator = Some(if c == 's' {
+            Operator::Change
+        } else {
+            Operator::Delete
+        });
+        if range.is_empty() && c != 's' {
+            return self.done(editor, false);
+        }
+        self.operate(range, false, editor)
+    }
+
+    /// `D`, `C` and `Y`: to the end of the line, or the whole line for `Y`.
+    fn operate_to_line_end(&mut self, c: char, editor: &mut Editor) -> bool {
+        let (at, times) = (editor.cursor(), self.pending.times());
+        let end = motion::line_end(editor, at, times).to;
+        let end = if end > at || at < editor.line_end(at) {
+            editor.line_end(end)
+        } else {
+            end
+        };
+        self.pending.operator = Some(match c {
+            'D' => Operator::Delete,
+            'C' => Operator::Change,
+            _ => Operator::Yank,
+        });
+        if c == 'Y' {
+            return self.operate_lines(Operator::Yank, editor);
+        }
+        self.operate(at..end, false, editor)
     }
 
     /// Plays the last change again.
