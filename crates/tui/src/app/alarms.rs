@@ -3,7 +3,7 @@
 use crate::app::App;
 use crate::app::away::Away;
 use crate::app::settings::Notify;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub(crate) struct Alarms {
     /// Whether the terminal has the focus.
@@ -12,6 +12,51 @@ pub(crate) struct Alarms {
     /// A hint in the footer, and until when it is shown.
     pub(crate) hint: Option<(&'static str, Instant)>,
     pub(crate) last_escape: Option<Instant>,
+}
+
+/// How long a hint is shown, and 'press again' is valid.
+const HINT: Duration = Duration::from_secs(2);
+/// How long after a first Esc a second one is a double press.
+const DOUBLE_ESCAPE: Duration = Duration::from_millis(900);
+
+impl Alarms {
+    /// Shows a hint for a moment.
+    pub(crate) fn show(&mut self, words: &'static str) {
+        self.show_for(words, HINT);
+    }
+
+    pub(crate) fn show_for(&mut self, words: &'static str, time: Duration) {
+        self.hint = Some((words, Instant::now() + time));
+    }
+
+    /// Whether this hint is being shown; if not, it is from now on.
+    pub(crate) fn confirmed(&mut self, words: &'static str) -> bool {
+        let now = Instant::now();
+        let shown = self
+            .hint
+            .is_some_and(|(hint, until)| hint == words && until > now);
+        if !shown {
+            self.show(words);
+        }
+        shown
+    }
+
+    /// Takes an outdated hint away.
+    pub(crate) fn expire(&mut self, now: Instant) {
+        self.hint.take_if(|(_, until)| *until <= now);
+    }
+
+    /// Esc was pressed. Returns whether it is the second of a double press.
+    pub(crate) fn escape(&mut self) -> bool {
+        let again = self
+            .last_escape
+            .take()
+            .is_some_and(|last| last.elapsed() < DOUBLE_ESCAPE);
+        if !again {
+            self.last_escape = Some(Instant::now());
+        }
+        again
+    }
 }
 
 impl Default for Alarms {
@@ -50,4 +95,28 @@ pub(crate) fn notify(app: &mut App, text: &str) {
         }
     };
     app.screen.pending.push_str(&sequence);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_is_confirmed_while_it_is_shown() {
+        let mut alarms = Alarms::default();
+        assert!(!alarms.confirmed("again to exit"));
+        assert!(alarms.confirmed("again to exit"));
+        assert!(!alarms.confirmed("something else"));
+        alarms.expire(Instant::now() + HINT);
+        assert!(alarms.hint.is_none());
+    }
+
+    #[test]
+    fn two_escapes_make_a_double_press_and_a_third_begins_another() {
+        let mut alarms = Alarms::default();
+        assert_eq!(
+            [(); 4].map(|()| alarms.escape()),
+            [false, true, false, true]
+        );
+    }
 }

@@ -1,6 +1,7 @@
 //! The connection to the engine: the open session, its events, and the options for opening the next one.
 
 use lathe_engine::{EventStream, Restart, SessionChoice, SessionHandle, SessionOptions};
+use lathe_protocol::ids::RecordId;
 use lathe_protocol::op::Op;
 
 pub(crate) struct Engine {
@@ -16,6 +17,13 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
+    /// Takes a prompt back that the session has not accepted yet. Returns whether that worked.
+    pub(crate) fn cancel_queued(&self, uuid: RecordId) -> bool {
+        self.handle
+            .as_ref()
+            .is_some_and(|session| session.history().cancel_queued(uuid))
+    }
+
     pub(crate) fn new(options: SessionOptions, first_prompt: Option<String>) -> Self {
         Self {
             options,

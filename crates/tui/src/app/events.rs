@@ -166,12 +166,7 @@ impl App {
                 .filter(|_| self.session.state != SessionState::Idle);
             return;
         }
-        let shown = self
-            .queue
-            .prompts
-            .iter()
-            .position(|queued| queued.uuid == record.uuid)
-            .map(|index| self.queue.prompts.remove(index).text);
+        let shown = self.queue.accepted(record.uuid);
         if record.is_meta {
             return;
         }

@@ -6,7 +6,6 @@ use crate::layers::transcript::Transcript;
 use crate::layers::{Layer as _, Outcome, Picker, PlanDialog, Purpose};
 use crate::prompt::clipboard::image_path;
 use crate::prompt::completion::Wanted;
-use crate::prompt::editor::Editor;
 use crate::prompt::keymap::{Action, Context, KeyMatch};
 use crate::prompt::{clipboard, completion, external_editor, history, suggestion};
 use crate::terminal::full_screen::FullScreen;
@@ -15,10 +14,7 @@ use crate::terminal::key::{Code, Key};
 use crate::{commands, terminal};
 use lathe_protocol::command::BuiltinCommand;
 use lathe_protocol::op::Op;
-use std::time::{Duration, Instant};
-
-/// How long 'press again to exit' is valid.
-pub(crate) const LEAVE_WINDOW: Duration = Duration::from_secs(2);
+use std::time::Instant;
 
 impl App {
     pub(crate) fn input(&mut self, input: Input) {
@@ -172,7 +168,10 @@ impl App {
             Action::Suspend => self.suspend(),
             Action::CycleMode => mode::cycle(self),
             Action::ModelPicker => commands::run(self, BuiltinCommand::Model.name(), ""),
-            Action::Stash => self.stash(),
+            Action::Stash => {
+                self.prompt.swap_stash();
+                self.edited();
+            }
             Action::HistorySearch => history::search(self),
             Action::ExternalEditor => external_editor::edit_prompt(self),
             Action::PasteImage => clipboard::paste_image(self),
@@ -198,36 +197,14 @@ impl App {
         {
             return;
         }
-        // A queued prompt or command can be taken back and changed.
-        let command_is_last = self
-            .queue
-            .prompts
-            .last()
-            .is_none_or(|queued| queued.after < self.queue.commands.len());
+        // The last entry of the queue can be taken back and changed.
+        let engine = &self.engine;
         if self.prompt.editor.is_empty()
-            && command_is_last
-            && let Some((name, arguments)) = self.queue.commands.pop()
+            && let Some(text) = self.queue.take_back(|uuid| engine.cancel_queued(uuid))
         {
-            self.prompt
-                .editor
-                .set_text(&commands::as_typed(&name, &arguments));
+            self.prompt.editor.set_text(&text);
             self.prompt.text_changed();
             return;
-        }
-        if self.prompt.editor.is_empty()
-            && let Some(queued) = self.queue.prompts.last()
-        {
-            let taken_back = !queued.sent
-                || self
-                    .engine
-                    .handle
-                    .as_ref()
-                    .is_some_and(|session| session.history().cancel_queued(queued.uuid));
-            if taken_back && let Some(queued) = self.queue.prompts.pop() {
-                self.prompt.editor.set_text(&queued.text);
-                self.prompt.text_changed();
-                return;
-            }
         }
         let typed = self.prompt.editor.text().to_owned();
         if let Some(text) = self.prompt.history.previous(&typed) {
@@ -294,13 +271,7 @@ impl App {
             self.interrupt();
             return;
         }
-        let again = self
-            .alarms
-            .last_escape
-            .is_some_and(|last| last.elapsed() < Duration::from_millis(900));
-        self.alarms.last_escape = Some(Instant::now());
-        if again {
-            self.alarms.last_escape = None;
+        if self.alarms.escape() {
             self.alarms.hint = None;
             if self.prompt.editor.is_empty() {
                 commands::run(self, BuiltinCommand::Rewind.name(), "");
@@ -309,7 +280,7 @@ impl App {
                 self.edited();
             }
         } else if !self.prompt.editor.is_empty() {
-            self.alarms.hint = Some(("press esc again to clear", Instant::now() + LEAVE_WINDOW));
+            self.alarms.show("press esc again to clear");
         }
     }
 
@@ -351,31 +322,9 @@ impl App {
     }
 
     fn leave_or_hint(&mut self, words: &'static str) {
-        if self
-            .alarms
-            .hint
-            .is_some_and(|(hint, until)| hint == words && until > Instant::now())
-        {
+        if self.alarms.confirmed(words) {
             self.exit.leave = Some(Leave::Asked);
-        } else {
-            self.alarms.hint = Some((words, Instant::now() + LEAVE_WINDOW));
         }
-    }
-
-    fn stash(&mut self) {
-        if self.prompt.editor.is_empty() {
-            if let Some(text) = self.prompt.stash.take() {
-                self.prompt.editor.set_text(&text);
-            }
-        } else {
-            let (text, attachments) = self.prompt.editor.take();
-            let expanded = Editor::expand(&text, &attachments);
-            let before = self.prompt.stash.replace(expanded);
-            if let Some(before) = before {
-                self.prompt.editor.set_text(&before);
-            }
-        }
-        self.edited();
     }
 
     /// Offers an action to the completion or the help. Returns whether it was used there.

@@ -263,9 +263,7 @@ impl App {
             self.status_line.due = None;
             status_line::start(self);
         }
-        if self.alarms.hint.is_some_and(|(_, until)| until <= now) {
-            self.alarms.hint = None;
-        }
+        self.alarms.expire(now);
         watching::read_when_due(self, now);
         self.screen.dirty = true;
     }

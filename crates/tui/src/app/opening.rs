@@ -3,8 +3,6 @@
 use crate::app::jobs::{JobResult, Report};
 use crate::app::{App, Leave, away, queue, settings, shell, status_line, trust, watching};
 use crate::commands::{diff, doctor, mcp, plugin, resume, rewind, tasks};
-use crate::prompt::draft::Draft;
-use crate::prompt::editor::Editor;
 use crate::prompt::{completion, history};
 use lathe_engine::{OpenError, Opened};
 use lathe_protocol::event::NoticeLevel;
@@ -15,20 +13,8 @@ impl App {
     /// Starts the background jobs, as soon as the prompt is painted.
     pub(crate) fn begin(&mut self) {
         self.draw();
-        (self.prompt.draft.file, self.prompt.draft.lock) =
-            Draft::claim(&self.places.config_home, &self.places.environment.cwd);
-        if let Some(draft) = Draft::load(&self.prompt.draft.file) {
-            self.prompt.stash.clone_from(&draft.stash);
-            if self.prompt.editor.is_empty() && self.engine.first_prompt.is_none() {
-                self.prompt
-                    .editor
-                    .restore(&draft.text, draft.attachments.clone());
-            } else if self.prompt.stash.is_none() && !draft.text.is_empty() {
-                // There is something else to say first.
-                self.prompt.stash = Some(Editor::expand(&draft.text, &draft.attachments));
-            }
-            self.prompt.draft.saved = draft;
-        }
+        let has_first_prompt = self.engine.first_prompt.is_some();
+        self.prompt.restore_draft(&self.places, has_first_prompt);
         let _ = crate::terminal::ask_background();
         self.jobs.settings(
             &self.places,
@@ -68,7 +54,7 @@ impl App {
         self.session.forget_session();
         self.layers.forget_questions();
         // Prompts that the session received and did not accept are dropped with it.
-        self.queue.prompts.retain(|queued| !queued.sent);
+        self.queue.forget_sent();
         self.prompt.suggestion.drop_it();
         self.alarms.away.another_session();
         self.engine.opening = true;

@@ -34,9 +34,88 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Keeps a command until it can be run: after what was said before it.
+    /// Keeps a command until it can run, after the prompts that were entered before it.
     pub(crate) fn hold(&mut self, name: &str, arguments: &str) {
         self.commands.push((name.to_owned(), arguments.to_owned()));
+    }
+
+    /// Adds a prompt behind the held commands; `shown` is what the screen shows for it.
+    fn push(&mut self, shown: &str, prompt: Prompt) {
+        let after = if self.releasing {
+            0
+        } else {
+            self.commands.len()
+        };
+        self.prompts.push(QueuedPrompt {
+            uuid: prompt.uuid,
+            text: shown.to_owned(),
+            prompt,
+            sent: false,
+            after,
+        });
+    }
+
+    /// The prompts to send now: those that are not behind a held command. They count as sent.
+    fn to_send(&mut self) -> impl Iterator<Item = Prompt> {
+        let ready = |queued: &&mut QueuedPrompt| !queued.sent && queued.after == 0;
+        self.prompts.iter_mut().filter(ready).map(|queued| {
+            queued.sent = true;
+            queued.prompt.clone()
+        })
+    }
+
+    /// Takes the first held command out.
+    fn release(&mut self) {
+        if !self.commands.is_empty() {
+            self.commands.remove(0);
+        }
+        for queued in &mut self.prompts {
+            queued.after = queued.after.saturating_sub(1);
+        }
+    }
+
+    /// Whether a prompt is with the engine, which has not accepted it yet.
+    fn has_sent(&self) -> bool {
+        self.prompts.iter().any(|queued| queued.sent)
+    }
+
+    /// The engine accepted a prompt. Returns its text, if it was sent from here.
+    pub(crate) fn accepted(&mut self, uuid: RecordId) -> Option<String> {
+        let index = self.prompts.iter().position(|queued| queued.uuid == uuid)?;
+        Some(self.prompts.remove(index).text)
+    }
+
+    /// Takes the last entry back as it was typed. `cancel` asks the engine for a prompt that it has.
+    pub(crate) fn take_back(&mut self, cancel: impl Fn(RecordId) -> bool) -> Option<String> {
+        let last = self.prompts.last();
+        if last.is_none_or(|queued| queued.after < self.commands.len())
+            && let Some((name, arguments)) = self.commands.pop()
+        {
+            return Some(commands::as_typed(&name, &arguments));
+        }
+        let queued = self.prompts.last()?;
+        if queued.sent && !cancel(queued.uuid) {
+            return None;
+        }
+        self.prompts.pop().map(|queued| queued.text)
+    }
+
+    /// Forgets the prompts that a session has which is being closed.
+    pub(crate) fn forget_sent(&mut self) {
+        self.prompts.retain(|queued| !queued.sent);
+    }
+
+    /// The entries as they were typed, in their order.
+    pub(crate) fn entries(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        for index in 0..=self.commands.len() {
+            let prompts = self.prompts.iter().filter(|queued| queued.after == index);
+            out.extend(prompts.map(|queued| queued.text.clone()));
+            if let Some((name, arguments)) = self.commands.get(index) {
+                out.push(commands::as_typed(name, arguments));
+            }
+        }
+        out
     }
 }
 
@@ -52,14 +131,11 @@ pub(crate) fn run_held_commands(app: &mut App) {
             .find(&name)
             .is_none_or(|command| command.while_busy);
         // A prompt that was sent and not accepted yet begins a turn in a moment.
-        let busy = app.session.busy() || app.queue.prompts.iter().any(|queued| queued.sent);
+        let busy = app.session.busy() || app.queue.has_sent();
         if busy && !goes_beside {
             return;
         }
-        app.queue.commands.remove(0);
-        for queued in &mut app.queue.prompts {
-            queued.after = queued.after.saturating_sub(1);
-        }
+        app.queue.release();
         app.queue.releasing = true;
         commands::run(app, &name, &arguments);
         app.queue.releasing = false;
@@ -114,30 +190,65 @@ pub(crate) fn submit_content(app: &mut App, shown: &str, content: Content) {
     app.alarms.away.drop_it();
     let mut prompt = Prompt::new(content);
     prompt.origin = Some(serde_json::json!({"kind": "human"}));
-    let after = if app.queue.releasing {
-        0
-    } else {
-        app.queue.commands.len()
-    };
-    app.queue.prompts.push(QueuedPrompt {
-        uuid: prompt.uuid,
-        text: shown.to_owned(),
-        prompt,
-        sent: false,
-        after,
-    });
+    app.queue.push(shown, prompt);
     send(app);
 }
 
-/// Sends what was said and is not behind a command that still waits.
+/// Sends the prompts that are not behind a held command.
 pub(crate) fn send(app: &mut App) {
-    let Some(session) = &app.engine.handle else {
-        return;
-    };
-    for queued in &mut app.queue.prompts {
-        if !queued.sent && queued.after == 0 {
-            queued.sent = true;
-            session.send(Op::Prompt(queued.prompt.clone()));
+    if let Some(session) = &app.engine.handle {
+        for prompt in app.queue.to_send() {
+            session.send(Op::Prompt(prompt));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue() -> Queue {
+        let mut queue = Queue::default();
+        queue.push("first", Prompt::new("first"));
+        queue.hold("clear", "");
+        queue.push("second", Prompt::new("second"));
+        queue
+    }
+
+    #[test]
+    fn a_prompt_waits_for_the_command_before_it() {
+        let mut queue = queue();
+        assert_eq!(queue.entries(), ["first", "/clear", "second"]);
+        assert_eq!(queue.to_send().count(), 1);
+        assert_eq!(queue.to_send().count(), 0, "each is sent once");
+        assert!(queue.has_sent());
+        let first = queue.prompts[0].uuid;
+        assert_eq!(queue.accepted(first).as_deref(), Some("first"));
+        assert_eq!(queue.accepted(first), None);
+        queue.release();
+        assert_eq!(queue.to_send().count(), 1);
+        assert_eq!(queue.entries(), ["second"]);
+    }
+
+    #[test]
+    fn entries_are_taken_back_from_the_last_one_on_unless_the_engine_has_begun() {
+        let mut queue = queue();
+        let _ = queue.to_send().count();
+        let refuses = |_: RecordId| false;
+        assert_eq!(queue.take_back(refuses).as_deref(), Some("second"));
+        assert_eq!(queue.take_back(refuses).as_deref(), Some("/clear"));
+        assert_eq!(queue.take_back(refuses), None, "it is being answered");
+        assert_eq!(queue.take_back(|_| true).as_deref(), Some("first"));
+    }
+
+    #[test]
+    fn what_a_held_command_sends_goes_before_what_is_still_held() {
+        let mut queue = queue();
+        queue.releasing = true;
+        queue.push("from the command", Prompt::new("from the command"));
+        assert_eq!(
+            queue.entries(),
+            ["first", "from the command", "/clear", "second"]
+        );
     }
 }

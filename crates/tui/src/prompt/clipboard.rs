@@ -30,10 +30,10 @@ pub(crate) fn paste_image(app: &mut App) {
             return;
         }
     }
-    app.alarms.hint = Some((
+    app.alarms.show_for(
         "no image in the clipboard (wl-paste, xclip or pngpaste reads it); a pasted path works too",
-        std::time::Instant::now() + std::time::Duration::from_secs(3),
-    ));
+        std::time::Duration::from_secs(3),
+    );
 }
 
 /// An image that a pasted or dropped path names.

@@ -5,13 +5,11 @@
 //! the last key and removed when the prompt is sent.
 
 use crate::app::App;
-use crate::app::input::LEAVE_WINDOW;
 use crate::layers::{Item, Layer as _, Picker, Purpose};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 /// The most that is read of the history file, from its end.
 const READ_LIMIT: u64 = 2_000_000;
@@ -177,7 +175,7 @@ pub(crate) fn search(app: &mut App) {
         .map(|text| Item::new(text.clone(), text.replace('\n', " ⏎ "), ""))
         .collect();
     if items.is_empty() {
-        app.alarms.hint = Some(("no history yet", Instant::now() + LEAVE_WINDOW));
+        app.alarms.show("no history yet");
         return;
     }
     let mut picker = Picker::new(Purpose::History, "Prompt history", items).filterable();

@@ -43,6 +43,36 @@ pub(crate) struct Prompt {
 }
 
 impl Prompt {
+    /// Puts the text aside and restores what was put aside before.
+    pub(crate) fn swap_stash(&mut self) {
+        let stashed = if self.editor.is_empty() {
+            self.stash.take()
+        } else {
+            let (text, attachments) = self.editor.take();
+            self.stash.replace(Editor::expand(&text, &attachments))
+        };
+        if let Some(text) = stashed {
+            self.editor.set_text(&text);
+        }
+    }
+
+    /// Claims a draft file, and restores the draft that a crashed or closed terminal left in it. If there
+    /// is something else to say first, the draft is stashed.
+    pub(crate) fn restore_draft(&mut self, places: &Places, has_first_prompt: bool) {
+        (self.draft.file, self.draft.lock) =
+            Draft::claim(&places.config_home, &places.environment.cwd);
+        let Some(draft) = Draft::load(&self.draft.file) else {
+            return;
+        };
+        self.stash.clone_from(&draft.stash);
+        if self.editor.is_empty() && !has_first_prompt {
+            self.editor.restore(&draft.text, draft.attachments.clone());
+        } else if self.stash.is_none() && !draft.text.is_empty() {
+            self.stash = Some(Editor::expand(&draft.text, &draft.attachments));
+        }
+        self.draft.saved = draft;
+    }
+
     pub(crate) fn new(places: &Places) -> Self {
         Self {
             editor: Editor::default(),
@@ -84,5 +114,50 @@ impl Prompt {
             tracing::warn!(%error, "the draft can't be written");
         }
         self.draft.saved = draft;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lathe_settings::Environment;
+    use std::path::Path;
+
+    fn places(home: &Path) -> Places {
+        Places::new(Environment {
+            variables: [("LATHE_CONFIG_DIR".to_owned(), home.display().to_string())].into(),
+            home: Some(home.to_owned()),
+            cwd: home.to_owned(),
+        })
+    }
+
+    #[test]
+    fn stashing_swaps_what_is_typed_with_what_was_stashed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut prompt = Prompt::new(&places(folder.path()));
+        prompt.editor.set_text("one");
+        prompt.swap_stash();
+        assert!(prompt.editor.is_empty());
+        prompt.editor.set_text("two");
+        prompt.swap_stash();
+        assert_eq!(prompt.editor.text(), "one");
+        assert_eq!(prompt.stash.as_deref(), Some("two"));
+    }
+
+    #[test]
+    fn a_draft_is_restored_or_stashed_if_there_is_a_first_prompt() {
+        for (has_first_prompt, text, stash) in [(false, "half", None), (true, "", Some("half"))] {
+            let folder = tempfile::tempdir().unwrap();
+            let places = places(folder.path());
+            let mut before = Prompt::new(&places);
+            before.restore_draft(&places, false);
+            before.editor.set_text("half");
+            before.save_draft();
+            drop(before);
+            let mut prompt = Prompt::new(&places);
+            prompt.restore_draft(&places, has_first_prompt);
+            assert_eq!(prompt.editor.text(), text);
+            assert_eq!(prompt.stash.as_deref(), stash);
+        }
     }
 }

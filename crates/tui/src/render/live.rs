@@ -93,19 +93,11 @@ pub(crate) fn queued_lines(app: &App, theme: &Theme) -> Vec<Line> {
             app.screen.width(),
         )
     };
-    let mut out = Vec::new();
-    for index in 0..=app.queue.commands.len() {
-        let said = app
-            .queue
-            .prompts
-            .iter()
-            .filter(|queued| queued.after == index);
-        out.extend(said.map(|queued| line(&queued.text)));
-        if let Some((name, arguments)) = app.queue.commands.get(index) {
-            out.push(line(&crate::commands::as_typed(name, arguments)));
-        }
-    }
-    out
+    app.queue
+        .entries()
+        .iter()
+        .map(|entry| line(entry))
+        .collect()
 }
 
 /// The spinner line and what belongs to it.
