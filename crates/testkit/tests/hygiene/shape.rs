@@ -15,7 +15,6 @@ const MOST_FILES: usize = 4;
 
 /// Types with more fields than `MOST_FIELDS`, with the reason: crate, type, reason.
 const LARGE_TYPES: &[(&str, &str, &str)] = &[
-    ("tui", "Theme", "a colour for each part of the screen"),
     (
         "protocol",
         "MessageRecord",
