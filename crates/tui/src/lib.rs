@@ -37,7 +37,7 @@ use std::io::IsTerminal as _;
 use std::panic::AssertUnwindSafe;
 
 /// How long a session may take to end after a crash.
-const LAST_WORDS: std::time::Duration = std::time::Duration::from_secs(10);
+const SHUTDOWN_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// How the terminal session ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,11 +95,11 @@ pub async fn run(
     app.engine.pick_session = terminal_options.pick_session;
     let outcome = AssertUnwindSafe(app.run(inputs)).catch_unwind().await;
     let Ok(leave) = outcome else {
-        return fallen(&mut app).await;
+        return crashed(&mut app).await;
     };
     leave_screen(&mut app);
-    app.prompt.suggestion.drop_it();
-    app.alarms.away.drop_it();
+    app.prompt.suggestion.cancel();
+    app.alarms.away.cancel();
     if let Some(session) = app.engine.handle.take() {
         session.send(Op::Interrupt { drop_queued: true });
         session.finish().await;
@@ -114,7 +114,7 @@ pub async fn run(
 }
 
 /// Lathe crashed: restores the terminal, saves the draft and ends the session.
-async fn fallen(app: &mut App) -> Ended {
+async fn crashed(app: &mut App) -> Ended {
     terminal::restore();
     let message = terminal::panic_guard::message();
     // The state may be anything now: what still works is done, what doesn't is left.
@@ -125,11 +125,11 @@ async fn fallen(app: &mut App) -> Ended {
     if tidied.is_err() {
         tracing::error!("the screen could not be tidied after a panic");
     }
-    app.prompt.suggestion.drop_it();
-    app.alarms.away.drop_it();
+    app.prompt.suggestion.cancel();
+    app.alarms.away.cancel();
     if let Some(session) = app.engine.handle.take() {
         session.send(Op::Interrupt { drop_queued: true });
-        if tokio::time::timeout(LAST_WORDS, session.finish())
+        if tokio::time::timeout(SHUTDOWN_TIMEOUT, session.finish())
             .await
             .is_err()
         {
@@ -145,7 +145,7 @@ fn leave_screen(app: &mut App) {
     if app.screen.full.is_some() {
         app.close_transcript();
     }
-    app.conversation_done();
+    app.end_conversation();
     let before = std::mem::take(&mut app.screen.pending);
     let finished = app.conversation.take_finished();
     let mut out = app

@@ -40,7 +40,7 @@ impl Away {
     }
 
     /// The user uses the keyboard: they are here, whatever the terminal told of the focus.
-    pub(crate) fn is_here(&mut self) {
+    pub(crate) fn user_is_active(&mut self) {
         self.since = None;
     }
 
@@ -53,7 +53,7 @@ impl Away {
     }
 
     /// Gives up asking.
-    pub(crate) fn drop_it(&mut self) {
+    pub(crate) fn cancel(&mut self) {
         self.question += 1;
         if let Some(asking) = self.asking.take() {
             asking.cancel();
@@ -61,13 +61,13 @@ impl Away {
     }
 
     /// A turn of the last session is not reported in the next one.
-    pub(crate) fn another_session(&mut self) {
-        self.drop_it();
+    pub(crate) fn session_replaced(&mut self) {
+        self.cancel();
         self.turn_ended = false;
     }
 
     fn begin(&mut self) -> (u64, CancellationToken) {
-        self.drop_it();
+        self.cancel();
         let cancel = CancellationToken::new();
         self.asking = Some(cancel.clone());
         (self.question, cancel)
@@ -160,7 +160,7 @@ mod tests {
         assert!(!away.back(later + A_WHILE, A_WHILE, false));
         away.left(left);
         away.turn_ended();
-        away.another_session();
+        away.session_replaced();
         assert!(!away.back(later, A_WHILE, false));
     }
 
@@ -174,7 +174,7 @@ mod tests {
         away.left(later);
         assert!(away.back(later, A_WHILE, false));
         away.left(left);
-        away.is_here();
+        away.user_is_active();
         away.turn_ended();
         assert!(!away.back(later, A_WHILE, true));
     }
@@ -183,7 +183,7 @@ mod tests {
     fn an_answer_counts_once_and_not_when_it_comes_too_late() {
         let mut away = Away::default();
         let (first, cancelled) = away.begin();
-        away.drop_it();
+        away.cancel();
         assert!(cancelled.is_cancelled());
         assert!(!away.answered(first));
         let (second, _) = away.begin();

@@ -2,7 +2,7 @@
 
 use crate::app::session_status::{ContextLeft, Retry};
 use crate::app::{App, alarms, queue, settings, spending, status_line};
-use crate::layers::Waiting;
+use crate::layers::PendingQuestion;
 use crate::prompt::suggestion;
 use crate::render::cell::Cell;
 use lathe_protocol::event::{
@@ -33,7 +33,7 @@ impl App {
                 self.session.model.clone_from(&init.model);
                 self.session.mode = init.permission_mode;
                 self.session.turn.begin();
-                self.prompt.suggestion.drop_it();
+                self.prompt.suggestion.cancel();
                 self.look.tip += 1;
             }
             Event::PromptAccepted { record } => self.prompt_accepted(&record),
@@ -105,12 +105,12 @@ impl App {
                     .title
                     .clone()
                     .unwrap_or_else(|| request.tool_name.clone());
-                self.layers.ask(Waiting::Permission(request));
+                self.layers.ask(PendingQuestion::Permission(request));
                 Some(format!("Lathe asks: {title}"))
             }
             Event::ElicitationRequested(request) => {
                 let words = format!("{} asks a question", request.mcp_server_name);
-                self.layers.ask(Waiting::Elicitation(request));
+                self.layers.ask(PendingQuestion::Elicitation(request));
                 Some(words)
             }
             Event::PermissionResolved { request_id, .. }
@@ -145,14 +145,14 @@ impl App {
         if self.session.state != SessionState::Idle {
             return;
         }
-        if self.session.busy() && !self.session.turn.compacting && self.last_state_idle() {
+        if self.session.busy() && !self.session.turn.compacting && self.nothing_runs() {
             self.session.turn.began = None;
         }
         queue::run_held_commands(self);
     }
 
     /// Whether the engine has nothing to do, though a turn seemed to run (a compaction that failed).
-    fn last_state_idle(&self) -> bool {
+    fn nothing_runs(&self) -> bool {
         self.conversation.activity().is_none() && self.queue.prompts.is_empty()
     }
 
@@ -312,7 +312,7 @@ impl App {
     }
 
     /// Nothing more comes: what is open is finished as it stands.
-    pub(crate) fn conversation_done(&mut self) {
+    pub(crate) fn end_conversation(&mut self) {
         self.with_look(crate::app::conversation::Conversation::end_turn);
     }
 }

@@ -20,11 +20,11 @@ impl App {
     pub(crate) fn input(&mut self, input: Input) {
         match input {
             Input::Key(key) => {
-                self.alarms.away.is_here();
+                self.alarms.away.user_is_active();
                 self.key(key);
             }
             Input::Paste(text) => {
-                self.alarms.away.is_here();
+                self.alarms.away.user_is_active();
                 self.paste(&text);
             }
             Input::FocusGained => {
@@ -137,7 +137,7 @@ impl App {
     /// The prompt changed.
     pub(crate) fn edited(&mut self) {
         self.layers.close_help();
-        self.prompt.suggestion.drop_it();
+        self.prompt.suggestion.cancel();
         self.prompt.completion_closed = false;
         self.prompt.history.reset();
         self.prompt.text_changed();

@@ -54,7 +54,7 @@ pub(crate) enum JobResult {
         matches: Vec<String>,
     },
     /// The user's own command for files gave no answer.
-    NoSuggestion(String),
+    FileCommandFailed(String),
     Branch(Option<String>),
     Suggestion {
         question: u64,

@@ -207,7 +207,7 @@ impl App {
                 _ = hung_up.recv() => self.exit.leave = Some(Leave::Terminated),
                 _ = interrupted.recv() => self.input(Input::Key(Key::ctrl('c'))),
                 _ = resized.recv() => self.resize(),
-                _ = continued.recv() => self.back_again(),
+                _ = continued.recv() => self.continued(),
                 _ = stopped.recv() => self.suspend(),
                 found = self.jobs.next() => self.found(found),
                 event = next_event(&mut self.engine.events) => match event {
@@ -291,13 +291,13 @@ impl App {
             let clear = self.screen.inline.clear();
             let _ = terminal::write(&clear);
             terminal::suspend();
-            reader.go_on();
+            reader.resume();
         }
-        self.back_again();
+        self.continued();
     }
 
     /// The process was stopped and goes on: the terminal may be anything but ours.
-    fn back_again(&mut self) {
+    fn continued(&mut self) {
         let _ = terminal::enter_again();
         let (columns, rows) = terminal::size();
         self.screen.columns = columns;

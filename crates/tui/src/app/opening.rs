@@ -55,8 +55,8 @@ impl App {
         self.layers.forget_questions();
         // Prompts that the session received and did not accept are dropped with it.
         self.queue.forget_sent();
-        self.prompt.suggestion.drop_it();
-        self.alarms.away.another_session();
+        self.prompt.suggestion.cancel();
+        self.alarms.away.session_replaced();
         self.engine.opening = true;
         let environment = self.places.environment.clone();
         let options = self.engine.options.clone();
@@ -107,7 +107,7 @@ impl App {
             JobResult::FileMatches { query, matches } => {
                 completion::files_found(self, &query, matches);
             }
-            JobResult::NoSuggestion(error) => completion::command_failed(self, &error),
+            JobResult::FileCommandFailed(error) => completion::command_failed(self, &error),
             JobResult::Branch(branch) => self.session.branch = branch,
             JobResult::Suggestion { question, text } => {
                 self.prompt.suggestion.answered(question, text);

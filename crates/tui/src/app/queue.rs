@@ -187,7 +187,7 @@ pub(crate) fn submit(app: &mut App, text: &str, attachments: &[Attachment]) {
 
 /// Sends words to the model; `shown` is what stands on the screen for them.
 pub(crate) fn submit_content(app: &mut App, shown: &str, content: Content) {
-    app.alarms.away.drop_it();
+    app.alarms.away.cancel();
     let mut prompt = Prompt::new(content);
     prompt.origin = Some(serde_json::json!({"kind": "human"}));
     app.queue.push(shown, prompt);

@@ -54,7 +54,7 @@ impl Default for TerminalSettings {
 }
 
 /// The settings that the terminal itself uses.
-const CONCERNED: &[&str] = &[
+const TERMINAL_KEYS: &[&str] = &[
     "theme",
     "editorMode",
     "prefersReducedMotion",
@@ -103,7 +103,7 @@ pub(crate) fn save(app: &mut App, key: &str, value: Value) -> bool {
 
 /// Applies the settings that the terminal itself uses.
 pub(crate) fn apply(app: &mut App, value: &Value) {
-    app.settings.applied = Some(concerned(value));
+    app.settings.applied = Some(terminal_values(value));
     app.prompt.files.command_failed = false;
     let text = |key: &str| value.get(key).and_then(Value::as_str);
     let switch = |key: &str| value.get(key).and_then(Value::as_bool);
@@ -171,15 +171,15 @@ pub(crate) fn reload(app: &mut App) {
     else {
         return;
     };
-    let concerned = concerned(&settings);
-    if app.settings.applied.as_ref() != Some(&concerned) {
+    let terminal_values = terminal_values(&settings);
+    if app.settings.applied.as_ref() != Some(&terminal_values) {
         apply(app, &settings);
     }
 }
 
 /// Of all settings, those that the terminal itself uses.
-pub(crate) fn concerned(settings: &Value) -> BTreeMap<String, Value> {
-    CONCERNED
+pub(crate) fn terminal_values(settings: &Value) -> BTreeMap<String, Value> {
+    TERMINAL_KEYS
         .iter()
         .filter_map(|key| Some(((*key).to_owned(), settings.get(key)?.clone())))
         .collect()

@@ -5,7 +5,7 @@ use crate::app::jobs::JobResult;
 use crate::render::cell::Cell;
 use lathe_protocol::op::{Op, Prompt};
 
-const TOLD: &str = "The user ran a shell command.\n";
+const NOTE_START: &str = "The user ran a shell command.\n";
 
 /// Runs the user's shell command.
 pub(crate) fn run(app: &mut App, command: &str) {
@@ -74,34 +74,36 @@ pub(crate) fn finished(
         app.warn(error);
         return;
     }
-    let told = told(command, &output, exit_code);
+    let text = note(command, &output, exit_code);
     let cell = Cell::Shell {
         command: command.to_owned(),
         output,
         exit_code,
     };
     app.with_look(|conversation, look| conversation.push(cell, look));
-    let mut prompt = Prompt::new(told);
+    let mut prompt = Prompt::new(text);
     prompt.context_only = true;
     app.queue.own_context.insert(prompt.uuid);
     app.engine.send(Op::Prompt(prompt));
 }
 
 /// The text about a shell command that is sent to the model.
-fn told(command: &str, output: &str, exit_code: Option<i32>) -> String {
-    let mut told = format!(
-        "{TOLD}<bash-input>{command}</bash-input>\n<bash-output>{}</bash-output>",
+fn note(command: &str, output: &str, exit_code: Option<i32>) -> String {
+    let mut note = format!(
+        "{NOTE_START}<bash-input>{command}</bash-input>\n<bash-output>{}</bash-output>",
         crate::render::text::terminal_lines(output).join("\n")
     );
     if let Some(code) = exit_code.filter(|code| *code != 0) {
-        told.push_str(&format!("\n<exit-code>{code}</exit-code>"));
+        note.push_str(&format!("\n<exit-code>{code}</exit-code>"));
     }
-    told
+    note
 }
 
 /// The shell command in such a text, for a conversation that is resumed.
-pub(crate) fn shell_told(text: &str) -> Option<Cell> {
-    let rest = text.strip_prefix(TOLD)?.strip_prefix("<bash-input>")?;
+pub(crate) fn parse_note(text: &str) -> Option<Cell> {
+    let rest = text
+        .strip_prefix(NOTE_START)?
+        .strip_prefix("<bash-input>")?;
     let (command, rest) = rest.split_once("</bash-input>\n<bash-output>")?;
     let (output, rest) = rest.rsplit_once("</bash-output>")?;
     let exit_code = match rest.trim() {
@@ -136,10 +138,10 @@ mod tests {
                 exit_code,
             };
             assert_eq!(
-                shell_told(&told("ls; exit", output, exit_code)),
+                parse_note(&note("ls; exit", output, exit_code)),
                 Some(expected)
             );
         }
-        assert_eq!(shell_told("The user ran a shell command."), None);
+        assert_eq!(parse_note("The user ran a shell command."), None);
     }
 }

@@ -14,7 +14,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 /// Opens the page of a sign-in, and says its address: where there is no browser, it can still be
 /// followed.
-struct TellingBrowser {
+struct AnnouncingBrowser {
     system: SystemBrowser,
     sender: UnboundedSender<JobResult>,
 }
@@ -22,7 +22,7 @@ struct TellingBrowser {
 /// Tools of a server that are named in its dialog.
 const TOOLS_SHOWN: usize = 12;
 
-impl Browser for TellingBrowser {
+impl Browser for AnnouncingBrowser {
     fn open<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<(), BrowserError>> {
         Box::pin(async move {
             let words = format!("sign in on this page: {}", reveal(url));
@@ -132,7 +132,7 @@ pub(crate) fn act(app: &mut App, what: &str, name: &str) {
         "tools" => show_tools(app, &name),
         "login" => {
             app.remark(format!("MCP server {name}: signing in …"));
-            let browser = Arc::new(TellingBrowser {
+            let browser = Arc::new(AnnouncingBrowser {
                 system: SystemBrowser::new(app.places.environment.clone()),
                 sender: app.jobs.sender(),
             });

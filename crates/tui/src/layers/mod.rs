@@ -183,12 +183,12 @@ pub(crate) enum Outcome {
 
 /// A question of the engine that waits for the user.
 #[derive(Debug, Clone)]
-pub(crate) enum Waiting {
+pub(crate) enum PendingQuestion {
     Permission(Arc<PermissionRequest>),
     Elicitation(Arc<ElicitationRequest>),
 }
 
-impl Waiting {
+impl PendingQuestion {
     pub(crate) fn id(&self) -> &RequestId {
         match self {
             Self::Permission(request) => &request.request_id,

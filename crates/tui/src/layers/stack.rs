@@ -1,6 +1,6 @@
 //! The stack of layers.
 
-use super::{Form, Layer, Level, Purpose, Waiting};
+use super::{Form, Layer, Level, PendingQuestion, Purpose};
 use crate::layers::help::Help;
 use crate::layers::transcript::Transcript;
 use crate::prompt::completion::Completion;
@@ -15,7 +15,7 @@ pub(crate) struct Layers {
     /// Sorted by level, the top layer last.
     stack: Vec<Box<dyn Layer>>,
     /// Questions that come after the one that is shown.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<PendingQuestion>,
     /// How many dialogs were opened so far.
     opened: u64,
 }
@@ -195,7 +195,7 @@ impl Layers {
     }
 
     /// Adds a question of the engine.
-    pub(crate) fn ask(&mut self, question: Waiting) {
+    pub(crate) fn ask(&mut self, question: PendingQuestion) {
         self.waiting.push_back(question);
     }
 
@@ -289,7 +289,9 @@ mod tests {
     fn a_question_stands_on_top_and_what_opens_meanwhile_waits_below_it() {
         let mut layers = Layers::default();
         layers.open(picker(Purpose::Config));
-        layers.ask(Waiting::Permission(crate::render::view_tests::question()));
+        layers.ask(PendingQuestion::Permission(
+            crate::render::view_tests::question(),
+        ));
         layers.show_next_question(false, Path::new("/p"));
         assert!(layers.asks());
         assert!(

@@ -94,7 +94,7 @@ pub(crate) async fn run(
             line = lines.next_line(), if !plain.ended && (interactive || !plain.busy || !plain.questions.is_empty()) => match line {
                 Ok(Some(line)) => {
                     if plain.line(&line).await == Next::Anew
-                        && let Some(fresh) = plain.anew(&again).await
+                        && let Some(fresh) = plain.reopen(&again).await
                     {
                         events = fresh;
                     }
@@ -128,12 +128,12 @@ pub(crate) async fn run(
 }
 
 /// The arguments for opening another session.
-type Again = (Environment, SessionOptions);
+type OpenArguments = (Environment, SessionOptions);
 
 /// The next step after a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
-    GoOn,
+    Continue,
     /// A new conversation.
     Anew,
 }
@@ -174,11 +174,11 @@ impl Plain {
                 }
                 None => asking.ask(&self.cwd),
             }
-            return Next::GoOn;
+            return Next::Continue;
         }
         if line.trim().is_empty() {
             self.ready();
-            return Next::GoOn;
+            return Next::Continue;
         }
         let prompt = Prompt::new(line.trim().to_owned());
         match prompt.command.clone() {
@@ -186,7 +186,7 @@ impl Plain {
             Some(command) => return self.command(prompt, &command).await,
             None => self.prompt(prompt),
         }
-        Next::GoOn
+        Next::Continue
     }
 
     fn is_exit(&self, command: &Invocation) -> bool {
@@ -200,22 +200,22 @@ impl Plain {
         match lathe_commands::run(&self.session, command).await {
             CommandOutcome::Prompt => {
                 self.prompt(prompt);
-                return Next::GoOn;
+                return Next::Continue;
             }
             CommandOutcome::Answer(answer) => say(&clean(&answer)),
             CommandOutcome::Refused(why) => say(&clean(&why)),
             CommandOutcome::Clear => return Next::Anew,
             CommandOutcome::Compact(instructions) => {
                 self.session.send(Op::Compact { instructions });
-                return Next::GoOn;
+                return Next::Continue;
             }
         }
         self.ready();
-        Next::GoOn
+        Next::Continue
     }
 
     /// Begins a new conversation in place of this one.
-    async fn anew(&mut self, (environment, options): &Again) -> Option<EventStream> {
+    async fn reopen(&mut self, (environment, options): &OpenArguments) -> Option<EventStream> {
         let options = self.session.restart(&Restart::Clear, options);
         let events = match Box::pin(lathe_engine::open(environment.clone(), options)).await {
             Ok(opened) => {
@@ -298,10 +298,10 @@ impl Plain {
                 elapsed: *elapsed,
             }),
             Event::PermissionRequested(request) => {
-                self.ask_person(Asking::of_call(request.clone()));
+                self.ask_user(Asking::of_call(request.clone()));
             }
             Event::ElicitationRequested(request) => {
-                self.ask_person(Asking::of_server(request.clone()));
+                self.ask_user(Asking::of_server(request.clone()));
             }
             Event::PermissionResolved { request_id, .. }
             | Event::ElicitationResolved { request_id, .. } => self.answered(request_id),

@@ -258,7 +258,7 @@ pub(crate) fn search_by_command(app: &mut App, query: &str) -> bool {
             Ok(matches) => Some(JobResult::FileMatches { query, matches }),
             // The user typed on.
             Err(HelperError::Cancelled { .. }) => None,
-            Err(error) => Some(JobResult::NoSuggestion(error.to_string())),
+            Err(error) => Some(JobResult::FileCommandFailed(error.to_string())),
         }
     });
     true

@@ -62,7 +62,7 @@ pub(crate) fn edit(app: &mut App, text: &str) -> Option<String> {
         .current_dir(&environment.cwd)
         .status();
     let _ = terminal::enter();
-    reader.go_on();
+    reader.resume();
     app.screen.changed_now();
     match status {
         Ok(status) if status.success() => {

@@ -25,7 +25,7 @@ impl Suggestion {
     }
 
     /// Forgets the suggestion and gives up asking for one.
-    pub(crate) fn drop_it(&mut self) {
+    pub(crate) fn cancel(&mut self) {
         self.text = None;
         self.question += 1;
         if let Some(asking) = self.asking.take() {
@@ -40,7 +40,7 @@ impl Suggestion {
     }
 
     fn begin(&mut self) -> (u64, CancellationToken) {
-        self.drop_it();
+        self.cancel();
         let cancel = CancellationToken::new();
         self.asking = Some(cancel.clone());
         (self.question, cancel)
@@ -99,7 +99,7 @@ mod tests {
     fn an_answer_that_comes_too_late_is_not_shown() {
         let mut suggestion = Suggestion::default();
         let (first, cancelled) = suggestion.begin();
-        suggestion.drop_it();
+        suggestion.cancel();
         assert!(cancelled.is_cancelled());
         suggestion.answered(first, "too late".to_owned());
         assert_eq!(suggestion.text(), None);

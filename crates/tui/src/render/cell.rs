@@ -69,7 +69,7 @@ pub(crate) enum Fold {
 }
 
 /// Whether a call only looks.
-pub(crate) fn is_look(tool: &str) -> bool {
+pub(crate) fn only_reads(tool: &str) -> bool {
     matches!(tool, "Read" | "Grep" | "Glob" | "LS")
 }
 

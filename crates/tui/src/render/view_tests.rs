@@ -4,7 +4,7 @@
 use crate::app::App;
 use crate::app::queue::QueuedPrompt;
 use crate::app::session_status::Retry;
-use crate::layers::{Form, Item, Layer as _, PermissionDialog, Picker, Purpose, Waiting};
+use crate::layers::{Form, Item, Layer as _, PendingQuestion, PermissionDialog, Picker, Purpose};
 use crate::prompt::completion::{Completion, CompletionPlace, Wanted};
 use crate::render::cell::{self, Call, CallState, Cell, Fold};
 use crate::render::markdown::Look;
@@ -587,7 +587,7 @@ fn the_cells() {
 }
 
 /// A question that came by itself, after some keys.
-fn ask(app: &mut App, waiting: Waiting, pressed: &str) {
+fn ask(app: &mut App, waiting: PendingQuestion, pressed: &str) {
     app.layers.ask(waiting);
     app.layers
         .show_next_question(false, Path::new("/work/project"));
@@ -601,7 +601,7 @@ fn ask(app: &mut App, waiting: Waiting, pressed: &str) {
 fn the_plan() {
     let plan = "# Plan\n\n1. Read the **parser**\n2. Fix it\n3. Test it";
     let asked = |plan: &str| {
-        Waiting::Permission(request(
+        PendingQuestion::Permission(request(
             "ExitPlanMode",
             json!({"plan": plan, "planFilePath": "/work/plans/a.md"}),
             Vec::new(),
@@ -632,7 +632,7 @@ fn the_questions() {
         {"label": "Tests", "description": "two minutes"}, {"label": "Lints", "description": ""}, {"label": "Types", "description": "slow"},
     ]});
     let asked = |questions: Value| {
-        Waiting::Permission(request(
+        PendingQuestion::Permission(request(
             "AskUserQuestion",
             json!({"questions": questions}),
             Vec::new(),
@@ -653,7 +653,7 @@ fn the_questions() {
 #[test]
 fn what_servers_ask() {
     let asked = |kind| {
-        Waiting::Elicitation(Arc::new(ElicitationRequest {
+        PendingQuestion::Elicitation(Arc::new(ElicitationRequest {
             request_id: "r1".into(),
             mcp_server_name: "tickets".to_owned(),
             message: "A few words about the ticket before it is made.".to_owned(),

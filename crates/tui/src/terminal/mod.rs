@@ -171,7 +171,7 @@ impl ReaderControl {
     }
 
     /// Reads again.
-    pub(crate) fn go_on(&self) {
+    pub(crate) fn resume(&self) {
         let mut pausing = self.shared.paused.lock();
         pausing.wanted = false;
         pausing.reached = false;

@@ -1,7 +1,7 @@
 //! Calls of tools: shown in the order in which they began, runs of looks gathered into one line.
 
 use super::Conversation;
-use crate::render::cell::{Call, CallState, Cell, is_look};
+use crate::render::cell::{Call, CallState, Cell, only_reads};
 use crate::render::markdown::Look;
 use lathe_protocol::content::Content;
 use lathe_protocol::display::Display;
@@ -17,7 +17,7 @@ impl Conversation {
         activity: &str,
         look: Look<'_>,
     ) {
-        if !is_look(tool) {
+        if !only_reads(tool) {
             self.end_run(look);
         }
         let input = self
@@ -79,7 +79,7 @@ impl Conversation {
         {
             let call = self.calls.remove(0);
             self.shown.insert(call.id.clone());
-            if is_look(&call.tool) && call.state == CallState::Done {
+            if only_reads(&call.tool) && call.state == CallState::Done {
                 self.run.push(call);
             } else {
                 self.push(Cell::Call(call), look);
@@ -153,7 +153,7 @@ impl Conversation {
             display: Display::Text { text },
             elapsed: Duration::ZERO,
         };
-        if is_look(&call.tool) && !is_error {
+        if only_reads(&call.tool) && !is_error {
             self.run.push(call);
         } else {
             self.push(Cell::Call(call), look);

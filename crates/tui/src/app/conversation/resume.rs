@@ -40,7 +40,7 @@ impl Conversation {
                     let cell = if text.starts_with(INTERRUPTED) {
                         Cell::Remark("── interrupted ──".to_owned())
                     } else {
-                        crate::app::shell::shell_told(&text).unwrap_or(Cell::User(text))
+                        crate::app::shell::parse_note(&text).unwrap_or(Cell::User(text))
                     };
                     self.push(cell, look);
                 }

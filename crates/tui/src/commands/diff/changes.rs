@@ -129,7 +129,7 @@ pub(crate) fn of_session(
             let hunks: Vec<Hunk> = parse(&change.diff)
                 .into_iter()
                 .flat_map(|file| file.hunks)
-                .map(turned_around)
+                .map(reversed)
                 .collect();
             let note = match change.action {
                 FileAction::Deleted => Some("new"),
@@ -149,7 +149,7 @@ pub(crate) fn of_session(
 }
 
 /// A change the other way round: what came went.
-fn turned_around(hunk: Hunk) -> Hunk {
+fn reversed(hunk: Hunk) -> Hunk {
     let mut lines = Vec::with_capacity(hunk.lines.len());
     let (mut gone, mut come) = (Vec::new(), Vec::new());
     for line in hunk.lines {
@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn what_undoing_changes_is_turned_around() {
         let hunks = diff::hunks("a\nnew\nc\n", "a\nold\nolder\nc\n");
-        let turned: Vec<Hunk> = hunks.into_iter().map(turned_around).collect();
+        let turned: Vec<Hunk> = hunks.into_iter().map(reversed).collect();
         assert_eq!(turned, diff::hunks("a\nold\nolder\nc\n", "a\nnew\nc\n"));
     }
 }
