@@ -1,19 +1,17 @@
-//! The interactive terminal.
+//! The interactive terminal: `lathe` without `-p`.
 //!
-//! `lathe` without `-p` opens it. Three layers, each of which can be read on its own:
+//! | folder | contents |
+//! |---|---|
+//! | `terminal/` | modes that are restored on every way out, bytes to keys, the inline screen and the alternate screen |
+//! | `render/` | from state to lines: Markdown, code, diffs, cells of the conversation, the live area; pure |
+//! | `prompt/` | the editor with vim keys, key bindings, completion, history, draft, suggestions |
+//! | `layers/` | everything that opens above the prompt: dialogs, questions, pages, the transcript |
+//! | `commands/` | the slash commands, one file each |
+//! | `app/` | the loop, and the parts it drives: engine, session, conversation, queue, screen, settings |
+//! | `plain/` | the line mode where nothing can be drawn: `TERM=dumb`, a pipe, a screen reader |
 //!
-//! - the **terminal**: modes that are restored on every way out (`terminal`), bytes to keys (`input`),
-//!   and the inline screen that draws a live area below the terminal's own scrollback (`screen`);
-//! - **pure parts**: the prompt editor with vim's modes (`editor`), Markdown that is rendered while it
-//!   streams (`markdown`), colours for code (`highlight`), diffs, key bindings, completion, dialogs;
-//! - the **app** (`app`): one state, one loop. Keys, events of the engine and what background jobs
-//!   find come in; frames go out, at most sixty a second, and none when nothing changes.
-//!
-//! The prompt is painted before anything is loaded: settings, trust and the session come in the
-//! background, and what is typed meanwhile waits for them.
-//!
-//! Where there is no terminal that can be drawn on (`TERM=dumb`, a pipe, a screen reader), a plain line
-//! mode takes its place (`plain`). Start with [`run`], then `app.rs`.
+//! The prompt is painted before anything is loaded: settings, trust and the session are loaded in the
+//! background, and prompts that are entered meanwhile wait for them. Start with [`run`], then `app/mod.rs`.
 #![forbid(unsafe_code)]
 
 mod app;

@@ -120,7 +120,7 @@ mod tests {
     const A_WHILE: Duration = Duration::from_secs(180);
 
     #[test]
-    fn only_a_long_absence_in_which_something_went_on_is_told_of() {
+    fn only_a_long_absence_with_activity_is_summarised() {
         let left = Instant::now();
         let cases = [
             // seconds away, a turn ended, a turn goes on, told
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ended_before_the_user_left_is_not_told() {
+    fn a_turn_that_ended_before_the_user_left_is_not_summarised() {
         let left = Instant::now();
         let later = left + A_WHILE;
         let mut away = Away::default();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_word_of_the_focus_going_counts_and_a_key_ends_the_absence() {
+    fn the_first_loss_of_focus_starts_the_absence_and_a_key_ends_it() {
         let left = Instant::now();
         let later = left + A_WHILE;
         let mut away = Away::default();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_counts_once_and_not_when_it_comes_too_late() {
+    fn an_answer_is_used_once_and_not_if_it_is_late() {
         let mut away = Away::default();
         let (first, cancelled) = away.begin();
         away.cancel();

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_held_command_sends_goes_before_what_is_still_held() {
+    fn a_prompt_of_a_released_command_goes_before_held_ones() {
         let mut queue = queue();
         queue.releasing = true;
         queue.push("from the command", Prompt::new("from the command"));

@@ -199,7 +199,7 @@ pub(crate) fn loaded(app: &mut App, value: &Value, problems: Vec<String>) {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_setting_that_was_saved_here_is_not_told_again() {
+    fn a_setting_saved_here_is_not_reported_again() {
         let mut app = crate::render::view_tests::app(80, 24);
         app.settings.saved_here = vec!["verbose".to_owned(), "theme".to_owned()];
         let table = [

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shell_command_is_told_and_found_again() {
+    fn a_shell_note_is_parsed_back() {
         for (output, exit_code) in [
             ("a\nb", Some(0)),
             ("", Some(3)),

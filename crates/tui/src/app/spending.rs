@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_threshold_is_said_once_and_the_budget_before_it_is_spent() {
+    fn each_threshold_is_reported_once_and_the_budget_before_it_is_spent() {
         let mut spending = Spending::default();
         let table = [
             (1.0, Some(20.0), (false, false)),

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn forks_stand_below_what_they_were_taken_from() {
+    fn forks_are_listed_below_their_origin() {
         let sessions = [
             session(3, "fork of fork", "main", Some(2)),
             session(4, "other", "main", None),

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_stands_on_top_and_what_opens_meanwhile_waits_below_it() {
+    fn a_question_is_on_top_and_dialogs_opened_meanwhile_are_below_it() {
         let mut layers = Layers::default();
         layers.open(picker(Purpose::Config));
         layers.ask(PendingQuestion::Permission(

@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_word_offers_what_is_at_the_top() {
+    fn an_empty_word_offers_top_level_files() {
         let files: Vec<String> = ["src/", "src/main.rs", "README.md"]
             .map(str::to_owned)
             .into();

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn each_terminal_has_a_draft_of_its_own_and_finds_what_a_fallen_one_left() {
+    fn each_terminal_has_its_own_draft_and_finds_that_of_a_crashed_one() {
         let folder = tempfile::tempdir().unwrap();
         let claim = || Draft::claim(folder.path(), Path::new("/a/b"));
         let (first, first_lock) = claim();

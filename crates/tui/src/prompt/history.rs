@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arrows_go_through_what_begins_as_typed() {
+    fn arrows_go_through_prompts_with_the_typed_prefix() {
         let folder = tempfile::tempdir().unwrap();
         let mut history = History::new(folder.path(), Path::new("/p"));
         for text in ["fix a", "look", "fix b"] {

@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_a_language_are_told_apart() {
+    fn keywords_strings_and_comments_are_highlighted() {
         let theme = Theme::built_in("dark", false);
         let found = styles("rust", "fn main() { let x = \"a\\\"b\"; 42 } // done");
         let style_of = |text: &str| {
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_open_goes_on_in_the_next_line() {
+    fn an_open_construct_continues_in_the_next_line() {
         let theme = Theme::built_in("dark", false);
         assert_eq!(
             styles("c", "/* one\ntwo */ int"),

@@ -373,7 +373,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_goes_on_stands_below_what_it_belongs_to() {
+    fn wrapped_lines_are_indented_below_their_start() {
         let table = [
             (
                 "  ctrl+b   let commands and agents go on",

@@ -46,7 +46,7 @@ fn questions(stage: &Stage) -> usize {
 }
 
 #[test]
-fn a_person_who_comes_back_is_told_once_what_happened() {
+fn a_returning_user_gets_one_summary() {
     let stage = stage([
         summary("The clock was mended.\n\nNothing waits."),
         Reply::text("well then"),
@@ -72,7 +72,7 @@ fn a_person_who_comes_back_is_told_once_what_happened() {
 }
 
 #[test]
-fn who_comes_back_in_the_middle_of_a_turn_is_told_how_far_it_is() {
+fn a_user_who_returns_during_a_turn_gets_its_progress() {
     let stage = stage([summary("The clock is being mended.")]);
     let terminal = stage.open();
     terminal.say("mend it");
@@ -88,7 +88,7 @@ fn who_comes_back_in_the_middle_of_a_turn_is_told_how_far_it_is() {
 }
 
 #[test]
-fn who_goes_on_at_once_is_not_told_what_they_know() {
+fn a_user_who_continues_at_once_gets_no_summary() {
     let stage = stage([
         summary("Too late.").gate(Position::MidBlock(0), "late"),
         Reply::text("next is done"),
@@ -112,7 +112,7 @@ fn who_goes_on_at_once_is_not_told_what_they_know() {
 }
 
 #[test]
-fn nobody_is_asked_what_happened_when_settings_say_so() {
+fn no_summary_is_requested_if_settings_disable_it() {
     let stage = stage([Reply::text("next is done")]);
     std::fs::write(
         stage.home.config().join("settings.json"),

@@ -59,7 +59,7 @@ fn text_appears_while_it_streams() {
 }
 
 #[test]
-fn what_is_typed_while_the_model_writes_stays_in_the_prompt() {
+fn text_typed_during_an_answer_stays_in_the_prompt() {
     let stage = Stage::replies([Reply::text("some answer").gate(Position::MidBlock(0), "more")]);
     let terminal = stage.open();
     terminal.say("go");
@@ -212,7 +212,7 @@ fn sighup_ends_it() {
 }
 
 #[test]
-fn what_is_typed_before_the_session_is_open_is_sent_when_it_is() {
+fn a_prompt_entered_before_the_session_is_open_is_sent_when_it_is() {
     let stage = Stage::replies([Reply::text("got it")]);
     // A hook that takes its time at the start of the session.
     stage.home.write("gate", "");
@@ -230,7 +230,7 @@ fn what_is_typed_before_the_session_is_open_is_sent_when_it_is() {
 }
 
 #[test]
-fn what_is_typed_before_the_program_has_the_terminal_is_sent_by_its_enter() {
+fn a_prompt_typed_before_the_terminal_is_ready_is_sent() {
     let stage = Stage::replies([Reply::text("got it")]);
     let lathe = stage.home.command([""; 0]);
     // A shell that reads one line and leaves the next to the program that takes its place.
@@ -291,7 +291,7 @@ fn resume_offers_a_list_to_choose_from() {
 }
 
 #[test]
-fn tool_calls_are_shown_with_what_they_did() {
+fn tool_calls_are_shown_with_their_output() {
     let stage = Stage::replies([
         Reply::text("I look.")
             .with_tool_use("Read", json!({"file_path": "a.txt"}))
@@ -384,7 +384,7 @@ fn trouble_with_the_model_is_counted_down_and_survived() {
 }
 
 #[test]
-fn an_error_of_the_api_is_said() {
+fn an_api_error_is_shown() {
     let stage = Stage::replies([Reply::error_with(
         400,
         "invalid_request_error",

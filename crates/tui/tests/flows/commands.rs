@@ -36,7 +36,7 @@ fn context_shows_how_full_the_window_is() {
 }
 
 #[test]
-fn cost_shows_what_was_used() {
+fn cost_shows_usage() {
     let stage = Stage::replies([Reply::text("ok")]);
     let terminal = stage.open_sized(100, 40);
     terminal.say("hello");
@@ -207,7 +207,7 @@ fn copy_puts_the_answer_into_the_clipboard() {
 }
 
 #[test]
-fn diff_shows_what_changed() {
+fn diff_shows_changes() {
     let stage = Stage::replies([]);
     stage.home.write("a.txt", "one\ntwo\n");
     stage.home.git_init();
@@ -326,7 +326,7 @@ fn ctrl_b_lets_a_command_go_on_in_the_background() {
 }
 
 #[test]
-fn what_is_typed_in_a_turn_is_done_after_it_in_its_order() {
+fn entries_during_a_turn_run_after_it_in_order() {
     let stage = Stage::replies([
         Reply::text("first answer").gate(Position::MidBlock(0), "go"),
         Reply::text("second answer"),

@@ -42,7 +42,7 @@ fn escape_goes_back_one_step_at_a_time() {
 }
 
 #[test]
-fn what_the_session_changed_is_shown_beside_what_git_sees() {
+fn changes_of_the_session_are_shown_beside_those_git_sees() {
     let stage = Stage::replies([
         Reply::tool_use(
             "Write",
@@ -101,7 +101,7 @@ fn a_session_that_costs_much_is_asked_about_once() {
 }
 
 #[test]
-fn where_the_key_comes_from_is_said_and_a_program_for_it_named_and_forgotten() {
+fn login_shows_the_key_source_and_sets_and_removes_a_program() {
     let stage = Stage::replies([]);
     let settings = stage.home.config().join("settings.json");
     let terminal = stage.open_sized(110, 30);
@@ -138,7 +138,7 @@ fn where_the_key_comes_from_is_said_and_a_program_for_it_named_and_forgotten() {
 }
 
 #[test]
-fn editors_are_found_and_one_that_does_not_answer_is_said() {
+fn editors_are_found_and_a_failed_connection_is_reported() {
     let stage = Stage::replies([]);
     let terminal = stage.open_sized(110, 30);
     terminal.wait_for("claude");
@@ -202,7 +202,7 @@ fn an_agent_goes_on_in_the_background_when_it_is_sent_there() {
 }
 
 #[test]
-fn verbose_shows_what_tools_answered_unfolded() {
+fn verbose_shows_tool_output_unfolded() {
     let stage = Stage::replies([
         Reply::tool_use("Bash", json!({"command": "seq 1 40"})),
         Reply::text("counted"),

@@ -85,7 +85,7 @@ fn the_path_of_an_image_attaches_it() {
 }
 
 #[test]
-fn up_brings_back_what_was_said_and_down_what_was_typed() {
+fn up_restores_earlier_prompts_and_down_the_typed_text() {
     let stage = Stage::replies([Reply::text("ok").times(2)]);
     let terminal = stage.open();
     terminal.say("fix the first");
@@ -164,7 +164,7 @@ fn a_prompt_can_be_put_aside_and_taken_back() {
 }
 
 #[test]
-fn the_persons_editor_writes_the_prompt() {
+fn the_external_editor_writes_the_prompt() {
     let mut stage = Stage::replies([Reply::text("ok")]);
     let script = stage
         .home
@@ -217,7 +217,7 @@ fn files_are_completed_and_sent_by_name() {
 }
 
 #[test]
-fn the_persons_own_command_finds_files_and_when_it_fails_the_index_does() {
+fn a_file_suggestion_command_finds_files_and_the_index_replaces_it_on_failure() {
     let stage = Stage::replies([]);
     stage.home.write("src/engine_room.rs", "x");
     let command = "read -r line; case $line in *broken*) echo 'no index here' >&2; exit 7;; *) echo found/by/command.rs;; esac";
@@ -308,7 +308,7 @@ fn a_shell_command_can_be_stopped() {
 }
 
 #[test]
-fn memory_goes_where_the_person_says() {
+fn memory_is_written_where_the_user_chooses() {
     let stage = Stage::replies([]);
     let terminal = stage.open();
     terminal.wait_for("claude");
@@ -340,7 +340,7 @@ fn vim_keys_work() {
 }
 
 #[test]
-fn keys_can_be_bound_anew() {
+fn keys_can_be_rebound() {
     let stage = Stage::replies([]);
     std::fs::write(
         stage.home.config().join("keybindings.json"),
@@ -386,7 +386,7 @@ fn a_long_prompt_wraps_and_scrolls() {
 }
 
 #[test]
-fn a_hint_of_what_can_be_done_is_shown_by_a_question_mark() {
+fn a_question_mark_shows_the_short_help() {
     let stage = Stage::replies([Reply::text("x").gate(Position::MidBlock(0), "g").optional()]);
     let terminal = stage.open();
     terminal.send("?");
@@ -398,7 +398,7 @@ fn a_hint_of_what_can_be_done_is_shown_by_a_question_mark() {
 }
 
 #[test]
-fn what_may_be_said_next_is_offered_and_taken_with_tab() {
+fn a_suggestion_is_shown_and_accepted_with_tab() {
     let mut stage = Stage::replies([
         Reply::text("it is fixed"),
         Reply::text("now run the tests"),
@@ -490,7 +490,7 @@ fn a_changed_theme_is_seen_at_once() {
 }
 
 #[test]
-fn a_changed_setting_of_the_terminal_counts_at_once() {
+fn a_changed_terminal_setting_takes_effect_at_once() {
     let stage = Stage::replies([]);
     let terminal = stage.open();
     terminal.wait_for("claude");

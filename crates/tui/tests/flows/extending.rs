@@ -3,7 +3,7 @@ use lathe_scripted::{Position, Reply, Scenario, When};
 use serde_json::json;
 
 #[test]
-fn the_model_asks_and_the_person_chooses() {
+fn the_model_asks_and_the_user_chooses() {
     let stage = Stage::replies([
         Reply::tool_use(
             "AskUserQuestion",

@@ -3,7 +3,7 @@ use lathe_scripted::Reply;
 use lathe_testkit::TestHome;
 
 #[test]
-fn without_a_key_it_says_what_to_do() {
+fn without_a_key_the_error_names_the_remedy() {
     let home = TestHome::new();
     let mut terminal = home.terminal::<&str>([], 80, 24);
     assert_eq!(terminal.ended().code(), Some(3));
@@ -95,7 +95,7 @@ fn a_fault_of_its_own_gives_the_terminal_back_and_loses_nothing() {
 }
 
 #[test]
-fn a_fault_in_the_background_is_said_and_the_rest_goes_on() {
+fn a_crashed_job_is_reported_and_the_session_continues() {
     let stage = Stage::replies([Reply::text("still here")]);
     let terminal = stage.open();
     terminal.wait_for("claude");

@@ -13,7 +13,7 @@ fn touching() -> Stage {
 }
 
 #[test]
-fn a_question_shows_what_and_why_and_yes_runs_it() {
+fn a_question_shows_command_and_reason_and_yes_runs_it() {
     let stage = touching();
     let terminal = stage.open();
     terminal.say("go");
@@ -199,7 +199,7 @@ fn a_yes_can_carry_a_comment() {
 }
 
 #[test]
-fn a_question_waits_for_a_person_who_is_typing() {
+fn a_question_waits_while_the_user_is_typing() {
     let stage = Stage::replies([
         Reply::text("words first")
             .gate(Position::MidBlock(0), "go")
@@ -260,7 +260,7 @@ fn interrupting_takes_the_question_away() {
 }
 
 #[test]
-fn a_refusal_by_rule_is_said() {
+fn a_denial_by_rule_is_shown() {
     let stage = Stage::replies([
         Reply::tool_use("Bash", json!({"command": "touch made-by-it"})),
         Reply::text("finished"),

@@ -81,7 +81,7 @@ fn a_plugin_is_installed_used_switched_and_removed() {
 }
 
 #[test]
-fn a_plugin_that_is_not_there_is_said() {
+fn a_missing_plugin_is_reported() {
     let stage = Stage::replies([]);
     market(&stage);
     let terminal = stage.open_sized(110, 30);

@@ -32,7 +32,7 @@ fn a_long_answer_scrolls_into_the_scrollback_whole_and_once() {
 }
 
 #[test]
-fn what_is_in_the_scrollback_is_what_a_resumed_session_prints() {
+fn a_resumed_session_prints_the_same_scrollback() {
     let answer = "# Plan\n\nText with `code`.\n\n1. one\n2. two\n\n```rust\nfn main() {}\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nEnd.";
     let stage = Stage::replies([
         Reply::text(answer).delta_characters(3),
@@ -175,7 +175,7 @@ fn the_transcript_is_searched() {
 }
 
 #[test]
-fn what_happens_behind_the_transcript_is_there_when_it_is_closed() {
+fn output_during_the_transcript_is_there_when_it_is_closed() {
     let stage =
         Stage::replies([Reply::text("hidden while looking").gate(Position::MidBlock(0), "go")]);
     let terminal = stage.open();
@@ -272,7 +272,7 @@ fn the_kitty_keyboard_is_used_where_it_is_there_and_given_back() {
 }
 
 #[test]
-fn an_unfocused_person_is_called_when_something_waits() {
+fn an_unfocused_user_is_notified_of_a_question() {
     let stage = Stage::replies([Reply::tool_use("Bash", json!({"command": "touch x"}))]);
     std::fs::write(
         stage.home.config().join("settings.json"),
@@ -296,7 +296,7 @@ fn links_can_be_clicked() {
 }
 
 #[test]
-fn what_a_command_prints_can_not_change_the_terminal() {
+fn command_output_can_not_change_the_terminal() {
     let stage = Stage::replies([
         Reply::tool_use(
             "Bash",

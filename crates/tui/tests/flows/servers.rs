@@ -68,7 +68,7 @@ fn prompts_and_resources_of_servers_are_completed_and_sent() {
 }
 
 #[test]
-fn a_server_asks_the_person_and_gets_the_answer() {
+fn a_server_asks_the_user_and_gets_the_answer() {
     let stage = Stage::replies([
         Reply::tool_use("mcp__tickets__file_ticket", json!({})),
         Reply::text("it is filed"),
@@ -92,7 +92,7 @@ fn a_server_asks_the_person_and_gets_the_answer() {
 }
 
 #[test]
-fn a_server_that_the_project_brings_waits_for_a_persons_word() {
+fn a_project_server_needs_approval() {
     let stage = Stage::replies([]);
     let script = stage.home.write("server.sh", include_str!("server.sh"));
     let entry = json!({"mcpServers": {"tickets": {"command": "sh", "args": [script]}}});
@@ -161,7 +161,7 @@ impl Drop for Remote {
 }
 
 #[test]
-fn a_person_signs_in_at_a_server_looks_at_its_tools_and_signs_out() {
+fn a_user_signs_in_to_a_server_and_out_again() {
     let remote = Remote::start();
     let mut stage = Stage::replies([]);
     // A browser whose person agrees to everything: it follows the redirects, also the one to us.

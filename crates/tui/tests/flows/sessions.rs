@@ -77,7 +77,7 @@ fn the_list_shows_one_branch_or_all_and_other_folders() {
 }
 
 #[test]
-fn a_session_that_is_taken_up_again_shows_what_it_had_cost() {
+fn a_resumed_session_shows_its_earlier_cost() {
     let usage = serde_json::json!({"input_tokens": 100_000, "output_tokens": 10_000});
     let mut reply = Reply::text("one");
     reply.usage = usage.as_object().unwrap().clone();

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_about_to_be_printed_is_printed_first() {
+    fn pending_lines_are_printed_before_the_resumed_conversation() {
         let theme = Theme::built_in("dark", false);
         let look = Look {
             theme: &theme,
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_user_did_is_shown_as_it_was_then() {
+    fn shell_commands_and_interruptions_are_shown_again_on_resume() {
         let theme = Theme::built_in("dark", false);
         let look = Look {
             theme: &theme,

@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_undoing_changes_is_turned_around() {
+    fn undo_hunks_are_reversed() {
         let hunks = diff::hunks("a\nnew\nc\n", "a\nold\nolder\nc\n");
         let turned: Vec<Hunk> = hunks.into_iter().map(reversed).collect();
         assert_eq!(turned, diff::hunks("a\nold\nolder\nc\n", "a\nnew\nc\n"));

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_said_at_its_field() {
+    fn a_schema_violation_is_shown_at_its_field() {
         let mut dialog = form(
             json!({"type": "object", "required": ["title"], "properties": {
             "title": {"type": "string", "minLength": 3}, "weight": {"type": "number"}}}),
