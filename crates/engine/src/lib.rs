@@ -27,7 +27,8 @@ pub use conversation::questions::{self, Answerer};
 pub use mcp::{HOSTED_PROTOCOL, McpOptions};
 pub use open::change_text::{Change, ChangeTextError, change_text};
 pub use open::options::{
-    CustomTools, OpenError, SessionChoice, SessionOptions, Setup, TranscriptObserver,
+    CustomTools, LoadedSettings, OpenError, SessionChoice, SessionOptions, Setup,
+    TranscriptObserver,
 };
 pub use open::preview::{Preview, PreviewPart, context_usage, preview};
 pub use open::{Opened, hands, open};

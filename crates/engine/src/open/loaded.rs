@@ -144,7 +144,12 @@ fn load_settings(
         sources: options.setting_sources.clone(),
         trust: trust.clone(),
     };
-    let settings = lathe_settings::load(places, &load);
+    let settings = match options.loaded_settings.as_deref() {
+        Some(loaded) if loaded.project == places.project && loaded.options == load => {
+            loaded.resolved.clone()
+        }
+        _ => lathe_settings::load(places, &load),
+    };
     if let Some(problem) = settings.flag_errors().first() {
         return Err(OpenError::Usage(problem.to_string()));
     }

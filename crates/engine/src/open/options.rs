@@ -6,7 +6,7 @@ use lathe_permissions::ModeRefused;
 use lathe_protocol::ids::{RecordId, SessionId};
 use lathe_protocol::permission::PermissionMode;
 use lathe_session::SessionError;
-use lathe_settings::Source;
+use lathe_settings::{LoadOptions, Resolved, Source};
 use lathe_tools::{DynTool, Erased, Tool};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -83,6 +83,8 @@ pub struct SessionOptions {
     pub setting_sources: Option<Vec<Source>>,
     /// The values of `--managed-settings`.
     pub managed_settings: Vec<String>,
+    /// Settings that the face has just loaded, so that they are not loaded again.
+    pub loaded_settings: Option<Arc<LoadedSettings>>,
     /// The folder whose settings count as the project's; `None` is found from the working folder.
     pub project_root: Option<PathBuf>,
     /// The shape that the answer must have.
@@ -145,6 +147,18 @@ impl std::fmt::Debug for CustomTools {
     }
 }
 
+/// Settings that a face loaded before the session is opened. They are used if the session would load them the
+/// same way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadedSettings {
+    /// The project they belong to.
+    pub project: PathBuf,
+    /// How they were loaded.
+    pub options: LoadOptions,
+    /// All sources together.
+    pub resolved: Resolved,
+}
+
 impl Default for SessionOptions {
     fn default() -> Self {
         Self {
@@ -182,6 +196,7 @@ impl Default for SessionOptions {
             settings_flags: Vec::new(),
             setting_sources: None,
             managed_settings: Vec::new(),
+            loaded_settings: None,
             project_root: None,
             json_schema: None,
             effort: None,

@@ -1,8 +1,11 @@
 //! The connection to the engine: the open session, its events, and the options for opening the next one.
 
-use lathe_engine::{EventStream, Restart, SessionChoice, SessionHandle, SessionOptions};
+use lathe_engine::{
+    EventStream, LoadedSettings, Restart, SessionChoice, SessionHandle, SessionOptions,
+};
 use lathe_protocol::ids::RecordId;
 use lathe_protocol::op::Op;
+use std::sync::Arc;
 
 pub(crate) struct Engine {
     pub(crate) options: SessionOptions,
@@ -14,6 +17,8 @@ pub(crate) struct Engine {
     pub(crate) pick_session: bool,
     /// The prompt of the command line, sent as soon as the session is open.
     pub(crate) first_prompt: Option<String>,
+    /// The settings that were read at the start, for the session that is opened next.
+    pub(crate) loaded_settings: Option<Arc<LoadedSettings>>,
 }
 
 impl Engine {
@@ -32,6 +37,7 @@ impl Engine {
             opening: false,
             pick_session: false,
             first_prompt,
+            loaded_settings: None,
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::prompt::completion::FileIndex;
 use crate::prompt::history::History;
 use crate::prompt::keymap::Keymap;
 use futures::FutureExt as _;
-use lathe_engine::{OpenError, Opened, SessionChoice, SessionOptions};
+use lathe_engine::{LoadedSettings, OpenError, Opened, SessionChoice, SessionOptions};
 use lathe_extensions::plugins::{PluginError, Prepared};
 use lathe_hooks::HelperError;
 use lathe_protocol::record::{MessageRecord, Record};
@@ -14,10 +14,10 @@ use lathe_session::SessionInfo;
 use lathe_settings::trust::Bring;
 use lathe_settings::trust_store::TrustStore;
 use lathe_settings::{Environment, LoadOptions, Places, trust_store};
-use serde_json::Value;
 use std::fmt::Display;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// The message of a finished job to the user.
@@ -39,7 +39,7 @@ impl<E: Display> From<Result<String, E>> for Report {
 /// The result of a background job.
 pub(crate) enum JobResult {
     Settings {
-        value: Box<Value>,
+        loaded: Arc<LoadedSettings>,
         keymap: Box<Keymap>,
         files: crate::app::watching::Contents,
         problems: Vec<String>,
@@ -159,39 +159,20 @@ impl Jobs {
     }
 
     /// Reads settings and key bindings.
-    pub(crate) fn settings(
-        &self,
-        places: &Places,
-        flags: Vec<String>,
-        sources: Option<Vec<lathe_settings::Source>>,
-    ) {
-        let places = places.clone();
-        self.blocking(move || {
-            let trust =
-                TrustStore::new(&places).headless_trust(&places.project, sources.as_deref());
-            let options = LoadOptions {
-                flags,
-                managed_flags: Vec::new(),
-                sources,
-                trust,
-            };
-            let resolved = lathe_settings::load(&places, &options);
-            // Before they are taken apart: what changes from here on is noticed later.
-            let files = crate::app::watching::contents(&places.config_home);
-            let (keymap, problems) = Keymap::load(&places.config_home.join("keybindings.json"));
-            Some(JobResult::Settings {
-                value: Box::new(resolved.value),
-                keymap: Box::new(keymap),
-                files,
-                problems,
-            })
-        });
+    pub(crate) fn settings(&self, places: &Places, options: &SessionOptions) {
+        let read = settings(places, options);
+        self.blocking(move || Some(read()));
     }
 
-    /// Lists what in the folder needs the user's trust.
-    pub(crate) fn trust(&self, places: &Places, named: bool) {
+    /// Reads settings and key bindings, and then lists what in the folder needs the user's trust: the
+    /// session that is opened after that uses these settings.
+    pub(crate) fn start(&self, places: &Places, options: &SessionOptions) {
+        let read = settings(places, options);
+        let named = options.setting_sources.is_some();
         let places = places.clone();
+        let sender = self.sender();
         self.blocking(move || {
+            let _ = sender.send(read());
             let store = TrustStore::new(&places);
             let brings = if named || store.entry(&places.project).is_some() {
                 Vec::new()
@@ -225,6 +206,39 @@ impl Jobs {
             let matches = completion::find_files(&index, &query, 50);
             Some(JobResult::FileMatches { query, matches })
         });
+    }
+}
+
+/// The work of reading settings and key bindings.
+fn settings(places: &Places, options: &SessionOptions) -> impl FnOnce() -> JobResult + use<> {
+    let places = places.clone();
+    let (flags, managed_flags) = (
+        options.settings_flags.clone(),
+        options.managed_settings.clone(),
+    );
+    let sources = options.setting_sources.clone();
+    move || {
+        let trust = TrustStore::new(&places).headless_trust(&places.project, sources.as_deref());
+        let options = LoadOptions {
+            flags,
+            managed_flags,
+            sources,
+            trust,
+        };
+        let resolved = lathe_settings::load(&places, &options);
+        // Read before they are parsed: later changes are noticed by comparing with these.
+        let files = crate::app::watching::contents(&places.config_home);
+        let (keymap, problems) = Keymap::load(&places.config_home.join("keybindings.json"));
+        JobResult::Settings {
+            loaded: Arc::new(LoadedSettings {
+                project: places.project,
+                options,
+                resolved,
+            }),
+            keymap: Box::new(keymap),
+            files,
+            problems,
+        }
     }
 }
 

@@ -16,13 +16,7 @@ impl App {
         let has_first_prompt = self.engine.first_prompt.is_some();
         self.prompt.restore_draft(&self.places, has_first_prompt);
         let _ = crate::terminal::ask_background();
-        self.jobs.settings(
-            &self.places,
-            self.engine.options.settings_flags.clone(),
-            self.engine.options.setting_sources.clone(),
-        );
-        self.jobs
-            .trust(&self.places, self.engine.options.setting_sources.is_some());
+        self.jobs.start(&self.places, &self.engine.options);
         self.jobs.history(self.prompt.history.place());
         self.jobs.branch(&self.places.environment.cwd);
         self.screen.changed_now();
@@ -32,7 +26,8 @@ impl App {
     pub(crate) fn open_session(&mut self) {
         self.engine.opening = true;
         let environment = self.places.environment.clone();
-        let options = self.engine.options.clone();
+        let mut options = self.engine.options.clone();
+        options.loaded_settings = self.engine.loaded_settings.take();
         self.jobs.task(async move {
             let opened = crate::app::jobs::open(environment, options).await;
             Some(JobResult::Opened(Box::new(opened)))
@@ -41,6 +36,8 @@ impl App {
 
     pub(crate) fn open_or_pick(&mut self) {
         if self.engine.pick_session {
+            // They may have changed when a session is chosen.
+            self.engine.loaded_settings = None;
             resume::list(self);
         } else {
             self.open_session();
@@ -73,14 +70,17 @@ impl App {
     pub(crate) fn job_finished(&mut self, found: JobResult) {
         match found {
             JobResult::Settings {
-                value,
+                loaded,
                 keymap,
                 files,
                 problems,
             } => {
                 self.prompt.keymap = *keymap;
                 self.settings.known_files = files;
-                settings::loaded(self, &value, problems);
+                settings::loaded(self, &loaded.resolved.value, problems);
+                if !self.engine.opening && self.engine.handle.is_none() {
+                    self.engine.loaded_settings = Some(loaded);
+                }
             }
             JobResult::Trust(brings) => {
                 if brings.is_empty() {

@@ -6,6 +6,8 @@ use crate::render::style::{Line, Style};
 use lathe_settings::trust::Bring;
 
 pub(crate) fn ask(app: &mut App, brings: &[Bring]) {
+    // They may have changed, and the trust with them, when this is answered.
+    app.engine.loaded_settings = None;
     let theme = app.theme();
     let mut lines = vec![
         Line::styled(app.places.project.display().to_string(), theme.code),
@@ -49,11 +51,7 @@ pub(crate) fn answered(app: &mut App, answer: &str) {
             if let Err(error) = store.remember(&app.places.project, true, &now) {
                 app.warn(error.to_string());
             }
-            app.jobs.settings(
-                &app.places,
-                app.engine.options.settings_flags.clone(),
-                app.engine.options.setting_sources.clone(),
-            );
+            app.jobs.settings(&app.places, &app.engine.options);
             app.open_or_pick();
         }
         "no" => app.open_or_pick(),
