@@ -14,7 +14,7 @@ use crate::terminal::key::{Code, Key};
 use lathe_permissions::format_rule;
 use lathe_protocol::ids::RequestId;
 use lathe_protocol::permission::{
-    Behavior, PermissionReply, PermissionRequest, PermissionUpdate, RuleSource,
+    Behavior, PermissionMode, PermissionReply, PermissionRequest, PermissionUpdate, RuleSource,
 };
 use lathe_shell::analysis::{Analysis, analyse};
 use lathe_shell::syntax::ShellKind;
