@@ -56,7 +56,7 @@ impl Queue {
     }
 
     /// The prompts to send now: those that are not behind a held command. They count as sent.
-    fn to_send(&mut self) -> impl Iterator<Item = Prompt> {
+    fn ready_prompts(&mut self) -> impl Iterator<Item = Prompt> {
         let ready = |queued: &&mut QueuedPrompt| !queued.sent && queued.after == 0;
         self.prompts.iter_mut().filter(ready).map(|queued| {
             queued.sent = true;
@@ -197,7 +197,7 @@ pub(crate) fn submit_content(app: &mut App, shown: &str, content: Content) {
 /// Sends the prompts that are not behind a held command.
 pub(crate) fn send(app: &mut App) {
     if let Some(session) = &app.engine.handle {
-        for prompt in app.queue.to_send() {
+        for prompt in app.queue.ready_prompts() {
             session.send(Op::Prompt(prompt));
         }
     }
@@ -219,21 +219,21 @@ mod tests {
     fn a_prompt_waits_for_the_command_before_it() {
         let mut queue = queue();
         assert_eq!(queue.entries(), ["first", "/clear", "second"]);
-        assert_eq!(queue.to_send().count(), 1);
-        assert_eq!(queue.to_send().count(), 0, "each is sent once");
+        assert_eq!(queue.ready_prompts().count(), 1);
+        assert_eq!(queue.ready_prompts().count(), 0, "each is sent once");
         assert!(queue.has_sent());
         let first = queue.prompts[0].uuid;
         assert_eq!(queue.accepted(first).as_deref(), Some("first"));
         assert_eq!(queue.accepted(first), None);
         queue.release();
-        assert_eq!(queue.to_send().count(), 1);
+        assert_eq!(queue.ready_prompts().count(), 1);
         assert_eq!(queue.entries(), ["second"]);
     }
 
     #[test]
     fn entries_are_taken_back_from_the_last_one_on_unless_the_engine_has_begun() {
         let mut queue = queue();
-        let _ = queue.to_send().count();
+        let _ = queue.ready_prompts().count();
         let refuses = |_: RecordId| false;
         assert_eq!(queue.take_back(refuses).as_deref(), Some("second"));
         assert_eq!(queue.take_back(refuses).as_deref(), Some("/clear"));

@@ -338,6 +338,6 @@ mod tests {
         let dialog = ChangesDialog::new(Ok(Vec::new()), Ok(vec![file("a.rs", 1)]));
         assert!(shown(&dialog).contains("by this session"));
         let dialog = ChangesDialog::new(Ok(Vec::new()), Ok(Vec::new()));
-        assert!(shown(&dialog).contains("nothing differs"));
+        assert!(shown(&dialog).contains("no changes since the last commit"));
     }
 }

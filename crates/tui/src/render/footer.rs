@@ -36,7 +36,7 @@ pub(crate) fn lines(app: &App, look: Look<'_>) -> Vec<Line> {
                 hint = Line::styled("shell command, shared with the model", theme.modes.shell);
             }
             Some('#') => {
-                hint = Line::styled("remember this: enter chooses where", theme.modes.plan)
+                hint = Line::styled("remember this: enter chooses where", theme.modes.plan);
             }
             _ => {}
         }
