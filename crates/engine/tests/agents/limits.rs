@@ -108,7 +108,7 @@ async fn agents_die_with_their_session_and_leave_no_process() {
             if request.last_results().is_empty() {
                 Reply::tool_use(
                     "Bash",
-                    json!({"command": "echo $$ > pid-$RANDOM-$$; exec sleep 600"}),
+                    json!({"command": "echo $$ >> pids; exec sleep 600"}),
                 )
             } else {
                 Reply::text("woken?")
@@ -125,18 +125,9 @@ async fn agents_die_with_their_session_and_leave_no_process() {
     options.interactive = true;
     let mut talk = place.open_with(options).await;
     talk.say("start them").await;
-    let pids = || {
-        let mut pids = Vec::new();
-        for file in std::fs::read_dir(place.project()).unwrap() {
-            let path = file.unwrap().path();
-            if path.to_string_lossy().contains("pid-") {
-                let text = std::fs::read_to_string(path).unwrap();
-                if let Ok(pid) = text.trim().parse::<u32>() {
-                    pids.push(pid);
-                }
-            }
-        }
-        pids
+    let pids = || -> Vec<u32> {
+        let text = std::fs::read_to_string(place.project().join("pids")).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
     };
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while pids().len() < 4 {
