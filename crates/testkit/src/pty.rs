@@ -386,12 +386,12 @@ impl Terminal {
     /// press no longer counted, the program asks once more, and it is pressed again.
     #[track_caller]
     pub fn leave_with(&mut self, key: &str) -> ExitStatus {
-        const ASKED: &[u8] = b"again to leave";
+        const ASKED: &[u8] = b"again to exit";
         let mut asked = count(&self.lock().bytes, ASKED);
         loop {
             self.send(key);
             let before = asked;
-            self.wait_until("the question whether to leave, or the end", |state| {
+            self.wait_until("the hint how to exit, or the end", |state| {
                 asked = count(&state.bytes, ASKED);
                 asked > before || state.ended
             });
