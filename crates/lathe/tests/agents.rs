@@ -98,10 +98,10 @@ fn sixteen_agents_of_a_session_that_is_killed_are_all_known_when_it_is_taken_up_
         } else if begins(request, "stuck") {
             Reply::never_answer()
         } else if begins(request, "busy") {
-            Reply::tool_use(
-                "Bash",
-                json!({"command": "touch running-$$; sleep 6000 & sleep 6000"}),
-            )
+            let number = (0..16).find(|number| begins(request, &format!("busy {number}\"")));
+            let number = number.unwrap_or_default();
+            let command = format!("touch running-{number}; sleep 6000 & sleep 6000");
+            Reply::tool_use("Bash", json!({"command": command}))
         } else if request.last_user_text().contains("start them")
             && request.last_results().is_empty()
         {

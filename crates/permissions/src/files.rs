@@ -90,6 +90,51 @@ pub(crate) fn read(
     findings
 }
 
+/// The question about a write, by the worst that speaks against it.
+fn write_question(
+    path: &ResolvedPath,
+    context: &PermissionContext,
+    secret: Option<String>,
+    literal: Option<String>,
+    names_programs: Option<&str>,
+) -> Question {
+    let safety = |reason: &str| DecisionReason::SafetyCheck {
+        reason: format!("{reason}; {WRITE_SECRET}"),
+    };
+    let reason = match (secret, literal, names_programs) {
+        (Some(reason), _, _) => safety(&reason),
+        (None, Some(reason), _) => DecisionReason::Other { reason },
+        (None, None, Some(reason)) => safety(reason),
+        (None, None, None) => return plain_write_question(path, context),
+    };
+    Question {
+        reason,
+        suggestions: suggest::naming(path, "Edit"),
+        blocked_path: Some(path.written.clone()),
+    }
+}
+
+/// The question about a write that only its place, or the mode, speaks against.
+fn plain_write_question(path: &ResolvedPath, context: &PermissionContext) -> Question {
+    let blocked = path.outside(&context.roots).map(Path::to_path_buf);
+    Question {
+        reason: match &blocked {
+            None => DecisionReason::Other {
+                reason: format!(
+                    "`{}` would be changed, which permission mode {} asks about",
+                    path.written.display(),
+                    context.mode
+                ),
+            },
+            Some(blocked) => DecisionReason::WorkingDirectory {
+                reason: outside_words(path, Some(blocked), "writes"),
+            },
+        },
+        suggestions: suggest::writing(path, context),
+        blocked_path: blocked,
+    }
+}
+
 /// What speaks for and against writing a path.
 pub(crate) fn write(
     path: &ResolvedPath,
@@ -146,46 +191,7 @@ pub(crate) fn write(
     findings.edit_in_roots =
         blocked.is_none() && secret.is_none() && literal.is_none() && names_programs.is_none();
     let taken_literally = literal.is_some();
-    findings.question = match (secret, literal) {
-        (Some(reason), _) => Question {
-            reason: DecisionReason::SafetyCheck {
-                reason: format!("{reason}; {WRITE_SECRET}"),
-            },
-            suggestions: suggest::naming(path, "Edit"),
-            blocked_path: Some(path.written.clone()),
-        },
-        (None, Some(reason)) => Question {
-            reason: DecisionReason::Other { reason },
-            suggestions: suggest::naming(path, "Edit"),
-            blocked_path: Some(path.written.clone()),
-        },
-        (None, None) if names_programs.is_some() => Question {
-            reason: DecisionReason::SafetyCheck {
-                reason: format!(
-                    "{}; {WRITE_SECRET}",
-                    names_programs.clone().unwrap_or_default()
-                ),
-            },
-            suggestions: suggest::naming(path, "Edit"),
-            blocked_path: Some(path.written.clone()),
-        },
-        (None, None) => Question {
-            reason: match &blocked {
-                None => DecisionReason::Other {
-                    reason: format!(
-                        "`{}` would be changed, which permission mode {} asks about",
-                        path.written.display(),
-                        context.mode
-                    ),
-                },
-                Some(blocked) => DecisionReason::WorkingDirectory {
-                    reason: outside_words(path, Some(blocked), "writes"),
-                },
-            },
-            suggestions: suggest::writing(path, context),
-            blocked_path: blocked,
-        },
-    };
+    findings.question = write_question(path, context, secret, literal, names_programs.as_deref());
     if path.real.is_some() {
         let edits = matches!(
             context.mode,

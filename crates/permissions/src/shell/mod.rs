@@ -15,6 +15,7 @@ mod grant;
 mod nested;
 mod operand;
 mod part;
+mod part_files;
 mod survey;
 
 pub(crate) use operand::{Expansion, folders_of, paths_of};

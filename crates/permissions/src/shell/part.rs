@@ -1,15 +1,14 @@
 //! The verdict on one part of a command.
 
 use super::Judge;
-use super::grant::{Grant, Reach, are_roots, grant, words_of};
+use super::grant::{Grant, are_roots, grant, words_of};
 use super::nested;
 use super::operand::{
-    Meaning, folders_of, landing_places, meaning_of, mentioned, removed_operands, write_targets,
-    written_operands,
+    Meaning, folders_of, meaning_of, removed_operands, write_targets, written_operands,
 };
-use super::survey::{Found, surveys_of};
-use crate::files::{self, Toucher};
-use crate::order::{Findings, Question, strictest};
+use crate::order::Findings;
+use crate::order::Question;
+use crate::order::strictest;
 use crate::repository::Repository;
 use crate::ruleset::Rule;
 use crate::suggest;
@@ -17,22 +16,11 @@ use lathe_protocol::permission::{
     Behavior, Decision, DecisionReason, PermissionUpdate, RuleSource,
 };
 use lathe_shell::analysis::{
-    Argument, Concern, ConcernKind, FileAction, Obeys, Part, PathOperand, ReadOnly,
-    RedirectionKind, Shows, WorkingFolder, analyse, suggested_prefix,
+    Argument, Concern, ConcernKind, Obeys, Part, PathOperand, ReadOnly, RedirectionKind, Shows,
+    WorkingFolder, analyse, suggested_prefix,
 };
-use std::path::{Path, PathBuf};
-
-/// Files that are no files.
-const FREE_DEVICES: &[&str] = &[
-    "/dev/null",
-    "/dev/stdin",
-    "/dev/stdout",
-    "/dev/stderr",
-    "/dev/tty",
-    "/dev/zero",
-    "/dev/urandom",
-    "/dev/random",
-];
+use std::path::Path;
+use std::path::PathBuf;
 
 /// Judges one part: as a command, and by each file that it names.
 pub(super) fn judge_part(judge: &Judge<'_>, part: &Part) -> Decision {
@@ -70,13 +58,17 @@ fn is_everything(pattern: &str) -> bool {
             .all(|character| matches!(character, '*' | '?' | '.' | '[' | ']' | '!'))
 }
 
-struct View<'a> {
-    judge: &'a Judge<'a>,
-    part: &'a Part,
-    folders: Option<&'a [PathBuf]>,
-    grant: Option<Grant<'a>>,
+/// Why the configuration of a folder is not obeyed without a question.
+struct Distrust(String);
+
+/// One part of a command, with what its judgement needs.
+pub(super) struct View<'a> {
+    pub(super) judge: &'a Judge<'a>,
+    pub(super) part: &'a Part,
+    pub(super) folders: Option<&'a [PathBuf]>,
+    pub(super) grant: Option<Grant<'a>>,
     /// It shows names only.
-    lists: bool,
+    pub(super) lists: bool,
 }
 
 impl View<'_> {
@@ -144,7 +136,7 @@ impl View<'_> {
             return concern.message.clone();
         }
         if let Err(reason) = self.configuration(self.part.obeys) {
-            return reason;
+            return reason.0;
         }
         match &self.part.read_only {
             ReadOnly::Yes => "the folder that it runs in can't be judged".to_owned(),
@@ -153,12 +145,14 @@ impl View<'_> {
     }
 
     /// Whether the configuration that the part obeys where it runs can't make it run a program, or why it can.
-    fn configuration(&self, obeys: Obeys) -> Result<(), String> {
+    fn configuration(&self, obeys: Obeys) -> Result<(), Distrust> {
         if obeys == Obeys::Nothing {
             return Ok(());
         }
         let Some(folders) = self.folders else {
-            return Err("the folder that it runs in can't be known".to_owned());
+            return Err(Distrust(
+                "the folder that it runs in can't be known".to_owned(),
+            ));
         };
         for folder in folders {
             match obeys {
@@ -171,7 +165,7 @@ impl View<'_> {
     }
 
     /// Whether a person's trust covers a folder: the project and what lies in it.
-    fn trusts(&self, folder: &Path) -> Result<(), String> {
+    fn trusts(&self, folder: &Path) -> Result<(), Distrust> {
         let context = self.judge.context;
         let resolved = self.judge.call.resolved.get(folder);
         let own = self.judge.call.resolved.get(&context.project);
@@ -183,25 +177,29 @@ impl View<'_> {
         if context.trusted && inside {
             return Ok(());
         }
-        Err(format!(
+        Err(Distrust(format!(
             "`{}` is not a trusted folder, and its configuration can name programs to run",
             folder.display()
-        ))
+        )))
     }
 
     /// Whether git runs nothing there: the repository of the trusted folder, or one that names no programs.
-    fn repository(&self, folder: &Path, obeys: Obeys) -> Result<(), String> {
+    fn repository(&self, folder: &Path, obeys: Obeys) -> Result<(), Distrust> {
         let resolved = &self.judge.call.resolved;
         let context = self.judge.context;
         let Some(repository) = resolved.repository(folder) else {
-            return Err("the repository that git would use isn't known".to_owned());
+            return Err(Distrust(
+                "the repository that git would use isn't known".to_owned(),
+            ));
         };
         let trusted = resolved
             .repository(&context.project)
             .filter(|_| context.trusted)
             .and_then(Repository::folder);
         if obeys == Obeys::RepositoryOnly && repository.folder().is_none() {
-            return Err("without a repository git reads any files that it is given".to_owned());
+            return Err(Distrust(
+                "without a repository git reads any files that it is given".to_owned(),
+            ));
         }
         if trusted.is_some() && trusted == repository.folder() {
             return Ok(());
@@ -215,13 +213,13 @@ impl View<'_> {
         }
         match repository {
             // The folder may be made, and filled, by an earlier part.
-            Repository::None if self.part.folder != WorkingFolder::Start => Err(
+            Repository::None if self.part.folder != WorkingFolder::Start => Err(Distrust(
                 "after a change of folder, there is no repository that could be judged".to_owned(),
-            ),
-            Repository::None | Repository::Plain { .. } => Ok(()),
-            Repository::NotPlain { reason, .. } => Err(format!(
-                "the repository's configuration can make git run programs: {reason}"
             )),
+            Repository::None | Repository::Plain { .. } => Ok(()),
+            Repository::NotPlain { reason, .. } => Err(Distrust(format!(
+                "the repository's configuration can make git run programs: {reason}"
+            ))),
         }
     }
 
@@ -501,323 +499,5 @@ impl View<'_> {
                     Meaning::Pattern { .. } | Meaning::Unbounded => false,
                 },
             )
-    }
-
-    // ---- by its files -------------------------------------------------------------------------
-
-    fn redirections(&self, all: &mut Vec<Findings>) {
-        for redirection in &self.part.redirections {
-            if redirection.free {
-                continue;
-            }
-            let writes = match redirection.kind {
-                // Reads are among the part's read paths.
-                RedirectionKind::Read | RedirectionKind::HereDocument => continue,
-                RedirectionKind::Duplicate => {
-                    all.push(self.unbounded(&redirection.text, true));
-                    continue;
-                }
-                RedirectionKind::Write | RedirectionKind::Append | RedirectionKind::ReadWrite => {
-                    true
-                }
-            };
-            self.each_path(
-                &redirection.target.path(),
-                &redirection.text,
-                writes,
-                Reach::Output,
-                all,
-            );
-        }
-    }
-
-    fn reads(&self, all: &mut Vec<Findings>) {
-        for operand in &self.part.read_paths {
-            self.each_path(operand, &operand.text, false, Reach::Command, all);
-        }
-        if self.part.folder != WorkingFolder::Start && self.part.read_only.is_yes() {
-            // What it reads without naming it lies in the folder that it runs in.
-            match self.folders {
-                Some(folders) => {
-                    for folder in folders {
-                        all.push(self.path_findings(folder, false, Reach::Command));
-                    }
-                }
-                None => all.push(self.unbounded("the folder it runs in", false)),
-            }
-        }
-    }
-
-    /// Files that a pattern matches and that would be taken for options.
-    fn names_like_options(&self, all: &mut Vec<Findings>) {
-        for operand in &self.part.names_of_files {
-            let Meaning::Pattern { folders, patterns } =
-                meaning_of(operand, self.folders, self.judge.context)
-            else {
-                all.push(self.unbounded(&operand.text, false));
-                continue;
-            };
-            for pattern in patterns {
-                let Some(found) = self.judge.call.resolved.matches(&pattern) else {
-                    all.push(self.unbounded(&operand.text, false));
-                    continue;
-                };
-                let looks_like_option = |path: &&PathBuf| {
-                    folders.iter().any(|folder| {
-                        path.strip_prefix(crate::path::fold(folder))
-                            .is_ok_and(|name| name.as_os_str().as_encoded_bytes().starts_with(b"-"))
-                    })
-                };
-                if let Some(path) = found.iter().find(looks_like_option) {
-                    all.push(self.odd_name(path));
-                }
-            }
-        }
-    }
-
-    /// A name that is taken for something else than a file.
-    fn odd_name(&self, path: &Path) -> Findings {
-        let mut question = Question::other(format!(
-            "the name of `{}` would be taken for an option, or for several names",
-            path.display()
-        ));
-        question.suggestions = self.judge.exact_suggestion();
-        let mut findings = self.judge.findings(question);
-        findings.changes = false;
-        findings.allow = self.granted(Reach::Output);
-        findings
-    }
-
-    /// Files below a folder that a recursive reader would show although they are secret or forbidden.
-    fn found_below(&self, all: &mut Vec<Findings>) {
-        for survey in surveys_of(self.part, self.folders, self.judge.context) {
-            match self.judge.call.resolved.survey(&survey) {
-                Some(Found::Nothing) => {}
-                Some(Found::Files(files)) => {
-                    for file in files {
-                        all.push(self.path_findings(file, false, Reach::Command));
-                    }
-                }
-                Some(Found::OddName(path)) => all.push(self.odd_name(path)),
-                Some(Found::TooMany) | None => {
-                    let mut question = Question::other(format!(
-                        "there are too many files in `{}` to see whether secrets are among them; the Grep tool skips secrets",
-                        survey.folder.display()
-                    ));
-                    question.suggestions = self.judge.exact_suggestion();
-                    let mut findings = self.judge.findings(question);
-                    findings.changes = false;
-                    findings.allow = self.granted(Reach::Command);
-                    all.push(findings);
-                }
-            }
-        }
-    }
-
-    fn file_command(&self, all: &mut Vec<Findings>) {
-        let Some(command) = &self.part.file_command else {
-            return;
-        };
-        let last = command.paths.len().saturating_sub(1);
-        for (index, operand) in command.paths.iter().enumerate() {
-            let writes = command.action != FileAction::Copy || index == last;
-            self.each_path(operand, &operand.text, writes, Reach::Command, all);
-        }
-        if matches!(
-            command.action,
-            FileAction::Copy | FileAction::Move | FileAction::Link
-        ) && let Some(target) = command.paths.last()
-            && let Meaning::Paths(targets) = meaning_of(target, self.folders, self.judge.context)
-            && targets
-                .iter()
-                .any(|target| self.judge.call.resolved.get(target).is_folder)
-        {
-            for landing in landing_places(&command.paths, self.folders, self.judge.context) {
-                all.push(self.path_findings(&landing, true, Reach::Command));
-            }
-        }
-    }
-
-    /// Programs of which it isn't known what they read: a word that names a secret, or a file that a
-    /// rule forbids, counts as read.
-    fn mentioned_secrets(&self, all: &mut Vec<Findings>) {
-        if self.part.file_command.is_some() {
-            return;
-        }
-        for word in mentioned(self.part) {
-            let operand = PathOperand::literal(word);
-            let Meaning::Paths(paths) = meaning_of(&operand, self.folders, self.judge.context)
-            else {
-                continue;
-            };
-            for path in paths {
-                let resolved = self.judge.call.resolved.get(&path);
-                let secret = resolved
-                    .forms()
-                    .any(|form| self.judge.context.secret(form).is_some());
-                let findings = self.path_findings(&path, false, Reach::Command);
-                if secret || findings.deny.is_some() {
-                    all.push(findings);
-                }
-            }
-        }
-    }
-
-    /// Programs that write files without being simple file commands, and file commands behind wrappers:
-    /// a word that names a protected file, or one that a rule closes, counts as written.
-    fn mentioned_writes(&self, all: &mut Vec<Findings>) {
-        for operand in write_targets(self.part) {
-            let meaning = meaning_of(&operand, self.folders, self.judge.context);
-            if meaning == Meaning::Unbounded {
-                all.push(self.unbounded(&operand.text, true));
-            }
-        }
-        for operand in written_operands(self.part)
-            .into_iter()
-            .chain(write_targets(self.part))
-        {
-            let paths = match meaning_of(&operand, self.folders, self.judge.context) {
-                Meaning::Paths(paths) => paths,
-                Meaning::Pattern { patterns, .. } => self.matches_of(&patterns),
-                Meaning::Unbounded => continue,
-            };
-            for path in paths {
-                let findings = self.path_findings(&path, true, Reach::Command);
-                let protected = findings
-                    .hard
-                    .as_ref()
-                    .is_some_and(|question| question.blocked_path.is_some());
-                if protected || findings.deny.is_some() || findings.ask.is_some() {
-                    all.push(findings);
-                }
-            }
-        }
-    }
-
-    fn each_path(
-        &self,
-        operand: &PathOperand,
-        shown: &str,
-        writes: bool,
-        reach: Reach,
-        all: &mut Vec<Findings>,
-    ) {
-        match meaning_of(operand, self.folders, self.judge.context) {
-            Meaning::Paths(paths) => {
-                for path in paths {
-                    all.push(self.path_findings(&path, writes, reach));
-                }
-            }
-            Meaning::Pattern { patterns, .. } if writes => {
-                let mut question = self.unbounded(shown, true);
-                question.unknown = None;
-                all.push(question);
-                for path in self.matches_of(&patterns) {
-                    let findings = self.path_findings(&path, true, reach);
-                    if findings.hard.is_some() || findings.deny.is_some() {
-                        all.push(findings);
-                    }
-                }
-            }
-            Meaning::Pattern { folders, patterns } => {
-                for folder in folders {
-                    all.push(self.path_findings(&folder, false, reach));
-                }
-                for pattern in patterns {
-                    match self.judge.call.resolved.matches(&pattern) {
-                        Some(found) => {
-                            for path in found {
-                                all.push(self.path_findings(path, false, reach));
-                            }
-                        }
-                        None => all.push(self.unbounded(shown, false)),
-                    }
-                }
-            }
-            Meaning::Unbounded => all.push(self.unbounded(shown, writes)),
-        }
-    }
-
-    /// The files that patterns match now, as far as that is known.
-    fn matches_of(&self, patterns: &[PathBuf]) -> Vec<PathBuf> {
-        patterns
-            .iter()
-            .filter_map(|pattern| self.judge.call.resolved.matches(pattern))
-            .flatten()
-            .cloned()
-            .collect()
-    }
-
-    /// A file that can't be known: only a rule for every command, or for exactly this one, covers it.
-    fn unbounded(&self, shown: &str, writes: bool) -> Findings {
-        let verb = if writes { "written" } else { "read" };
-        let mut question =
-            Question::other(format!("it can't be known which file is {verb}: {shown}"));
-        question.suggestions = self.judge.exact_suggestion();
-        let mut findings = self.judge.findings(question);
-        findings.changes = writes;
-        // A reader of who knows what may be shown a secret.
-        let needed = if writes || !self.lists {
-            Reach::Output
-        } else {
-            Reach::Command
-        };
-        findings.allow = self.granted(needed);
-        if writes && self.judge.exact.is_none() {
-            // It could be a protected file.
-            findings.unknown = Some(Question::new(DecisionReason::SafetyCheck {
-                reason: format!("it can't be known which file is written: {shown}"),
-            }));
-        }
-        findings
-    }
-
-    fn granted(&self, needed: Reach) -> Option<DecisionReason> {
-        self.grant
-            .filter(|grant| grant.reach >= needed)
-            .map(|grant| grant.rule.reason())
-    }
-
-    fn path_findings(&self, path: &Path, writes: bool, reach: Reach) -> Findings {
-        let resolved = self.judge.call.resolved.get(path);
-        let context = self.judge.context;
-        let free = FREE_DEVICES
-            .iter()
-            .any(|device| resolved.written == Path::new(device))
-            || resolved.written.starts_with("/dev/fd");
-        let mut findings = if writes {
-            files::write(&resolved, Toucher::Shell, context)
-        } else if self.lists {
-            files::read(&resolved, Toucher::Lister, context)
-        } else {
-            files::read(&resolved, Toucher::Shell, context)
-        };
-        findings.sandboxed = self.judge.sandboxed;
-        if free {
-            findings.passes = Some(DecisionReason::Other {
-                reason: "a device that holds nothing".to_owned(),
-            });
-            findings.hard = None;
-            findings.refused = None;
-            findings.changes = false;
-            return findings;
-        }
-        // A shell expands nothing in a decoded word: `$` in a name is just a character, but one that
-        // a person should look at.
-        if let Some(reason) = findings.refused.take() {
-            findings.hard.get_or_insert(Question::new(reason));
-        }
-        if findings.passes.is_some() {
-            return findings;
-        }
-        let secret = !self.lists && resolved.forms().any(|form| context.secret(form).is_some());
-        let needed = if secret { Reach::Spelt } else { reach };
-        if findings.allow.is_none() {
-            findings.allow = self.granted(needed);
-        }
-        if !secret && findings.question.suggestions.is_empty() {
-            findings.question.suggestions = self.judge.exact_suggestion();
-        }
-        findings
     }
 }
