@@ -296,13 +296,16 @@ pub enum ServerMode {
 }
 
 /// How the model's thinking is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ThinkingDisplay {
     /// A summary.
     Summarized,
     /// Nothing.
     Omitted,
+    /// A way that isn't known here. It is refused; the budget beside it takes effect.
+    #[serde(untagged)]
+    Unknown(Value),
 }
 
 /// A settings file that hosts may change.

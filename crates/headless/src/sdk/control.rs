@@ -48,6 +48,11 @@ pub enum RequestError {
     /// `seed_read_state` with a time that is none.
     #[error("seed_read_state: `mtime` is no number of milliseconds since 1970")]
     NoTime,
+    /// `set_max_thinking_tokens` with a display that isn't known.
+    #[error(
+        "set_max_thinking_tokens: `thinking_display` can't be {0}; it can be summarized or omitted"
+    )]
+    ThinkingDisplay(Value),
     /// `reload_plugins` with a folder that isn't absolute.
     #[error("reload_plugins: each of `add_plugins` needs an absolute `path`")]
     RelativePlugin,
@@ -109,7 +114,7 @@ impl Requests {
             C::SetMaxThinkingTokens {
                 max_thinking_tokens,
                 thinking_display,
-            } => set_thinking(session, max_thinking_tokens, thinking_display),
+            } => set_thinking(session, max_thinking_tokens, thinking_display)?,
             C::GetContextUsage => window::usage(session),
             C::GetSettings => settings(session),
             C::ListModels => json!({"models": models(session)}),
@@ -314,20 +319,23 @@ fn set_thinking(
     session: &SessionHandle,
     tokens: Option<Option<u64>>,
     display: Option<Option<ThinkingDisplay>>,
-) -> Value {
+) -> Result<Value, RequestError> {
     if let Some(tokens) = tokens {
         let tokens = tokens.map(|tokens| u32::try_from(tokens).unwrap_or(u32::MAX));
         session.model().set_max_thinking_tokens(tokens);
     }
     if let Some(display) = display {
-        session
-            .model()
-            .set_thinking_display(display.map(|display| match display {
-                ThinkingDisplay::Summarized => lathe_model::ThinkingDisplay::Summarized,
-                ThinkingDisplay::Omitted => lathe_model::ThinkingDisplay::Omitted,
-            }));
+        let display = match display {
+            None => None,
+            Some(ThinkingDisplay::Summarized) => Some(lathe_model::ThinkingDisplay::Summarized),
+            Some(ThinkingDisplay::Omitted) => Some(lathe_model::ThinkingDisplay::Omitted),
+            Some(ThinkingDisplay::Unknown(word)) => {
+                return Err(RequestError::ThinkingDisplay(word));
+            }
+        };
+        session.model().set_thinking_display(display);
     }
-    json!({})
+    Ok(json!({}))
 }
 
 /// Loads the plugins again, and those that are named with the request. Where the host says so, they are

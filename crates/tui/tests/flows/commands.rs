@@ -159,7 +159,7 @@ fn rewind_goes_back_with_conversation_and_files() {
     terminal.wait_everything(
         "the first answer again, after a word on what happened",
         |all| {
-            all.rsplit_once("as it now stands")
+            all.rsplit_once("after the rewind")
                 .is_some_and(|(_, after)| {
                     after.contains("❯ first things") && after.contains("● noted")
                 })
