@@ -1,7 +1,7 @@
 //! Opening a session: from what the caller chose and what the surroundings say to a running actor.
 //!
-//! Three steps, each a function of the one before: [`loaded`] reads settings, plugins and extensions;
-//! [`equipped`] adds provider, transcript, permissions, tools and hooks; [`ready`] makes the conversation.
+//! Three steps, each a function of the one before: `loaded` reads settings, plugins and extensions;
+//! `equipped` adds provider, transcript, permissions, tools and hooks; `ready` makes the conversation.
 //! Then servers, hooks and watchers start. Nothing here prints; what a face should tell the person is in
 //! [`Opened::remarks`].
 

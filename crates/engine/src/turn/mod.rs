@@ -1,6 +1,6 @@
 //! A turn: from a person's words to the result.
 //!
-//! The loop fits on a page: gate, step, decide. What happens next is decided in [`crate::turn::decide`]; this
+//! The loop fits on a page: gate, step, decide. What happens next is decided in [`mod@crate::turn::decide`]; this
 //! module carries it out.
 
 pub mod decide;

@@ -348,7 +348,7 @@ fn keys_can_be_rebound() {
     )
     .unwrap();
     let terminal = stage.open();
-    terminal.wait_for("action 'fly'");
+    terminal.wait_for("'fly'");
     terminal.send("aside");
     terminal.wait_for("❯ aside");
     terminal.send("\x0b");
@@ -459,7 +459,7 @@ fn changed_key_bindings_count_at_once() {
     terminal.send("\x11");
     terminal.wait_for("stashed");
     std::fs::write(&file, json!({"prompt": {"ctrl+q": "fly"}}).to_string()).unwrap();
-    terminal.wait_for("action 'fly'");
+    terminal.wait_for("'fly'");
 }
 
 #[test]
