@@ -3,7 +3,7 @@
 //! [`run`] takes a command that a person typed: it is carried out and answered here, from what the session
 //! knows, or it is a prompt for the model. [`run_builtin`] is the one exhaustive match over the built-in
 //! commands. A terminal shows some of them with views of its own instead; it finds all commands in
-//! [`SessionHandle::commands`].
+//! `SessionHandle::extensions`.
 #![forbid(unsafe_code)]
 
 mod answers;

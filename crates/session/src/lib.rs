@@ -2,7 +2,7 @@
 //!
 //! A session is a file of JSON lines, one record each, and a folder of what doesn't fit in lines
 //! ([`paths`]). This crate appends to it ([`writer`]), reads it back whatever happened to it
-//! ([`mod@load`]), derives from it what the model is sent ([`conversation`]), finds, forks, names and
+//! ([`mod@load`]), derives from it what the model is sent ([`history`]), finds, forks, names and
 //! deletes sessions ([`store`]), and undoes what a session did to files ([`checkpoint`], [`scan`]).
 //! [`cli`] is what the `lathe sessions` commands say.
 //!
@@ -10,7 +10,7 @@
 //! are functions of it. So nothing here keeps state that isn't in the file or derived from it, and
 //! nothing here talks to a model, runs a tool or prints.
 //!
-//! Start with [`conversation::History`], which is the heart of it, then [`load::Loaded`].
+//! Start with [`history::History`], which is the heart of it, then [`load::Loaded`].
 #![forbid(unsafe_code)]
 
 pub mod blob;

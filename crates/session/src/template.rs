@@ -85,7 +85,7 @@ impl RecordTemplate {
         record
     }
 
-    /// Something attached to a prompt or a result; see [`crate::conversation`] for the fields that
+    /// Something attached to a prompt or a result; see [`crate::history`] for the fields that
     /// reach the model.
     #[must_use]
     pub fn attachment(&self, parent: Option<RecordId>, attachment: Value) -> MessageRecord {

@@ -53,7 +53,7 @@ impl Environment {
         }
     }
 
-    /// The value of a variable that isn't ours and so has no [`Variable`](crate::Variable), such as `TERM`.
+    /// The value of a variable that isn't ours and so has no [`Variable`], such as `TERM`.
     /// An empty one is unset.
     #[must_use]
     pub fn foreign(&self, name: &str) -> Option<&str> {
