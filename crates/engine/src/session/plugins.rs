@@ -23,6 +23,8 @@ pub(crate) struct Plugins {
     named: RwLock<Named>,
     loaded: RwLock<Arc<LoadedPlugins>>,
     hooks: Mutex<Vec<SourceHandle>>,
+    /// Held while plugins are loaded again: the last call decides what the session has.
+    reloading: Mutex<()>,
 }
 
 /// The folders that were named for this session.
@@ -50,6 +52,7 @@ impl Plugins {
             named: RwLock::new(named),
             loaded: RwLock::new(Arc::new(loaded)),
             hooks: Mutex::default(),
+            reloading: Mutex::default(),
         }
     }
 
@@ -164,8 +167,9 @@ impl Plugins {
 
 /// Loads the plugins again, with the settings as they are now.
 pub(crate) fn reload(shared: &Arc<ConversationShared>) -> Arc<LoadedPlugins> {
-    let settings = shared.session.settings.loader.current();
     let plugins = &shared.session.plugins;
+    let _reloading = plugins.reloading.lock();
+    let settings = shared.session.settings.loader.current();
     let fresh = Arc::new(load(
         &shared.session.settings.loader.places,
         &settings,
@@ -179,7 +183,7 @@ pub(crate) fn reload(shared: &Arc<ConversationShared>) -> Arc<LoadedPlugins> {
     shared
         .integrations
         .extensions
-        .set_plugins(fresh.contributions());
+        .set_plugins(fresh.contributions(), &shared.session.agents);
     shared
         .integrations
         .mcp

@@ -81,6 +81,9 @@ pub(crate) struct Extensions {
 
 struct Common {
     options: RwLock<ExtensionOptions>,
+    /// Held from reading the options until the catalogs are replaced. Reloads come from the watcher, hosts
+    /// and commands at once; without it the one that began first could replace a newer result.
+    reloading: Mutex<()>,
     agents: RwLock<Arc<AgentCatalog>>,
     skills: RwLock<Arc<SkillCatalog>>,
     /// Set once the skills were read for the first time.
@@ -144,6 +147,7 @@ impl Extensions {
         let chosen = options.clone();
         let common = Arc::new(Common {
             options: RwLock::new(options),
+            reloading: Mutex::default(),
             agents: RwLock::default(),
             skills: RwLock::default(),
             skills_read: OnceLock::new(),
@@ -187,21 +191,28 @@ impl Extensions {
         *self.common.styles.write() = styles;
     }
 
-    /// Reads everything again.
-    pub(crate) fn reload(&self) {
+    /// Reads everything again, and hands the agents to those who start them.
+    pub(crate) fn reload(&self, agents: &crate::agents::Agents) {
+        let _reloading = self.common.reloading.lock();
         let options = self.common.options.read().clone();
         let mut skills = load_skills(&options);
         skills.look_again(&self.skills(), &options.sources);
         keep_only(&mut skills, options.only_skills.as_deref());
-        *self.common.agents.write() = Arc::new(options.load_agents());
+        let definitions = Arc::new(options.load_agents());
+        *self.common.agents.write() = definitions.clone();
+        agents.set_catalog(definitions);
         *self.common.skills.write() = Arc::new(skills);
         *self.common.styles.write() = Arc::new(options.load_styles());
     }
 
     /// Takes other plugins and reads everything again.
-    pub(crate) fn set_plugins(&self, plugins: Vec<PluginContribution>) {
+    pub(crate) fn set_plugins(
+        &self,
+        plugins: Vec<PluginContribution>,
+        agents: &crate::agents::Agents,
+    ) {
         self.common.options.write().sources.plugins = plugins;
-        self.reload();
+        self.reload(agents);
     }
 
     pub(crate) fn agents(&self) -> Arc<AgentCatalog> {

@@ -404,10 +404,7 @@ impl ConversationShared {
     /// Files of agents, skills, commands or output styles changed.
     pub(crate) fn extensions_changed(&self) {
         let before = self.integrations.extensions.problems();
-        self.integrations.extensions.reload();
-        self.session
-            .agents
-            .set_catalog(self.integrations.extensions.agents());
+        self.integrations.extensions.reload(&self.session.agents);
         for problem in self.integrations.extensions.problems() {
             if !before.contains(&problem) {
                 self.events

@@ -70,14 +70,12 @@ impl ExtensionsHandle<'_> {
     /// Reads agents, skills, commands and output styles again; with `plugins`, those plugins count from
     /// now on.
     pub fn reload(self, plugins: Option<Vec<PluginContribution>>) {
+        let extensions = &self.shared.integrations.extensions;
+        let agents = &self.shared.session.agents;
         match plugins {
-            Some(plugins) => self.shared.integrations.extensions.set_plugins(plugins),
-            None => self.shared.integrations.extensions.reload(),
+            Some(plugins) => extensions.set_plugins(plugins, agents),
+            None => extensions.reload(agents),
         }
-        self.shared
-            .session
-            .agents
-            .set_catalog(self.shared.integrations.extensions.agents());
     }
 
     /// The language servers and where they stand.

@@ -68,11 +68,6 @@ impl PluginsHandle<'_> {
 
     /// Loads the plugins again: what was installed, switched or removed since counts from now on.
     pub fn reload(self) -> Arc<LoadedPlugins> {
-        let plugins = reload(self.shared);
-        self.shared
-            .session
-            .agents
-            .set_catalog(self.shared.integrations.extensions.agents());
-        plugins
+        reload(self.shared)
     }
 }
