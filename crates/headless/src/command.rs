@@ -26,10 +26,10 @@ pub(crate) async fn in_print_mode(
     let command = prompt.typed_command()?;
     let outcome = match lathe_commands::run(session, command).await {
         CommandOutcome::Prompt => return None,
-        CommandOutcome::Answer(answer) => Ok(answer),
-        CommandOutcome::Refused(why) => Err(why),
+        CommandOutcome::Answer(answer) => Said::Answer(answer),
+        CommandOutcome::Refused(why) => Said::Refusal(why),
         // There is one prompt, and nothing was said before it that could be cleared.
-        CommandOutcome::Clear => Ok(String::new()),
+        CommandOutcome::Clear => Said::Answer(String::new()),
         CommandOutcome::Compact(instructions) => {
             compact(session, events, instructions, format, lines).await
         }
@@ -37,8 +37,8 @@ pub(crate) async fn in_print_mode(
     let session_id = session.session_id();
     let mut result = local_result(session_id, "", session.history().totals().models);
     match outcome {
-        Ok(answer) => result.text = answer,
-        Err(why) => {
+        Said::Answer(answer) => result.text = answer,
+        Said::Refusal(why) => {
             result.is_error = true;
             result.terminal_reason = TerminalReason::InternalError;
             result.errors = vec![why];
@@ -50,6 +50,12 @@ pub(crate) async fn in_print_mode(
     } else {
         Exit::Success
     })
+}
+
+/// The words in which a command answers.
+enum Said {
+    Answer(String),
+    Refusal(String),
 }
 
 fn show(
@@ -86,9 +92,9 @@ async fn compact(
     instructions: Option<String>,
     format: Format,
     lines: &mut Lines<impl Write>,
-) -> Result<String, String> {
+) -> Said {
     session.send(Op::Compact { instructions });
-    let mut outcome = Err("The conversation was not compacted.".to_owned());
+    let mut outcome = Said::Refusal("The conversation was not compacted.".to_owned());
     while let Some(event) = events.next().await {
         match &event {
             Event::Compacted {
@@ -97,12 +103,12 @@ async fn compact(
                 ..
             } => {
                 let after = post_tokens.map_or_else(|| "fewer".to_owned(), |it| it.to_string());
-                outcome = Ok(format!(
+                outcome = Said::Answer(format!(
                     "The conversation had {pre_tokens} tokens and has {after} now."
                 ));
             }
             Event::CompactionFailed { reason } => {
-                outcome = Err(format!("The conversation was not compacted: {reason}"));
+                outcome = Said::Refusal(format!("The conversation was not compacted: {reason}"));
             }
             Event::StateChanged(SessionState::Idle) => break,
             _ => {}

@@ -419,7 +419,7 @@ fn read_specific(event: HookEvent, specific: HookSpecificOutput, answer: &mut Ho
     {
         match reply(decision) {
             Ok(reply) => answer.permission_reply = Some(reply),
-            Err(warning) => add_warning(answer, warning),
+            Err(warning) => add_warning(answer, warning.to_string()),
         }
     }
     if event == HookEvent::PostToolUse {
@@ -434,7 +434,7 @@ fn read_specific(event: HookEvent, specific: HookSpecificOutput, answer: &mut Ho
     answer.extra = specific.extra;
 }
 
-fn reply(decision: HookPermissionDecision) -> Result<PermissionReply, String> {
+fn reply(decision: HookPermissionDecision) -> Result<PermissionReply, UnknownBehavior> {
     match decision.behavior.as_str() {
         "allow" => Ok(PermissionReply::Allow {
             updated_input: decision.updated_input.filter(Value::is_object),
@@ -446,11 +446,14 @@ fn reply(decision: HookPermissionDecision) -> Result<PermissionReply, String> {
             interrupt: decision.interrupt.unwrap_or(false),
             extra: Extra::new(),
         }),
-        other => Err(format!(
-            "its behavior {other:?} is neither allow nor deny; the question stays open"
-        )),
+        _ => Err(UnknownBehavior(decision.behavior)),
     }
 }
+
+/// A decision of a hook that says neither yes nor no.
+#[derive(Debug, thiserror::Error)]
+#[error("its behavior {0:?} is neither allow nor deny; the question stays open")]
+struct UnknownBehavior(String);
 
 /// An answer that is only a warning.
 #[must_use]

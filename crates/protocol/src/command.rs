@@ -193,7 +193,16 @@ impl BuiltinCommand {
     pub const fn name(self) -> &'static str {
         self.declaration().name
     }
+
+    /// The name that a command file can't replace: `lathe:` and the name.
+    #[must_use]
+    pub fn qualified_name(self) -> String {
+        format!("{BUILTIN_PREFIX}{}", self.name())
+    }
 }
+
+/// The prefix under which a built-in command can always be run.
+pub const BUILTIN_PREFIX: &str = "lathe:";
 
 impl fmt::Display for BuiltinCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

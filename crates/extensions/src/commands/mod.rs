@@ -9,7 +9,7 @@ mod tests;
 
 use crate::skills::{Skill, SkillCatalog};
 use crate::source::ExtensionSource;
-use lathe_protocol::command::BuiltinCommand;
+use lathe_protocol::command::{BUILTIN_PREFIX, BuiltinCommand};
 use std::collections::HashSet;
 use std::path::PathBuf;
 
@@ -76,9 +76,6 @@ impl From<BuiltinCommand> for Command {
         }
     }
 }
-
-/// The prefix under which a built-in command can always be run.
-const BUILTIN_PREFIX: &str = "lathe:";
 
 /// The names and aliases of built-in commands.
 fn builtin_names() -> HashSet<&'static str> {

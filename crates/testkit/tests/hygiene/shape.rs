@@ -21,11 +21,6 @@ const LARGE_TYPES: &[(&str, &str, &str)] = &[
         "a line of a transcript, as its format has it",
     ),
     (
-        "headless",
-        "Initialize",
-        "the first request of a host, as the SDKs send it",
-    ),
-    (
         "engine",
         "Meta",
         "the file that describes an agent, as its format has it",

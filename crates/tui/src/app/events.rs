@@ -28,7 +28,7 @@ impl App {
             | Event::PermissionResolved { .. }
             | Event::ElicitationRequested(_)
             | Event::ElicitationResolved { .. } => self.question_event(event),
-            Event::StateChanged(state) => self.session.state = state,
+            Event::StateChanged(state) => self.state_changed(state),
             Event::TurnStarted(init) => {
                 self.session.model.clone_from(&init.model);
                 self.session.mode = init.permission_mode;
@@ -78,6 +78,7 @@ impl App {
                 settings::reload(self);
             }
             Event::TurnFinished(result) => self.turn_finished(&result),
+            // The terminal itself replaced the conversation (`reopen`) and shows the new one.
             Event::ConversationReset { .. } | Event::Hook(_) | Event::SessionEnded => {}
         }
         self.run_held_when_idle();
@@ -135,7 +136,13 @@ impl App {
             "── the conversation was summarised ({}{after} tokens) ──",
             crate::render::text::tokens(before)
         ));
-        if self.session.state == SessionState::Idle {
+    }
+
+    /// The engine says when it has nothing left to do: a turn, a compaction, whether it worked or not.
+    fn state_changed(&mut self, state: SessionState) {
+        self.session.state = state;
+        // A prompt that was sent and not accepted yet starts the next turn.
+        if state == SessionState::Idle && self.queue.prompts.is_empty() {
             self.session.turn.began = None;
         }
     }
@@ -145,27 +152,14 @@ impl App {
         if self.session.state != SessionState::Idle {
             return;
         }
-        if self.session.busy() && !self.session.turn.compacting && self.nothing_runs() {
-            self.session.turn.began = None;
-        }
         queue::run_held_commands(self);
     }
 
-    /// Whether the engine has nothing to do, though a turn seemed to run (a compaction that failed).
-    fn nothing_runs(&self) -> bool {
-        self.conversation.activity().is_none() && self.queue.prompts.is_empty()
-    }
-
     fn prompt_accepted(&mut self, record: &MessageRecord) {
-        self.session.turn.begin();
         if self.queue.own_context.remove(&record.uuid) {
-            self.session.turn.began = self
-                .session
-                .turn
-                .began
-                .filter(|_| self.session.state != SessionState::Idle);
             return;
         }
+        self.session.turn.begin();
         let shown = self.queue.accepted(record.uuid);
         if record.is_meta {
             return;

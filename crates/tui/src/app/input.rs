@@ -167,7 +167,7 @@ impl App {
             }
             Action::Suspend => self.suspend(),
             Action::CycleMode => mode::cycle(self),
-            Action::ModelPicker => commands::run(self, BuiltinCommand::Model.name(), ""),
+            Action::ModelPicker => commands::run_own(self, BuiltinCommand::Model, ""),
             Action::Stash => {
                 self.prompt.swap_stash();
                 self.edited();
@@ -176,7 +176,7 @@ impl App {
             Action::ExternalEditor => external_editor::edit_prompt(self),
             Action::PasteImage => clipboard::paste_image(self),
             Action::Help => self.layers.toggle_help(),
-            Action::Rewind => commands::run(self, BuiltinCommand::Rewind.name(), ""),
+            Action::Rewind => commands::run_own(self, BuiltinCommand::Rewind, ""),
             action => {
                 if self
                     .prompt
@@ -274,7 +274,7 @@ impl App {
         if self.alarms.escape() {
             self.alarms.hint = None;
             if self.prompt.editor.is_empty() {
-                commands::run(self, BuiltinCommand::Rewind.name(), "");
+                commands::run_own(self, BuiltinCommand::Rewind, "");
             } else {
                 let _ = self.prompt.editor.take();
                 self.edited();

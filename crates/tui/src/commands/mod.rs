@@ -134,7 +134,13 @@ pub(crate) fn is_known(app: &App, name: &str) -> bool {
             .is_some_and(|session| session.extensions().commands().find(name).is_some())
 }
 
-/// Runs a command, or keeps it until it can be run.
+/// Runs a built-in command, whatever command file has its name: keys, dialogs and other commands mean
+/// the terminal's own.
+pub(crate) fn run_own(app: &mut App, command: BuiltinCommand, arguments: &str) {
+    run(app, &command.qualified_name(), arguments);
+}
+
+/// Runs the command of a name, or keeps it until it can be run.
 pub(crate) fn run(app: &mut App, name: &str, arguments: &str) {
     #[cfg(debug_assertions)]
     if name == "panic" {
@@ -281,15 +287,11 @@ pub(crate) fn answered_by_engine(app: &mut App, command: BuiltinCommand, argumen
             }
         }
         Some(CommandOutcome::Refused(why)) => app.warn(why),
-        Some(CommandOutcome::Clear) => run(app, BuiltinCommand::Clear.name(), ""),
+        Some(CommandOutcome::Clear) => run_own(app, BuiltinCommand::Clear, ""),
         Some(CommandOutcome::Compact(words)) => {
-            run(
-                app,
-                BuiltinCommand::Compact.name(),
-                &words.unwrap_or_default(),
-            );
+            run_own(app, BuiltinCommand::Compact, &words.unwrap_or_default());
         }
-        Some(CommandOutcome::Prompt) => send_as_prompt(app, command.name(), arguments),
+        Some(CommandOutcome::Prompt) => send_as_prompt(app, &command.qualified_name(), arguments),
         None => app.warn(format!("{command} did not answer in time.")),
     }
     app.session.mode = app

@@ -137,6 +137,43 @@ fn the_model_is_chosen_from_a_list() {
 }
 
 #[test]
+fn a_key_opens_the_model_list_even_if_a_file_is_called_model() {
+    let stage = Stage::replies([Reply::text("of the file")]);
+    let commands = stage.home.config().join("commands");
+    std::fs::create_dir_all(&commands).unwrap();
+    std::fs::write(commands.join("model.md"), "Describe the data model.\n").unwrap();
+    let terminal = stage.open();
+    terminal.wait_for("claude");
+    // The command that is typed is the file's.
+    terminal.say("/model ");
+    terminal.wait_for("● of the file");
+    terminal.wait_gone("esc to interrupt");
+    // Alt and p.
+    terminal.send("\x1bp");
+    terminal.wait_for("Which model?");
+    terminal.send("\r");
+    terminal.wait_for("model: claude");
+    assert_eq!(stage.server.message_requests().len(), 1);
+}
+
+#[test]
+fn a_command_runs_after_a_compaction_that_failed() {
+    let stage = Stage::replies([
+        Reply::text("ok"),
+        Reply::error_with(400, "invalid_request_error", "no"),
+    ]);
+    let terminal = stage.open_sized(100, 40);
+    terminal.say("hello");
+    terminal.wait_for("● ok");
+    terminal.wait_gone("esc to interrupt");
+    terminal.say("/compact ");
+    terminal.wait_for("was not compacted");
+    terminal.wait_gone("esc to interrupt");
+    terminal.say("/rename after the failure");
+    terminal.wait_for("renamed the session");
+}
+
+#[test]
 fn rewind_goes_back_with_conversation_and_files() {
     let stage = Stage::replies([
         Reply::text("noted"),
