@@ -277,7 +277,7 @@ fn load<'a>(environment: &Environment, options: &'a DoctorOptions) -> Installati
     if let Ok(real) = std::fs::canonicalize(&environment.cwd) {
         environment.cwd = real;
     }
-    let places = Places::new(environment);
+    let places = Places::new(environment).with_flags(&options.settings_flags);
     let trust = TrustStore::new(&places)
         .headless_trust(&places.project, options.setting_sources.as_deref());
     let load_options = LoadOptions {

@@ -133,15 +133,11 @@ impl Sources {
         let mut user = Vec::new();
         if includes(Source::User) {
             user.push(places.config_home.clone());
+            user.extend(places.claude_home.clone());
+            // Unless a config folder is set, `~/.agents` of other tools is read too.
             let named = places.environment.get(Variable::ConfigDir).is_some();
-            // Unless a config folder is set, `~/.claude` and `~/.agents` of other tools are read
-            // too.
             if let Some(home) = places.environment.home.as_ref().filter(|_| !named) {
-                user.extend(
-                    [PROJECT_FOLDERS[1], AGENTS_FOLDER]
-                        .iter()
-                        .map(|name| home.join(name)),
-                );
+                user.push(home.join(AGENTS_FOLDER));
             }
         }
         let projects = if includes(Source::Project) {

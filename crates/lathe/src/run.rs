@@ -26,6 +26,10 @@ pub(crate) fn output_never_blocks(arguments: &SessionArguments) -> bool {
 /// Runs a session.
 pub(crate) async fn run(mut environment: Environment, arguments: SessionArguments) -> Outcome {
     enter_folder(&mut environment, &arguments)?;
+    if arguments.settings.no_claude_home {
+        let name = Variable::ReadClaudeHome.name().to_owned();
+        environment.variables.insert(name, "0".to_owned());
+    }
     let output = &arguments.output;
     if output.input_format == InputFormat::StreamJson {
         if output.output_format != OutputFormat::StreamJson {

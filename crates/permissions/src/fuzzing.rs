@@ -29,7 +29,7 @@ pub fn fuzz_rules(bytes: &[u8]) {
                 }
             }
         }
-        if let Ok(pattern) = CommandPattern::new(content) {
+        if let Ok(pattern) = CommandPattern::new(content, &anchors.home) {
             let words = [Some("npm"), None, Some("test")];
             assert!(
                 !pattern.matches(&words) || pattern.could_match(&words),

@@ -43,6 +43,7 @@ pub mod ruleset;
 pub mod settings;
 pub mod shell;
 mod suggest;
+mod word_pattern;
 
 pub use confinement::confinement;
 pub use context::{CallFacts, PermissionContext, ResolvedPaths, SandboxFacts, resolve};

@@ -6,6 +6,7 @@
 //! `./` or nothing for the session's folder.
 
 use crate::path::{fold, real_folder};
+use crate::word_pattern::{WordPatterns, with_tilde};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -163,6 +164,8 @@ pub enum CommandPattern {
     Prefix(Vec<String>),
     /// A text with `*` for anything (`npm run *`).
     Wildcard(TextPattern),
+    /// Words, some of which may be anything (`git -C :* status:*`).
+    Words(WordPatterns),
     /// This command and no other.
     Exact(ExactCommand),
 }
@@ -177,12 +180,16 @@ pub struct ExactCommand {
 }
 
 impl CommandPattern {
-    /// Reads the content of a rule for commands.
+    /// Reads the content of a rule for commands, which writes paths below `home` in full or with `~`.
     ///
     /// # Errors
     /// A sentence that says what is wrong with it.
-    pub fn new(content: &str) -> Result<Self, String> {
-        let content = content.trim();
+    pub fn new(content: &str, home: &Path) -> Result<Self, String> {
+        let written = content.trim();
+        let content = with_tilde(written, &home.to_string_lossy());
+        let content = without_time(&content).ok_or(
+            "`time` only measures, and rules are compared with the command after it; write a rule for that command",
+        )?;
         if let Some(prefix) = content.strip_suffix(":*") {
             let words = split_words(prefix).ok_or("its quotes are not balanced")?;
             if words.is_empty() {
@@ -193,15 +200,45 @@ impl CommandPattern {
             if !prefix.contains('*') {
                 return Ok(Self::Prefix(words));
             }
-            return Ok(Self::Wildcard(TextPattern::new(&format!("{prefix} *"))));
+            if let Some(words) = WordPatterns::read(prefix, true) {
+                return Ok(Self::Words(words));
+            }
+            // After a star, `:*` adds nothing.
+            let rest = if prefix.ends_with('*') { "" } else { " *" };
+            return Ok(Self::Wildcard(TextPattern::new(&format!("{prefix}{rest}"))));
         }
         let wildcard = TextPattern::new(content);
         if wildcard.has_stars() {
-            return Ok(Self::Wildcard(wildcard));
+            let (front, open) = content
+                .strip_suffix(" *")
+                .map_or((content, false), |front| (front, true));
+            return Ok(match WordPatterns::read(front, open) {
+                Some(words) => Self::Words(words),
+                None => Self::Wildcard(wildcard),
+            });
         }
-        let text = wildcard.literal();
-        let words = split_words(&text);
+        let words = split_words(&wildcard.literal());
+        let text = TextPattern::new(written).literal();
         Ok(Self::Exact(ExactCommand { text, words }))
+    }
+
+    /// Whether a rule that allows covers a command's words. Narrower than [`Self::matches`] where a star stands
+    /// in a text that the command runs.
+    #[must_use]
+    pub fn grants(&self, words: &[Option<&str>]) -> bool {
+        match self {
+            Self::Words(patterns) => patterns.grants(words),
+            other => other.matches(words),
+        }
+    }
+
+    /// How many words at its start it speaks of.
+    #[must_use]
+    pub fn spoken_words(&self) -> usize {
+        match self {
+            Self::Words(patterns) => patterns.len(),
+            other => other.leading_words().len(),
+        }
     }
 
     /// Whether a command's words match. `None` is a word whose text is not known before it runs.
@@ -222,6 +259,7 @@ impl CommandPattern {
                         .zip(words)
                         .all(|(wanted, word)| *word == Some(wanted.as_str()))
             }),
+            Self::Words(patterns) => patterns.matches(words),
             Self::Wildcard(pattern) => {
                 let Some(Some(first)) = words.first() else {
                     return false;
@@ -270,8 +308,23 @@ impl CommandPattern {
                 Some(words) => words.iter().map(String::as_str).collect(),
                 None => exact.text.split_whitespace().take(1).collect(),
             },
+            Self::Words(patterns) => patterns.leading_words(),
             Self::Wildcard(pattern) => pattern.leading_words(),
         }
+    }
+}
+
+/// A content without a leading `time`, which changes nothing about the command after it; `None` if there is none.
+fn without_time(content: &str) -> Option<&str> {
+    let Some(rest) = content.strip_prefix("time") else {
+        return Some(content);
+    };
+    if matches!(rest.trim(), "" | ":*" | "*") {
+        return None;
+    }
+    match rest.strip_prefix(' ').map(str::trim_start) {
+        Some(command) if !command.starts_with('-') => Some(command),
+        _ => Some(content),
     }
 }
 
@@ -571,7 +624,9 @@ mod tests {
 
     fn command(pattern: &str, words: &[&str]) -> bool {
         let words: Vec<Option<&str>> = words.iter().map(|word| Some(*word)).collect();
-        CommandPattern::new(pattern).unwrap().matches(&words)
+        CommandPattern::new(pattern, Path::new("/home/u"))
+            .unwrap()
+            .matches(&words)
     }
 
     #[test]
@@ -617,7 +672,7 @@ mod tests {
             "echo 'unbalanced",
             "a:*",
         ] {
-            let pattern = CommandPattern::new(&exact_content(command)).unwrap();
+            let pattern = CommandPattern::new(&exact_content(command), Path::new("/h")).unwrap();
             assert!(pattern.is_command(command), "{command}: {pattern:?}");
             assert!(!pattern.is_command("other"), "{command}");
         }
@@ -625,7 +680,7 @@ mod tests {
 
     #[test]
     fn what_is_not_known_could_become_anything() {
-        let pattern = CommandPattern::new("git push origin:*").unwrap();
+        let pattern = CommandPattern::new("git push origin:*", Path::new("/h")).unwrap();
         assert!(pattern.could_match(&[Some("git"), None]));
         assert!(pattern.could_match(&[None]));
         assert!(pattern.could_match(&[Some("git"), Some("push"), None]));
@@ -635,9 +690,9 @@ mod tests {
 
     #[test]
     fn a_word_that_is_not_known_matches_no_fixed_text() {
-        let pattern = CommandPattern::new("git push origin:*").unwrap();
+        let pattern = CommandPattern::new("git push origin:*", Path::new("/h")).unwrap();
         assert!(!pattern.matches(&[Some("git"), Some("push"), None]));
-        let pattern = CommandPattern::new("git push *").unwrap();
+        let pattern = CommandPattern::new("git push *", Path::new("/h")).unwrap();
         assert!(pattern.matches(&[Some("git"), Some("push"), None]));
         assert!(!pattern.matches(&[None, Some("push"), None]));
     }

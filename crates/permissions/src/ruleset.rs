@@ -70,7 +70,7 @@ impl Rule {
                     Matcher::Whole
                 }
                 (Some(content), Kind::Shell) => {
-                    Matcher::Command(CommandPattern::new(content).map_err(bad)?)
+                    Matcher::Command(CommandPattern::new(content, &anchors.home).map_err(bad)?)
                 }
                 (Some(content), Kind::Reads | Kind::Writes) => {
                     Matcher::Path(Arc::new(PathPattern::new(content, anchors).map_err(bad)?))

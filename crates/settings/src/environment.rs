@@ -183,6 +183,7 @@ const fn is_kind(kind: &str, wanted: &str) -> bool {
 
 variables! {
     ConfigDir: "LATHE_CONFIG_DIR" | "CLAUDE_CONFIG_DIR" => "settings", "~/.lathe", "The folder of your own settings, sessions and extensions.";
+    ReadClaudeHome: "LATHE_READ_CLAUDE_HOME" => "settings", "1", "`0` leaves `~/.claude` and `~/.claude.json` unread; overrides `readClaudeHome`.";
     #[secret] ApiKey: "ANTHROPIC_API_KEY" => "model", "", "The key for the model API, sent as `x-api-key`.";
     #[secret] AuthToken: "ANTHROPIC_AUTH_TOKEN" => "model", "", "A bearer token for the model API, sent as `authorization`.";
     BaseUrl: "ANTHROPIC_BASE_URL" => "model", "https://api.anthropic.com", "The address of the model API.";

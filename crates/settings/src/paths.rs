@@ -3,8 +3,11 @@
 //! Nothing here reads the process's own environment except [`Environment::of_process`]; everything
 //! else is passed in, so that a test never touches the machine's real configuration.
 
+use crate::document::Document;
 use crate::environment::Variable;
+use crate::schema::READ_CLAUDE_HOME;
 use crate::source::Source;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -87,6 +90,9 @@ pub struct Places {
     pub environment: Environment,
     /// The person's own folder.
     pub config_home: PathBuf,
+    /// `~/.claude`, which is read as a weaker folder of the person's own and never written. `None` if
+    /// it isn't there, if it is switched off, and if another config home is chosen.
+    pub claude_home: Option<PathBuf>,
     /// The folder of managed policy.
     pub managed: PathBuf,
     /// The project's folder: the one that holds `.lathe` or `.claude`.
@@ -106,12 +112,63 @@ impl Places {
     pub fn with_managed(environment: Environment, managed: PathBuf) -> Self {
         let config_home = config_home(&environment);
         let project = project_folder(&environment, &config_home);
-        Self {
+        let claude_home = claude_home(&environment, &config_home);
+        let mut places = Self {
             environment,
             config_home,
+            claude_home,
             managed,
             project,
+        };
+        if places.claude_home.is_some() && places.switches_claude_home_off() {
+            places.claude_home = None;
         }
+        places
+    }
+
+    /// The same under the values of `--settings`, of which the last decides whether `~/.claude` is read.
+    #[must_use]
+    pub fn with_flags(mut self, flags: &[String]) -> Self {
+        let said = flags.iter().rev().find_map(|flag| {
+            let flag = flag.trim();
+            if flag.starts_with('{') {
+                return reads_claude_home(flag);
+            }
+            let file = self.environment.resolve(flag);
+            // A pipe is left to the loader, since it can be read only once.
+            let text = file
+                .is_file()
+                .then(|| std::fs::read_to_string(&file).ok())??;
+            reads_claude_home(&text)
+        });
+        match said {
+            Some(true) => self.claude_home = claude_home(&self.environment, &self.config_home),
+            Some(false) => self.claude_home = None,
+            None => {}
+        }
+        self
+    }
+
+    /// Whether the managed settings, or else the person's own, say that `~/.claude` is not read.
+    fn switches_claude_home_off(&self) -> bool {
+        let managed = self.settings_files(Source::Managed).into_iter().rev();
+        managed
+            .chain([self.config_home.join("settings.json")])
+            .find_map(|file| reads_claude_home(&std::fs::read_to_string(file).ok()?))
+            == Some(false)
+    }
+
+    /// The file that holds the servers of `~/.claude`: `~/.claude.json`, or `.claude.json` in the folder
+    /// that `CLAUDE_CONFIG_DIR` names. `None` if `~/.claude` is not read.
+    #[must_use]
+    pub fn claude_json(&self) -> Option<PathBuf> {
+        let beside = self.environment.home.as_ref()?.join(".claude.json");
+        let used = self.environment.home.as_ref()?.join(PROJECT_FOLDERS[1]);
+        if self.claude_home.is_some() || self.config_home == used {
+            return Some(beside);
+        }
+        self.environment.foreign("CLAUDE_CONFIG_DIR")?;
+        Some(self.config_home.join(".claude.json"))
     }
 
     /// The same with a project folder that was named (`--project-config-root`).
@@ -132,7 +189,12 @@ impl Places {
                 .collect()
         };
         match source {
-            Source::User => vec![self.config_home.join("settings.json")],
+            Source::User => self
+                .claude_home
+                .iter()
+                .chain([&self.config_home])
+                .map(|home| home.join("settings.json"))
+                .collect(),
             // In the home folder the project's file would be the person's own.
             Source::Project => in_project("settings.json")
                 .into_iter()
@@ -187,6 +249,11 @@ impl Places {
             .iter()
             .map(|folder| (Source::Project, self.project.join(folder).join(kind)))
             .chain([(Source::User, self.config_home.join(kind))])
+            .chain(
+                self.claude_home
+                    .iter()
+                    .map(|home| (Source::User, home.join(kind))),
+            )
             .filter(|(_, path)| path.is_dir())
             .collect()
     }
@@ -202,6 +269,30 @@ pub fn config_home(environment: &Environment) -> PathBuf {
         || environment.cwd.join(PROJECT_FOLDERS[0]),
         |home| home.join(PROJECT_FOLDERS[0]),
     )
+}
+
+/// `~/.claude`, unless the config home is not `~/.lathe` or the environment switches it off.
+fn claude_home(environment: &Environment, config_home: &Path) -> Option<PathBuf> {
+    let home = environment.home.as_ref()?;
+    if *config_home != home.join(PROJECT_FOLDERS[0])
+        || environment.switch(Variable::ReadClaudeHome) == Some(false)
+    {
+        return None;
+    }
+    let folder = home.join(PROJECT_FOLDERS[1]);
+    (folder.is_dir() || home.join(".claude.json").is_file()).then_some(folder)
+}
+
+/// The value of `readClaudeHome` in the text of a settings file.
+fn reads_claude_home(text: &str) -> Option<bool> {
+    if !text.contains(READ_CLAUDE_HOME) {
+        return None;
+    }
+    let document = Document::parse(text).ok()?;
+    document
+        .value
+        .get(READ_CLAUDE_HOME)
+        .and_then(Value::as_bool)
 }
 
 /// The system's folder of managed policy.

@@ -6,7 +6,7 @@ use crate::load::{Layer, LoadOptions, Resolved};
 use crate::merge::merge;
 use crate::nearest::nearest;
 use crate::paths::Places;
-use crate::schema::{ALIASES, FINAL, MANAGED_ONLY, RESTRICTING, Settings, WORDS};
+use crate::schema::{ALIASES, FINAL, MANAGED_ONLY, PERSONAL, RESTRICTING, Settings, WORDS};
 use crate::source::{Problem, Severity, Source};
 use crate::trust::withhold;
 use crate::validate::{Finding, FindingKind, validate};
@@ -137,7 +137,12 @@ impl Resolved {
             withhold(&value)
         };
         let folder = match source {
-            Source::User => places.config_home.clone(),
+            Source::User => places
+                .claude_home
+                .as_ref()
+                .filter(|home| path.is_some_and(|path| path.starts_with(home)))
+                .unwrap_or(&places.config_home)
+                .clone(),
             Source::Project | Source::Local => places.project.clone(),
             Source::Flag | Source::Managed => path
                 .and_then(Path::parent)
@@ -171,6 +176,17 @@ impl Resolved {
                     remove_pointer(value, &pointer);
                     let message = "only effective in managed settings; ignored here";
                     self.warn(source, path, document, &pointer, message, None);
+                }
+            }
+        }
+        if source.comes_with_the_folder() {
+            for key in PERSONAL {
+                let pointer = format!("/{key}");
+                if value.get(*key).is_some() {
+                    remove_pointer(value, &pointer);
+                    let message = "a folder can't decide that for you; ignored";
+                    let fix = "set it in your own settings";
+                    self.warn(source, path, document, &pointer, message, Some(fix.into()));
                 }
             }
         }

@@ -55,9 +55,9 @@ async fn git(folder: &Path, arguments: &[&str]) -> Result<String, String> {
     command
         .args([
             "-c",
-            "conversation.hooksPath=/dev/null",
+            "core.hooksPath=/dev/null",
             "-c",
-            "conversation.fsmonitor=false",
+            "core.fsmonitor=false",
         ])
         .args(arguments)
         .current_dir(folder)

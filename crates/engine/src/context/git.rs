@@ -59,9 +59,9 @@ pub(crate) async fn ask(folder: &Path, arguments: &[&str]) -> Option<String> {
         // No program that the repository names: neither a monitor nor a pager nor a hook.
         .args([
             "-c",
-            "conversation.fsmonitor=false",
+            "core.fsmonitor=false",
             "-c",
-            "conversation.hooksPath=/dev/null",
+            "core.hooksPath=/dev/null",
             "--no-pager",
         ])
         .args(arguments)
@@ -90,6 +90,21 @@ mod tests {
         let text = words("/w", &status, "abc First\n");
         assert!(text.len() < MOST_STATUS + 200);
         assert!(text.contains("[more; run git status]") && text.ends_with("abc First"));
+    }
+
+    #[tokio::test]
+    async fn no_program_that_the_repository_names_is_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let ran = folder.path().join("ran");
+        let monitor = format!("touch {} #", ran.display());
+        ask(folder.path(), &["init", "-q"]).await.unwrap();
+        ask(folder.path(), &["config", "core.fsmonitor", &monitor])
+            .await
+            .unwrap();
+        std::fs::write(folder.path().join("a"), "x").unwrap();
+        assert!(ask(folder.path(), &["add", "a"]).await.is_some());
+        assert!(ask(folder.path(), &["status", "--short"]).await.is_some());
+        assert!(!ran.exists(), "the monitor was run");
     }
 
     #[tokio::test]

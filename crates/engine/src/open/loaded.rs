@@ -7,7 +7,7 @@ use crate::skills::{ExtensionOptions, Extensions};
 use lathe_extensions::{AgentCatalog, AgentDefinition, OutputStyles};
 use lathe_settings::trust_store::TrustStore;
 use lathe_settings::write::OwnWrites;
-use lathe_settings::{Environment, LoadOptions, Places, Resolved, Trust};
+use lathe_settings::{Environment, LoadOptions, Places, Resolved, Source, Trust};
 use std::sync::Arc;
 
 /// Settings, plugins and extensions of a session, and the options as these complete them.
@@ -36,10 +36,14 @@ pub(super) async fn load(
     mut options: SessionOptions,
 ) -> Result<Loaded, OpenError> {
     let mut remarks = Vec::new();
-    let mut places = Places::new(environment);
+    let mut places = Places::new(environment).with_flags(&options.settings_flags);
     if let Some(folder) = &options.project_root {
         let folder = places.environment.resolve(&folder.to_string_lossy());
         places = places.with_project(std::fs::canonicalize(&folder).unwrap_or(folder));
+    }
+    let reads_own = |sources: &Vec<Source>| sources.contains(&Source::User);
+    if options.setting_sources.as_ref().is_none_or(reads_own) {
+        remarks.extend(super::claude_home::first_remark(&places));
     }
     let trust_store = TrustStore::new(&places);
     let trust = trust_store.headless_trust(&places.project, options.setting_sources.as_deref());

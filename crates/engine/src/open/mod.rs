@@ -7,6 +7,7 @@
 
 pub(crate) mod agents;
 pub(crate) mod change_text;
+mod claude_home;
 mod equipped;
 pub mod hands;
 mod loaded;

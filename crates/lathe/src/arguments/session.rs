@@ -336,6 +336,10 @@ pub(crate) struct SettingsArguments {
     #[arg(long, value_name = "LIST", help_heading = "Settings")]
     pub(crate) setting_sources: Option<String>,
 
+    /// Read nothing of ~/.claude and ~/.claude.json.
+    #[arg(long, help_heading = "Settings")]
+    pub(crate) no_claude_home: bool,
+
     /// Policy from a parent process, as a file or JSON. Repeatable.
     #[arg(long, value_name = "FILE-OR-JSON", hide = true)]
     pub(crate) managed_settings: Vec<String>,

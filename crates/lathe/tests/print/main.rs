@@ -6,6 +6,7 @@
     reason = "helpers of tests assert by panicking"
 )]
 
+mod claude_home;
 #[cfg(target_os = "linux")]
 mod confined;
 mod hooks;

@@ -1,6 +1,7 @@
 //! Loads all declared servers and determines the status of each.
 
 use super::choices::{Choices, FolderChoices};
+use super::claude::claude_servers;
 use super::entry::{ConfigError, ConfigLocation};
 use super::judge::{drop_copies, judge, refuse_same_tool_names};
 use crate::server::ServerConfig;
@@ -311,9 +312,16 @@ pub fn load(request: Request<'_>) -> Servers {
     let mut found = Vec::new();
     if !request.strict {
         plugins(request, &mut found);
+        let of_claude = claude_servers(request.places, &mut servers.problems);
+        if includes(request, Source::User) {
+            of_claude.add(Scope::User, &mut found);
+        }
         settings(request, Source::User, Scope::User, &mut found);
         project(request, &mut found, &mut servers.problems);
         settings(request, Source::Project, Scope::Project, &mut found);
+        if includes(request, Source::Local) {
+            of_claude.add(Scope::Local, &mut found);
+        }
         local(request, &choices, &mut found);
     }
     flags(request, &mut found, &mut servers.problems);

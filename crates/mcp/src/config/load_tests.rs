@@ -481,3 +481,81 @@ fn the_nearest_file_of_a_repository_takes_precedence() {
     assert_eq!(stands(&servers, "s"), "project ready inner");
     assert_eq!(stands(&servers, "t"), "project ready t");
 }
+
+fn names_of(servers: &Servers) -> Vec<(String, Scope)> {
+    let list = servers.list.iter();
+    list.map(|server| (server.name.clone(), server.scope))
+        .collect()
+}
+
+#[test]
+fn the_servers_of_claude_json_are_the_users_and_the_folders() {
+    let world = Folder::new();
+    let project = world.places().environment.cwd.display().to_string();
+    world.write(
+        "home/.claude.json",
+        &json!({
+            "numStartups": 3,
+            "oauthAccount": {"accessToken": "never read"},
+            "mcpServers": {"mine": {"command": "a"}, "both": {"command": "theirs"}, "off": {"command": "x"}},
+            "projects": {
+                (project): {
+                    "mcpServers": {"here": {"command": "b"}},
+                    "disabledMcpServers": ["off"],
+                },
+                "/elsewhere": {"mcpServers": {"there": {"command": "c"}}},
+                "/odd": [1],
+            },
+        }),
+    );
+    world.write(
+        "home/.lathe/settings.json",
+        &json!({"mcpServers": {"both": {"command": "ours"}}}),
+    );
+    let servers = world.load(Trust::Untrusted);
+    assert_eq!(servers.problems, []);
+    let mut names = names_of(&servers);
+    names.sort();
+    assert_eq!(
+        names,
+        [
+            ("both".to_owned(), Scope::User),
+            ("here".to_owned(), Scope::Local),
+            ("mine".to_owned(), Scope::User),
+        ]
+    );
+    assert_eq!(servers.find("both").unwrap().entry["command"], "ours");
+    for server in &servers.list {
+        assert!(matches!(server.standing, Standing::Ready(_)), "{server:?}");
+    }
+    let only = |sources: &[Source]| LoadOptions {
+        sources: Some(sources.to_vec()),
+        ..LoadOptions::default()
+    };
+    let names = |sources: &[Source]| names_of(&world.load_with(&only(sources), &[], false, &[]));
+    assert_eq!(names(&[]), []);
+    assert_eq!(names(&[Source::Local]), [("here".to_owned(), Scope::Local)]);
+    let strict = world.load_with(&LoadOptions::default(), &[], true, &[]);
+    assert_eq!(names_of(&strict), []);
+}
+
+#[test]
+fn a_broken_claude_json_is_reported_and_costs_nothing_else() {
+    let world = Folder::new();
+    let file = world
+        .places()
+        .environment
+        .home
+        .unwrap()
+        .join(".claude.json");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, "{\"mcpServers\": ").unwrap();
+    world.write(
+        "home/.lathe/settings.json",
+        &json!({"mcpServers": {"ours": {"command": "x"}}}),
+    );
+    let servers = world.load(Trust::Untrusted);
+    assert_eq!(names_of(&servers), [("ours".to_owned(), Scope::User)]);
+    let told = servers.problems.first().unwrap().to_string();
+    assert!(told.contains(".claude.json"), "{told}");
+}

@@ -4,7 +4,8 @@ use super::Judge;
 use crate::ruleset::Rule;
 use lathe_protocol::permission::Behavior;
 use lathe_shell::analysis::{Argument, Concern, ConcernKind, Part, PathKind, WorkingFolder};
-use std::path::PathBuf;
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
 
 /// The allow rule that covers a part as a command, and how far.
 #[derive(Clone, Copy)]
@@ -56,22 +57,27 @@ pub(super) fn grant<'a>(
     if part.folder != WorkingFolder::Start && !are_inside(judge, folders) {
         return None;
     }
-    let words = words_of(&part.effective_argv);
+    let home = judge.context.home.as_path();
+    let words = words_of(&part.effective_argv, home);
+    // A rule may name the wrapper too (`timeout 60 npm test:*`).
+    let wrapped = (!part.wrappers.is_empty()).then(|| words_of(&part.argv, home));
     // A rule that names the variables too was made for exactly these.
     let assigned = assigned_words(part);
-    let with_variables: Option<Vec<Option<&str>>> = assigned.as_ref().map(|assigned| {
-        assigned
-            .iter()
-            .map(|text| Some(text.as_str()))
-            .chain(words.iter().copied())
-            .collect()
+    let with_variables: Option<Vec<Option<Cow<'_, str>>>> = assigned.as_ref().map(|assigned| {
+        let assigned = assigned.iter().map(|text| Some(text.as_str().into()));
+        assigned.chain(words.iter().cloned()).collect()
     });
     let rule = judge.context.rules.with(Behavior::Allow).find(|rule| {
         rule.command().is_some_and(|pattern| {
-            (part.can_be_allowed && pattern.matches(&words))
+            let grants = |words: &[Option<Cow<'_, str>>]| pattern.grants(&texts_of(words));
+            let names_more = |count: usize| pattern.spoken_words() > count;
+            let as_it_is = grants(&words)
+                || wrapped
+                    .as_ref()
+                    .is_some_and(|words| names_more(part.wrappers.len()) && grants(words));
+            (part.can_be_allowed && as_it_is)
                 || with_variables.as_ref().is_some_and(|words| {
-                    let named = assigned.as_ref().map_or(0, Vec::len);
-                    pattern.leading_words().len() > named && pattern.matches(words)
+                    names_more(assigned.as_ref().map_or(0, Vec::len)) && grants(words)
                 })
         })
     })?;
@@ -104,18 +110,31 @@ fn are_inside(judge: &Judge<'_>, folders: Option<&[PathBuf]>) -> bool {
 }
 
 /// The words of a command; `None` is one that isn't known before it runs. A path below the home folder reads as a rule
-/// writes it.
-pub(super) fn words_of(argv: &[Argument]) -> Vec<Option<&str>> {
+/// writes it, with `~`; a quoted `~` is no home folder and matches nothing.
+pub(super) fn words_of<'a>(argv: &'a [Argument], home: &Path) -> Vec<Option<Cow<'a, str>>> {
+    let home = home.to_string_lossy();
+    let home = home.trim_end_matches('/');
     argv.iter()
         .map(|word| match word {
-            Argument::Fixed(text) => Some(text.as_str()),
+            Argument::Fixed(text) if text.starts_with("~/") => None,
+            Argument::Fixed(text) => Some(match text.strip_prefix(home) {
+                Some(rest) if rest.starts_with('/') && !home.is_empty() => {
+                    Cow::Owned(format!("~{rest}"))
+                }
+                _ => Cow::Borrowed(text.as_str()),
+            }),
             Argument::Variable(variable) => variable
                 .source
                 .strip_prefix("~/")
                 .filter(|rest| variable.path.kind == PathKind::Home && *rest == variable.path.text)
-                .map(|_| variable.source.as_str()),
+                .map(|_| Cow::Borrowed(variable.source.as_str())),
         })
         .collect()
+}
+
+/// The texts of words, as patterns take them.
+pub(super) fn texts_of<'a>(words: &'a [Option<Cow<'_, str>>]) -> Vec<Option<&'a str>> {
+    words.iter().map(Option::as_deref).collect()
 }
 
 /// The variables that are set in front of a command, as a rule writes them; none where there is none, or where a value

@@ -1,7 +1,7 @@
 //! The verdict on one part of a command.
 
 use super::Judge;
-use super::grant::{Grant, are_roots, grant, words_of};
+use super::grant::{Grant, are_roots, grant, texts_of, words_of};
 use super::nested;
 use super::operand::{
     Meaning, folders_of, meaning_of, removed_operands, write_targets, written_operands,
@@ -19,6 +19,7 @@ use lathe_shell::analysis::{
     Argument, Concern, ConcernKind, Obeys, Part, PathOperand, ReadOnly, RedirectionKind, Shows,
     WorkingFolder, analyse, suggested_prefix,
 };
+use std::borrow::Cow;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -268,18 +269,19 @@ impl View<'_> {
 
     fn deny_and_ask(&self, findings: &mut Findings) {
         let rules = &self.judge.context.rules;
-        let commands: Vec<Vec<Option<&str>>> = self
+        let home = self.judge.context.home.as_path();
+        let commands: Vec<Vec<Option<Cow<'_, str>>>> = self
             .part
             .all_effective
             .iter()
             .chain([&self.part.argv, &self.part.effective_argv])
             .flat_map(|argv| {
-                let words = words_of(argv);
+                let words = words_of(argv, home);
                 // `/bin/rm` is `rm`.
-                let named = words.first().copied().flatten().map(|name| {
+                let named = words.first().cloned().flatten().map(|name| {
                     let mut named = words.clone();
                     if let Some(first) = named.first_mut() {
-                        *first = Some(crate::broad::base_name(name));
+                        *first = Some(crate::broad::base_name(&name).to_owned().into());
                     }
                     named
                 });
@@ -289,8 +291,11 @@ impl View<'_> {
             .collect();
         let on = |behavior| {
             rules.with(behavior).find(|rule: &&Rule| {
-                rule.command()
-                    .is_some_and(|pattern| commands.iter().any(|words| pattern.matches(words)))
+                rule.command().is_some_and(|pattern| {
+                    commands
+                        .iter()
+                        .any(|words| pattern.matches(&texts_of(words)))
+                })
             })
         };
         findings.deny = on(Behavior::Deny).map(Rule::reason);
@@ -298,8 +303,11 @@ impl View<'_> {
             findings.ask = on(Behavior::Ask).map(Rule::reason);
         }
         let possible = rules.with(Behavior::Deny).find(|rule| {
-            rule.command()
-                .is_some_and(|pattern| commands.iter().any(|words| pattern.could_match(words)))
+            rule.command().is_some_and(|pattern| {
+                commands
+                    .iter()
+                    .any(|words| pattern.could_match(&texts_of(words)))
+            })
         });
         if let (None, Some(rule)) = (&findings.deny, possible) {
             let reason = format!(
@@ -387,12 +395,12 @@ impl View<'_> {
             .filter(|rule| rule.command().is_some())
             .collect();
         let denied = |argv: &[Argument]| {
-            let words = words_of(argv);
+            let words = words_of(argv, &context.home);
             denies
                 .iter()
                 .find(|rule| {
                     rule.command()
-                        .is_some_and(|pattern| pattern.matches(&words))
+                        .is_some_and(|pattern| pattern.matches(&texts_of(&words)))
                 })
                 .map(|rule| format!("the rule {} may forbid what this would run", rule.text()))
         };

@@ -19,6 +19,14 @@ pub(super) enum Candidate {
     },
 }
 
+impl Candidate {
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Self::File { path, .. } | Self::Rules { path } => path,
+        }
+    }
+}
+
 /// The candidates of a folder in the order in which they speak: the shared ones, those in `.claude`
 /// and `.lathe` (ours last), rules, and at the end the person's own for this folder.
 pub(super) fn candidates_of(folder: &Path) -> Vec<Candidate> {

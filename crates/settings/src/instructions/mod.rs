@@ -204,7 +204,9 @@ impl Instructions {
             waiting: Vec::new(),
         };
         instructions.load_own(&places.managed, Scope::Managed);
-        instructions.load_own(&places.config_home, Scope::User);
+        for home in places.claude_home.iter().chain([&places.config_home]) {
+            instructions.load_own(home, Scope::User);
+        }
         if !instructions.options.without_project {
             let mut folders: Vec<&Path> = places.environment.cwd.ancestors().collect();
             folders.reverse();
@@ -390,7 +392,12 @@ impl Instructions {
         if !self.known_folders.insert(folder.to_path_buf()) {
             return;
         }
+        // In the home folder, `.claude` and `.lathe` are the person's own and not a project's.
+        let home = self.places.environment.home.as_deref() == Some(folder);
         for candidate in candidates_of(folder) {
+            if home && candidate.path().parent() != Some(folder) {
+                continue;
+            }
             match candidate {
                 Candidate::File { path, scope } => self.load(&path, scope, reason, 0),
                 Candidate::Rules { path } => self.take_rules(&path, Scope::Project, folder, reason),

@@ -16,7 +16,9 @@ pub use models::{
     Effort, ModelSettings, PriceSettings, ProviderKind, ProviderSettings, Thinking, ThinkingMode,
 };
 pub use sandbox::{SandboxFilesystem, SandboxNetwork, SandboxSettings};
-pub use tables::{ALIASES, FINAL, MANAGED_ONLY, REPLACED_LISTS, RESTRICTING, WORDS};
+pub use tables::{
+    ALIASES, FINAL, MANAGED_ONLY, PERSONAL, READ_CLAUDE_HOME, REPLACED_LISTS, RESTRICTING, WORDS,
+};
 
 use lathe_protocol::Extra;
 use lathe_protocol::permission::PermissionMode;
@@ -235,6 +237,10 @@ pub struct Settings {
     /// Messages from the company, shown at the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub company_announcements: Option<Vec<String>>,
+    /// Whether `~/.claude` is read as a second, weaker folder of your own: settings, instructions, rules,
+    /// extensions and the MCP servers of `~/.claude.json` (default true). Ignored in the files of a folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_claude_home: Option<bool>,
     /// Keys that this version doesn't know.
     #[serde(flatten)]
     #[schemars(skip)]

@@ -49,6 +49,13 @@ pub const MANAGED_ONLY: &[&str] = &[
     "companyAnnouncements",
 ];
 
+/// The key that decides whether `~/.claude` is read.
+pub const READ_CLAUDE_HOME: &str = "readClaudeHome";
+
+/// Keys of a person: in the files of a folder they are ignored, with a warning. With them, a folder could
+/// take away what the person's own files deny.
+pub const PERSONAL: &[&str] = &[READ_CLAUDE_HOME];
+
 /// Keys that `null` doesn't take away: a denial of any source is final.
 pub const FINAL: &[&str] = &[
     "permissions",

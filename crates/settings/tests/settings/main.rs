@@ -10,6 +10,7 @@
     reason = "tests assert by panicking"
 )]
 
+mod claude_home;
 mod cli;
 mod corpus;
 mod docs;

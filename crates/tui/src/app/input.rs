@@ -177,6 +177,12 @@ impl App {
             Action::PasteImage => clipboard::paste_image(self),
             Action::Help => self.layers.toggle_help(),
             Action::Rewind => commands::run_own(self, BuiltinCommand::Rewind, ""),
+            Action::Command(number) => {
+                if let Some(command) = self.prompt.keymap.command(number).map(str::to_owned) {
+                    let (name, arguments) = command.split_once(' ').unwrap_or((&command, ""));
+                    commands::run(self, name, arguments);
+                }
+            }
             action => {
                 if self
                     .prompt

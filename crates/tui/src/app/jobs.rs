@@ -4,7 +4,7 @@ use crate::commands::diff::changes::Changes;
 use crate::prompt::completion;
 use crate::prompt::completion::FileIndex;
 use crate::prompt::history::History;
-use crate::prompt::keymap::Keymap;
+use crate::prompt::keymap::{self, Keymap};
 use futures::FutureExt as _;
 use lathe_engine::{LoadedSettings, OpenError, Opened, SessionChoice, SessionOptions};
 use lathe_extensions::plugins::{PluginError, Prepared};
@@ -228,7 +228,7 @@ fn settings(places: &Places, options: &SessionOptions) -> impl FnOnce() -> JobRe
         let resolved = lathe_settings::load(&places, &options);
         // Read before they are parsed: later changes are noticed by comparing with these.
         let files = crate::app::watching::contents(&places.config_home);
-        let (keymap, problems) = Keymap::load(&places.config_home.join("keybindings.json"));
+        let (keymap, problems) = Keymap::load(&keymap::files(&places));
         JobResult::Settings {
             loaded: Arc::new(LoadedSettings {
                 project: places.project,

@@ -130,7 +130,7 @@ pub(crate) fn read(app: &mut App, now: Contents) {
     let (theme_differs, keys_differ) = (differs(&theme), differs(&key_file(&config_home)));
     app.settings.known_files = now;
     if keys_differ {
-        let (keymap, problems) = Keymap::load(&key_file(&config_home));
+        let (keymap, problems) = Keymap::load(&crate::prompt::keymap::files(&app.places));
         if problems.is_empty() {
             app.remark("reloaded the key bindings");
         }

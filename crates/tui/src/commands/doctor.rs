@@ -32,7 +32,7 @@ pub(crate) fn run(app: &mut App) {
 pub(crate) fn show(app: &mut App, diagnosis: &Diagnosis) {
     // The key bindings are the terminal's own business.
     let (_, problems) =
-        crate::prompt::keymap::Keymap::load(&app.places.config_home.join("keybindings.json"));
+        crate::prompt::keymap::Keymap::load(&crate::prompt::keymap::files(&app.places));
     let page = diagnosis_page(diagnosis, &problems, &app.look.theme);
     app.layers.open(page);
 }

@@ -2,11 +2,15 @@
 //!
 //! Bindings are looked up by context: first the one that has the focus, then `global`. A binding is
 //! one key or a chord of several, one after another. `<config home>/keybindings.json` adds to the
-//! defaults and removes some; mistakes are reported and the rest takes effect.
+//! defaults and removes some; mistakes are reported and the rest takes effect. The file may have our form, or
+//! that of the ecosystem ([`super::foreign_keys`]).
 
+use super::foreign_keys::{self, ForeignAction, ForeignContext};
 use crate::terminal::key::{Code, Key};
+use lathe_settings::Places;
 use serde_json::Value;
-use std::path::Path;
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
 
 /// Something that a key can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -59,6 +63,8 @@ pub(crate) enum Action {
     ExpandAll,
     Copy,
     Close,
+    /// A slash command of the keymap, by number.
+    Command(usize),
 }
 
 /// Where a binding applies.
@@ -283,6 +289,8 @@ pub(crate) enum KeyMatch {
 #[derive(Debug, Clone)]
 pub(crate) struct Keymap {
     bindings: Vec<(Context, Vec<Key>, Action)>,
+    /// The slash commands that keys run, without the slash.
+    commands: Vec<String>,
 }
 
 impl Default for Keymap {
@@ -291,8 +299,17 @@ impl Default for Keymap {
             .iter()
             .filter_map(|(context, keys, action)| Some((*context, chord(keys).ok()?, *action)))
             .collect();
-        Self { bindings }
+        Self {
+            bindings,
+            commands: Vec::new(),
+        }
     }
+}
+
+/// The user's files with key bindings, lowest precedence first.
+pub(crate) fn files(places: &Places) -> Vec<PathBuf> {
+    let homes = places.claude_home.iter().chain([&places.config_home]);
+    homes.map(|home| home.join("keybindings.json")).collect()
 }
 
 fn chord(text: &str) -> Result<Vec<Key>, crate::terminal::key::NotAKey> {
@@ -314,6 +331,8 @@ enum BindingError {
     UnknownAction { action: String, keys: String },
     #[error("'{0}': expected the name of an action, or null for none")]
     NotAnAction(String),
+    #[error("'{action}' for '{keys}' has no counterpart here")]
+    Absent { action: String, keys: String },
 }
 
 fn action_names() -> String {
@@ -321,31 +340,41 @@ fn action_names() -> String {
     names.join(", ")
 }
 
+fn unknown_action(action: &str, keys: &str) -> BindingError {
+    BindingError::UnknownAction {
+        action: action.to_owned(),
+        keys: keys.to_owned(),
+    }
+}
+
 impl Keymap {
-    /// The defaults with a user's file on top. Gives what is wrong with the file.
-    pub(crate) fn load(file: &Path) -> (Self, Vec<String>) {
+    /// The defaults with the user's files on top. Gives what is wrong with the files.
+    pub(crate) fn load(files: &[PathBuf]) -> (Self, Vec<String>) {
         let mut keymap = Self::default();
+        let mut problems = Vec::new();
+        for file in files {
+            let of_file = keymap.load_file(file);
+            let name = file.display();
+            problems.extend(of_file.iter().map(|problem| format!("{name}: {problem}")));
+        }
+        (keymap, problems)
+    }
+
+    fn load_file(&mut self, file: &Path) -> Vec<String> {
         let text = match std::fs::read_to_string(file) {
             Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return (keymap, Vec::new());
-            }
-            Err(error) => {
-                return (
-                    keymap,
-                    vec![format!("can't read {}: {error}", file.display())],
-                );
-            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Vec::new(),
+            Err(error) => return vec![format!("can't be read: {error}")],
         };
-        let problems = match serde_json::from_str::<Value>(&text) {
-            Ok(value) => keymap.merge(&value),
+        match serde_json::from_str::<Value>(&text) {
+            Ok(value) => self.merge(&value),
             Err(error) => vec![format!("not JSON: {error}")],
-        };
-        let problems = problems
-            .into_iter()
-            .map(|problem| format!("{}: {problem}", file.display()))
-            .collect();
-        (keymap, problems)
+        }
+    }
+
+    /// The slash command of an action, without the slash.
+    pub(crate) fn command(&self, number: usize) -> Option<&str> {
+        self.commands.get(number).map(String::as_str)
     }
 
     fn merge(&mut self, value: &Value) -> Vec<String> {
@@ -355,6 +384,12 @@ impl Keymap {
                 r#"expected an object, such as {"prompt": {"ctrl+k ctrl+s": "stash"}}"#.to_owned(),
             ];
         };
+        if let Some(Value::Array(blocks)) = contexts.get("bindings") {
+            for block in blocks {
+                self.merge_foreign(block, &mut problems);
+            }
+            return problems;
+        }
         for (name, bindings) in contexts {
             if name.starts_with('$') {
                 continue;
@@ -378,7 +413,95 @@ impl Keymap {
         problems
     }
 
+    /// Takes over a block of the ecosystem's form.
+    fn merge_foreign(&mut self, block: &Value, problems: &mut Vec<String>) {
+        let name = block.get("context").and_then(Value::as_str);
+        let bindings = block.get("bindings").and_then(Value::as_object);
+        let (Some(name), Some(bindings)) = (name, bindings) else {
+            problems.push(
+                r#"a block of "bindings" needs "context" and "bindings", such as {"context": "Chat", "bindings": {"ctrl+s": "chat:stash"}}"#
+                    .to_owned(),
+            );
+            return;
+        };
+        let context = match foreign_keys::context(name) {
+            Some(ForeignContext::Known(context)) => context,
+            Some(ForeignContext::Fixed) => {
+                problems.push(format!("{name}: its keys can't be changed here"));
+                return;
+            }
+            None => {
+                problems.push(format!(
+                    "unknown context '{name}'; contexts: Global, Chat, Autocomplete, Task, Transcript, Scroll"
+                ));
+                return;
+            }
+        };
+        for (keys, action) in bindings {
+            if let Err(problem) = self.bind_foreign(context, keys, action) {
+                problems.push(format!("{name}: {problem}"));
+            }
+        }
+    }
+
+    fn bind_foreign(
+        &mut self,
+        context: Context,
+        keys: &str,
+        action: &Value,
+    ) -> Result<(), BindingError> {
+        let (context, action) = match action {
+            Value::Null => {
+                // Some keys of the prompt are ours everywhere.
+                if context == Context::Prompt {
+                    self.put(Context::Global, keys, None)?;
+                }
+                (context, None)
+            }
+            Value::String(name) => match foreign_keys::action(name, context) {
+                Some(ForeignAction::Action(action)) => (context, Some(action)),
+                Some(ForeignAction::Command(command)) => {
+                    self.commands.push(command.to_owned());
+                    (
+                        Context::Prompt,
+                        Some(Action::Command(self.commands.len() - 1)),
+                    )
+                }
+                Some(ForeignAction::Absent) => {
+                    return Err(BindingError::Absent {
+                        action: name.clone(),
+                        keys: keys.to_owned(),
+                    });
+                }
+                None => return Err(unknown_action(name, keys)),
+            },
+            _ => return Err(BindingError::NotAnAction(keys.to_owned())),
+        };
+        self.put(context, keys, action)
+    }
+
     fn bind(&mut self, context: Context, keys: &str, action: &Value) -> Result<(), BindingError> {
+        let action = match action {
+            Value::Null => None,
+            Value::String(name) => Some(
+                ACTIONS
+                    .iter()
+                    .find(|(_, known, _)| known == name)
+                    .map(|(action, ..)| *action)
+                    .ok_or_else(|| unknown_action(name, keys))?,
+            ),
+            _ => return Err(BindingError::NotAnAction(keys.to_owned())),
+        };
+        self.put(context, keys, action)
+    }
+
+    /// Binds keys to an action, or to nothing.
+    fn put(
+        &mut self,
+        context: Context,
+        keys: &str,
+        action: Option<Action>,
+    ) -> Result<(), BindingError> {
         let keys_text = keys;
         let keys = chord(keys)?;
         if keys.is_empty() {
@@ -392,22 +515,6 @@ impl Keymap {
         if keys.len() == 1 && keys[0].typed().is_some() && context == Context::Prompt {
             return Err(BindingError::Typed(keys_text.to_owned()));
         }
-        let action = match action {
-            Value::Null => None,
-            Value::String(name) => Some(
-                ACTIONS
-                    .iter()
-                    .find(|(_, known, _)| known == name)
-                    .map(|(action, ..)| *action)
-                    .ok_or_else(|| BindingError::UnknownAction {
-                        action: name.clone(),
-                        keys: keys_text.to_owned(),
-                    })?,
-            ),
-            _ => {
-                return Err(BindingError::NotAnAction(keys_text.to_owned()));
-            }
-        };
         self.bindings.retain(|(other, bound, _)| {
             *other != context || !(bound.starts_with(&keys) || keys.starts_with(bound))
         });
@@ -438,7 +545,7 @@ impl Keymap {
     }
 
     /// All bindings for the help: keys, context, what they do.
-    pub(crate) fn listing(&self) -> Vec<(String, &'static str, &'static str)> {
+    pub(crate) fn listing(&self) -> Vec<(String, &'static str, Cow<'static, str>)> {
         let mut rows = Vec::new();
         for (action, _, what) in ACTIONS {
             for (context, _) in Context::ALL {
@@ -454,8 +561,17 @@ impl Keymap {
                     })
                     .collect();
                 if !keys.is_empty() {
-                    rows.push((keys.join(", "), context.name(), *what));
+                    rows.push((keys.join(", "), context.name(), (*what).into()));
                 }
+            }
+        }
+        for (context, keys, action) in &self.bindings {
+            if let Action::Command(number) = action
+                && let Some(command) = self.command(*number)
+            {
+                let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
+                let what = format!("run /{command}");
+                rows.push((keys.join(" "), context.name(), what.into()));
             }
         }
         rows
@@ -529,5 +645,60 @@ mod tests {
                 .iter()
                 .any(|problem| problem.contains("fly") && problem.contains("stash"))
         );
+    }
+    #[test]
+    fn a_file_in_the_form_of_the_ecosystem_counts() {
+        let mut keymap = Keymap::default();
+        let problems = keymap.merge(&json!({
+            "$schema": "https://www.schemastore.org/claude-code-keybindings.json",
+            "bindings": [
+                {"context": "Chat", "bindings": {
+                    "ctrl+e": "chat:externalEditor",
+                    "ctrl+u": null,
+                    "shift+tab": null,
+                    "enter": "chat:newline",
+                    "meta+enter": "chat:submit",
+                    "ctrl+k ctrl+g": "command:compact",
+                    "ctrl+q": "voice:pushToTalk",
+                    "ctrl+9": "chat:fly",
+                }},
+                {"context": "Global", "bindings": {"f2": "app:toggleTodos", "ctrl+c": "app:exit"}},
+                {"context": "Transcript", "bindings": {"x": "transcript:exit"}},
+                {"context": "Select", "bindings": {"j": "select:next"}},
+                {"context": "Nowhere", "bindings": {}},
+                {"bindings": {}},
+            ]
+        }));
+        let is = |context, keys: &str, action| {
+            assert_eq!(
+                found(&keymap, context, keys),
+                KeyMatch::Action(action),
+                "{keys}"
+            );
+        };
+        is(Context::Prompt, "ctrl+e", Action::ExternalEditor);
+        is(Context::Prompt, "enter", Action::Newline);
+        is(Context::Prompt, "alt+enter", Action::Submit);
+        is(Context::Prompt, "ctrl+k ctrl+g", Action::Command(0));
+        is(Context::Prompt, "f2", Action::Todos);
+        is(Context::Transcript, "x", Action::Close);
+        assert_eq!(keymap.command(0), Some("compact"));
+        for gone in ["ctrl+u", "shift+tab"] {
+            assert_eq!(found(&keymap, Context::Prompt, gone), KeyMatch::Nothing);
+        }
+        for told in [
+            "pushToTalk",
+            "chat:fly",
+            "app:exit",
+            "Select",
+            "Nowhere",
+            "needs",
+        ] {
+            assert!(
+                problems.iter().any(|problem| problem.contains(told)),
+                "{told}: {problems:?}"
+            );
+        }
+        assert_eq!(problems.len(), 6, "{problems:?}");
     }
 }

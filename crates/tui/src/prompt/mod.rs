@@ -5,6 +5,7 @@ pub(crate) mod completion;
 pub(crate) mod draft;
 pub(crate) mod editor;
 pub(crate) mod external_editor;
+mod foreign_keys;
 pub(crate) mod fuzzy;
 pub(crate) mod history;
 pub(crate) mod keymap;

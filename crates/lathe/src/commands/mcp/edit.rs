@@ -255,10 +255,21 @@ pub(super) fn remove(
     }
     let (file, removed) = edit::remove(&loaded.places, scope, name).or_failure()?;
     if !removed {
-        return Err(CliError::usage(format!(
+        let error = CliError::usage(format!(
             "there is no server named {name} in {} ({scope})",
             file.display()
-        )));
+        ));
+        let elsewhere = servers.list.iter().chain(&servers.hidden);
+        let foreign = elsewhere
+            .filter(|server| server.name == name && server.scope == scope)
+            .find_map(|server| server.file.as_ref().filter(|other| **other != file));
+        return Err(match foreign {
+            Some(foreign) => error.hint(format!(
+                "it is in {}, which Lathe doesn't write; `lathe mcp disable {name}` switches it off here",
+                foreign.display()
+            )),
+            None => error,
+        });
     }
     Ok(format!(
         "Removed the MCP server {name} ({scope}) from {}",
