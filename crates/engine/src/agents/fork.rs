@@ -8,6 +8,7 @@
 //! of that answer starts from the very same point.
 
 use crate::conversation::Conversation;
+use crate::turn::frozen::Step;
 use bytes::Bytes;
 use lathe_model::Thinking;
 use lathe_protocol::content::ContentBlock;
@@ -35,18 +36,17 @@ pub(crate) struct ForkPoint {
 }
 
 /// Lets the forks of the present answer start.
-pub(crate) fn publish_fork_point(conversation: &mut Conversation) {
+pub(crate) fn publish_fork_point(conversation: &Conversation, step: &Step) {
     let calls = conversation.history.unanswered_calls();
-    let tools_encoded = conversation.encoded_tools();
     let point = ForkPoint {
         calls: calls.into_iter().map(|call| call.id).collect(),
         history: conversation.history.clone(),
         tip: conversation.tip,
         model: conversation.model.clone(),
-        thinking: conversation.shared.choices.read().thinking,
+        thinking: step.choices.thinking,
         system: conversation.fixed.system.clone(),
-        tools: conversation.shared.all_tools(),
-        tools_encoded,
+        tools: step.tools.listed.clone(),
+        tools_encoded: step.tools.encoded.clone(),
     };
     conversation
         .shared

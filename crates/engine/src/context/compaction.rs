@@ -453,7 +453,7 @@ pub(crate) async fn ask_for_text(
     let mut deliveries = lathe_model::run(
         conversation.shared.session.provider.clone(),
         request,
-        conversation.recovery_policy(),
+        conversation.recovery_policy(&conversation.choices_now()),
         cancel.clone(),
     );
     let mut assembler = MessageAssembler::default();

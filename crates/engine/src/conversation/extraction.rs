@@ -54,7 +54,8 @@ pub(crate) fn extract_memory(conversation: &mut Conversation) {
     let mut request = conversation.request(OutputCap::Small);
     bound_answer(&mut request, MOST_TOKENS);
     request.messages = with_directive(&request.messages.to_vec(), 0, &directive);
-    let (shared, policy) = (conversation.shared.clone(), conversation.recovery_policy());
+    let policy = conversation.recovery_policy(&conversation.choices_now());
+    let shared = conversation.shared.clone();
     let cancel = shared.state.notes.cancel.clone();
     let work = async move {
         let provider = shared.session.provider.clone();

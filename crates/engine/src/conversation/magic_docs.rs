@@ -50,7 +50,7 @@ pub(crate) fn update_documents(conversation: &mut Conversation, turn: RecordId) 
             (update, request)
         })
         .collect();
-    let policy = conversation.recovery_policy();
+    let policy = conversation.recovery_policy(&conversation.choices_now());
     let cancel = shared.state.notes.cancel.clone();
     let background = shared.session.background.clone();
     let task = background.spawn(async move {

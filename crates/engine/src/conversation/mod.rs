@@ -38,8 +38,8 @@ use crate::conversation::records::RecordFactory;
 use crate::session::Session;
 use crate::session::events::EventSink;
 use crate::session::ledger::Ledger;
-use crate::skills::using;
 use crate::turn::decide::{Limits, OutputCap};
+use crate::turn::frozen::StepTools;
 use crate::turn::guard::RepeatGuard;
 use bytes::Bytes;
 use lathe_model::{CacheMarkers, FallbackModel, ModelRequest, RecoveryPolicy, Thinking};
@@ -69,8 +69,10 @@ pub(crate) struct Conversation {
     pub(crate) ledger: Ledger,
     pub(crate) guard: RepeatGuard,
     pub(crate) denials: Vec<PermissionDenial>,
-    /// The model that answers now; differs from the choice after a fallback.
+    /// The model that answers now; differs from the choice after a fallback and for a skill.
     pub(crate) model: String,
+    /// The choice that `model` was taken from.
+    pub(crate) chosen: String,
     pub(crate) last_usage: Option<Usage>,
     pub(crate) parent_tool_use_id: Option<ToolUseId>,
     pub(crate) fixed: Fixed,
@@ -161,6 +163,7 @@ impl Conversation {
             guard: RepeatGuard::default(),
             denials: Vec::new(),
             model,
+            chosen: String::new(),
             last_usage: None,
             parent_tool_use_id: parts.parent_tool_use_id,
             fixed: parts.fixed,
@@ -233,17 +236,12 @@ impl Conversation {
         self.tip = base;
     }
 
-    /// The tools that the model is offered.
-    pub(crate) fn offered_tools(&self) -> ToolRegistry {
-        self.shared.offered_tools()
-    }
-
-    /// How hard to try, with the fallback model's request.
-    pub(crate) fn recovery_policy(&self) -> RecoveryPolicy {
+    /// How requests are repeated, with the fallback model's request.
+    pub(crate) fn recovery_policy(&self, choices: &Choices) -> RecoveryPolicy {
         let mut policy = self.fixed.policy.clone();
-        let fallback = self.shared.choices.read().fallback.clone();
+        let fallback = choices.fallback.clone();
         policy.fallback = fallback
-            .filter(|fallback| *fallback != self.model)
+            .filter(|fallback| *fallback != choices.model)
             .map(|model| {
                 let large = self.output_limit(&model, OutputCap::Large);
                 FallbackModel {
@@ -271,18 +269,26 @@ impl Conversation {
         }
     }
 
-    /// The next request. Costs what was added since the last one.
+    /// A request that isn't a step of a turn: a summary, notes, a count.
     pub(crate) fn request(&mut self, cap: OutputCap) -> ModelRequest {
-        let wanted = self.shared.choices.read().thinking;
-        let thinking = wanted.and_then(|wanted| {
-            self.shared
-                .session
-                .catalog
-                .resolve(&self.model)
-                .info
-                .fit_thinking(wanted)
+        let choices = self.choices_now();
+        let tools = self.tools_now();
+        self.request_with(&choices, &tools, cap)
+    }
+
+    /// The next request. Costs what was added since the last one.
+    pub(crate) fn request_with(
+        &mut self,
+        choices: &Choices,
+        tools: &StepTools,
+        cap: OutputCap,
+    ) -> ModelRequest {
+        let model = &choices.model;
+        let thinking = choices.thinking.and_then(|wanted| {
+            let info = self.shared.session.catalog.resolve(model).info;
+            info.fit_thinking(wanted)
         });
-        let mut max_tokens = self.output_limit(&self.model, cap);
+        let mut max_tokens = self.output_limit(model, cap);
         if let Some(Thinking {
             mode: lathe_model::ThinkingMode::Budget(budget),
             ..
@@ -292,20 +298,21 @@ impl Conversation {
         }
         let messages = self.request_messages();
         let shared_results = fork::begins_as_fork(self, &messages);
-        let tools = self.encoded_tools();
-        self.note_context(&tools);
+        self.note_context(&tools.encoded);
+        let mut extra = self.fixed.extra.clone();
+        put_effort(&mut extra, choices.effort.as_deref());
         ModelRequest {
-            model: self.model.clone(),
+            model: model.clone(),
             max_tokens,
             system: self.fixed.system.clone(),
-            tools,
+            tools: tools.encoded.clone(),
             messages,
             cache_markers: self.fixed.cache,
             shared_results,
             thinking,
             betas: self.fixed.betas.clone(),
             stop_sequences: Vec::new(),
-            extra: using::request_extra(self),
+            extra,
         }
     }
 
@@ -367,11 +374,16 @@ impl Conversation {
         lines.sum()
     }
 
-    /// The tools as bytes, encoded again only when the list has changed.
+    /// The tools as bytes, as the next request has them.
     pub(crate) fn encoded_tools(&mut self) -> Bytes {
         let registry = self.shared.all_tools();
+        self.encode_tools(&registry)
+    }
+
+    /// A list of tools as bytes, encoded again only when the list has changed.
+    pub(crate) fn encode_tools(&mut self, registry: &ToolRegistry) -> Bytes {
         if let Some((known, bytes)) = &self.tools_encoded
-            && known.is_same(&registry)
+            && known.is_same(registry)
             && self.context.tools_generation == self.shared.toolbox.deferred.generation()
         {
             return bytes.clone();
@@ -395,7 +407,7 @@ impl Conversation {
         }
         let bytes =
             Bytes::from(serde_json::to_vec(&definitions).unwrap_or_else(|_| b"[]".to_vec()));
-        self.tools_encoded = Some((registry, bytes.clone()));
+        self.tools_encoded = Some((registry.clone(), bytes.clone()));
         bytes
     }
 
@@ -459,7 +471,7 @@ fn strip_thinking(message: &mut EncodedMessage) {
 }
 
 /// Says in what a request has beside the conversation how hard to try; `None` is the model's own way.
-pub(crate) fn put_effort(
+fn put_effort(
     extra: &mut serde_json::Map<String, serde_json::Value>,
     effort: Option<&str>,
 ) {

@@ -45,7 +45,7 @@ pub(crate) fn update_notes(conversation: &mut Conversation) {
     bound_answer(&mut request, MOST_TOKENS);
     request.messages = with_directive(&request.messages.to_vec(), 0, &directive);
     let shared = conversation.shared.clone();
-    let policy = conversation.recovery_policy();
+    let policy = conversation.recovery_policy(&conversation.choices_now());
     let paths = lathe_session::SessionPaths::of_transcript(conversation.transcript.path());
     conversation.shared.session.background.spawn(async move {
         let update = notes.kept.update(tip, tokens);

@@ -182,7 +182,11 @@ impl ConversationShared {
 
     /// The tools that the model is offered: a tool that is denied as a whole isn't.
     pub(crate) fn offered_tools(&self) -> ToolRegistry {
-        let mut registry = self.all_tools();
+        self.offered_of(self.all_tools())
+    }
+
+    /// The tools of a list that calls may use.
+    pub(crate) fn offered_of(&self, mut registry: ToolRegistry) -> ToolRegistry {
         if !self.toolbox.deferred.is_active() {
             registry.retain(|tool| tool.name() != crate::call::tool_search::NAME);
         }

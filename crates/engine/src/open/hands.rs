@@ -71,7 +71,7 @@ impl Hands {
 
     /// The tools that may be called.
     pub async fn tools(&self) -> Vec<ToolDefinition> {
-        let mut registry = self.conversation.lock().await.offered_tools();
+        let mut registry = self.conversation.lock().await.shared.offered_tools();
         registry.retain(|tool| !CONVERSATIONAL.contains(&tool.name()));
         registry.definitions()
     }
@@ -83,7 +83,11 @@ impl Hands {
         input: Value,
         cancel: CancellationToken,
     ) -> Option<Handed> {
-        let calls = Arc::new(self.conversation.lock().await.call_environment(&self.turn));
+        let calls = {
+            let conversation = self.conversation.lock().await;
+            let offered = conversation.shared.offered_tools();
+            Arc::new(conversation.call_environment(self.turn.prompt, offered))
+        };
         calls
             .registry
             .find(name)

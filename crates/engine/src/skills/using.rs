@@ -361,8 +361,9 @@ async fn use_for_person(
     }
 }
 
-/// Follows what was chosen since the last request: the model of a skill in use, another output style.
+/// Takes over what was chosen since the last request: a model, the model of a skill in use, an output style.
 pub(crate) fn follow_choices(conversation: &mut Conversation) {
+    conversation.take_chosen_model();
     if let (Some(model), _) = conversation.shared.integrations.extensions.choices()
         && conversation.model != model
     {
@@ -384,20 +385,6 @@ pub(crate) fn follow_choices(conversation: &mut Conversation) {
             .prefix
             .expect("another output style was chosen");
     }
-}
-
-/// What a request says beside the conversation: a skill in use may say how hard to try.
-pub(crate) fn request_extra(
-    conversation: &Conversation,
-) -> serde_json::Map<String, serde_json::Value> {
-    let mut extra = conversation.fixed.extra.clone();
-    let (_, of_skill) = conversation.shared.integrations.extensions.choices();
-    let choices = conversation.shared.choices.read();
-    let effort = of_skill
-        .map(lathe_settings::schema::Effort::name)
-        .or(choices.effort.as_deref());
-    crate::conversation::put_effort(&mut extra, effort);
-    extra
 }
 
 impl ConversationShared {

@@ -4,6 +4,7 @@
 //! module carries it out.
 
 pub mod decide;
+pub(crate) mod frozen;
 pub(crate) mod guard;
 pub(crate) mod models;
 pub(crate) mod step;
@@ -25,6 +26,7 @@ use crate::turn::decide::{
     Continue, Done, LoopState, MAX_STOP_HOOK_OBJECTIONS, StepOutcome, Transition, decide, gate,
     token_gate,
 };
+use crate::turn::frozen::Step;
 use crate::turn::step::StepReport;
 use lathe_model::ModelError;
 use lathe_protocol::content::Content;
@@ -72,8 +74,9 @@ impl Conversation {
         self.ledger.start_turn();
         self.denials.clear();
         self.guard.reset();
-        self.model.clone_from(&self.shared.choices.read().model);
-        self.history.set_model(&self.model);
+        // A fallback and the model of a skill end with the turn.
+        self.chosen.clear();
+        self.take_chosen_model();
 
         let shared = self.shared.clone();
         shared
@@ -120,7 +123,8 @@ impl Conversation {
             using::follow_choices(self);
             aggregate::bound_newest_results(self);
             room::make_room(self, turn).await;
-            let mut request = self.request(state.output_cap);
+            let frozen = Step::begin(self, turn);
+            let mut request = self.request_with(&frozen.choices, &frozen.tools, state.output_cap);
             if state.last == Some(Continue::Paused) {
                 // The provider goes on where its own tool paused, so its words come last.
                 request.messages = self.history.request_messages_with(Tail::Assistant);
@@ -128,7 +132,7 @@ impl Conversation {
             self.watch_prefix(&request);
             let base = self.tip;
             state.model_calls += 1;
-            let step = self.step(turn, request).await;
+            let step = self.step(turn, &frozen, request).await;
             self.shared.integrations.extensions.answered.notify_one();
             let StepReport {
                 outcome,

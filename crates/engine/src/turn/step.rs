@@ -6,13 +6,13 @@
 //! what they did is told to the model, so that nothing is silently done twice.
 
 use crate::agents::fork;
-use crate::call::CallEnvironment;
 use crate::call::executor::{Delivered, Executor};
 use crate::conversation::extraction;
 use crate::conversation::magic_docs;
 use crate::conversation::records::reminder;
 use crate::conversation::{Conversation, RunningTurn};
 use crate::turn::decide::{CallEnding, Failure, Phase, StepOutcome, StructuredOutcome};
+use crate::turn::frozen::Step;
 use crate::turn::guard::Verdict;
 use futures::StreamExt as _;
 use lathe_model::{Amendment, Delivery, MessageAssembler, ModelError, ModelRequest};
@@ -66,17 +66,22 @@ struct Attempt {
 
 impl Conversation {
     /// Makes a model call and runs its tool calls.
-    pub(crate) async fn step(&mut self, turn: &RunningTurn, request: ModelRequest) -> StepReport {
+    pub(crate) async fn step(
+        &mut self,
+        turn: &RunningTurn,
+        step: &Step,
+        request: ModelRequest,
+    ) -> StepReport {
         self.context.meter.sending();
         let amendment = Amendment::default();
         let mut deliveries = lathe_model::run_amendable(
             self.shared.session.provider.clone(),
             request,
-            self.recovery_policy(),
+            step.policy.clone(),
             amendment.clone(),
             turn.cancel.clone(),
         );
-        let mut attempt = self.attempt(turn);
+        let mut attempt = self.attempt(turn, step);
         let asked = Instant::now();
         let mut error = None;
         loop {
@@ -105,7 +110,7 @@ impl Conversation {
                             delivery,
                             Delivery::Retracted { .. } | Delivery::FellBack { .. }
                         );
-                        if let Err(failure) = self.take(turn, &mut attempt, delivery).await {
+                        if let Err(failure) = self.take(turn, step, &mut attempt, delivery).await {
                             error = Some(failure);
                             break;
                         }
@@ -126,7 +131,7 @@ impl Conversation {
                 .executor
                 .stop("Not run: the answer it belongs to was lost.")
                 .await;
-            self.withdraw(turn, &mut attempt, "the model's answer was lost")
+            self.withdraw(turn, step, &mut attempt, "the model's answer was lost")
                 .await;
             let failure = match &error {
                 ModelError::PromptTooLong { .. } | ModelError::RequestTooLarge(_) => {
@@ -146,14 +151,14 @@ impl Conversation {
                 structured: None,
             };
         }
-        self.run_out(turn, attempt).await
+        self.run_out(turn, step, attempt).await
     }
 
-    fn attempt(&self, turn: &RunningTurn) -> Attempt {
+    fn attempt(&self, turn: &RunningTurn, step: &Step) -> Attempt {
         let group = turn.cancel.child_token();
         Attempt {
             assembler: MessageAssembler::default(),
-            executor: Executor::new(Arc::new(self.call_environment(turn)), group),
+            executor: Executor::new(step.calls.clone(), group),
             blocks: Vec::new(),
             records: Vec::new(),
             base: self.tip,
@@ -166,29 +171,10 @@ impl Conversation {
         }
     }
 
-    pub(crate) fn call_environment(&self, turn: &RunningTurn) -> CallEnvironment {
-        CallEnvironment {
-            registry: self.offered_tools(),
-            tools: self.shared.tools.clone(),
-            permissions: self.shared.permissions.clone(),
-            hooks: self.shared.hooks.clone(),
-            questions: self.shared.questions.clone(),
-            events: self.shared.events.clone(),
-            turn: self
-                .shared
-                .role
-                .place()
-                .map_or(turn.prompt, |place| place.turn),
-            agent_id: self.records.agent_id.clone(),
-            backgrounds: self.shared.toolbox.backgrounds.clone(),
-            undo: self.shared.toolbox.undo.clone(),
-            language_servers: self.shared.integrations.language.servers.clone(),
-        }
-    }
-
     async fn take(
         &mut self,
         turn: &RunningTurn,
+        step: &Step,
         attempt: &mut Attempt,
         delivery: Delivery,
     ) -> Result<(), ModelError> {
@@ -209,7 +195,7 @@ impl Conversation {
                     .executor
                     .stop("Not run: the answer it belongs to was withdrawn.")
                     .await;
-                self.withdraw(turn, attempt, &reason).await;
+                self.withdraw(turn, step, attempt, &reason).await;
             }
             Delivery::Retrying {
                 attempt,
@@ -316,9 +302,14 @@ impl Conversation {
     }
 
     /// The answer is complete: waits for its calls.
-    async fn run_out(&mut self, turn: &RunningTurn, mut attempt: Attempt) -> StepReport {
+    async fn run_out(
+        &mut self,
+        turn: &RunningTurn,
+        step: &Step,
+        mut attempt: Attempt,
+    ) -> StepReport {
         if attempt.forks {
-            fork::publish_fork_point(self);
+            fork::publish_fork_point(self, step);
         }
         while attempt.executor.is_busy() && attempt.ending.is_none() {
             tokio::select! {
@@ -480,7 +471,13 @@ impl Conversation {
     }
 
     /// Takes an answer back. The executor has been stopped before.
-    async fn withdraw(&mut self, turn: &RunningTurn, attempt: &mut Attempt, reason: &str) {
+    async fn withdraw(
+        &mut self,
+        turn: &RunningTurn,
+        step: &Step,
+        attempt: &mut Attempt,
+        reason: &str,
+    ) {
         if let Some(header) = attempt.assembler.header() {
             // What was withdrawn has been paid for all the same.
             self.ledger.note_response(
@@ -498,7 +495,7 @@ impl Conversation {
         let told_effects = attempt.told_effects || !effects.is_empty();
         *attempt = Attempt {
             told_effects,
-            ..self.attempt(turn)
+            ..self.attempt(turn, step)
         };
         if !effects.is_empty() {
             let mut text = "An earlier attempt at your answer was lost on the way, after these calls had already run. Their effects are real; look before you repeat any of them:".to_owned();

@@ -1,0 +1,111 @@
+//! The configuration of a step, read once before its request is sent.
+//!
+//! Faces, settings files and servers change choices and tools at any time. A step must not see half of a
+//! change: the request, its repetitions, the calls of its answer and the forks of it all use the same
+//! [`Step`]. A change takes effect with the next step.
+//!
+//! Two things stay live on purpose, because a change of them must not wait. Permissions: each call takes one
+//! snapshot when it is decided (`call/permit.rs`), so that a mode that a person switches to, or a rule that a
+//! person gives in an answer, is in effect for the next call of the same step. Hooks: those of a skill that a
+//! call starts are in effect for the calls after it.
+
+use crate::call::CallEnvironment;
+use crate::conversation::{Choices, Conversation, RunningTurn};
+use bytes::Bytes;
+use lathe_model::RecoveryPolicy;
+use lathe_protocol::ids::RecordId;
+use lathe_tools::ToolRegistry;
+use std::sync::Arc;
+
+/// The configuration of one step.
+pub(crate) struct Step {
+    /// The model that answers, thinking, effort and fallback.
+    pub(crate) choices: Choices,
+    pub(crate) tools: StepTools,
+    pub(crate) policy: RecoveryPolicy,
+    /// The environment of the step's calls, with the tools that the step offers.
+    pub(crate) calls: Arc<CallEnvironment>,
+}
+
+/// The tools of one step.
+#[derive(Clone)]
+pub(crate) struct StepTools {
+    /// The tools that definitions are made of.
+    pub(crate) listed: ToolRegistry,
+    /// The definitions as they are sent.
+    pub(crate) encoded: Bytes,
+    /// The tools that calls may use.
+    pub(crate) offered: ToolRegistry,
+}
+
+impl Step {
+    /// Reads choices and tools for the next step.
+    pub(crate) fn begin(conversation: &mut Conversation, turn: &RunningTurn) -> Self {
+        let choices = conversation.choices_now();
+        let tools = conversation.tools_now();
+        Self {
+            policy: conversation.recovery_policy(&choices),
+            calls: Arc::new(conversation.call_environment(turn.prompt, tools.offered.clone())),
+            choices,
+            tools,
+        }
+    }
+}
+
+impl Conversation {
+    /// Uses the chosen model from now on, if the choice changed.
+    pub(crate) fn take_chosen_model(&mut self) {
+        let chosen = self.shared.choices.read().model.clone();
+        if chosen != self.chosen {
+            self.model.clone_from(&chosen);
+            self.history.set_model(&chosen);
+            self.chosen = chosen;
+        }
+    }
+
+    /// The choices of a request that is made now: those of the conversation, with the model that answers (it
+    /// differs after a fallback and for a skill) and the effort of a skill in use.
+    pub(crate) fn choices_now(&self) -> Choices {
+        let mut choices = self.shared.choices.read().clone();
+        choices.model.clone_from(&self.model);
+        let (_, effort) = self.shared.integrations.extensions.choices();
+        if let Some(effort) = effort {
+            choices.effort = Some(effort.name().to_owned());
+        }
+        choices
+    }
+
+    /// The tools of a request that is made now.
+    pub(crate) fn tools_now(&mut self) -> StepTools {
+        let listed = self.shared.all_tools();
+        let encoded = self.encode_tools(&listed);
+        let offered = self.shared.offered_of(listed.clone());
+        StepTools {
+            listed,
+            encoded,
+            offered,
+        }
+    }
+
+    /// The environment of calls that begin now.
+    pub(crate) fn call_environment(
+        &self,
+        prompt: RecordId,
+        registry: ToolRegistry,
+    ) -> CallEnvironment {
+        let shared = &self.shared;
+        CallEnvironment {
+            registry,
+            tools: shared.tools.clone(),
+            permissions: shared.permissions.clone(),
+            hooks: shared.hooks.clone(),
+            questions: shared.questions.clone(),
+            events: shared.events.clone(),
+            turn: shared.role.place().map_or(prompt, |place| place.turn),
+            agent_id: self.records.agent_id.clone(),
+            backgrounds: shared.toolbox.backgrounds.clone(),
+            undo: shared.toolbox.undo.clone(),
+            language_servers: shared.integrations.language.servers.clone(),
+        }
+    }
+}
