@@ -14,6 +14,7 @@ use crate::conversation::plan;
 use crate::conversation::records::reminder;
 use crate::open::agents;
 use crate::turn::decide::OutputCap;
+use crate::turn::frozen;
 use futures::StreamExt as _;
 use lathe_memory::notes;
 use lathe_model::{Delivery, MessageAssembler, ModelError, ModelRequest, estimate};
@@ -453,7 +454,7 @@ pub(crate) async fn ask_for_text(
     let mut deliveries = lathe_model::run(
         conversation.shared.session.provider.clone(),
         request,
-        conversation.recovery_policy(&conversation.choices_now()),
+        conversation.recovery_policy(&frozen::choices(conversation)),
         cancel.clone(),
     );
     let mut assembler = MessageAssembler::default();

@@ -8,6 +8,7 @@ use crate::session::background;
 use crate::session::background::{bound_answer, note_side_usage};
 use crate::session::ledger::Part;
 use crate::turn::decide::OutputCap;
+use crate::turn::frozen;
 use lathe_memory::AutoMemory;
 use lathe_memory::extraction::{Extractor, MOST_TOKENS, apply, directive};
 use lathe_model::ask::complete;
@@ -54,7 +55,7 @@ pub(crate) fn extract_memory(conversation: &mut Conversation) {
     let mut request = conversation.request(OutputCap::Small);
     bound_answer(&mut request, MOST_TOKENS);
     request.messages = with_directive(&request.messages.to_vec(), 0, &directive);
-    let policy = conversation.recovery_policy(&conversation.choices_now());
+    let policy = conversation.recovery_policy(&frozen::choices(conversation));
     let shared = conversation.shared.clone();
     let cancel = shared.state.notes.cancel.clone();
     let work = async move {

@@ -7,6 +7,7 @@ use crate::session::background;
 use crate::session::background::note_side_usage;
 use crate::session::ledger::Part;
 use crate::turn::decide::OutputCap;
+use crate::turn::frozen;
 use lathe_model::ask::complete;
 use lathe_protocol::event::NoticeLevel;
 use lathe_protocol::ids::RecordId;
@@ -50,7 +51,7 @@ pub(crate) fn update_documents(conversation: &mut Conversation, turn: RecordId) 
             (update, request)
         })
         .collect();
-    let policy = conversation.recovery_policy(&conversation.choices_now());
+    let policy = conversation.recovery_policy(&frozen::choices(conversation));
     let cancel = shared.state.notes.cancel.clone();
     let background = shared.session.background.clone();
     let task = background.spawn(async move {

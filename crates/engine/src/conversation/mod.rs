@@ -39,7 +39,7 @@ use crate::session::Session;
 use crate::session::events::EventSink;
 use crate::session::ledger::Ledger;
 use crate::turn::decide::{Limits, OutputCap};
-use crate::turn::frozen::StepTools;
+use crate::turn::frozen::{self, StepTools};
 use crate::turn::guard::RepeatGuard;
 use bytes::Bytes;
 use lathe_model::{CacheMarkers, FallbackModel, ModelRequest, RecoveryPolicy, Thinking};
@@ -271,8 +271,8 @@ impl Conversation {
 
     /// A request that isn't a step of a turn: a summary, notes, a count.
     pub(crate) fn request(&mut self, cap: OutputCap) -> ModelRequest {
-        let choices = self.choices_now();
-        let tools = self.tools_now();
+        let choices = frozen::choices(self);
+        let tools = frozen::tools(self);
         self.request_with(&choices, &tools, cap)
     }
 
@@ -471,10 +471,7 @@ fn strip_thinking(message: &mut EncodedMessage) {
 }
 
 /// Says in what a request has beside the conversation how hard to try; `None` is the model's own way.
-fn put_effort(
-    extra: &mut serde_json::Map<String, serde_json::Value>,
-    effort: Option<&str>,
-) {
+fn put_effort(extra: &mut serde_json::Map<String, serde_json::Value>, effort: Option<&str>) {
     let config = extra
         .entry("output_config")
         .or_insert_with(|| serde_json::json!({}));

@@ -10,6 +10,7 @@ use crate::session::background;
 use crate::session::background::{bound_answer, note_side_usage};
 use crate::session::ledger::Part;
 use crate::turn::decide::OutputCap;
+use crate::turn::frozen;
 use lathe_memory::notes::MOST_TOKENS;
 use lathe_model::ask::complete;
 use std::time::Duration;
@@ -45,7 +46,7 @@ pub(crate) fn update_notes(conversation: &mut Conversation) {
     bound_answer(&mut request, MOST_TOKENS);
     request.messages = with_directive(&request.messages.to_vec(), 0, &directive);
     let shared = conversation.shared.clone();
-    let policy = conversation.recovery_policy(&conversation.choices_now());
+    let policy = conversation.recovery_policy(&frozen::choices(conversation));
     let paths = lathe_session::SessionPaths::of_transcript(conversation.transcript.path());
     conversation.shared.session.background.spawn(async move {
         let update = notes.kept.update(tip, tokens);

@@ -9,6 +9,7 @@ use crate::conversation::{Conversation, RunningTurn};
 use crate::open::options::{OpenError, SessionOptions};
 use crate::open::{Prepared, prepare};
 use crate::session::events::EventStream;
+use crate::turn::frozen;
 use lathe_protocol::content::{Content, ToolUseBlock};
 use lathe_protocol::ids::{RecordId, RequestId};
 use lathe_settings::Environment;
@@ -86,7 +87,7 @@ impl Hands {
         let calls = {
             let conversation = self.conversation.lock().await;
             let offered = conversation.shared.offered_tools();
-            Arc::new(conversation.call_environment(self.turn.prompt, offered))
+            Arc::new(frozen::call_environment(&conversation, &self.turn, offered))
         };
         calls
             .registry

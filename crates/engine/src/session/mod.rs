@@ -544,7 +544,7 @@ async fn run_turn(conversation: Arc<Mutex<Conversation>>, prompt: Prompt, turn: 
             is_error: true,
             text: String::new(),
             errors: vec![format!(
-                "Lathe failed by a fault of its own ({message}). Nothing that was said is lost; the session can go on."
+                "Lathe crashed during the turn ({message}); this is a bug. The conversation is saved; you can go on."
             )],
             stop_reason: None,
             num_turns: 0,

@@ -4,6 +4,7 @@ use super::{Extensions, Use};
 use crate::call::{CallEnvironment, Stage};
 use crate::conversation::records::reminder;
 use crate::conversation::{Conversation, ConversationShared, RunningTurn};
+use crate::turn::frozen;
 use lathe_extensions::expand::{Segment, expand};
 use lathe_extensions::{ExtensionSource, Skill};
 use lathe_hooks::HookSource;
@@ -363,7 +364,7 @@ async fn use_for_person(
 
 /// Takes over what was chosen since the last request: a model, the model of a skill in use, an output style.
 pub(crate) fn follow_choices(conversation: &mut Conversation) {
-    conversation.take_chosen_model();
+    frozen::take_chosen_model(conversation);
     if let (Some(model), _) = conversation.shared.integrations.extensions.choices()
         && conversation.model != model
     {

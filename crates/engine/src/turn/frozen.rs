@@ -13,7 +13,6 @@ use crate::call::CallEnvironment;
 use crate::conversation::{Choices, Conversation, RunningTurn};
 use bytes::Bytes;
 use lathe_model::RecoveryPolicy;
-use lathe_protocol::ids::RecordId;
 use lathe_tools::ToolRegistry;
 use std::sync::Arc;
 
@@ -41,71 +40,69 @@ pub(crate) struct StepTools {
 impl Step {
     /// Reads choices and tools for the next step.
     pub(crate) fn begin(conversation: &mut Conversation, turn: &RunningTurn) -> Self {
-        let choices = conversation.choices_now();
-        let tools = conversation.tools_now();
+        let choices = choices(conversation);
+        let tools = tools(conversation);
         Self {
             policy: conversation.recovery_policy(&choices),
-            calls: Arc::new(conversation.call_environment(turn.prompt, tools.offered.clone())),
+            calls: Arc::new(call_environment(conversation, turn, tools.offered.clone())),
             choices,
             tools,
         }
     }
 }
 
-impl Conversation {
-    /// Uses the chosen model from now on, if the choice changed.
-    pub(crate) fn take_chosen_model(&mut self) {
-        let chosen = self.shared.choices.read().model.clone();
-        if chosen != self.chosen {
-            self.model.clone_from(&chosen);
-            self.history.set_model(&chosen);
-            self.chosen = chosen;
-        }
+/// Uses the chosen model from now on, if the choice changed.
+pub(crate) fn take_chosen_model(conversation: &mut Conversation) {
+    let chosen = conversation.shared.choices.read().model.clone();
+    if chosen != conversation.chosen {
+        conversation.model.clone_from(&chosen);
+        conversation.history.set_model(&chosen);
+        conversation.chosen = chosen;
     }
+}
 
-    /// The choices of a request that is made now: those of the conversation, with the model that answers (it
-    /// differs after a fallback and for a skill) and the effort of a skill in use.
-    pub(crate) fn choices_now(&self) -> Choices {
-        let mut choices = self.shared.choices.read().clone();
-        choices.model.clone_from(&self.model);
-        let (_, effort) = self.shared.integrations.extensions.choices();
-        if let Some(effort) = effort {
-            choices.effort = Some(effort.name().to_owned());
-        }
-        choices
+/// The choices of a request that is made now: those of the conversation, with the model that answers (it
+/// differs after a fallback and for a skill) and the effort of a skill in use.
+pub(crate) fn choices(conversation: &Conversation) -> Choices {
+    let mut choices = conversation.shared.choices.read().clone();
+    choices.model.clone_from(&conversation.model);
+    let (_, effort) = conversation.shared.integrations.extensions.choices();
+    if let Some(effort) = effort {
+        choices.effort = Some(effort.name().to_owned());
     }
+    choices
+}
 
-    /// The tools of a request that is made now.
-    pub(crate) fn tools_now(&mut self) -> StepTools {
-        let listed = self.shared.all_tools();
-        let encoded = self.encode_tools(&listed);
-        let offered = self.shared.offered_of(listed.clone());
-        StepTools {
-            listed,
-            encoded,
-            offered,
-        }
+/// The tools of a request that is made now.
+pub(crate) fn tools(conversation: &mut Conversation) -> StepTools {
+    let listed = conversation.shared.all_tools();
+    let encoded = conversation.encode_tools(&listed);
+    let offered = conversation.shared.offered_of(listed.clone());
+    StepTools {
+        listed,
+        encoded,
+        offered,
     }
+}
 
-    /// The environment of calls that begin now.
-    pub(crate) fn call_environment(
-        &self,
-        prompt: RecordId,
-        registry: ToolRegistry,
-    ) -> CallEnvironment {
-        let shared = &self.shared;
-        CallEnvironment {
-            registry,
-            tools: shared.tools.clone(),
-            permissions: shared.permissions.clone(),
-            hooks: shared.hooks.clone(),
-            questions: shared.questions.clone(),
-            events: shared.events.clone(),
-            turn: shared.role.place().map_or(prompt, |place| place.turn),
-            agent_id: self.records.agent_id.clone(),
-            backgrounds: shared.toolbox.backgrounds.clone(),
-            undo: shared.toolbox.undo.clone(),
-            language_servers: shared.integrations.language.servers.clone(),
-        }
+/// The environment of calls of a turn, which may use these tools.
+pub(crate) fn call_environment(
+    conversation: &Conversation,
+    turn: &RunningTurn,
+    registry: ToolRegistry,
+) -> CallEnvironment {
+    let shared = &conversation.shared;
+    CallEnvironment {
+        registry,
+        tools: shared.tools.clone(),
+        permissions: shared.permissions.clone(),
+        hooks: shared.hooks.clone(),
+        questions: shared.questions.clone(),
+        events: shared.events.clone(),
+        turn: shared.role.place().map_or(turn.prompt, |place| place.turn),
+        agent_id: conversation.records.agent_id.clone(),
+        backgrounds: shared.toolbox.backgrounds.clone(),
+        undo: shared.toolbox.undo.clone(),
+        language_servers: shared.integrations.language.servers.clone(),
     }
 }

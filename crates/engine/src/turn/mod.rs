@@ -7,6 +7,7 @@ pub mod decide;
 pub(crate) mod frozen;
 pub(crate) mod guard;
 pub(crate) mod models;
+mod report;
 pub(crate) mod step;
 
 use crate::context::aggregate;
@@ -14,69 +15,37 @@ use crate::context::compaction;
 use crate::context::reminders;
 use crate::context::room;
 use crate::context::room::MOST_FAILURES;
-use crate::conversation::extraction;
-use crate::conversation::magic_docs;
-use crate::conversation::notes;
 use crate::conversation::records::reminder;
 use crate::conversation::{Arrival, Conversation, RunningTurn};
-use crate::session::handles::side_questions;
 use crate::skills::announce;
 use crate::skills::using;
 use crate::turn::decide::{
-    Continue, Done, LoopState, MAX_STOP_HOOK_OBJECTIONS, StepOutcome, Transition, decide, gate,
-    token_gate,
+    Continue, Done, LoopState, MAX_STOP_HOOK_OBJECTIONS, Transition, decide, gate, token_gate,
 };
 use crate::turn::frozen::Step;
-use crate::turn::step::StepReport;
+use crate::turn::report::Report;
 use lathe_model::ModelError;
-use lathe_protocol::content::Content;
 use lathe_protocol::event::{Event, NoticeLevel, TerminalReason, TurnResult};
 use lathe_protocol::ids::RecordId;
-use lathe_protocol::message::StopReason;
 use lathe_protocol::op::Prompt;
-use lathe_protocol::record::Fact;
 use lathe_session::history::Tail;
 use std::sync::Arc;
-use std::time::Instant;
 
 /// What the model is told after its answer was cut.
 const GO_ON: &str = "Your answer was cut at the output limit. Go on exactly where it stopped, without repeating or summing up anything. Work in smaller pieces.";
 /// What the model is told when it stopped without its structured output.
 const GIVE_OUTPUT: &str =
     "Finish by calling the StructuredOutput tool with your answer in the wanted shape.";
-/// What a person's interruption looks like in the conversation.
-const INTERRUPTED: &str = "[Request interrupted by user]";
-const INTERRUPTED_IN_TOOLS: &str = "[Request interrupted by user for tool use]";
-
-/// What a turn gathers for its result.
-struct Report {
-    started: Instant,
-    origin: Option<serde_json::Value>,
-    text: String,
-    stop_reason: Option<StopReason>,
-    error: Option<ModelError>,
-    deferred: Option<serde_json::Value>,
-    structured: Option<serde_json::Value>,
-}
-
 impl Conversation {
     /// Runs a turn to its end. The result has been told to the faces when it returns.
     pub(crate) async fn run_turn(&mut self, prompt: Prompt, turn: &RunningTurn) -> Arc<TurnResult> {
-        let mut report = Report {
-            started: Instant::now(),
-            origin: prompt.origin.clone(),
-            text: String::new(),
-            stop_reason: None,
-            error: None,
-            deferred: None,
-            structured: None,
-        };
+        let mut report = Report::new(prompt.origin.clone());
         self.ledger.start_turn();
         self.denials.clear();
         self.guard.reset();
         // A fallback and the model of a skill end with the turn.
         self.chosen.clear();
-        self.take_chosen_model();
+        frozen::take_chosen_model(self);
 
         let shared = self.shared.clone();
         shared
@@ -89,7 +58,7 @@ impl Conversation {
             Ok(()) => self.run_loop(turn, &mut state, &mut report).await,
             Err(done) => done,
         };
-        let result = self.finish(turn, &state, done, report).await;
+        let result = report.finish(self, turn, &state, done).await;
         // Whoever asks now gets what the provider counted, with the last answer in it.
         self.measure_context();
         self.shared.events.send(Event::TurnFinished(result.clone()));
@@ -132,16 +101,8 @@ impl Conversation {
             self.watch_prefix(&request);
             let base = self.tip;
             state.model_calls += 1;
-            let step = self.step(turn, &frozen, request).await;
+            let mut step = self.step(turn, &frozen, request).await;
             self.shared.integrations.extensions.answered.notify_one();
-            let StepReport {
-                outcome,
-                error,
-                text,
-                stop_reason,
-                records,
-                structured,
-            } = step;
             *self.shared.spending.totals.lock() = self.ledger.totals().clone();
             self.pass_usage_on();
             self.shared
@@ -150,30 +111,8 @@ impl Conversation {
                 .lock()
                 .api_usage
                 .clone_from(&self.last_usage);
-            if structured.is_some() {
-                report.structured = structured;
-            }
-            if !text.is_empty() {
-                match state.last {
-                    // One answer in several pieces: what came before belongs to it.
-                    Some(Continue::OutputResumed) => report.text.push_str(&text),
-                    Some(Continue::Paused) if !report.text.is_empty() => {
-                        report.text.push('\n');
-                        report.text.push_str(&text);
-                    }
-                    _ => report.text = text,
-                }
-            }
-            report.stop_reason = stop_reason;
-            report.error = error;
-            if let StepOutcome::Answered {
-                ending: Some(decide::CallEnding::Deferred { call }),
-                ..
-            } = &outcome
-            {
-                report.deferred = Some(call.clone());
-            }
-            let mut transition = decide(state, &self.fixed.limits, &outcome);
+            report.add(&mut step, state.last);
+            let mut transition = decide(state, &self.fixed.limits, &step.outcome);
             if transition == Transition::Done(Done::Completed)
                 && let Some(next) = self.before_stop(turn, state, &report.text).await
             {
@@ -182,10 +121,10 @@ impl Conversation {
             match transition {
                 Transition::Done(done) => return done,
                 Transition::Continue(reason) => {
-                    if let Err(done) = self.go_on(turn, reason, base, records, report).await {
+                    if let Err(done) = self.go_on(turn, reason, base, step.records, report).await {
                         return done;
                     }
-                    *state = state.after(&outcome, reason);
+                    *state = state.after(&step.outcome, reason);
                 }
             }
         }
@@ -400,121 +339,5 @@ impl Conversation {
             self.guard.reset();
             self.accept(prompt, arrival, turn).await?;
         }
-    }
-
-    async fn finish(
-        &mut self,
-        turn: &RunningTurn,
-        state: &LoopState,
-        done: Done,
-        report: Report,
-    ) -> Arc<TurnResult> {
-        let (reason, message) = match done {
-            Done::Completed => (TerminalReason::Completed, String::new()),
-            Done::Ended { reason, message } => (reason, message),
-        };
-        let mut text = report.text;
-        let mut num_turns = state.model_calls;
-        let mut api_error_status = None;
-        let mut errors = Vec::new();
-        let is_error = !matches!(
-            reason,
-            TerminalReason::Completed
-                | TerminalReason::HookStopped
-                | TerminalReason::StopHookPrevented
-                | TerminalReason::ToolDeferred
-        );
-        match reason {
-            TerminalReason::ApiError
-            | TerminalReason::PromptTooLong
-            | TerminalReason::ImageError => {
-                let (words, kind) = match (&report.error, &report.stop_reason) {
-                    (Some(error), _) => (error.to_string(), error.sdk_kind()),
-                    (None, Some(StopReason::MaxTokens)) => {
-                        let limit = self.output_limit(&self.model, state.output_cap);
-                        let words = format!(
-                            "API Error: {message} ({limit} tokens each).\nAsk for it in smaller pieces, or allow longer answers with LATHE_MAX_OUTPUT_TOKENS."
-                        );
-                        (words, "max_output_tokens")
-                    }
-                    (None, _) => (message, "unknown"),
-                };
-                api_error_status = report.error.as_ref().and_then(ModelError::status);
-                let record = self.records.api_error(self.tip, &words, kind);
-                self.append(record);
-                text = words;
-            }
-            TerminalReason::AbortedStreaming | TerminalReason::AbortedTools => {
-                let marker = if reason == TerminalReason::AbortedTools {
-                    INTERRUPTED_IN_TOOLS
-                } else {
-                    INTERRUPTED
-                };
-                let record = self.records.user(
-                    self.tip,
-                    Content::Blocks(vec![lathe_protocol::content::ContentBlock::text(marker)]),
-                );
-                self.append(record);
-                errors.push(message);
-            }
-            TerminalReason::MaxTurns => {
-                num_turns += 1;
-                errors.push(message);
-            }
-            TerminalReason::HookStopped | TerminalReason::StopHookPrevented => {
-                if text.is_empty() {
-                    text = message;
-                }
-            }
-            TerminalReason::Completed | TerminalReason::ToolDeferred => {}
-            _ => errors.push(message),
-        }
-        let _ = turn;
-        if is_error {
-            self.shared.hooks.stop_failure(reason, &text, &errors).await;
-        }
-        self.shared.end_skills();
-        if !is_error {
-            notes::update_notes(self);
-            magic_docs::update_documents(self, turn.prompt);
-            extraction::extract_memory(self);
-            side_questions::name_session(self);
-        }
-        self.take_extra_usage();
-        *self.shared.spending.totals.lock() = self.ledger.totals().clone();
-        self.append_fact(Fact::Cost {
-            totals: serde_json::to_value(self.ledger.totals()).unwrap_or_default(),
-            session_id: self.shared.session.id,
-        });
-        if let Err(error) = self.transcript.flush().await {
-            self.shared.events.notice(
-                NoticeLevel::Error,
-                format!("The transcript could not be written: {error}"),
-            );
-        }
-        Arc::new(TurnResult {
-            session_id: self.shared.session.id,
-            terminal_reason: reason,
-            is_error,
-            text,
-            errors,
-            stop_reason: report.stop_reason.as_ref().and_then(|reason| {
-                serde_json::to_value(reason)
-                    .ok()?
-                    .as_str()
-                    .map(str::to_owned)
-            }),
-            num_turns,
-            duration: report.started.elapsed(),
-            duration_api: self.ledger.turn_api_time(),
-            usage: self.ledger.turn_usage().clone(),
-            total_cost_usd: self.ledger.cost_usd(),
-            model_usage: self.ledger.totals().models.clone(),
-            permission_denials: std::mem::take(&mut self.denials),
-            api_error_status,
-            structured_output: report.structured,
-            deferred_tool_use: report.deferred,
-            origin: report.origin,
-        })
     }
 }

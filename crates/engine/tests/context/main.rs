@@ -19,4 +19,5 @@ mod memory;
 mod notes;
 mod prompt;
 mod results;
+mod steps;
 mod support;

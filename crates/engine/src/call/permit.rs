@@ -1,0 +1,334 @@
+//! The permission of a call: rules and mode, then the PreToolUse hook, then the classifier, then a person.
+//!
+//! A call is decided by one snapshot of the permissions, taken when it gets here. The snapshot is not that of
+//! the step: a rule that a person gives while the step runs is in effect for its next calls. An input that a
+//! person changed is decided again, by the rules as they are then.
+
+use crate::call::pipeline::Pipeline;
+use crate::call::{CallResult, cancelled};
+use crate::conversation::questions::Answer;
+use crate::turn::decide::CallEnding;
+use lathe_hooks::{HookDecision, HookPermission};
+use lathe_permissions::{CallFacts, PermissionContext};
+use lathe_protocol::event::Event;
+use lathe_protocol::ids::RequestId;
+use lathe_protocol::permission::{
+    Decision, DecisionReason, PermissionDenial, PermissionMode, PermissionReply, PermissionRequest,
+    PermissionUpdate,
+};
+use lathe_sandbox::ReadOnlyPolicy;
+use lathe_tools::PreparedCall;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// A call that may run.
+pub(super) struct Permitted {
+    pub(super) prepared: Box<dyn PreparedCall>,
+    /// The confinement of a call that is allowed because it only reads.
+    pub(super) confinement: Option<Arc<ReadOnlyPolicy>>,
+}
+
+/// A decision with the text for the model if the call does not run.
+struct Ruling {
+    decision: Decision,
+    hint: String,
+    confinement: Option<ReadOnlyPolicy>,
+}
+
+impl Pipeline {
+    /// Gets the call permitted, or the result that says why it is not.
+    pub(super) async fn permit(
+        &self,
+        prepared: Box<dyn PreparedCall>,
+        hook: Option<HookPermission>,
+    ) -> Result<Permitted, Box<CallResult>> {
+        let context = self.calls.permissions.snapshot();
+        let ruling = self.rule(prepared.as_ref(), &context);
+        let confinement = ruling.confinement.map(Arc::new);
+        let (decision, hint) = with_hook(ruling.decision, ruling.hint, hook, context.mode);
+        let cwd = self.calls.tools.working_folder.read().clone();
+        let decision = self
+            .calls
+            .questions
+            .classify(decision, self.name(), prepared.input(), &cwd, context.mode)
+            .await;
+        match decision {
+            Decision::Allow { .. } => Ok(Permitted {
+                prepared,
+                confinement,
+            }),
+            Decision::Deny { reason } => {
+                let hint = match &reason {
+                    DecisionReason::Classifier { reason } => format!(
+                        "Auto mode refuses this call: {reason} Don't reach the same end another way; ask the person or go on without it."
+                    ),
+                    _ => hint,
+                };
+                Err(self.refuse(prepared.input(), hint, &reason).await)
+            }
+            Decision::Ask {
+                reason,
+                suggestions,
+                blocked_path,
+                ..
+            } => {
+                let request = PermissionRequest {
+                    permission_suggestions: suggestions,
+                    blocked_path,
+                    description: prepared
+                        .input()
+                        .get("description")
+                        .and_then(Value::as_str)
+                        .map(str::to_owned),
+                    ..self.question(prepared.as_ref(), &reason)
+                };
+                self.ask(prepared, request, reason, hint).await
+            }
+        }
+    }
+
+    /// The decision of rules and mode.
+    fn rule(&self, prepared: &dyn PreparedCall, context: &PermissionContext) -> Ruling {
+        let subject = prepared.subject(&self.calls.tools);
+        let aliases = self.tool.aliases();
+        let facts = CallFacts {
+            tool_name: self.name(),
+            aliases: &aliases,
+            input: prepared.input(),
+            subject: &subject,
+            read_only: prepared.traits().read_only,
+            resolved: lathe_permissions::resolve(&subject, context),
+        };
+        let decision = lathe_permissions::decide(&facts, context);
+        let hint = match &decision {
+            Decision::Ask { reason, .. } | Decision::Deny { reason } => {
+                lathe_permissions::denial_message(&facts, reason)
+            }
+            Decision::Allow { .. } => String::new(),
+        };
+        Ruling {
+            confinement: lathe_permissions::confinement(&facts, &decision, context),
+            decision,
+            hint,
+        }
+    }
+
+    fn question(&self, prepared: &dyn PreparedCall, reason: &DecisionReason) -> PermissionRequest {
+        PermissionRequest {
+            request_id: RequestId::random(),
+            tool_name: self.name().to_owned(),
+            input: prepared.input().clone(),
+            tool_use_id: self.id.clone(),
+            permission_suggestions: Vec::new(),
+            blocked_path: None,
+            decision_reason: Some(reason.text()),
+            decision_reason_type: Some(reason.kind().to_owned()),
+            display_name: Some(self.name().to_owned()),
+            title: Some(prepared.activity()),
+            description: None,
+            agent_id: self.calls.agent_id.clone(),
+        }
+    }
+
+    async fn ask(
+        &self,
+        prepared: Box<dyn PreparedCall>,
+        request: PermissionRequest,
+        reason: DecisionReason,
+        hint: String,
+    ) -> Result<Permitted, Box<CallResult>> {
+        let questions = &self.calls.questions;
+        match questions
+            .ask(request, &self.calls.hooks, &self.cancel)
+            .await
+        {
+            Answer::NobodyToAsk => {
+                let reason = if questions.is_detached() {
+                    DecisionReason::AsyncAgent {
+                        reason: reason.text(),
+                    }
+                } else {
+                    reason
+                };
+                let hint = person_hint(self.name()).unwrap_or(hint);
+                Err(self.refuse(prepared.input(), hint, &reason).await)
+            }
+            Answer::Withdrawn => Err(Box::new(cancelled())),
+            Answer::Reply(PermissionReply::Allow {
+                updated_input,
+                updated_permissions,
+                ..
+            }) => {
+                self.allowed(prepared, updated_input, &updated_permissions)
+                    .await
+            }
+            Answer::Reply(PermissionReply::Deny {
+                message, interrupt, ..
+            }) => {
+                let text = if message.trim().is_empty() {
+                    "The person doesn't want this call to run. Don't try to reach the same end in another way; ask what to do instead.".to_owned()
+                } else {
+                    message
+                };
+                let mut result = CallResult::failure(text);
+                result.denial = Some(self.denial(prepared.input()));
+                if interrupt {
+                    result.ending = Some(CallEnding::Interrupted);
+                }
+                Err(Box::new(result))
+            }
+        }
+    }
+
+    /// A person allowed the call, perhaps with another input and with rules for later calls.
+    async fn allowed(
+        &self,
+        mut prepared: Box<dyn PreparedCall>,
+        updated_input: Option<Value>,
+        updates: &[PermissionUpdate],
+    ) -> Result<Permitted, Box<CallResult>> {
+        let permissions = &self.calls.permissions;
+        self.calls.questions.apply(updates, permissions);
+        if let Some(input) = updated_input
+            && input != *prepared.input()
+        {
+            prepared = self.prepare(input).await?;
+            // A person may change what runs, but not past a deny rule.
+            let ruling = self.rule(prepared.as_ref(), &permissions.snapshot());
+            if let Decision::Deny { reason } = ruling.decision {
+                return Err(self.refuse(prepared.input(), ruling.hint, &reason).await);
+            }
+        }
+        Ok(Permitted {
+            prepared,
+            confinement: None,
+        })
+    }
+
+    /// Asks whether a command that the kernel stopped may run without its confinement. Gives the call to
+    /// run again.
+    pub(super) async fn release(&self, input: &Value, what: &str) -> Option<Box<dyn PreparedCall>> {
+        let prepared = self.tool.clone().prepare(input.clone(), &self.calls.tools);
+        let prepared = prepared.ok()?;
+        let reason = DecisionReason::SandboxOverride {
+            reason: format!(
+                "it ran confined to reading, and {what}; yes runs it again without that"
+            ),
+        };
+        let request = self.question(prepared.as_ref(), &reason);
+        let questions = &self.calls.questions;
+        match questions
+            .ask(request, &self.calls.hooks, &self.cancel)
+            .await
+        {
+            Answer::Reply(PermissionReply::Allow { .. }) => Some(prepared),
+            Answer::Reply(PermissionReply::Deny { .. })
+            | Answer::NobodyToAsk
+            | Answer::Withdrawn => None,
+        }
+    }
+
+    fn denial(&self, input: &Value) -> PermissionDenial {
+        PermissionDenial {
+            tool_name: self.name().to_owned(),
+            tool_use_id: self.id.clone(),
+            tool_input: input.clone(),
+        }
+    }
+
+    async fn refuse(
+        &self,
+        input: &Value,
+        message: String,
+        reason: &DecisionReason,
+    ) -> Box<CallResult> {
+        let denial = self.denial(input);
+        self.calls.events.send(Event::PermissionDenied {
+            denial: denial.clone(),
+            message: message.clone(),
+            reason: reason.text(),
+        });
+        self.calls
+            .hooks
+            .permission_denied(self.name(), input, &self.id, &reason.text())
+            .await;
+        let mut result = CallResult::failure(message);
+        result.denial = Some(denial);
+        Box::new(result)
+    }
+}
+
+/// Combines a hook's decision with that of the rules: the stricter one wins, and a hook's `allow` never
+/// overrides a deny rule, an ask rule or a hard safety check.
+fn with_hook(
+    decision: Decision,
+    hint: String,
+    hook: Option<HookPermission>,
+    mode: PermissionMode,
+) -> (Decision, String) {
+    let Some(HookPermission {
+        decision: wanted,
+        reason,
+        hook: name,
+    }) = hook
+    else {
+        return (decision, hint);
+    };
+    match (wanted, decision) {
+        (HookDecision::Deny, _) => {
+            let hint = reason
+                .clone()
+                .unwrap_or_else(|| format!("The hook {name} refuses this call."));
+            (
+                Decision::Deny {
+                    reason: DecisionReason::Hook { name, reason },
+                },
+                hint,
+            )
+        }
+        (HookDecision::Ask, Decision::Allow { .. }) => {
+            let hint = format!(
+                "A hook wants a person's word for this call ({}), and nobody is there to give it.",
+                reason.as_deref().unwrap_or(&name)
+            );
+            let reason = DecisionReason::Hook { name, reason };
+            if mode == PermissionMode::DontAsk {
+                return (Decision::Deny { reason }, hint);
+            }
+            let ask = Decision::Ask {
+                reason,
+                suggestions: Vec::new(),
+                blocked_path: None,
+                hard: false,
+            };
+            (ask, hint)
+        }
+        (
+            HookDecision::Allow,
+            Decision::Ask {
+                reason: asked_by,
+                hard: false,
+                ..
+            },
+        ) if !matches!(asked_by, DecisionReason::Rule { .. }) => (
+            Decision::Allow {
+                reason: DecisionReason::Hook { name, reason },
+            },
+            hint,
+        ),
+        (_, decision) => (decision, hint),
+    }
+}
+
+/// The text for the model when a question to the person can't be asked.
+fn person_hint(tool: &str) -> Option<String> {
+    match tool {
+        lathe_tools::ask_user_question::NAME => Some(
+            "Nobody can answer questions here. Decide yourself: take the answer that you would recommend, say that you took it, and go on.".to_owned(),
+        ),
+        lathe_tools::plan_mode::EXIT => Some(
+            "Nobody can agree to the plan here. Give it as your answer and end your turn.".to_owned(),
+        ),
+        _ => None,
+    }
+}
