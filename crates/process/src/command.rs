@@ -8,8 +8,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 
 /// A program to run. Nothing happens until it is passed to one of the functions that start it:
-/// [`run`](crate::run()), [`run_blocking`](crate::run_blocking), [`Command::spawn`] or
-/// [`session::spawn`](crate::session::spawn).
+/// [`run`](crate::run()), [`run_blocking`](crate::run_blocking), [`Command::spawn`],
+/// [`session::spawn`](crate::session::spawn), [`Command::foreground`] or [`Command::launch`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
     program: OsString,
@@ -41,6 +41,23 @@ impl Command {
         Self::new(shell.map_or_else(default_shell, OsString::from))
             .argument("-c")
             .argument(line)
+    }
+
+    /// git, in a folder: no program that the repository's configuration names is run (hooks, a file system
+    /// monitor, a pager), nobody is asked for a password, and messages are in English.
+    #[must_use]
+    pub fn git(directory: impl Into<PathBuf>) -> Self {
+        Self::new("git")
+            .arguments(["-c", "core.hooksPath=/dev/null"])
+            .arguments(["-c", "core.fsmonitor=false"])
+            .argument("--no-pager")
+            .variable("GIT_TERMINAL_PROMPT", "0")
+            .variable("GIT_OPTIONAL_LOCKS", "0")
+            .variable("LC_ALL", "C")
+            .without_variable("GIT_DIR")
+            .without_variable("GIT_WORK_TREE")
+            .without_variable("GIT_INDEX_FILE")
+            .directory(directory)
     }
 
     /// Adds an argument.
@@ -127,6 +144,13 @@ impl Command {
     /// Ctrl-C doesn't reach and which can be signalled as a whole.
     #[expect(clippy::disallowed_methods, reason = "this is the place")]
     pub(crate) fn prepare(self) -> std::process::Command {
+        let mut command = self.plain();
+        command.process_group(0);
+        command
+    }
+
+    /// The command for the standard library, in the process group of this process.
+    pub(crate) fn plain(self) -> std::process::Command {
         let mut command = std::process::Command::new(self.program);
         command.args(self.arguments);
         if !self.inherits {
@@ -139,7 +163,6 @@ impl Command {
         if let Some(directory) = self.directory {
             command.current_dir(directory);
         }
-        command.process_group(0);
         command
     }
 

@@ -1,15 +1,17 @@
 //! Child processes that always come back, and leave nothing behind.
 //!
-//! A program is described by a [`Command`] and started in one of four ways:
+//! A program is described by a [`Command`] and started in one of these ways:
 //!
 //! | way | for |
 //! |---|---|
 //! | [`run()`] | a program that is fed, read and awaited: hooks, helpers, git |
-//! | [`run_blocking`] | the same from a thread that may wait: keyrings |
+//! | [`run_blocking`], [`read_blocking`] | the same from a thread that may wait: keyrings, git |
 //! | [`Command::spawn`] | a program that is talked to through pipes: language servers, MCP servers |
 //! | [`session::spawn`] | a shell with a session of its own and a socket to talk with it: the Bash tool |
+//! | [`Command::foreground`] | a program that has the terminal to itself: an editor |
+//! | [`Command::launch`] | a program of the desktop that outlives this process: a browser |
 //!
-//! Each is the leader of a process group of its own. Its output is bounded, it has a limit or an owner, and
+//! The first four lead a process group of their own. Its output is bounded, it has a limit or an owner, and
 //! when that is over the [`Family`] is killed: the group, and every process below it in the process
 //! tree that tried to leave. [`kill_everything`] does the same for all of them on the way out, and a
 //! guard process where even that can't run (`guard`).
@@ -21,6 +23,7 @@
 mod blocking;
 mod command;
 mod family;
+mod foreground;
 mod group;
 mod guard;
 mod live;
@@ -28,7 +31,7 @@ mod run;
 pub mod session;
 mod system;
 
-pub use blocking::run_blocking;
+pub use blocking::{Output, read_blocking, run_blocking};
 pub use command::{Command, inherited_environment};
 pub use family::{Family, Leader, MARKER_VARIABLE, Process, describe};
 pub use group::Running;

@@ -2,11 +2,11 @@
 //!
 //! - [`Agents`] knows every agent of a session: how it is doing, what it said, how to end it. It is
 //!   shared by all conversations of the session, the only thing they share but files.
-//! - `host` is what tools see of it; it turns an order into an agent.
-//! - `start` puts an agent's conversation together: model, tools (`filter`), permissions, prompt, folder
+//! - `host` is the part that tools see; `order` starts an agent, `message` reaches one or wakes it.
+//! - `start` builds an agent's conversation: model, tools (`filter`), permissions, prompt, folder
 //!   (`worktree`), history (`fork`, or its own transcript when it is woken).
 //! - `run` runs it to its end, whatever happens, and says how it ended (`notice`).
-//! - `restore` finds the agents of a session that is taken up again.
+//! - `restore` finds the agents of a session that is resumed.
 //!
 //! Every agent ends as completed, failed or killed. A panic in one is its failure. Limits: agents start
 //! agents three deep, sixteen live at once, and all spend the session's budget.
@@ -16,8 +16,10 @@ mod filter;
 pub(crate) mod fork;
 mod host;
 pub(crate) mod mention;
+mod message;
 mod monitor;
 pub(crate) mod notice;
+mod order;
 pub(crate) mod restore;
 mod run;
 pub(crate) mod start;
@@ -26,7 +28,8 @@ mod worktree;
 
 pub(crate) use filter::{FORBIDDEN, ToolFilter};
 pub(crate) use fork::ForkPoint;
-pub(crate) use host::{Host, preloaded};
+pub(crate) use host::Host;
+pub(crate) use order::preloaded;
 pub(crate) use start::narrow;
 pub(crate) use sweep::{PATIENCE, sweep};
 
@@ -38,6 +41,7 @@ use lathe_model::{CacheMarkers, RecoveryPolicy};
 use lathe_protocol::event::TaskUsage;
 use lathe_protocol::ids::{AgentId, RecordId, TaskId, ToolUseId};
 use lathe_session::{SessionPaths, WriterOptions};
+use lathe_tools::ToolError;
 use lathe_tools::host::{AgentStatus, AgentTask};
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashSet;
@@ -57,6 +61,33 @@ pub(crate) const MOST_LIVE: usize = 16;
 const MOST_PURPOSE: usize = 400;
 /// How long agents may take to end with their session.
 const END_LIMIT: Duration = Duration::from_secs(5);
+
+/// Why an agent can't be started.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AgentError {
+    #[error(
+        "{MOST_LIVE} agents work already, which is the limit. Wait for one to finish (you are told), or stop one with TaskStop."
+    )]
+    TooMany,
+    #[error("Agent {0} is being woken already.")]
+    Waking(AgentId),
+    #[error("The agent's transcript can't be written: {0}.")]
+    Transcript(#[from] lathe_session::SessionError),
+    #[error(transparent)]
+    Worktree(#[from] worktree::WorktreeError),
+}
+
+impl From<AgentError> for ToolError {
+    fn from(error: AgentError) -> Self {
+        Self::failed(error.to_string())
+    }
+}
+
+impl From<worktree::WorktreeError> for ToolError {
+    fn from(error: worktree::WorktreeError) -> Self {
+        AgentError::from(error).into()
+    }
+}
 
 /// Which agent a conversation is.
 pub(crate) struct AgentPlace {
@@ -190,25 +221,23 @@ impl Agents {
     }
 
     /// Takes a new agent in, if there is room for one more.
-    fn admit(&self, entry: Arc<Entry>) -> Result<(), String> {
+    fn admit(&self, entry: Arc<Entry>) -> Result<(), AgentError> {
         let mut entries = self.entries.lock();
         Self::room(&entries)?;
         entries.push(entry);
         Ok(())
     }
 
-    fn room(entries: &[Arc<Entry>]) -> Result<(), String> {
+    fn room(entries: &[Arc<Entry>]) -> Result<(), AgentError> {
         let live = entries.iter().filter(|entry| entry.is_running()).count();
         if live >= MOST_LIVE {
-            return Err(format!(
-                "{MOST_LIVE} agents work already, which is the limit. Wait for one to finish (you are told), or stop one with TaskStop."
-            ));
+            return Err(AgentError::TooMany);
         }
         Ok(())
     }
 
     /// Puts an agent that is woken in the place of what it was.
-    fn replace(&self, old: &Arc<Entry>, new: Arc<Entry>) -> Result<(), String> {
+    fn replace(&self, old: &Arc<Entry>, new: Arc<Entry>) -> Result<(), AgentError> {
         let mut entries = self.entries.lock();
         Self::room(&entries)?;
         match entries.iter_mut().find(|entry| Arc::ptr_eq(entry, old)) {
@@ -216,7 +245,7 @@ impl Agents {
                 *place = new;
                 Ok(())
             }
-            None => Err(format!("Agent {} is being woken already.", old.id)),
+            None => Err(AgentError::Waking(old.id.clone())),
         }
     }
 

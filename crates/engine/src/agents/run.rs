@@ -43,7 +43,7 @@ pub(crate) struct Ready {
     pub(crate) definition: Option<AgentDefinition>,
 }
 
-/// What it came to.
+/// The end of an agent.
 struct Ended {
     status: AgentStatus,
     result: String,
@@ -80,80 +80,21 @@ impl Ready {
             entry.clone(),
             actions.clone(),
         ));
-        let mut servers = AgentServers::default();
-        if let Some(definition) = &definition {
-            let owner = Owner {
-                agent: &conversation.shared,
-                root: &root,
-                description: &entry.description,
-                definition,
-            };
-            tokio::select! {
-                () = servers.connect(&owner) => {}
-                () = entry.cancel.cancelled() => {}
-            }
-        }
-        let mut briefing: Vec<String> = briefing.into_iter().collect();
-        briefing.extend(servers.news.iter().cloned());
-        if !briefing.is_empty() {
-            let record = conversation
-                .records
-                .meta(conversation.tip, reminder(&briefing.join("\n\n")));
-            conversation.append(record);
-        }
+        let servers = connect_servers(&conversation, &root, &entry, definition.as_ref()).await;
+        brief(&mut conversation, briefing, &servers);
         let order = prompt.content.text();
-        let working = AssertUnwindSafe(converse(&mut conversation, &entry, prompt)).catch_unwind();
-        let mut ended = working.await.unwrap_or_else(|panic| {
-            let message = panic_message(panic.as_ref());
-            tracing::error!(message, "an agent panicked");
-            Ended {
-                status: AgentStatus::Failed,
-                result: format!("It failed by a fault of Lathe's own ({message})."),
-            }
-        });
-        // Whatever it left behind ends with it.
-        entry.cancel.cancel();
-        stop_shells(&conversation.shared, &entry).await;
-        servers.close().await;
-        if let Some(handle) = hooks {
-            parent.hooks.registry.remove(handle);
-        }
-        if let Some(worktree) = &worktree {
-            let files = conversation.shared.tools.file_cache.recent(usize::MAX);
-            let note = match worktree.conclude(Some(&files)).await {
-                Conclusion::Removed => {
-                    parent.hooks.worktree_removed(&worktree.path).await;
-                    entry.update(|state| state.worktree = None);
-                    None
-                }
-                Conclusion::Kept(note) => Some(note),
-            };
-            entry.update(|state| state.worktree_note = note);
-        }
-        conversation.pass_usage_on();
-        if let Err(error) = conversation.transcript.close().await {
-            root.events.notice(
-                NoticeLevel::Warning,
-                format!(
-                    "The transcript of agent {} is incomplete: {error}",
-                    entry.id
-                ),
-            );
-        }
-        if ended.status == AgentStatus::Completed
-            && conversation.shared.permissions.mode() == PermissionMode::Auto
-        {
-            let actions = actions.lock().clone();
-            let review = conversation
-                .shared
-                .questions
-                .review(&order, &actions, &ended.result);
-            if let Some(warning) = review.await {
-                ended.result = format!("{warning}\n\n{}", ended.result);
-            }
-        }
+        let mut ended = work(&mut conversation, &entry, prompt).await;
+        let resources = Resources {
+            servers,
+            hooks,
+            worktree,
+        };
+        resources.release(&conversation, &parent, &entry).await;
+        close(&mut conversation, &root, &entry).await;
+        let actions = actions.lock().clone();
+        ended.review(&conversation, &order, &actions).await;
         let usage = usage_of(&conversation, &entry);
-        // Everything that it said has been passed on before its end is told.
+        // Its events are passed on before its end is reported.
         conversation.shared.events.send(Event::SessionEnded);
         let _ = forwarding.await;
         drop(conversation);
@@ -170,7 +111,129 @@ impl Ready {
     }
 }
 
-/// Says how an agent ended: on disk, to the faces, to whoever waits, and to the conversation.
+/// Connects the MCP servers of an agent's definition.
+async fn connect_servers(
+    conversation: &Conversation,
+    root: &Arc<ConversationShared>,
+    entry: &Entry,
+    definition: Option<&AgentDefinition>,
+) -> AgentServers {
+    let mut servers = AgentServers::default();
+    if let Some(definition) = definition {
+        let owner = Owner {
+            agent: &conversation.shared,
+            root,
+            description: &entry.description,
+            definition,
+        };
+        tokio::select! {
+            () = servers.connect(&owner) => {}
+            () = entry.cancel.cancelled() => {}
+        }
+    }
+    servers
+}
+
+/// Adds what an agent should know beside the prompt.
+fn brief(conversation: &mut Conversation, briefing: Option<String>, servers: &AgentServers) {
+    let texts: Vec<String> = briefing
+        .into_iter()
+        .chain(servers.news.iter().cloned())
+        .collect();
+    if !texts.is_empty() {
+        let record = conversation
+            .records
+            .meta(conversation.tip, reminder(&texts.join("\n\n")));
+        conversation.append(record);
+    }
+}
+
+/// Runs an agent's turns. A panic is a failure of the agent.
+async fn work(conversation: &mut Conversation, entry: &Arc<Entry>, prompt: Prompt) -> Ended {
+    let working = AssertUnwindSafe(converse(conversation, entry, prompt)).catch_unwind();
+    working.await.unwrap_or_else(|panic| {
+        let message = panic_message(panic.as_ref());
+        tracing::error!(message, "an agent panicked");
+        Ended {
+            status: AgentStatus::Failed,
+            result: format!("Lathe crashed while it worked ({message}); this is a bug."),
+        }
+    })
+}
+
+/// Resources that an agent holds while it runs.
+struct Resources {
+    servers: AgentServers,
+    hooks: Option<SourceHandle>,
+    worktree: Option<Worktree>,
+}
+
+impl Resources {
+    /// Ends everything that an agent left running, and removes its worktree if it is empty.
+    async fn release(
+        self,
+        conversation: &Conversation,
+        parent: &ConversationShared,
+        entry: &Entry,
+    ) {
+        entry.cancel.cancel();
+        stop_shells(&conversation.shared, entry).await;
+        self.servers.close().await;
+        if let Some(handle) = self.hooks {
+            parent.hooks.registry.remove(handle);
+        }
+        let Some(worktree) = &self.worktree else {
+            return;
+        };
+        let files = conversation.shared.tools.file_cache.recent(usize::MAX);
+        let note = match worktree.conclude(Some(&files)).await {
+            Conclusion::Removed => {
+                parent.hooks.worktree_removed(&worktree.path).await;
+                entry.update(|state| state.worktree = None);
+                None
+            }
+            Conclusion::Kept(note) => Some(note),
+        };
+        entry.update(|state| state.worktree_note = note);
+    }
+}
+
+/// Reports the last usage and closes the transcript.
+async fn close(conversation: &mut Conversation, root: &ConversationShared, entry: &Entry) {
+    conversation.pass_usage_on();
+    if let Err(error) = conversation.transcript.close().await {
+        root.events.notice(
+            NoticeLevel::Warning,
+            format!(
+                "The transcript of agent {} is incomplete: {error}",
+                entry.id
+            ),
+        );
+    }
+}
+
+impl Ended {
+    /// Puts the classifier's warning before the result, in auto mode.
+    async fn review(
+        &mut self,
+        conversation: &Conversation,
+        order: &str,
+        actions: &[(String, Value)],
+    ) {
+        let shared = &conversation.shared;
+        if self.status != AgentStatus::Completed
+            || shared.permissions.mode() != PermissionMode::Auto
+        {
+            return;
+        }
+        let review = shared.questions.review(order, actions, &self.result);
+        if let Some(warning) = review.await {
+            self.result = format!("{warning}\n\n{}", self.result);
+        }
+    }
+}
+
+/// Reports the end of an agent: on disk, to the faces, to calls that wait, and to the conversation.
 fn finish(
     agents: &Agents,
     root: &Arc<ConversationShared>,
@@ -196,7 +259,7 @@ fn finish(
     if !entry.is_background() {
         entry.set_known(true);
     }
-    // The queue is filled before it counts as over, so that no one sees a session with nothing to do.
+    // The queue is filled before the agent is over, so that the session never looks idle in between.
     if tells {
         let mut result = view.result.clone();
         if let Some(note) = &view.worktree {
@@ -321,7 +384,7 @@ fn said(text: &str) -> String {
     }
 }
 
-/// Why an agent failed, so that whoever reads it knows what to change.
+/// Why an agent failed, with what to change.
 fn reason_of(reason: TerminalReason, why: &str) -> String {
     match reason {
         TerminalReason::MaxTurns => format!(

@@ -1,4 +1,4 @@
-//! Putting an agent's conversation together.
+//! Building an agent's conversation.
 //!
 //! It is a [`Conversation`] of the same session with parts of its own: history, inbox, working folder,
 //! memory of files, counters of denials, transcript. It shares the parent's hooks, the shell's environment,
@@ -6,9 +6,10 @@
 
 use crate::agents::fork;
 use crate::agents::worktree::Worktree;
-use crate::agents::{AgentPlace, Entry, ForkPoint, Host, Seed, ToolFilter, listed};
+use crate::agents::{AgentError, AgentPlace, Entry, ForkPoint, Host, Seed, ToolFilter, listed};
 use crate::context::prompt::PromptParts;
 use crate::conversation::hook_points::HookPoints;
+use crate::conversation::language::Language;
 use crate::conversation::questions::Questions;
 use crate::conversation::records::RecordFactory;
 use crate::conversation::{
@@ -26,13 +27,12 @@ use lathe_settings::instructions::Instructions;
 use lathe_tools::agent::{self, Agent};
 use lathe_tools::{ToolContext, ToolRegistry};
 use parking_lot::Mutex;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Model calls of an agent whose definition says nothing.
 const USUAL_TURNS: u32 = 200;
 
-/// What an agent starts from.
+/// The history that an agent starts with.
 pub(crate) enum StartFrom {
     /// Nothing.
     New,
@@ -42,7 +42,7 @@ pub(crate) enum StartFrom {
     Again(Vec<Arc<Record>>),
 }
 
-/// An agent to be put together.
+/// An agent to be built.
 pub(crate) struct Start<'a> {
     pub(crate) parent: &'a Arc<ConversationShared>,
     pub(crate) entry: &'a Arc<Entry>,
@@ -54,11 +54,11 @@ pub(crate) struct Start<'a> {
     pub(crate) turn: lathe_protocol::ids::RecordId,
 }
 
-/// Puts it together.
+/// Builds the conversation of an agent.
 ///
 /// # Errors
-/// In words, when its transcript can't be written.
-pub(crate) fn build(start: Start<'_>) -> Result<(Conversation, EventStream), String> {
+/// When its transcript can't be written.
+pub(crate) fn build(start: Start<'_>) -> Result<(Conversation, EventStream), AgentError> {
     let Start {
         parent,
         entry,
@@ -72,20 +72,10 @@ pub(crate) fn build(start: Start<'_>) -> Result<(Conversation, EventStream), Str
     let seed = parent.seed.clone();
     let depth = parent.depth() + 1;
     let (sink, stream) = events::channel();
-    let folder = worktree.map_or_else(
-        || parent.tools.working_folder.read().clone(),
-        |worktree| worktree.path.clone(),
-    );
     let memory = definition.and_then(|definition| memory_of(&root, definition));
     let permissions = permissions(parent, definition, worktree, memory.as_ref());
-    let mut roots = parent.tools.roots.read().clone();
-    if let Some(worktree) = worktree {
-        roots.insert(0, worktree.path.clone());
-    }
-    let mut tools = parent.tools.for_agent(folder.clone(), roots);
-    let language = parent.integrations.language.beside();
-    language.observe(&mut tools, parent.toolbox.undo.clone());
-    let tools = Arc::new(tools);
+    let (tools, language) = tool_context(parent, worktree);
+    let folder = tools.working_folder.read().clone();
     let filter = definition.map(ToolFilter::of_agent).unwrap_or_default();
     let registry = match &history {
         StartFrom::Fork(point) => point.tools.clone(),
@@ -144,23 +134,44 @@ pub(crate) fn build(start: Start<'_>) -> Result<(Conversation, EventStream), Str
     let shared = &conversation.shared;
     tools.set_host(Arc::new(Host::new(shared)));
     shared.questions.take_classifier(shared);
-    match history {
-        StartFrom::New => {}
-        StartFrom::Fork(point) => {
-            fork::take_fork_point(&mut conversation, &point);
-            conversation
-                .shared
-                .integrations
-                .extensions
-                .know_as(&parent.integrations.extensions);
-        }
-        StartFrom::Again(records) => take_history(&mut conversation, &records),
-    }
+    take_start(&mut conversation, parent, history);
     entry.update(|state| {
         state.model.clone_from(&conversation.model);
         state.conversation = Arc::downgrade(&conversation.shared);
     });
     Ok((conversation, stream))
+}
+
+/// The context of an agent's tools, in its worktree or in its parent's folder.
+fn tool_context(
+    parent: &ConversationShared,
+    worktree: Option<&Worktree>,
+) -> (Arc<ToolContext>, Language) {
+    let mut roots = parent.tools.roots.read().clone();
+    let folder = match worktree {
+        Some(worktree) => {
+            roots.insert(0, worktree.path.clone());
+            worktree.path.clone()
+        }
+        None => parent.tools.working_folder.read().clone(),
+    };
+    let mut tools = parent.tools.for_agent(folder, roots);
+    let language = parent.integrations.language.beside();
+    language.observe(&mut tools, parent.toolbox.undo.clone());
+    (Arc::new(tools), language)
+}
+
+/// Gives a new conversation the history that it starts from.
+fn take_start(conversation: &mut Conversation, parent: &ConversationShared, history: StartFrom) {
+    match history {
+        StartFrom::New => {}
+        StartFrom::Fork(point) => {
+            fork::take_fork_point(conversation, &point);
+            let extensions = &conversation.shared.integrations.extensions;
+            extensions.know_as(&parent.integrations.extensions);
+        }
+        StartFrom::Again(records) => take_history(conversation, &records),
+    }
 }
 
 /// An agent's hooks: its parent's, with its own tools, permissions and events.
@@ -241,7 +252,7 @@ fn transcript(
     parent: &ConversationShared,
     entry: &Entry,
     history: &StartFrom,
-) -> Result<TranscriptWriter, String> {
+) -> Result<TranscriptWriter, AgentError> {
     let path = parent.session.agents.paths.agent_transcript(&entry.id);
     let Some(options) = parent.session.agents.writer.clone() else {
         return Ok(TranscriptWriter::disabled(&path));
@@ -250,7 +261,7 @@ fn transcript(
         StartFrom::New | StartFrom::Fork(_) => TranscriptWriter::create(&path, options),
         StartFrom::Again(_) => TranscriptWriter::open_append(&path, options),
     };
-    writer.map_err(|error| format!("The agent's transcript can't be written: {error}."))
+    Ok(writer?)
 }
 
 /// The tools of an agent: the session's, filtered, with the agents that it may start itself.
@@ -441,22 +452,5 @@ fn prompt(
         )),
         appended: Some(varying),
         ..around
-    }
-}
-
-/// Where an agent works when it is woken: in its worktree, or in its parent's folder when that is gone.
-pub(crate) async fn old_worktree(path: Option<PathBuf>) -> (Option<Worktree>, Option<String>) {
-    let Some(path) = path else {
-        return (None, None);
-    };
-    match Worktree::take_up(&path).await {
-        Some(worktree) => (Some(worktree), None),
-        None => (
-            None,
-            Some(format!(
-                "Its worktree {} is gone, so it works in your folder now.",
-                path.display()
-            )),
-        ),
     }
 }

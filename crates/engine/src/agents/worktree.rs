@@ -1,12 +1,12 @@
 //! A git worktree for an agent: a folder of its own on a branch of its own.
 //!
 //! It lies under `.lathe/worktrees/` of the repository and is removed when the agent leaves nothing in
-//! it; with changes or commits it stays, and whoever started the agent is told where. Nothing is ever
+//! it; with changes or commits it stays, and the result of the agent says where. Nothing is ever
 //! forced: what git refuses to remove stays.
 
 use crate::agents::sweep;
+use lathe_process::{Command, Ending, Job, StartError};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
 /// How long git may take.
@@ -49,66 +49,79 @@ fn outermost(top: &Path) -> PathBuf {
     folder.to_owned()
 }
 
-/// Runs git in a folder, without the repository's hooks and without asking anyone.
-async fn git(folder: &Path, arguments: &[&str]) -> Result<String, String> {
-    let mut command = tokio::process::Command::new("git");
-    command
-        .args([
-            "-c",
-            "core.hooksPath=/dev/null",
-            "-c",
-            "core.fsmonitor=false",
-        ])
-        .args(arguments)
-        .current_dir(folder)
-        .env("GIT_TERMINAL_PROMPT", "0")
-        .env("LC_ALL", "C")
-        .env_remove("GIT_DIR")
-        .env_remove("GIT_WORK_TREE")
-        .env_remove("GIT_INDEX_FILE")
-        .stdin(Stdio::null())
-        .kill_on_drop(true);
-    let output = tokio::time::timeout(LIMIT, command.output())
-        .await
-        .map_err(|_| format!("git {} took too long", arguments.join(" ")))?
-        .map_err(|error| format!("git can't be run: {error}"))?;
-    if output.status.success() {
-        Ok(String::from_utf8_lossy(&output.stdout)
-            .trim_end()
-            .to_owned())
-    } else {
-        Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+/// Runs git in a folder and gives what it prints.
+async fn git(folder: &Path, arguments: &[&str]) -> Result<String, GitError> {
+    let command = Command::git(folder).arguments(arguments);
+    let finished = lathe_process::run(Job::new(command, LIMIT)).await?;
+    match finished.ending {
+        Ending::Exited(0) => Ok(finished.stdout.trim_end().to_owned()),
+        Ending::TimedOut => Err(GitError::TimedOut(arguments.join(" "))),
+        _ => Err(GitError::Refused(finished.stderr.trim().to_owned())),
     }
+}
+
+/// Why git gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum GitError {
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error("git {0} took too long")]
+    TimedOut(String),
+    /// The error that git printed.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// Why there can be no worktree.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WorktreeError {
+    #[error(
+        "{} is not in a git repository, so there can be no worktree. Start the agent without isolation.",
+        folder.display()
+    )]
+    NoRepository { folder: PathBuf },
+    #[error(
+        "{} can't be used by git ({source}), so there can be no worktree. Start the agent without isolation.",
+        folder.display()
+    )]
+    Unusable { folder: PathBuf, source: GitError },
+    #[error(
+        "The repository has no commit yet, and a worktree starts from one. Commit something first, or start the agent without isolation."
+    )]
+    NoCommit,
+    #[error("{} can't be made: {source}.", folder.display())]
+    Folder {
+        folder: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("git can't make a worktree: {0}")]
+    Add(#[source] GitError),
 }
 
 impl Worktree {
     /// Makes a worktree of the repository that a folder belongs to.
     ///
     /// # Errors
-    /// In words, with what to do, when the folder belongs to none or git refuses.
-    pub(crate) async fn create(folder: &Path, name: &str) -> Result<Self, String> {
+    /// When the folder belongs to none or git refuses.
+    pub(crate) async fn create(folder: &Path, name: &str) -> Result<Self, WorktreeError> {
         let top = git(folder, &["rev-parse", "--show-toplevel"])
             .await
-            .map_err(|error| {
-                // Not being in a repository is one reason; git may be missing, or refuse this one.
-                let why = if error.contains("not a git repository") {
-                    "is not in a git repository".to_owned()
-                } else {
-                    format!("can't be used by git ({error})")
-                };
-                format!(
-                    "{} {why}, so there can be no worktree. Start the agent without isolation.",
-                    folder.display()
-                )
+            .map_err(|source| {
+                let folder = folder.to_owned();
+                // git may also be missing, or refuse this repository.
+                match &source {
+                    GitError::Refused(text) if text.contains("not a git repository") => {
+                        WorktreeError::NoRepository { folder }
+                    }
+                    _ => WorktreeError::Unusable { folder, source },
+                }
             })?;
         let top = PathBuf::from(top);
         // An agent's own worktree goes when the agent is done; what it starts must not go with it.
         let repository = outermost(&top);
         let base = git(&top, &["rev-parse", "--verify", "HEAD^{commit}"])
             .await
-            .map_err(|_| {
-                "The repository has no commit yet, and a worktree starts from one. Commit something first, or start the agent without isolation.".to_owned()
-            })?;
+            .map_err(|_| WorktreeError::NoCommit)?;
         let worktrees = repository.join(".lathe").join("worktrees");
         std::fs::create_dir_all(&worktrees)
             .and_then(|()| {
@@ -120,7 +133,10 @@ impl Worktree {
                     std::fs::write(ignore, "*\n")
                 }
             })
-            .map_err(|error| format!("{} can't be made: {error}.", worktrees.display()))?;
+            .map_err(|source| WorktreeError::Folder {
+                folder: worktrees.clone(),
+                source,
+            })?;
         let path = worktrees.join(name);
         let branch = format!("lathe/{name}");
         let shown = path.to_string_lossy().into_owned();
@@ -129,7 +145,7 @@ impl Worktree {
             &["worktree", "add", "--quiet", "-b", &branch, &shown, &base],
         )
         .await
-        .map_err(|error| format!("git can't make a worktree: {error}"))?;
+        .map_err(WorktreeError::Add)?;
         let mut remarks = Vec::new();
         let dirty = git(&top, &["status", "--porcelain", "--untracked-files=normal"])
             .await
@@ -207,7 +223,7 @@ impl Worktree {
     }
 
     /// Whether anything was done in it.
-    async fn is_changed(&self, files: Option<&[PathBuf]>) -> Result<bool, String> {
+    async fn is_changed(&self, files: Option<&[PathBuf]>) -> Result<bool, GitError> {
         let status = git(
             &self.path,
             &[
@@ -254,7 +270,7 @@ impl Worktree {
         }
         let _ = std::fs::remove_file(sweep::lock_of(&self.path));
         let tip = git(&self.repository, &["rev-parse", &self.branch]).await;
-        if tip.as_deref() == Ok(self.base.as_str()) {
+        if tip.is_ok_and(|tip| tip == self.base) {
             let _ = git(&self.repository, &["branch", "-D", "--quiet", &self.branch]).await;
         }
         Conclusion::Removed
@@ -298,6 +314,19 @@ mod tests {
         assert!(!worktree.path.exists());
         let branches = run(folder.path(), &["branch", "--list", "lathe/*"]).await;
         assert_eq!(branches, "");
+    }
+
+    #[tokio::test]
+    async fn a_hook_of_the_repository_does_not_run() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = with_commit().await;
+        let ran = folder.path().join("ran");
+        let hook = folder.path().join(".git/hooks/post-checkout");
+        std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
+        std::fs::write(&hook, format!("#!/bin/sh\ntouch '{}'\n", ran.display())).unwrap();
+        std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+        Worktree::create(folder.path(), "one").await.unwrap();
+        assert!(!ran.exists());
     }
 
     #[tokio::test]
@@ -448,11 +477,17 @@ mod tests {
         assert!(locked.path.exists());
         let plain = tempfile::tempdir().unwrap();
         let error = Worktree::create(plain.path(), "a").await.unwrap_err();
-        assert!(error.contains("not in a git repository"), "{error}");
+        assert!(
+            error.to_string().contains("not in a git repository"),
+            "{error}"
+        );
         let empty = repository().await;
         let error = Worktree::create(empty.path(), "a").await.unwrap_err();
-        assert!(error.contains("no commit yet"), "{error}");
+        assert!(error.to_string().contains("no commit yet"), "{error}");
         let taken = Worktree::create(folder.path(), "locked").await.unwrap_err();
-        assert!(taken.contains("git can't make a worktree"), "{taken}");
+        assert!(
+            taken.to_string().contains("git can't make a worktree"),
+            "{taken}"
+        );
     }
 }

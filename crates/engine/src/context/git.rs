@@ -1,13 +1,12 @@
-//! What git says about the working folder, for the model: a short status and the last commits.
+//! The state of the repository around the working folder, for the model: a short status and the last commits.
 //!
-//! Asking git takes longer than a first request may wait, so it is asked beside everything else. What
-//! is there when a request is put together goes with it; otherwise it comes with a later one. A folder
-//! that nobody trusts is not asked about: a repository's own configuration can run programs.
+//! git takes longer than a first request may wait, so it runs beside everything else. Its answer goes with the
+//! first request that is made after it. It does not run in a folder that is not trusted: the configuration of a
+//! repository can run programs.
 
+use lathe_process::{Command, Ending, Job};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
-use tokio::process::Command;
 
 /// Characters of the status.
 const MOST_STATUS: usize = 2_000;
@@ -24,13 +23,10 @@ pub(crate) fn repository_of(folder: &Path) -> Option<PathBuf> {
 
 /// The state of the repository that a folder is in, in words; `None` outside one.
 pub(crate) async fn state(folder: &Path) -> Option<String> {
-    let both = async {
-        tokio::join!(
-            ask(folder, &["status", "--short", "--branch"]),
-            ask(folder, &["log", "--oneline", "--no-decorate", "-n", "5"])
-        )
-    };
-    let (status, commits) = tokio::time::timeout(LIMIT, both).await.ok()?;
+    let (status, commits) = tokio::join!(
+        ask(folder, &["status", "--short", "--branch"]),
+        ask(folder, &["log", "--oneline", "--no-decorate", "-n", "5"])
+    );
     let name = repository_of(folder)?.display().to_string();
     Some(words(
         &name,
@@ -53,31 +49,11 @@ fn words(name: &str, status: &str, commits: &str) -> String {
     text
 }
 
-/// What git answers; `None` when it fails. No program that the repository names is run for it.
+/// What git prints; `None` when it fails. No program that the repository names is run for it.
 pub(crate) async fn ask(folder: &Path, arguments: &[&str]) -> Option<String> {
-    let output = Command::new("git")
-        // No program that the repository names: neither a monitor nor a pager nor a hook.
-        .args([
-            "-c",
-            "core.fsmonitor=false",
-            "-c",
-            "core.hooksPath=/dev/null",
-            "--no-pager",
-        ])
-        .args(arguments)
-        .current_dir(folder)
-        .env("GIT_OPTIONAL_LOCKS", "0")
-        .env("GIT_TERMINAL_PROMPT", "0")
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .output()
-        .await
-        .ok()?;
-    output
-        .status
-        .success()
-        .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    let job = Job::new(Command::git(folder).arguments(arguments), LIMIT);
+    let finished = lathe_process::run(job).await.ok()?;
+    (finished.ending == Ending::Exited(0)).then_some(finished.stdout)
 }
 
 #[cfg(test)]
@@ -93,18 +69,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_program_that_the_repository_names_is_run() {
+    async fn a_program_that_the_repository_names_is_not_run() {
         let folder = tempfile::tempdir().unwrap();
+        ask(folder.path(), &["init", "--quiet"]).await.unwrap();
+        let config = folder.path().join(".git/config");
         let ran = folder.path().join("ran");
-        let monitor = format!("touch {} #", ran.display());
-        ask(folder.path(), &["init", "-q"]).await.unwrap();
-        ask(folder.path(), &["config", "core.fsmonitor", &monitor])
-            .await
-            .unwrap();
-        std::fs::write(folder.path().join("a"), "x").unwrap();
-        assert!(ask(folder.path(), &["add", "a"]).await.is_some());
-        assert!(ask(folder.path(), &["status", "--short"]).await.is_some());
-        assert!(!ran.exists(), "the monitor was run");
+        let text = std::fs::read_to_string(&config).unwrap();
+        let monitor = format!(
+            "{text}[core]\n\tfsmonitor = \"touch {}; false\"\n",
+            ran.display()
+        );
+        std::fs::write(&config, monitor).unwrap();
+        assert!(state(folder.path()).await.is_some());
+        assert!(!ran.exists());
     }
 
     #[tokio::test]

@@ -1,0 +1,275 @@
+//! Messages to agents: to those that run, and to those that are over, which go on with the message.
+
+use crate::agents::order::{add_hooks, child_token, new_worktree, order_prompt};
+use crate::agents::run::Ready;
+use crate::agents::start::{self, Start, StartFrom};
+use crate::agents::worktree::Worktree;
+use crate::agents::{Entry, NewEntry, State};
+use crate::conversation::ConversationShared;
+use lathe_extensions::AgentDefinition;
+use lathe_protocol::ids::RecordId;
+use lathe_protocol::op::Prompt;
+use lathe_tools::agent::FORK;
+use lathe_tools::host::AgentStatus;
+use lathe_tools::{CallContext, ToolError};
+use std::sync::Arc;
+
+/// Sends a message to a running agent, or wakes one that is over.
+pub(super) async fn send_message(
+    shared: &Arc<ConversationShared>,
+    to: &str,
+    message: &str,
+    call: &CallContext,
+) -> Result<String, ToolError> {
+    if to == "*" {
+        let mut reached = Vec::new();
+        for entry in shared.session.agents.all() {
+            let own = shared.role.place().is_some_and(|it| it.id == entry.id);
+            if !own && entry.is_running() && deliver(shared, &entry, message) {
+                reached.push(entry.id.0.clone());
+            }
+        }
+        if reached.is_empty() {
+            return Err(ToolError::failed("No agent works, so nobody was reached."));
+        }
+        return Ok(format!("Sent to {}.", reached.join(", ")));
+    }
+    let Some(entry) = shared.session.agents.find(to) else {
+        let all = shared.session.agents.all();
+        let known: Vec<String> = all
+            .iter()
+            .map(|entry| match &entry.name {
+                Some(name) => format!("{} ({name})", entry.id),
+                None => entry.id.0.clone(),
+            })
+            .collect();
+        return Err(ToolError::failed(if known.is_empty() {
+            format!("There is no agent {to}: none was started in this session.")
+        } else {
+            format!("There is no agent {to}. There are: {}.", known.join(", "))
+        }));
+    };
+    if shared.role.place().is_some_and(|it| it.id == entry.id) {
+        return Err(ToolError::failed("That is you."));
+    }
+    if deliver(shared, &entry, message) {
+        return Ok(format!(
+            "Agent {} works; it gets the message with its next step.",
+            entry.id
+        ));
+    }
+    // It may be about to end; then it is woken when it has.
+    tokio::select! {
+        () = entry.over() => {}
+        () = call.cancel.cancelled() => {
+            return Err(ToolError::Cancelled("The message was not sent.".to_owned()));
+        }
+    }
+    wake(shared, &entry, message, call).await
+}
+
+/// Gives a working agent a message. Returns whether it works.
+fn deliver(shared: &ConversationShared, entry: &Entry, message: &str) -> bool {
+    let from = shared.role.place().map_or_else(
+        || "the agent that started you".to_owned(),
+        |place| format!("agent {}", place.id),
+    );
+    let state = entry.state.lock();
+    let Some(conversation) = state.conversation.upgrade() else {
+        return false;
+    };
+    let mut prompt = Prompt::new(format!("A message from {from}:\n{message}"));
+    prompt.verbatim = true;
+    conversation.enqueue(prompt);
+    true
+}
+
+/// Wakes an agent that is over: the same agent, with all it knew, in the background.
+async fn wake(
+    shared: &Arc<ConversationShared>,
+    old: &Arc<Entry>,
+    message: &str,
+    call: &CallContext,
+) -> Result<String, ToolError> {
+    let state = old.state();
+    let definition = definition_again(shared, old)?;
+    let records = history(shared, old, state.forked_from).await?;
+    let entry = entry_again(shared, old, &state, call);
+    shared.session.agents.replace(old, entry.clone())?;
+    let folder = folder_again(shared, &entry, &state).await;
+    let model = if state.model.is_empty() {
+        shared.choices.read().model.clone()
+    } else {
+        state.model.clone()
+    };
+    let built = start::build(Start {
+        parent: shared,
+        entry: &entry,
+        definition: definition.as_ref(),
+        model,
+        worktree: folder.worktree.as_ref(),
+        history: StartFrom::Again(records),
+        turn: shared.role.place().map_or(call.turn, |place| place.turn),
+    });
+    let (conversation, stream) = match built {
+        Ok(built) => built,
+        Err(error) => {
+            shared.session.agents.put_back(&entry, old.clone());
+            return Err(error.into());
+        }
+    };
+    Ready {
+        entry: entry.clone(),
+        conversation,
+        stream,
+        parent: shared.clone(),
+        prompt: order_prompt(message),
+        worktree: folder.worktree,
+        hooks: definition.as_ref().and_then(|it| add_hooks(shared, it)),
+        briefing: folder.briefing,
+        definition,
+    }
+    .spawn();
+    let mut text = format!(
+        "Agent {} was {} and goes on in the background with your message; a notification comes when it is done.",
+        entry.id,
+        state.status.word()
+    );
+    if let Some(note) = folder.note {
+        text.push(' ');
+        text.push_str(&note);
+    }
+    Ok(text)
+}
+
+/// The definition of an agent that is woken; `None` for a fork.
+fn definition_again(
+    shared: &ConversationShared,
+    old: &Entry,
+) -> Result<Option<AgentDefinition>, ToolError> {
+    let catalog = shared.session.agents.catalog();
+    let definition = catalog.get(&old.agent_type).cloned();
+    if definition.is_none() && old.agent_type != FORK {
+        return Err(ToolError::failed(format!(
+            "Agent {} can't go on: its type {} is not there any more.",
+            old.id, old.agent_type
+        )));
+    }
+    Ok(definition)
+}
+
+/// The entry of an agent that is woken.
+fn entry_again(
+    shared: &ConversationShared,
+    old: &Entry,
+    state: &State,
+    call: &CallContext,
+) -> Arc<Entry> {
+    let entry = Entry::new(NewEntry {
+        id: old.id.clone(),
+        name: old.name.clone(),
+        agent_type: old.agent_type.clone(),
+        description: old.description.clone(),
+        prompt: old.prompt.clone(),
+        tool_use_id: Some(call.tool_use_id.clone()),
+        parent: shared.role.place().map(|place| place.id.clone()),
+        output_file: old.output_file.clone(),
+        background: true,
+        cancel: child_token(shared),
+        status: AgentStatus::Running,
+    });
+    entry.update(|new| {
+        new.worktree.clone_from(&state.worktree);
+        new.isolated = state.isolated;
+        new.forked_from = state.forked_from;
+        new.usage.tool_uses = state.usage.tool_uses;
+    });
+    entry
+}
+
+/// The folder of an agent that is woken.
+#[derive(Default)]
+struct Folder {
+    worktree: Option<Worktree>,
+    /// Text for the agent.
+    briefing: Option<String>,
+    /// Text for the conversation that wakes it.
+    note: Option<String>,
+}
+
+/// Finds the worktree of an agent that is woken, or makes a new one if it was removed because it was empty.
+async fn folder_again(shared: &ConversationShared, entry: &Entry, state: &State) -> Folder {
+    if let Some(path) = &state.worktree {
+        return match Worktree::take_up(path).await {
+            Some(worktree) => Folder {
+                worktree: Some(worktree),
+                ..Folder::default()
+            },
+            None => Folder {
+                worktree: None,
+                briefing: Some(
+                    "Your worktree is gone; you work in the original folder now.".to_owned(),
+                ),
+                note: Some(format!(
+                    "Its worktree {} is gone, so it works in your folder now.",
+                    path.display()
+                )),
+            },
+        };
+    }
+    if !state.isolated {
+        return Folder::default();
+    }
+    match new_worktree(shared, entry).await {
+        Ok(made) => {
+            let folder = shared.tools.working_folder.read().clone();
+            Folder {
+                briefing: Some(format!(
+                    "Your worktree was empty and had been removed. {}",
+                    made.briefing(&folder)
+                )),
+                worktree: Some(made),
+                note: None,
+            }
+        }
+        Err(error) => {
+            let why = format!("There is no worktree for it any more ({error})");
+            Folder {
+                worktree: None,
+                briefing: Some(format!("{why}; you work in the original folder now.")),
+                note: Some(format!("{why}, so it works in your folder now.")),
+            }
+        }
+    }
+}
+
+/// The history of an agent: its transcript, after its parent's up to where a fork began.
+async fn history(
+    shared: &Arc<ConversationShared>,
+    entry: &Entry,
+    forked_from: Option<RecordId>,
+) -> Result<Vec<Arc<lathe_protocol::record::Record>>, ToolError> {
+    if shared.session.agents.writer.is_none() {
+        return Err(ToolError::failed(
+            "This session keeps no transcripts, so a finished agent can't go on. Start a new one.",
+        ));
+    }
+    let own = shared.session.agents.paths.agent_transcript(&entry.id);
+    let root = shared.root();
+    let main = root.transcript.path().to_owned();
+    if forked_from.is_some() {
+        let _ = root.transcript.flush().await;
+    }
+    let loading = lathe_spawn::blocking(move || {
+        let mut records = Vec::new();
+        if let Some(record) = forked_from {
+            records.extend(lathe_session::load_to(&main, record)?.chain_to(record)?);
+        }
+        records.extend(lathe_session::load_tail(&own)?.chain());
+        Ok::<_, lathe_session::SessionError>(records)
+    });
+    loading
+        .await
+        .map_err(|error| ToolError::failed(format!("Its transcript can't be read: {error}.")))?
+        .map_err(|error| ToolError::failed(format!("Its transcript can't be read: {error}.")))
+}

@@ -1,0 +1,379 @@
+//! Starting an agent that the model orders.
+
+use crate::agents::run::{self, Ready};
+use crate::agents::start::{self, Start, StartFrom};
+use crate::agents::worktree::{Worktree, WorktreeError};
+use crate::agents::{Entry, ForkPoint, MOST_DEPTH, NewEntry, fork, listed};
+use crate::conversation::ConversationShared;
+use lathe_extensions::AgentDefinition;
+use lathe_extensions::agents::Isolation;
+use lathe_extensions::expand::{expand, without_running};
+use lathe_hooks::{HookSource, SourceHandle};
+use lathe_protocol::event::{Event, NoticeLevel};
+use lathe_protocol::ids::{AgentId, RecordId, ToolUseId};
+use lathe_protocol::op::Prompt;
+use lathe_settings::Variable;
+use lathe_tools::agent::{FORK, GENERAL};
+use lathe_tools::host::{AgentOrder, AgentReport, AgentStatus};
+use lathe_tools::{CallContext, ToolError};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// Whether background work is possible here.
+fn may_go_on(shared: &ConversationShared) -> bool {
+    let environment = &shared.tools.environment;
+    !environment.is_on(Variable::DisableBackgroundTasks)
+}
+
+/// The definition that an order names; `None` is a fork.
+fn definition_of(
+    shared: &ConversationShared,
+    order: &AgentOrder,
+) -> Result<Option<AgentDefinition>, ToolError> {
+    let wanted = order.agent_type.as_deref().unwrap_or(GENERAL);
+    let types = shared.role.place().and_then(|place| place.types.as_deref());
+    let main_types = shared
+        .role
+        .filter()
+        .and_then(|filter| filter.types.as_deref());
+    let types = types.or(main_types);
+    let catalog = shared.session.agents.catalog();
+    let known = || {
+        let names: Vec<String> = listed(&catalog, types, true)
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect();
+        names.join(", ")
+    };
+    if wanted == FORK && catalog.get(FORK).is_none() {
+        if shared.role.is_fork() {
+            return Err(ToolError::failed(
+                "A fork can't be forked again. Do it yourself, or start another type of agent.",
+            ));
+        }
+        if types.is_some_and(|types| !types.iter().any(|name| name == FORK)) {
+            return Err(ToolError::failed(format!(
+                "You may not start forks. Agents that you may start: {}.",
+                known()
+            )));
+        }
+        return Ok(None);
+    }
+    let Some(definition) = catalog.get(wanted) else {
+        return Err(ToolError::invalid(format!(
+            "There is no agent {wanted}. Agents: {}.",
+            known()
+        )));
+    };
+    if types.is_some_and(|types| !types.contains(&definition.name)) {
+        return Err(ToolError::failed(format!(
+            "You may not start the agent {wanted}. Agents that you may start: {}.",
+            known()
+        )));
+    }
+    Ok(Some(definition.clone()))
+}
+
+/// The model of an agent: the environment's word, the call's, the definition's, the parent's.
+fn model_of(
+    shared: &ConversationShared,
+    order: &AgentOrder,
+    definition: &AgentDefinition,
+) -> String {
+    let environment = &shared.tools.environment;
+    let forced = environment.get(Variable::SubagentModel).map(str::to_owned);
+    let parents = || shared.choices.read().model.clone();
+    let wanted = forced
+        .or_else(|| order.model.clone())
+        .or_else(|| definition.model.clone());
+    match wanted.as_deref() {
+        None | Some("inherit") => parents(),
+        Some("small") => shared.session.catalog.small_fast_model().id,
+        Some(name) => shared.session.catalog.resolve(name).id,
+    }
+}
+
+/// Starts the agent of an order, and waits for it unless it works in the background.
+pub(super) async fn run_agent(
+    shared: &Arc<ConversationShared>,
+    order: AgentOrder,
+    call: &CallContext,
+) -> Result<AgentReport, ToolError> {
+    if shared.depth() >= MOST_DEPTH {
+        return Err(ToolError::failed(format!(
+            "Agents may start agents only {MOST_DEPTH} deep, and you are at that depth. Do it yourself."
+        )));
+    }
+    let definition = definition_of(shared, &order)?;
+    let usual = shared.role.place().is_none();
+    let background = order
+        .background
+        .or_else(|| definition.as_ref().and_then(|it| it.run.background))
+        .unwrap_or(usual)
+        && may_go_on(shared);
+    let entry = new_entry(shared, &order, definition.as_ref(), background, call);
+    shared.session.agents.admit(entry.clone())?;
+    // From here on it is listed as running, so every failure must end it.
+    let started = start_agent(shared, &order, definition.as_ref(), &entry, call).await;
+    if let Err(error) = started {
+        entry.update(|state| {
+            state.status = AgentStatus::Failed;
+            state.result = error.to_string();
+        });
+        entry.set_known(true);
+        entry.over.send_replace(true);
+        return Err(error);
+    }
+    if background {
+        return Ok(AgentReport::Started(Box::new(entry.view())));
+    }
+    tokio::select! {
+        biased;
+        () = entry.over() => Ok(AgentReport::Finished(Box::new(entry.view()))),
+        () = call.cancel.cancelled() => {
+            entry.cancel.cancel();
+            entry.over().await;
+            Err(ToolError::Cancelled(format!(
+                "The agent was stopped. SendMessage with to: \"{}\" goes on with it.",
+                entry.id
+            )))
+        }
+        () = call.to_background.cancelled() => {
+            send_to_background(shared, &entry);
+            Ok(AgentReport::Started(Box::new(entry.view())))
+        }
+    }
+}
+
+/// Lets an agent go on without its call. From now on nobody can be asked for it.
+fn send_to_background(shared: &Arc<ConversationShared>, entry: &Entry) {
+    entry.set_background();
+    // Faces that keep a list of what works in the background learn of it as of one that began there.
+    let root = shared.root();
+    root.events.send(Event::Task(run::started(entry)));
+    shared.session.agents.keep(entry);
+    if let Some(conversation) = entry.state().conversation.upgrade() {
+        conversation.questions.detach();
+    }
+}
+
+/// Cancelled with the agent or session that starts an agent.
+pub(super) fn child_token(shared: &ConversationShared) -> CancellationToken {
+    match shared.role.place() {
+        Some(place) => place.entry.cancel.child_token(),
+        None => shared.session.agents.cancel.child_token(),
+    }
+}
+
+fn new_entry(
+    shared: &Arc<ConversationShared>,
+    order: &AgentOrder,
+    definition: Option<&AgentDefinition>,
+    background: bool,
+    call: &CallContext,
+) -> Arc<Entry> {
+    let unique: String = RecordId::random()
+        .to_string()
+        .chars()
+        .filter(|letter| *letter != '-')
+        .take(16)
+        .collect();
+    let id = AgentId(format!("a{unique}"));
+    Entry::new(NewEntry {
+        output_file: shared
+            .tools
+            .results_folder
+            .join(format!("agent-{id}.output")),
+        id,
+        name: order.name.clone(),
+        agent_type: definition.map_or_else(|| FORK.to_owned(), |it| it.name.clone()),
+        description: order.description.clone(),
+        prompt: order.prompt.clone(),
+        tool_use_id: Some(call.tool_use_id.clone()),
+        parent: shared.role.place().map(|place| place.id.clone()),
+        background,
+        cancel: child_token(shared),
+        status: AgentStatus::Running,
+    })
+}
+
+async fn start_agent(
+    shared: &Arc<ConversationShared>,
+    order: &AgentOrder,
+    definition: Option<&AgentDefinition>,
+    entry: &Arc<Entry>,
+    call: &CallContext,
+) -> Result<(), ToolError> {
+    let turn = shared.role.place().map_or(call.turn, |place| place.turn);
+    let Some(definition) = definition else {
+        let point = fork_point(shared, &call.tool_use_id, call).await?;
+        entry.update(|state| state.forked_from = point.tip);
+        let start = Start {
+            parent: shared,
+            entry,
+            definition: None,
+            model: point.model.clone(),
+            worktree: None,
+            history: StartFrom::Fork(point),
+            turn,
+        };
+        let (conversation, stream) = start::build(start)?;
+        Ready {
+            entry: entry.clone(),
+            conversation,
+            stream,
+            parent: shared.clone(),
+            prompt: order_prompt(&fork::directive(&order.prompt)),
+            worktree: None,
+            hooks: None,
+            briefing: None,
+            definition: None,
+        }
+        .spawn();
+        return Ok(());
+    };
+    let isolated = order.worktree || definition.run.isolation == Some(Isolation::Worktree);
+    let worktree = if isolated {
+        Some(new_worktree(shared, entry).await?)
+    } else {
+        None
+    };
+    let mut briefing = preloaded(shared, definition);
+    if let Some(worktree) = &worktree {
+        let folder = shared.tools.working_folder.read().clone();
+        briefing.push(worktree.briefing(&folder));
+    }
+    let briefing = (!briefing.is_empty()).then(|| briefing.join("\n\n"));
+    let start = Start {
+        parent: shared,
+        entry,
+        definition: Some(definition),
+        model: model_of(shared, order, definition),
+        worktree: worktree.as_ref(),
+        history: StartFrom::New,
+        turn,
+    };
+    let (conversation, stream) = match start::build(start) {
+        Ok(built) => built,
+        Err(error) => {
+            if let Some(worktree) = &worktree {
+                worktree.conclude(Some(&[])).await;
+            }
+            return Err(error.into());
+        }
+    };
+    Ready {
+        entry: entry.clone(),
+        conversation,
+        stream,
+        parent: shared.clone(),
+        prompt: order_prompt(&order.prompt),
+        worktree,
+        hooks: add_hooks(shared, definition),
+        briefing,
+        definition: Some(definition.clone()),
+    }
+    .spawn();
+    Ok(())
+}
+
+/// Makes an agent's worktree, from where its parent stands.
+pub(super) async fn new_worktree(
+    shared: &ConversationShared,
+    entry: &Entry,
+) -> Result<Worktree, WorktreeError> {
+    let folder = shared.tools.working_folder.read().clone();
+    let made = Worktree::create(&folder, &format!("agent-{}", entry.id)).await?;
+    shared
+        .hooks
+        .worktree_created(&made.path, entry.id.as_str())
+        .await;
+    entry.update(|state| {
+        state.worktree = Some(made.path.clone());
+        state.isolated = true;
+    });
+    Ok(made)
+}
+
+/// The skills that an agent knows from the start.
+pub(crate) fn preloaded(shared: &ConversationShared, definition: &AgentDefinition) -> Vec<String> {
+    let skills = shared.integrations.extensions.skills();
+    let mut texts = Vec::new();
+    for name in &definition.skills {
+        match skills.get(name).map(|skill| (skill, skill.body())) {
+            Some((skill, Ok(body))) => {
+                // Filled in, but nothing of it is run: nobody asked for it now.
+                let session_id = shared.session.id.to_string();
+                let segments = expand(&body, &skill.values("", &session_id));
+                let words = without_running(&segments);
+                texts.push(format!("The skill {name}:\n{}", words.trim_end()));
+            }
+            Some((_, Err(problem))) => shared
+                .events
+                .notice(NoticeLevel::Warning, problem.to_string()),
+            None => shared.events.notice(
+                NoticeLevel::Warning,
+                format!("agent {}: there is no skill {name}", definition.name),
+            ),
+        }
+    }
+    texts
+}
+
+pub(super) fn order_prompt(text: &str) -> Prompt {
+    let mut prompt = Prompt::new(text);
+    prompt.verbatim = true;
+    prompt
+}
+
+/// The hooks of a definition, while its agent runs. Its `Stop` is the agent's own end.
+pub(super) fn add_hooks(
+    shared: &ConversationShared,
+    definition: &AgentDefinition,
+) -> Option<SourceHandle> {
+    if definition.hooks.is_empty() {
+        return None;
+    }
+    let mut groups = definition.hooks.clone();
+    if let Some(stop) = groups.remove("Stop") {
+        groups
+            .entry("SubagentStop".to_owned())
+            .or_default()
+            .extend(stop);
+    }
+    let source = HookSource::Agent(definition.name.clone());
+    let root = definition.path.as_ref().and_then(|path| path.parent());
+    let (handle, problems) = shared.hooks.registry.add(&source, root, &groups);
+    for problem in problems {
+        shared
+            .events
+            .notice(NoticeLevel::Warning, problem.to_string());
+    }
+    Some(handle)
+}
+
+/// Waits until the answer that asks for a fork is complete.
+async fn fork_point(
+    shared: &ConversationShared,
+    call_id: &ToolUseId,
+    call: &CallContext,
+) -> Result<Arc<ForkPoint>, ToolError> {
+    let mut points = shared.state.fork_point.subscribe();
+    let found = async {
+        loop {
+            let point = points.borrow_and_update().clone();
+            if let Some(point) = point
+                && point.calls.contains(call_id)
+            {
+                return Some(point);
+            }
+            if points.changed().await.is_err() {
+                return None;
+            }
+        }
+    };
+    tokio::select! {
+        point = found => point.ok_or_else(|| ToolError::failed("The session is over.")),
+        () = call.cancel.cancelled() => Err(ToolError::Cancelled("The fork was stopped before it began.".to_owned())),
+    }
+}
