@@ -7,17 +7,20 @@ use crate::lists::{
 use crate::{CommandError, CommandOutcome, diagnose_session};
 use lathe_doctor::TerminalFacts;
 use lathe_engine::SessionHandle;
+use lathe_process::{Command, Ending, Job};
 use lathe_protocol::command::BuiltinCommand;
 use lathe_protocol::permission::PermissionMode;
 use lathe_session::export::ExportFormat;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::time::Duration;
 
 /// The changelog.
 const CHANGES: &str = include_str!("../../../CHANGELOG.md");
 /// Lines of a difference that are shown.
 const MOST_LINES: usize = 400;
+/// How long git may take.
+const GIT_LIMIT: Duration = Duration::from_secs(60);
 
 /// Answers every built-in command: the one exhaustive match.
 pub(crate) async fn answer(
@@ -289,7 +292,9 @@ async fn diff_text(session: &SessionHandle) -> Result<String, CommandError> {
         return Ok("No changes.".to_owned());
     }
     // A repository without a commit has nothing to compare with.
-    let difference = git(&folder, &["diff", "HEAD"]).await.unwrap_or_default();
+    let difference = git(&folder, &["diff", "--no-ext-diff", "--no-textconv", "HEAD"])
+        .await
+        .unwrap_or_default();
     let lines: Vec<&str> = difference.lines().collect();
     let shown = lines[..lines.len().min(MOST_LINES)].join("\n");
     let rest = match lines.len().saturating_sub(MOST_LINES) {
@@ -394,20 +399,14 @@ fn check_key(key: &str) -> Result<(), CommandError> {
 }
 
 async fn git(folder: &Path, arguments: &[&str]) -> Result<String, CommandError> {
-    let output = tokio::process::Command::new("git")
-        .args(["--no-pager", "-c", "core.quotepath=false"])
-        .args(arguments)
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .output()
-        .await
-        .map_err(CommandError::NoGit)?;
-    if output.status.success() {
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-    } else {
-        let text = String::from_utf8_lossy(&output.stderr);
-        Err(CommandError::Git(text.trim().to_owned()))
+    let command = Command::git(folder)
+        .arguments(["-c", "core.quotepath=false"])
+        .arguments(arguments);
+    let finished = lathe_process::run(Job::new(command, GIT_LIMIT)).await?;
+    match finished.ending {
+        Ending::Exited(0) => Ok(finished.stdout),
+        Ending::TimedOut => Err(CommandError::GitTimedOut),
+        _ => Err(CommandError::Git(finished.stderr.trim().to_owned())),
     }
 }
 

@@ -43,8 +43,10 @@ pub(crate) enum CommandError {
     NotAFolder { path: PathBuf },
     #[error("{} is outside the folders of this session; /add-dir allows it.", path.display())]
     OutsideRoots { path: PathBuf },
-    #[error("git can't be run: {0}")]
-    NoGit(std::io::Error),
+    #[error(transparent)]
+    NoGit(#[from] lathe_process::StartError),
+    #[error("git took too long.")]
+    GitTimedOut,
     /// The standard error of git.
     #[error("{0}")]
     Git(String),

@@ -2,13 +2,16 @@
 
 use crate::{Installation, Report};
 use lathe_model::AnthropicConfig;
+use lathe_process::{Command, Ending};
 use lathe_session::SessionStore;
 use lathe_session::store::Scope;
 use lathe_settings::environment::Declaration;
 use lathe_settings::{Environment, Variable};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::time::Duration;
 
+/// How long `git --version` may take.
+const GIT_LIMIT: Duration = Duration::from_secs(10);
 /// Below this many free megabytes the disk is reported as full.
 const LITTLE_ROOM: u64 = 100;
 /// Below this many it is said.
@@ -295,23 +298,27 @@ pub(crate) fn search(_: &Installation<'_>, report: &mut Report<'_>) {
 }
 
 pub(crate) fn git(installation: &Installation<'_>, report: &mut Report<'_>) {
-    let mut command = Command::new("git");
-    command
-        .arg("--version")
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .env_clear()
-        .envs(&installation.environment.variables);
-    match command.output() {
-        Ok(output) if output.status.success() => {
-            report.fine(String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    let command = Command::new("git")
+        .argument("--version")
+        .without_inherited_environment()
+        .variables(&installation.environment.variables);
+    match lathe_process::run_blocking(command, Vec::new(), GIT_LIMIT) {
+        Ok(finished) if finished.ending == Ending::Exited(0) => {
+            report.fine(finished.stdout.trim().to_owned());
         }
-        Ok(output) => report.warning(
-            format!("`git --version` fails ({})", output.status),
-            "repair or reinstall git",
-        ),
+        Ok(finished) => {
+            let how = match finished.ending {
+                Ending::Exited(code) => format!("exit code {code}"),
+                Ending::TimedOut => "it does not end".to_owned(),
+                Ending::Signalled | Ending::Flooded | Ending::Cancelled => "killed".to_owned(),
+            };
+            report.warning(
+                format!("`git --version` fails ({how})"),
+                "repair or reinstall git",
+            );
+        }
         Err(error) => report.warning(
-            format!("git can't be started: {error}"),
+            error.to_string(),
             "install git: branches, diffs, worktrees and marketplaces need it",
         ),
     }

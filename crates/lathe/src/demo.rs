@@ -6,6 +6,7 @@ use crate::arguments::DemoArguments;
 use crate::error::{CliError, Outcome};
 use lathe_engine::{SessionOptions, open};
 use lathe_headless::exit::Exit;
+use lathe_process::{Command, Ending, Job};
 use lathe_protocol::content::ContentBlock;
 use lathe_protocol::display::{Display, TodoStatus};
 use lathe_protocol::event::Event;
@@ -19,6 +20,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
+use std::time::Duration;
 
 /// The sample project.
 const FILES: [(&str, &str); 3] = [
@@ -29,6 +31,8 @@ const FILES: [(&str, &str); 3] = [
 
 const PROMPT: &str = "The tests of this project fail. Find out why and fix it.";
 const TEST_COMMAND: &str = "sh tests/run.sh";
+/// How long the tests of the sample project may take.
+const TESTS_LIMIT: Duration = Duration::from_secs(60);
 
 /// The replies of the model.
 fn scenario(fast: bool) -> Scenario {
@@ -124,11 +128,9 @@ async fn play(environment: Environment, arguments: &DemoArguments) -> anyhow::Re
         result.usage.output_tokens,
         result.duration.as_secs_f64(),
     ));
-    let passes = std::process::Command::new("sh")
-        .arg(project.join("tests/run.sh"))
-        .stdout(std::process::Stdio::null())
-        .status()?
-        .success();
+    let tests = Command::new("sh").argument(project.join("tests/run.sh"));
+    let finished = lathe_process::run(Job::new(tests, TESTS_LIMIT)).await?;
+    let passes = finished.ending == Ending::Exited(0);
     screen.line(if passes {
         "The sample project's tests pass now."
     } else {

@@ -9,6 +9,7 @@ use crate::line::{Line, LineReader};
 use crate::paths::{SessionPaths, key_prefix, project_key, projects_folder};
 use crate::peek::Edges;
 use crate::writer;
+use lathe_process::Command;
 use lathe_protocol::ids::SessionId;
 use lathe_protocol::record::{Fact, MessageRecord, Record, RecordKind, RecordMessage};
 use serde::Serialize;
@@ -17,10 +18,13 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read as _, Write as _};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// The longest first line that a listing reads when it doesn't end within the first part.
 const LONG_FIRST_LINE: u64 = 4 << 20;
+
+/// How long git may take to list the worktrees.
+const GIT_LIMIT: Duration = Duration::from_secs(5);
 
 /// A session in a listing.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -352,19 +356,12 @@ fn id_of(path: &Path) -> Option<SessionId> {
 
 /// The worktrees of the git repository around a folder; none without git or outside a repository.
 fn worktrees(cwd: &Path) -> Vec<PathBuf> {
-    let output = Command::new("git")
-        .arg("-C")
-        .arg(cwd)
-        .args(["worktree", "list", "--porcelain"])
-        .env("GIT_OPTIONAL_LOCKS", "0")
-        .env("LC_ALL", "C")
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output();
-    let Ok(output) = output else {
+    let command = Command::git(cwd).arguments(["worktree", "list", "--porcelain"]);
+    let Ok(finished) = lathe_process::run_blocking(command, Vec::new(), GIT_LIMIT) else {
         return Vec::new();
     };
-    String::from_utf8_lossy(&output.stdout)
+    finished
+        .stdout
         .lines()
         .filter_map(|line| line.strip_prefix("worktree "))
         .map(PathBuf::from)

@@ -8,14 +8,12 @@ use crate::context::CallContext;
 use crate::read::{MOST_TOKENS, estimated_tokens, size_words};
 use crate::tool::{ToolError, ToolOutput};
 use base64::Engine as _;
+use lathe_process::{Command, Ending, Job};
 use lathe_protocol::content::ContentBlock;
 use lathe_protocol::display::Display;
 use serde_json::json;
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::time::Duration;
-use tokio::io::AsyncReadExt as _;
-use tokio::process::Command;
 
 /// The most pages of a document that is sent whole.
 const WHOLE_PAGES: usize = 10;
@@ -26,7 +24,6 @@ const WHOLE_BYTES_UNCOUNTED: usize = 1024 * 1024;
 /// The most pages in one call.
 const MOST_PAGES: usize = 20;
 const TIME_LIMIT: Duration = Duration::from_secs(60);
-const OUTPUT_LIMIT: u64 = 2 * 1024 * 1024;
 
 /// A document to be shown.
 pub(crate) struct Document {
@@ -184,60 +181,33 @@ async fn extract(
     last: usize,
     context: &CallContext,
 ) -> Result<Option<String>, ToolError> {
-    let mut command = Command::new("pdftotext");
-    command
-        .args([
-            "-layout",
-            "-enc",
-            "UTF-8",
-            "-f",
-            &first.to_string(),
-            "-l",
-            &last.to_string(),
-        ])
-        .arg("--")
-        .arg(&document.path)
-        .arg("-")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .kill_on_drop(true);
+    let mut command = Command::new("pdftotext")
+        .arguments(["-layout", "-enc", "UTF-8"])
+        .arguments(["-f", &first.to_string(), "-l", &last.to_string(), "--"])
+        .argument(&document.path)
+        .argument("-");
     if let Some(path) = context.session.environment.foreign("PATH") {
-        command.env("PATH", path);
+        command = command.variable("PATH", path);
     }
-    let mut child = match command.spawn() {
-        Ok(child) => child,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => {
-            return Err(ToolError::failed(format!(
-                "pdftotext can't be run: {error}."
-            )));
-        }
+    let job = Job {
+        cancel: context.cancel.clone(),
+        ..Job::new(command, TIME_LIMIT)
     };
-    let mut output = Vec::new();
-    let reading = async {
-        if let Some(stdout) = child.stdout.take() {
-            stdout.take(OUTPUT_LIMIT).read_to_end(&mut output).await?;
-        }
-        child.wait().await
+    let finished = match lathe_process::run(job).await {
+        Ok(finished) => finished,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(ToolError::failed(format!("{error}."))),
     };
     let shown = document.path.display();
-    let status = tokio::select! {
-        () = context.cancel.cancelled() => {
-            return Err(ToolError::Cancelled("Reading was stopped.".to_owned()));
-        }
-        finished = tokio::time::timeout(TIME_LIMIT, reading) => finished.map_err(|_| {
-            ToolError::failed(format!("pdftotext took more than a minute on {shown} and was ended."))
-        })?,
-    };
-    match status {
-        Ok(status) if status.success() || output.len() as u64 == OUTPUT_LIMIT => {
-            Ok(Some(String::from_utf8_lossy(&output).into_owned()))
-        }
-        Ok(status) => Err(ToolError::failed(format!(
-            "pdftotext could not read {shown} ({status}); the file may be damaged or encrypted."
+    match finished.ending {
+        Ending::Exited(0) | Ending::Flooded => Ok(Some(finished.stdout)),
+        Ending::Cancelled => Err(ToolError::Cancelled("Reading was stopped.".to_owned())),
+        Ending::TimedOut => Err(ToolError::failed(format!(
+            "pdftotext took more than a minute on {shown} and was ended."
         ))),
-        Err(error) => Err(ToolError::failed(format!("pdftotext failed: {error}."))),
+        Ending::Exited(_) | Ending::Signalled => Err(ToolError::failed(format!(
+            "pdftotext could not read {shown}; the file may be damaged or encrypted."
+        ))),
     }
 }
 

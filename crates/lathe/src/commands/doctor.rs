@@ -7,7 +7,6 @@ use lathe_doctor::{DoctorOptions, TerminalFacts, diagnose};
 use lathe_settings::Environment;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
 /// `lathe doctor`.
 #[derive(Debug, Args)]
@@ -43,7 +42,7 @@ pub(crate) async fn run(environment: Environment, arguments: DoctorArguments) ->
         connect_servers: !arguments.no_connect,
         terminal: TerminalFacts {
             is_terminal: std::io::stdout().is_terminal(),
-            size: size(&environment),
+            size: size(),
         },
     };
     let diagnosis = diagnose(&environment, &options).await;
@@ -55,22 +54,9 @@ pub(crate) async fn run(environment: Environment, arguments: DoctorArguments) ->
     Ok(exit_if(diagnosis.is_healthy()))
 }
 
-/// Columns and rows, as `stty` reports them.
-fn size(environment: &Environment) -> Option<(u16, u16)> {
-    if !std::io::stdin().is_terminal() {
-        return None;
-    }
-    let output = Command::new("stty")
-        .arg("size")
-        .env_clear()
-        .envs(&environment.variables)
-        .stdin(Stdio::inherit())
-        .stderr(Stdio::null())
-        .output()
-        .ok()?;
-    let text = String::from_utf8(output.stdout).ok()?;
-    let (rows, columns) = text.trim().split_once(' ')?;
-    let (columns, rows) = (columns.parse().ok()?, rows.parse().ok()?);
+/// Columns and rows of the terminal.
+fn size() -> Option<(u16, u16)> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdin()).ok()?;
     // A terminal of unknown size reports zeros.
-    (columns > 0 && rows > 0).then_some((columns, rows))
+    (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
 }

@@ -61,10 +61,10 @@ fn exit_if(healthy: bool) -> Exit {
 /// Opens a file in the user's editor and waits until it is closed.
 fn open_editor(editor: &str, file: &std::path::Path) -> Outcome {
     // Through a shell: EDITOR may hold arguments ("code --wait").
-    let status = std::process::Command::new("sh")
-        .args(["-c", &format!("{editor} \"$1\""), "sh"])
-        .arg(file)
-        .status()
+    let status = lathe_process::Command::new("sh")
+        .arguments(["-c", &format!("{editor} \"$1\""), "sh"])
+        .argument(file)
+        .foreground()
         .map_err(|error| {
             CliError::failure(format!("the editor `{editor}` can't be started: {error}"))
                 .hint("set EDITOR")

@@ -1,9 +1,8 @@
 //! Opens authorisation pages with `$BROWSER`, or else with the platform's opener.
 
 use futures::future::BoxFuture;
+use lathe_process::{Command, StartError};
 use lathe_settings::Environment;
-use std::process::Stdio;
-use tokio::process::Command;
 
 /// Opens pages for the person.
 pub trait Browser: Send + Sync {
@@ -16,11 +15,8 @@ pub trait Browser: Send + Sync {
 pub enum BrowserError {
     #[error("BROWSER is blank")]
     Blank,
-    #[error("{program} can't be started ({source}); set BROWSER to your browser")]
-    Start {
-        program: String,
-        source: std::io::Error,
-    },
+    #[error("{0}; set BROWSER to your browser")]
+    Start(#[from] StartError),
 }
 
 /// The person's own browser.
@@ -58,21 +54,12 @@ impl Browser for SystemBrowser {
             let Some((program, arguments)) = words.split_first() else {
                 return Err(BrowserError::Blank);
             };
-            let mut child = Command::new(program)
-                .args(arguments)
-                .arg(url)
-                .env_clear()
-                .envs(&self.environment.variables)
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .map_err(|source| BrowserError::Start {
-                    program: program.clone(),
-                    source,
-                })?;
-            // A browser may run for hours; wait in the background to reap it.
-            lathe_spawn::task(async move { child.wait().await });
+            Command::new(program)
+                .arguments(arguments)
+                .argument(url)
+                .without_inherited_environment()
+                .variables(&self.environment.variables)
+                .launch()?;
             Ok(())
         })
     }

@@ -1,4 +1,4 @@
-//! Essays, unsafe code, module length, unfinished work, environment variables.
+//! Essays, unsafe code, module length, the configuration of a step, unfinished work, environment variables.
 
 use crate::sources::{crates, rust_files, shown};
 use lathe_testkit::workspace_root;
@@ -69,6 +69,40 @@ fn no_module_tells_two_stories() {
         &found,
         &format!("these have more than {LONGEST_MODULE} lines"),
     );
+}
+
+/// The middle of a step: the request is made, and its answer and calls are under way.
+const MIDDLE_OF_A_STEP: &[&str] = &[
+    "turn/step.rs",
+    "call/mod.rs",
+    "call/executor.rs",
+    "call/pipeline.rs",
+    "call/permit.rs",
+    "agents/fork.rs",
+];
+/// Reads of configuration that may change while a step runs.
+const LIVE_CONFIGURATION: &[&str] = &[
+    ".choices.read(",
+    "choices_now",
+    ".offered_tools(",
+    ".all_tools(",
+    ".toolbox.registry",
+    ".recovery_policy(",
+];
+
+#[test]
+fn a_step_reads_its_configuration_once() {
+    let engine = workspace_root().join("crates/engine/src");
+    let mut found = Vec::new();
+    for file in MIDDLE_OF_A_STEP {
+        let text = std::fs::read_to_string(engine.join(file)).unwrap();
+        for (index, line) in text.lines().enumerate() {
+            if LIVE_CONFIGURATION.iter().any(|mark| line.contains(mark)) {
+                found.push(format!("{file}:{} {}", index + 1, line.trim()));
+            }
+        }
+    }
+    assert_none(&found, "these read live configuration; use `Step`");
 }
 
 #[test]

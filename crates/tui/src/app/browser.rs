@@ -1,7 +1,7 @@
 //! Opens web pages in the user's browser.
 
 use crate::app::App;
-use std::process::{Command, Stdio};
+use lathe_process::Command;
 
 /// Opens a page in the user's browser. Where there is none, its address can still be followed.
 pub(crate) fn open(app: &mut App, url: &str) {
@@ -15,21 +15,8 @@ pub(crate) fn open(app: &mut App, url: &str) {
     } else {
         "xdg-open"
     };
-    let opened = Command::new(opener)
-        .arg(url)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
-    match opened {
-        Ok(mut child) => {
-            app.remark(format!("opening {shown}"));
-            // Waited for so that no dead process is left.
-            app.jobs.blocking(move || {
-                let _ = child.wait();
-                None
-            });
-        }
+    match Command::new(opener).argument(url).launch() {
+        Ok(()) => app.remark(format!("opening {shown}")),
         Err(_) => app.remark(format!("open this page: {shown}")),
     }
 }

@@ -1,7 +1,13 @@
 //! Images: from the clipboard, or named by a pasted path.
 
 use crate::app::App;
-use std::process::{Command, Stdio};
+use lathe_process::{Command, Ending};
+use std::time::Duration;
+
+/// How long a program may take to read the clipboard.
+const LIMIT: Duration = Duration::from_secs(10);
+/// The largest image that is read.
+const MOST_BYTES: usize = 32 * 1024 * 1024;
 
 /// Attaches the clipboard's image, if a program that can read it is there.
 pub(crate) fn paste_image(app: &mut App) {
@@ -14,13 +20,10 @@ pub(crate) fn paste_image(app: &mut App) {
         ("pngpaste", &["-"]),
     ];
     for (program, arguments) in READERS {
-        let output = Command::new(program)
-            .args(*arguments)
-            .stdin(Stdio::null())
-            .stderr(Stdio::null())
-            .output();
+        let command = Command::new(*program).arguments(*arguments);
+        let output = lathe_process::read_blocking(command, LIMIT, MOST_BYTES);
         if let Ok(output) = output
-            && output.status.success()
+            && output.ending == Ending::Exited(0)
             && output.stdout.starts_with(b"\x89PNG")
         {
             let data =
@@ -32,7 +35,7 @@ pub(crate) fn paste_image(app: &mut App) {
     }
     app.alarms.show_for(
         "no image in the clipboard (wl-paste, xclip or pngpaste reads it); a pasted path works too",
-        std::time::Duration::from_secs(3),
+        Duration::from_secs(3),
     );
 }
 

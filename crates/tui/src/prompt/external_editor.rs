@@ -4,9 +4,9 @@ use crate::app::App;
 use crate::layers::PlanDialog;
 use crate::prompt::editor::Editor;
 use crate::terminal;
+use lathe_process::Command;
 use lathe_settings::Variable;
 use std::io::{Read as _, Write as _};
-use std::process::{Command, Stdio};
 
 /// Opens the prompt in `$VISUAL` or `$EDITOR`.
 pub(crate) fn edit_prompt(app: &mut App) {
@@ -52,15 +52,12 @@ pub(crate) fn edit(app: &mut App, text: &str) -> Option<String> {
     terminal::restore();
     // The words of $EDITOR may have arguments; a shell takes them apart as the user meant.
     let status = Command::new("sh")
-        .arg("-c")
-        .arg(format!("{editor} \"$1\""))
-        .arg("sh")
-        .arg(file.path())
-        .stdin(Stdio::inherit())
-        .stdout(Stdio::inherit())
-        .stderr(Stdio::inherit())
-        .current_dir(&environment.cwd)
-        .status();
+        .argument("-c")
+        .argument(format!("{editor} \"$1\""))
+        .argument("sh")
+        .argument(file.path())
+        .directory(&environment.cwd)
+        .foreground();
     let _ = terminal::enter();
     reader.resume();
     app.screen.changed_now();

@@ -4,14 +4,18 @@
 //! rewind would undo, turned around.
 
 use crate::render::diff;
+use lathe_process::{Command, Ending};
 use lathe_protocol::display::Hunk;
 use lathe_session::checkpoint::FileAction;
 use std::path::Path;
-use std::process::Command;
+use std::time::Duration;
 
 /// Untracked files that are shown, and how long one may be.
 const MOST_UNTRACKED: usize = 200;
 const LONGEST_UNTRACKED: u64 = 256 * 1024;
+/// How long git may take, and how much of a patch is read.
+const LIMIT: Duration = Duration::from_secs(60);
+const MOST_BYTES: usize = 64 * 1024 * 1024;
 
 /// A file that changed.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,8 +39,10 @@ pub(crate) type Changes = Result<Vec<ChangedFile>, ChangesError>;
 /// Why changes can't be listed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChangesError {
-    #[error("can't run git: {0}")]
-    NoGit(#[source] std::io::Error),
+    #[error(transparent)]
+    NoGit(#[from] lathe_process::StartError),
+    #[error("git took too long")]
+    TimedOut,
     /// The error that git printed.
     #[error("{0}")]
     Git(String),
@@ -50,26 +56,14 @@ pub(crate) enum ChangesError {
 }
 
 fn git(folder: &Path, arguments: &[&str]) -> Result<String, ChangesError> {
-    let output = Command::new("git")
-        .args([
-            "--no-pager",
-            "-c",
-            "core.quotepath=false",
-            "-c",
-            "color.ui=false",
-        ])
-        .args(arguments)
-        .env("GIT_OPTIONAL_LOCKS", "0")
-        .env("LC_ALL", "C")
-        .stdin(std::process::Stdio::null())
-        .current_dir(folder)
-        .output()
-        .map_err(ChangesError::NoGit)?;
-    if output.status.success() {
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-    } else {
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        Err(ChangesError::Git(stderr.trim().to_owned()))
+    let command = Command::git(folder)
+        .arguments(["-c", "core.quotepath=false", "-c", "color.ui=false"])
+        .arguments(arguments);
+    let output = lathe_process::read_blocking(command, LIMIT, MOST_BYTES)?;
+    match output.ending {
+        Ending::Exited(0) => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        Ending::TimedOut => Err(ChangesError::TimedOut),
+        _ => Err(ChangesError::Git(output.stderr.trim().to_owned())),
     }
 }
 
