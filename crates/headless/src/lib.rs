@@ -1,4 +1,4 @@
-//! The faces without a terminal: print mode ([`mod@print`]) and the SDK protocol ([`sdk`]).
+//! The faces without a terminal: print mode ([`mod@print`]), the SDK protocol ([`sdk`]) and editors ([`acp`]).
 //!
 //! A face sends ops to a session and renders its events. It decides nothing: what may run,
 //! what is kept and when a turn ends is the engine's. On standard output there is nothing but what
@@ -7,6 +7,7 @@
 //! Start with [`mod@print`].
 #![forbid(unsafe_code)]
 
+pub mod acp;
 pub mod command;
 pub mod exit;
 #[cfg(any(test, fuzzing))]

@@ -73,6 +73,11 @@ fn run_command(arguments: Arguments) -> Outcome {
         Command::Doctor(doctor) => in_runtime(commands::doctor::run(environment()?, doctor)),
         Command::Agents(agents) => commands::agents::run(environment()?, agents),
         Command::Skills(skills) => commands::skills::run(environment()?, skills),
+        Command::Acp => {
+            let (environment, session) = (environment()?, arguments.session);
+            logging::start(&session, &environment)?;
+            in_runtime(run::acp(environment, session))
+        }
         Command::Debug(debug) => in_runtime(commands::debug::run(environment()?, debug.command)),
         Command::Report(report) => match report {
             SessionReport::Context(session) => {

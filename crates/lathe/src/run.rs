@@ -4,6 +4,7 @@ use crate::arguments::{InputFormat, OutputFormat, PermissionPrompts, SessionArgu
 use crate::error::{CliError, Kinded as _, Outcome, notice};
 use crate::{options, prompt};
 use lathe_engine::{Answerer, SessionOptions};
+use lathe_headless::acp::AcpOptions;
 use lathe_headless::exit::Exit;
 use lathe_headless::print::{self, Format, PrintOptions, Signal};
 use lathe_headless::sdk::SdkOptions;
@@ -148,6 +149,18 @@ async fn drive(
         std::io::stderr(),
     );
     Box::pin(running).await
+}
+
+/// Serves an editor over standard input and output.
+pub(crate) async fn acp(mut environment: Environment, arguments: SessionArguments) -> Outcome {
+    enter_folder(&mut environment, &arguments)?;
+    let options = AcpOptions {
+        session: options::of(&arguments)?,
+        signals: listen(),
+    };
+    let running =
+        lathe_headless::acp::run(environment, options, std::io::stdin(), std::io::stdout());
+    Ok(Box::pin(running).await)
 }
 
 /// The value of `--permission-prompt-tool`, unless `--permission-prompts none` denies everything.

@@ -1,6 +1,7 @@
-//! The official SDK packages, Python and TypeScript, drive the real binary.
+//! The official packages drive the real binary: the Agent SDKs, Python and TypeScript, and the TypeScript
+//! client of the Agent Client Protocol.
 //!
-//! The programs in `tests/sdk/` hold the behaviours, many to a process. They talk to a scripted model
+//! The programs in `tests/sdk/` and `tests/acp/` hold the behaviours, many to a process. They talk to a scripted model
 //! whose script travels in the prompt: `<model id="…">[reply, reply, …]</model>`, one reply a request; the
 //! script of an agent, whose prompt travels inside another one's, lies in a file (`<script id="…"/>`).
 //! What the model was sent is written to a file per request, for the program to look at.
@@ -153,7 +154,7 @@ fn python(program: &str) -> Vec<String> {
 fn node(program: &str) -> Vec<String> {
     let (home, server) = home_with(|folder| model(folder.to_owned()));
     let mut command = Command::new("node");
-    command.arg(workspace_root().join("tests/sdk").join(program));
+    command.arg(workspace_root().join("tests").join(program));
     let modules = packages().canonicalize().unwrap().join("node_modules");
     // `dress` clears the environment, so the path goes as an argument.
     command.arg(modules);
@@ -195,15 +196,20 @@ fn python_agents_tasks_skills_and_plugins() {
 
 #[test]
 fn typescript_options() {
-    at_least(22, &node("options.mjs"));
+    at_least(22, &node("sdk/options.mjs"));
 }
 
 #[test]
 fn typescript_agents_servers_and_plugins() {
-    at_least(20, &node("extending.mjs"));
+    at_least(20, &node("sdk/extending.mjs"));
 }
 
 #[test]
 fn typescript_behaviours() {
-    at_least(31, &node("behaviours.mjs"));
+    at_least(31, &node("sdk/behaviours.mjs"));
+}
+
+#[test]
+fn editors_drive_sessions() {
+    at_least(42, &node("acp/behaviours.mjs"));
 }

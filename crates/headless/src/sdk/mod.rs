@@ -47,7 +47,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 /// The time limit for writing the last frames after a signal.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+pub(crate) const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// How the host runs us.
 pub struct SdkOptions {

@@ -30,6 +30,10 @@ pub(crate) enum Command {
     Agents(crate::commands::agents::AgentsArguments),
     /// List skills and custom commands, show one, and check their files.
     Skills(crate::commands::skills::SkillsArguments),
+    /// Serve an editor over standard input and output (Agent Client Protocol).
+    ///
+    /// Flags of a session go before the command: `lathe --model haiku acp`.
+    Acp,
     /// Inspect the request that would be sent to the model.
     Debug(DebugArguments),
     #[command(flatten)]
