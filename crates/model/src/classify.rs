@@ -118,7 +118,10 @@ fn bad_request(status: u16, message: &str, failure: Box<ApiFailure>) -> ModelErr
     if message.contains("credit balance") {
         return ModelError::Billing(failure);
     }
-    if message.contains("pdf") {
+    // A part of the block is missing or isn't of its kind; `at` says that it is in the conversation.
+    let malformed = at.is_some()
+        && (message.contains("field required") || message.contains("input should be"));
+    if message.contains("pdf") || (malformed && message.contains(".document.")) {
         return ModelError::PdfTooLarge { failure, at };
     }
     let image_trouble = [
@@ -128,6 +131,9 @@ fn bad_request(status: u16, message: &str, failure: Box<ApiFailure>) -> ModelErr
         "dimension",
         "invalid",
     ];
+    if malformed && message.contains(".image.") {
+        return ModelError::ImageTooLarge { failure, at };
+    }
     if message.contains("image") && image_trouble.iter().any(|word| message.contains(word)) {
         return ModelError::ImageTooLarge { failure, at };
     }
@@ -225,6 +231,27 @@ mod tests {
             retry_after: None,
             should_retry: None,
         })
+    }
+
+    #[test]
+    fn an_image_that_lacks_a_field_is_refused_media() {
+        for message in [
+            "messages.2.content.1.image.source.base64.media_type: Field required",
+            "messages.0.content.0.image.source.base64.media_type: Input should be 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'",
+            "messages.4.content.0.tool_result.content.1.image.source.base64.data: Field required",
+        ] {
+            let error = answer(400, "invalid_request_error", message);
+            assert!(
+                matches!(error, ModelError::ImageTooLarge { at: Some(_), .. }),
+                "{message}: {error:?}"
+            );
+        }
+        let document = "messages.0.content.0.document.source.base64.media_type: Field required";
+        let error = answer(400, "invalid_request_error", document);
+        assert!(matches!(error, ModelError::PdfTooLarge { .. }), "{error:?}");
+        let other = "messages.0.content.0.text.text: Field required";
+        let error = answer(400, "invalid_request_error", other);
+        assert!(matches!(error, ModelError::InvalidRequest(_)), "{error:?}");
     }
 
     #[test]

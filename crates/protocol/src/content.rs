@@ -143,19 +143,62 @@ impl Serialize for Source {
 impl<'de> Deserialize<'de> for Source {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut value = Value::deserialize(deserializer)?;
-        if let Some(object) = value.as_object_mut()
-            && object.get("type").and_then(Value::as_str) == Some("base64")
-            && object.len() == 3
-            && let (Some(Value::String(media_type)), Some(Value::String(_))) =
-                (object.get("media_type"), object.get("data"))
-        {
-            let media_type = media_type.clone();
-            // Taken out rather than cloned: images are megabytes.
-            if let Some(Value::String(data)) = object.remove("data") {
-                return Ok(Self::Base64 { media_type, data });
+        if let Some(object) = value.as_object_mut() {
+            repair_media(object);
+            if object.get("type").and_then(Value::as_str) == Some("base64")
+                && object.len() == 3
+                && let (Some(Value::String(media_type)), Some(Value::String(_))) =
+                    (object.get("media_type"), object.get("data"))
+            {
+                let media_type = media_type.clone();
+                // Taken out rather than cloned: images are megabytes.
+                if let Some(Value::String(data)) = object.remove("data") {
+                    return Ok(Self::Base64 { media_type, data });
+                }
             }
         }
         Ok(Self::Other(value))
+    }
+}
+
+/// How the base64 text of a known kind of bytes starts.
+const MEDIA_STARTS: [(&str, &str); 5] = [
+    ("iVBORw0KGgo", "image/png"),
+    ("/9j/", "image/jpeg"),
+    ("R0lGOD", "image/gif"),
+    ("UklGR", "image/webp"),
+    ("JVBERi0", "application/pdf"),
+];
+
+/// Gives bytes the media type that they have, where none or another was named: the API refuses the whole
+/// request otherwise, and every later one that carries it.
+fn repair_media(source: &mut serde_json::Map<String, Value>) {
+    if !source.get("data").is_some_and(Value::is_string) {
+        return;
+    }
+    match source.get("type").and_then(Value::as_str) {
+        Some("base64") => {}
+        None => drop(source.insert("type".to_owned(), "base64".into())),
+        Some(_) => return,
+    }
+    let Some(Value::String(data)) = source.get("data") else {
+        return;
+    };
+    // `data:image/png;base64,…`
+    let (start, from_address) = match data.strip_prefix("data:").and_then(|it| it.split_once(',')) {
+        Some((_, bytes)) => (bytes, Some(bytes.to_owned())),
+        None => (data.as_str(), None),
+    };
+    let found = MEDIA_STARTS
+        .iter()
+        .find(|(beginning, _)| start.trim_start().starts_with(beginning));
+    if let Some((_, media_type)) = found
+        && source.get("media_type").and_then(Value::as_str) != Some(media_type)
+    {
+        source.insert("media_type".to_owned(), (*media_type).into());
+    }
+    if let Some(bytes) = from_address {
+        source.insert("data".to_owned(), bytes.into());
     }
 }
 
@@ -422,6 +465,31 @@ impl ContentBlock {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn an_image_without_its_media_type_or_with_another_is_repaired() {
+        let png = "iVBORw0KGgoAAAANSUhEUg==";
+        for source in [
+            json!({"type": "base64", "data": png}),
+            json!({"type": "base64", "data": png, "media_type": null}),
+            json!({"type": "base64", "data": png, "media_type": "image/jpeg"}),
+            json!({"data": png}),
+            json!({"type": "base64", "data": format!("data:image/png;base64,{png}")}),
+        ] {
+            let block: ContentBlock =
+                serde_json::from_value(json!({"type": "image", "source": source})).unwrap();
+            assert_eq!(block, ContentBlock::image("image/png", png), "{source}");
+        }
+        for other in [
+            json!({"type": "base64", "data": "AAAA"}),
+            json!({"type": "url", "url": "https://example.org/a.png"}),
+            json!({"type": "text", "data": png, "media_type": "text/plain"}),
+        ] {
+            let block = json!({"type": "image", "source": other});
+            let read: ContentBlock = serde_json::from_value(block.clone()).unwrap();
+            assert_eq!(serde_json::to_value(read).unwrap(), block);
+        }
+    }
 
     #[test]
     fn unknown_fields_and_kinds_survive_a_round_trip() {
