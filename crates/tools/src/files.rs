@@ -280,13 +280,7 @@ pub fn replace(
         std::fs::create_dir_all(folder).map_err(failed("created"))?;
     }
 
-    let name = target.file_name().unwrap_or_default().to_string_lossy();
-    let short_name: String = name.chars().take(40).collect();
-    let mut temporary = tempfile::Builder::new()
-        .prefix(&format!(".{short_name}."))
-        .suffix(".tmp")
-        .permissions(Permissions::from_mode(loaded.map_or(0o666, |_| 0o600)))
-        .tempfile_in(folder)
+    let mut temporary = temporary_beside(&target, loaded.map_or(0o666, |_| 0o600))
         .map_err(failed("written"))?;
     temporary.write_all(bytes).map_err(failed("written"))?;
     if let Some(loaded) = loaded {
@@ -333,6 +327,59 @@ pub fn replace(
     Ok(Stamp::of(&metadata))
 }
 
+/// Where the next version of a file is written before it takes the file's place. The name is the same every
+/// time, so that the next write finds what a killed one left.
+fn temporary_path(target: &Path) -> PathBuf {
+    let name = target.file_name().unwrap_or_default();
+    let short: String = name.to_string_lossy().chars().take(40).collect();
+    let digest = hash_of(name.as_encoded_bytes());
+    let digest: String = digest.iter().take(3).map(|byte| format!("{byte:02x}")).collect();
+    target.with_file_name(format!(".{short}.{digest}.tmp"))
+}
+
+/// A new file beside one, locked for as long as it is open. Another process that writes the same file at
+/// this moment has the usual name; then it gets one of its own.
+fn temporary_beside(target: &Path, mode: u32) -> io::Result<tempfile::NamedTempFile> {
+    let usual = temporary_path(target);
+    let folder = usual.parent().unwrap_or(Path::new("/"));
+    let name = usual.file_name().unwrap_or_default();
+    let create = |random: usize| {
+        tempfile::Builder::new()
+            .prefix(name)
+            .suffix(if random == 0 { "" } else { ".tmp" })
+            .rand_bytes(random)
+            .permissions(Permissions::from_mode(mode))
+            .tempfile_in(folder)
+    };
+    remove_abandoned(&usual);
+    let created = match create(0) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => create(6)?,
+        other => other?,
+    };
+    // Where there are no locks, nobody takes it for abandoned either.
+    let _ = created.as_file().try_lock();
+    Ok(created)
+}
+
+/// Removes what a write that was killed left beside a file.
+pub fn remove_leftover(path: &Path) {
+    if let Ok(target) = follow_links(path) {
+        remove_abandoned(&temporary_path(&target));
+    }
+}
+
+/// Removes a temporary file that nobody has open any more.
+fn remove_abandoned(temporary: &Path) {
+    let is_file = std::fs::symlink_metadata(temporary).is_ok_and(|found| found.is_file());
+    if is_file
+        && let Ok(file) = File::options().write(true).open(temporary)
+        && file.try_lock().is_ok()
+    {
+        // If it can't be removed, the write goes on under another name.
+        let _ = std::fs::remove_file(temporary);
+    }
+}
+
 /// Whether the file on disk is still the version that was loaded.
 fn still_is(loaded: &Loaded) -> bool {
     let Ok(metadata) = std::fs::symlink_metadata(&loaded.target) else {
@@ -350,6 +397,44 @@ fn still_is(loaded: &Loaded) -> bool {
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
+
+    #[test]
+    fn what_a_killed_write_left_is_cleaned_by_the_next_write_or_resume() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.txt");
+        let names = || -> Vec<_> {
+            let mut names: Vec<_> = std::fs::read_dir(folder.path())
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name())
+                .collect();
+            names.sort();
+            names
+        };
+        std::fs::write(temporary_path(&path), "half").unwrap();
+        replace(&path, None, b"whole", || Ok(())).unwrap();
+        assert_eq!(names(), ["a.txt"]);
+        std::fs::write(temporary_path(&path), "half").unwrap();
+        remove_leftover(&path);
+        assert_eq!(names(), ["a.txt"]);
+    }
+
+    #[test]
+    fn a_write_of_another_process_is_not_taken_for_a_leftover() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.txt");
+        let other = temporary_beside(&path, 0o600).unwrap();
+        remove_leftover(&path);
+        assert!(other.path().exists());
+        replace(&path, None, b"mine", || Ok(())).unwrap();
+        assert!(other.path().exists());
+        assert_eq!(std::fs::read(&path).unwrap(), b"mine");
+        // A link with that name is nobody's leftover.
+        let outside = folder.path().join("outside");
+        std::fs::write(&outside, "kept").unwrap();
+        symlink(&outside, temporary_path(&folder.path().join("b.txt"))).unwrap();
+        replace(&folder.path().join("b.txt"), None, b"b", || Ok(())).unwrap();
+        assert_eq!(std::fs::read(&outside).unwrap(), b"kept");
+    }
 
     #[test]
     fn a_change_between_load_and_rename_is_noticed() {
