@@ -96,7 +96,30 @@ pub fn line_of(value: &impl Serialize) -> Option<Vec<u8>> {
         }
     }
     line.push(b'\n');
-    Some(line)
+    Some(without_separators(line))
+}
+
+/// The line with U+2028 and U+2029 escaped: JSON may hold them as they are, but some readers take them for
+/// the end of a line.
+fn without_separators(line: Vec<u8>) -> Vec<u8> {
+    const FIRST_TWO: &[u8] = b"\xe2\x80";
+    let mut escaped = Vec::new();
+    let mut copied = 0;
+    for at in memchr::memmem::find_iter(&line, FIRST_TWO) {
+        let escape: &[u8] = match line.get(at + 2) {
+            Some(0xa8) => b"\\u2028",
+            Some(0xa9) => b"\\u2029",
+            _ => continue,
+        };
+        escaped.extend_from_slice(&line[copied..at]);
+        escaped.extend_from_slice(escape);
+        copied = at + 3;
+    }
+    if copied == 0 {
+        return line;
+    }
+    escaped.extend_from_slice(&line[copied..]);
+    escaped
 }
 
 /// The lines of an event's frames, in order.
@@ -112,7 +135,7 @@ pub fn lines_of(
             line_of(&frame.to_value()).into_iter().for_each(each);
         } else {
             line.push(b'\n');
-            each(line);
+            each(without_separators(line));
         }
         return;
     }
@@ -175,6 +198,14 @@ mod tests {
     use lathe_protocol::stream::StreamPiece;
     use serde_json::json;
     use std::sync::Arc;
+
+    #[test]
+    fn line_separators_inside_texts_are_escaped() {
+        let value = serde_json::json!({"a": "x\u{2028}y\u{2029}\u{2028}–é", "b": "…"});
+        let line = String::from_utf8(line_of(&value).unwrap()).unwrap();
+        assert_eq!(line, "{\"a\":\"x\\u2028y\\u2029\\u2028–é\",\"b\":\"…\"}\n");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&line).unwrap(), value);
+    }
 
     #[test]
     fn a_line_stays_below_what_readers_take() {
