@@ -1,10 +1,21 @@
 //! The prompt of print mode: the argument, standard input, or both.
 
-use crate::error::CliError;
-use std::io::{IsTerminal as _, Read as _};
+use crate::error::{CliError, notice};
+use std::fs;
+use std::io::{self, IsTerminal as _, Read as _};
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
 
-/// The prompt: the argument, the text on standard input, or both. With an argument, standard input that nothing
-/// is written to is not waited for.
+/// How long standard input may be silent before the person is told what is awaited.
+const SILENCE: Duration = Duration::from_secs(3);
+
+/// The prompt: the argument, the text on standard input, or both.
+///
+/// A pipe is read to its end, however late its writer is. Beside an argument, a pipe that only the programs hold
+/// open which started this one is not waited for longer than [`SILENCE`]: they may have passed it on and never
+/// write.
 ///
 /// # Errors
 /// When there is no prompt, or standard input can't be read.
@@ -12,18 +23,12 @@ pub(crate) fn read(argument: &str) -> Result<String, CliError> {
     let missing = |what: &str| {
         CliError::usage(what).hint("give the prompt as an argument (`lathe -p \"…\"`) or in a pipe")
     };
-    let stdin = std::io::stdin();
-    let piped = if !argument.is_empty() {
-        available_input()
-    } else if stdin.is_terminal() {
+    let piped = if !io::stdin().is_terminal() {
+        String::from_utf8_lossy(&standard_input(!argument.is_empty())?).into_owned()
+    } else if argument.is_empty() {
         return Err(missing("there is no prompt"));
     } else {
-        let mut bytes = Vec::new();
-        stdin
-            .lock()
-            .read_to_end(&mut bytes)
-            .map_err(|error| CliError::usage(format!("standard input can't be read: {error}")))?;
-        String::from_utf8_lossy(&bytes).into_owned()
+        String::new()
     };
     let piped = piped.trim_end();
     let prompt = match (argument.is_empty(), piped.is_empty()) {
@@ -37,43 +42,112 @@ pub(crate) fn read(argument: &str) -> Result<String, CliError> {
     Ok(prompt)
 }
 
-/// The text in a pipe or file on standard input beside a prompt argument. A file is read whole. A pipe is read
-/// to its end only if something arrives within 50 ms: a parent may pass on an open pipe and never write.
-fn available_input() -> String {
-    let stdin = std::io::stdin();
-    if stdin.is_terminal() {
-        return String::new();
+/// What the reading thread reports.
+enum Report {
+    /// Something arrived, so that there is somebody who writes.
+    Begun,
+    Ended(io::Result<Vec<u8>>),
+}
+
+/// Everything on standard input. With `optional`, nothing if nobody seems to write to it.
+fn standard_input(optional: bool) -> Result<Vec<u8>, CliError> {
+    let unreadable =
+        |error: io::Error| CliError::usage(format!("standard input can't be read: {error}"));
+    let reports = start_reading().map_err(unreadable)?;
+    let (mut told, mut begun) = (false, false);
+    loop {
+        let report = if told {
+            reports.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        } else {
+            reports.recv_timeout(SILENCE)
+        };
+        match report {
+            Ok(Report::Begun) => begun = true,
+            Ok(Report::Ended(bytes)) => return bytes.map_err(unreadable),
+            Err(RecvTimeoutError::Disconnected) => return Ok(Vec::new()),
+            Err(RecvTimeoutError::Timeout) if optional && !begun && !has_writer() => {
+                notice(&format!(
+                    "nothing came on standard input within {} s, so the prompt is sent without it (`< /dev/null` skips the wait)",
+                    SILENCE.as_secs()
+                ));
+                return Ok(Vec::new());
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                told = true;
+                notice("waiting for the end of standard input (the pipe is still open)");
+            }
+        }
     }
-    let (sender, receiver) = std::sync::mpsc::channel();
-    let reading = std::thread::Builder::new()
+}
+
+fn start_reading() -> io::Result<Receiver<Report>> {
+    let (sender, receiver) = channel();
+    std::thread::Builder::new()
         .name("stdin".to_owned())
         .spawn(move || {
-            let mut bytes = Vec::new();
-            let mut first = [0_u8; 1];
-            let mut stdin = std::io::stdin().lock();
-            match stdin.read(&mut first) {
-                Ok(0) | Err(_) => {
-                    let _ = sender.send(None);
-                }
+            let mut stdin = io::stdin().lock();
+            let mut bytes = vec![0; 1];
+            let result = match stdin.read(&mut bytes) {
+                Ok(0) => Ok(Vec::new()),
                 Ok(_) => {
-                    let _ = sender.send(Some(Vec::new()));
-                    bytes.extend(first);
-                    let _ = stdin.read_to_end(&mut bytes);
-                    let _ = sender.send(Some(bytes));
+                    let _ = sender.send(Report::Begun);
+                    stdin.read_to_end(&mut bytes).map(|_| bytes)
                 }
-            }
-        });
-    if reading.is_err() {
-        return String::new();
+                Err(error) => Err(error),
+            };
+            // Nobody listens any more if the prompt was sent without it.
+            let _ = sender.send(Report::Ended(result));
+        })?;
+    Ok(receiver)
+}
+
+/// Whether standard input is a pipe that a process holds open for writing which did not start this one: the
+/// command before it in a pipeline, or one that was started for it.
+fn has_writer() -> bool {
+    let Ok(pipe) = fs::read_link("/proc/self/fd/0") else {
+        return false;
+    };
+    let is_pipe = fs::metadata("/proc/self/fd/0").is_ok_and(|found| found.file_type().is_fifo());
+    let ancestors = ancestors();
+    let others = fs::read_dir("/proc").into_iter().flatten().flatten();
+    is_pipe
+        && others
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .filter(|process| !ancestors.contains(process))
+            .any(|process| writes_to(process, &pipe))
+}
+
+fn writes_to(process: u32, pipe: &Path) -> bool {
+    let descriptors = fs::read_dir(format!("/proc/{process}/fd"));
+    descriptors.into_iter().flatten().flatten().any(|entry| {
+        let number = entry.file_name();
+        fs::read_link(entry.path()).is_ok_and(|target| target == pipe)
+            && is_for_writing(process, &number.to_string_lossy())
+    })
+}
+
+fn is_for_writing(process: u32, descriptor: &str) -> bool {
+    let information = fs::read_to_string(format!("/proc/{process}/fdinfo/{descriptor}"));
+    let flags = information.unwrap_or_default();
+    let flags = flags.lines().find_map(|line| line.strip_prefix("flags:"));
+    // The last digit, in base eight, says how it was opened: 1 for writing, 2 for both.
+    flags
+        .and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok())
+        .is_some_and(|flags| matches!(flags & 3, 1 | 2))
+}
+
+/// This process and those that it descends from.
+fn ancestors() -> Vec<u32> {
+    let mut found = vec![std::process::id()];
+    while let Some(&last) = found.last()
+        && let Ok(status) = fs::read_to_string(format!("/proc/{last}/stat"))
+        // The name, in parentheses, may hold anything; the state and the parent stand after it.
+        && let Some((_, rest)) = status.rsplit_once(')')
+        && let Some(parent) = rest.split_whitespace().nth(1)
+        && let Ok(parent) = parent.parse()
+        && parent != 0
+    {
+        found.push(parent);
     }
-    // A file, a here-document and the output of a finished command are available at once.
-    match receiver.recv_timeout(std::time::Duration::from_millis(50)) {
-        Ok(Some(_)) => receiver
-            .recv()
-            .ok()
-            .flatten()
-            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-            .unwrap_or_default(),
-        _ => String::new(),
-    }
+    found
 }

@@ -10,6 +10,7 @@ mod claude_home;
 #[cfg(target_os = "linux")]
 mod confined;
 mod hooks;
+mod input;
 
 use lathe_scripted::{BlockingServer, Reply, Scenario};
 use lathe_testkit::TestHome;
