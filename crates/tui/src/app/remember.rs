@@ -4,6 +4,9 @@ use crate::app::App;
 use crate::layers::{Item, Picker, Purpose};
 use crate::render::style::Line;
 use lathe_protocol::op::{Op, Prompt};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 
 pub(crate) fn ask_where(app: &mut App, text: &str) {
     let project = &app.places.project;
@@ -35,7 +38,7 @@ pub(crate) fn ask_where(app: &mut App, text: &str) {
     app.layers.open(picker);
 }
 
-pub(crate) fn user_file(app: &App) -> std::path::PathBuf {
+pub(crate) fn user_file(app: &App) -> PathBuf {
     let home = &app.places.config_home;
     ["AGENTS.md", "LATHE.md", "CLAUDE.md"]
         .iter()
@@ -45,18 +48,8 @@ pub(crate) fn user_file(app: &App) -> std::path::PathBuf {
 }
 
 pub(crate) fn write(app: &mut App, text: &str, file: &str) {
-    let path = std::path::Path::new(file);
-    let before = std::fs::read_to_string(path).unwrap_or_default();
-    let gap = if before.is_empty() || before.ends_with('\n') {
-        ""
-    } else {
-        "\n"
-    };
-    let result = path
-        .parent()
-        .map_or(Ok(()), std::fs::create_dir_all)
-        .and_then(|()| std::fs::write(path, format!("{before}{gap}- {text}\n")));
-    match result {
+    let path = Path::new(file);
+    match add_line(path, text) {
         Ok(()) => {
             app.remark(format!("remembered in {}", path.display()));
             let mut prompt = Prompt::new(format!(
@@ -68,6 +61,73 @@ pub(crate) fn write(app: &mut App, text: &str, file: &str) {
             app.queue.own_context.insert(prompt.uuid);
             app.engine.send(Op::Prompt(prompt));
         }
-        Err(error) => app.warn(format!("can't write {}: {error}", path.display())),
+        Err(error) => app.warn(format!("nothing was written to {}: {error}", path.display())),
+    }
+}
+
+/// Why a line was not added. The file is as it was.
+#[derive(Debug, thiserror::Error)]
+enum AddError {
+    #[error("it is not UTF-8; convert it, or add the line yourself")]
+    NotText,
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// Adds a line to a file, which is replaced as a whole or left as it was.
+fn add_line(path: &Path, text: &str) -> Result<(), AddError> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    // A link stays a link.
+    let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let (before, mode) = match std::fs::read(&target) {
+        Ok(bytes) => (bytes, std::fs::metadata(&target)?.permissions().mode() & 0o7777),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => (Vec::new(), 0o644),
+        Err(error) => return Err(error.into()),
+    };
+    let mut whole = String::from_utf8(before).map_err(|_| AddError::NotText)?;
+    if !whole.is_empty() && !whole.ends_with('\n') {
+        whole.push('\n');
+    }
+    whole.push_str(&format!("- {text}\n"));
+    Ok(lathe_settings::write::replace(&target, whole.as_bytes(), mode)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_added_and_a_file_in_another_encoding_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sub/AGENTS.md");
+        add_line(&path, "one").unwrap();
+        std::fs::write(&path, "# Rules\nkein Zeilenende").unwrap();
+        add_line(&path, "two").unwrap();
+        assert_eq!(
+            std::fs::read_to_string(&path).unwrap(),
+            "# Rules\nkein Zeilenende\n- two\n"
+        );
+        let latin = b"Gr\xfc\xdfe\n";
+        std::fs::write(&path, latin).unwrap();
+        let refused = add_line(&path, "three").unwrap_err().to_string();
+        assert!(refused.contains("UTF-8"), "{refused}");
+        assert_eq!(std::fs::read(&path).unwrap(), latin);
+        let left: Vec<_> = std::fs::read_dir(path.parent().unwrap()).unwrap().collect();
+        assert_eq!(left.len(), 1, "{left:?}");
+    }
+
+    #[test]
+    fn a_link_and_the_mode_of_its_file_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("CLAUDE.md"), folder.path().join("AGENTS.md"));
+        std::fs::write(&file, "a\n").unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        add_line(&link, "b").unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "a\n- b\n");
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
     }
 }
