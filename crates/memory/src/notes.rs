@@ -63,6 +63,11 @@ impl Notes {
         self.enabled.store(on, Ordering::Relaxed);
     }
 
+    /// Goes on with the notes of a session that is resumed: the next update adds to them.
+    pub fn resume(&self, text: String) {
+        self.state.lock().text = text;
+    }
+
     /// The notes, if there are any. They stay when a compaction has used them.
     #[must_use]
     pub fn text(&self) -> Option<String> {

@@ -277,6 +277,16 @@ pub enum Fact {
         /// The session.
         session_id: SessionId,
     },
+    /// The model that answers from here on and how hard it tries, so that a resume goes on with them.
+    ModelChoice {
+        /// The model.
+        model: String,
+        /// How hard it tries, if someone said so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        effort: Option<String>,
+        /// The session.
+        session_id: SessionId,
+    },
     /// Usage and cost so far, so that totals survive a resume.
     Cost {
         /// The totals, per model.

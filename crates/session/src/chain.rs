@@ -55,15 +55,35 @@ fn sidechain_counts(records: &[Arc<Record>]) -> bool {
     messages.peek().is_some() && messages.all(|record| record.is_sidechain)
 }
 
+/// Compactions that never came to their summary: the process ended between the two. They are ignored, so
+/// that the conversation before them goes on. One that has nothing before it stays.
+fn unfinished_compactions(records: &[Arc<Record>]) -> HashSet<RecordId> {
+    let messages = || records.iter().filter_map(|record| as_message(record));
+    let mut unfinished: HashSet<RecordId> = messages()
+        .filter(|message| message.is_compact_boundary() && message.logical_parent_uuid.is_some())
+        .map(|message| message.uuid)
+        .collect();
+    if unfinished.is_empty() {
+        return unfinished;
+    }
+    for summary in messages().filter(|message| message.is_compact_summary) {
+        if let Some(boundary) = summary.parent_uuid {
+            unfinished.remove(&boundary);
+        }
+    }
+    unfinished
+}
+
 pub(crate) fn tip(records: &[Arc<Record>]) -> Option<RecordId> {
     let sidechain = sidechain_counts(records);
+    let unfinished = unfinished_compactions(records);
     let mut tip = None;
     for record in records {
         match &**record {
             Record::Message(message) => {
                 let counts =
                     message.kind != RecordKind::Progress && (sidechain || !message.is_sidechain);
-                if counts {
+                if counts && !unfinished.contains(&message.uuid) {
                     tip = Some(message.uuid);
                 }
             }
@@ -87,10 +107,11 @@ pub(crate) fn is_complete(newest_first: &[Arc<Record>]) -> bool {
         let Some(message) = as_message(&records[*position]) else {
             return false;
         };
-        if message.is_compact_boundary() {
-            return true;
-        }
-        match message.parent_uuid {
+        let parent = match walk.is_beginning(message) {
+            true => return true,
+            false => walk.parent(message),
+        };
+        match parent {
             Some(parent) if seen.insert(at) => at = parent,
             _ => return true,
         }
@@ -102,6 +123,7 @@ struct Walk<'a> {
     records: &'a [Arc<Record>],
     positions: HashMap<RecordId, usize>,
     sidechain: bool,
+    unfinished: HashSet<RecordId>,
 }
 
 impl<'a> Walk<'a> {
@@ -116,6 +138,21 @@ impl<'a> Walk<'a> {
             records,
             positions,
             sidechain: sidechain_counts(records),
+            unfinished: unfinished_compactions(records),
+        }
+    }
+
+    /// Whether the model's conversation begins with this record: a compaction.
+    fn is_beginning(&self, message: &MessageRecord) -> bool {
+        message.is_compact_boundary() && !self.unfinished.contains(&message.uuid)
+    }
+
+    /// What a record follows, across compactions.
+    fn parent(&self, message: &MessageRecord) -> Option<RecordId> {
+        if message.is_compact_boundary() {
+            message.logical_parent_uuid.or(message.parent_uuid)
+        } else {
+            message.parent_uuid
         }
     }
 
@@ -138,14 +175,14 @@ impl<'a> Walk<'a> {
             if !seen.insert(position) {
                 break;
             }
-            chain.push(position);
             let Some(message) = self.message(position) else {
                 break;
             };
-            let parent = if !message.is_compact_boundary() {
-                message.parent_uuid
-            } else if past_compactions {
-                message.logical_parent_uuid.or(message.parent_uuid)
+            if !self.unfinished.contains(&message.uuid) {
+                chain.push(position);
+            }
+            let parent = if past_compactions || !self.is_beginning(message) {
+                self.parent(message)
             } else {
                 None
             };

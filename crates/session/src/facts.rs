@@ -22,6 +22,8 @@ pub struct Facts {
     pub cost: Option<Value>,
     /// The task list.
     pub todos: Option<Value>,
+    /// The model that was chosen last, and the effort with it.
+    pub model_choice: Option<(String, Option<String>)>,
     /// The system prompt that was kept since the last compaction.
     pub system_prompt: Option<Value>,
 }
@@ -35,7 +37,7 @@ impl Facts {
                 if let Some(mode) = &message.permission_mode {
                     self.mode = Some(mode.clone());
                 }
-                if message.is_compact_boundary() {
+                if message.is_compact_summary {
                     self.system_prompt = None;
                 }
             }
@@ -54,6 +56,9 @@ impl Facts {
             Fact::Mode { mode, .. } => self.mode = Some(mode.clone()),
             Fact::Cost { totals, .. } => self.cost = Some(totals.clone()),
             Fact::TodoList { todos, .. } => self.todos = Some(todos.clone()),
+            Fact::ModelChoice { model, effort, .. } => {
+                self.model_choice = Some((model.clone(), effort.clone()));
+            }
             Fact::SystemPrompt { system, .. } => self.system_prompt = Some(system.clone()),
             Fact::FileHistorySnapshot { .. }
             | Fact::Replacement { .. }
@@ -73,6 +78,7 @@ impl Facts {
             mode,
             cost,
             todos,
+            model_choice,
             // What is older than the part that was read is older than a compaction.
             system_prompt: _,
         } = older;
@@ -84,6 +90,7 @@ impl Facts {
         self.mode = self.mode.take().or(mode);
         self.cost = self.cost.take().or(cost);
         self.todos = self.todos.take().or(todos);
+        self.model_choice = self.model_choice.take().or(model_choice);
     }
 
     /// The title, if it has one: the user's, else the model's.
@@ -107,6 +114,7 @@ pub(crate) fn repeated_kind(record: &Record) -> Option<u8> {
         Fact::Mode { .. } => Some(4),
         Fact::Cost { .. } => Some(5),
         Fact::TodoList { .. } => Some(6),
+        Fact::ModelChoice { .. } => Some(7),
         Fact::Summary { .. }
         | Fact::FileHistorySnapshot { .. }
         | Fact::Replacement { .. }

@@ -142,6 +142,11 @@ fn forked_fact(fact: &Fact, new_id: SessionId) -> Option<Fact> {
             system,
             session_id: new_id,
         }),
+        Fact::ModelChoice { model, effort, .. } => Some(Fact::ModelChoice {
+            model,
+            effort,
+            session_id: new_id,
+        }),
         fact @ Fact::FileHistorySnapshot { .. } => Some(fact),
         Fact::CustomTitle { .. }
         | Fact::AiTitle { .. }

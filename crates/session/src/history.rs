@@ -122,6 +122,12 @@ impl History {
         self.message_ids.contains(id)
     }
 
+    /// Whether a record with this id is a part of this conversation.
+    #[must_use]
+    pub fn knows_record(&self, id: RecordId) -> bool {
+        self.seen.contains(&id)
+    }
+
     /// Takes in a record. One that was taken in before (by its id) changes nothing.
     pub fn push(&mut self, record: &Record) {
         match record {

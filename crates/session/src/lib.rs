@@ -39,7 +39,7 @@ pub use error::SessionError;
 pub use facts::Facts;
 pub use history::{History, normalize};
 pub use line::DamagedLine;
-pub use load::{Loaded, load, load_tail, load_to};
+pub use load::{Loaded, load, load_tail, load_to, record_ids};
 pub use paths::SessionPaths;
 pub use store::{Scope, SessionInfo, SessionStore};
 pub use template::RecordTemplate;

@@ -13,6 +13,7 @@ use crate::line::{BackwardLines, DamagedLine, Line, LineReader};
 use crate::peek;
 use lathe_protocol::ids::{RecordId, SessionId};
 use lathe_protocol::record::{MessageRecord, Record, RecordKind};
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -126,6 +127,34 @@ pub fn load_to(path: &Path, record: RecordId) -> Result<Loaded, SessionError> {
         return load(path);
     }
     Ok(tail)
+}
+
+/// The ids of all records that a transcript holds, before compactions and on branches that were left too.
+/// The lines are searched, not parsed.
+///
+/// # Errors
+/// Only when the file can't be opened or read.
+pub fn record_ids(path: &Path) -> Result<HashSet<RecordId>, SessionError> {
+    const KEY: &[u8] = b"\"uuid\":\"";
+    let file = File::open(path).map_err(SessionError::io("read", path))?;
+    let mut input = BufReader::with_capacity(1 << 18, file);
+    let mut ids = HashSet::new();
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let length = input
+            .read_until(b'\n', &mut line)
+            .map_err(SessionError::io("read", path))?;
+        if length == 0 {
+            return Ok(ids);
+        }
+        for at in memchr::memmem::find_iter(&line, KEY) {
+            let rest = &line[at + KEY.len()..];
+            let end = memchr::memchr(b'"', rest).unwrap_or_default();
+            let id = std::str::from_utf8(&rest[..end]).ok();
+            ids.extend(id.and_then(|id| id.parse::<RecordId>().ok()));
+        }
+    }
 }
 
 /// Progress is needed for its place in the chain only.

@@ -106,7 +106,7 @@ type Reply = oneshot::Sender<Result<(), SessionError>>;
 
 enum Command {
     Append(Arc<Record>),
-    AppendSynced(Arc<Record>, Reply),
+    AppendSynced(Vec<Arc<Record>>, Reply),
     Flush(Reply),
     Sync(Reply),
     Close(Reply),
@@ -211,8 +211,16 @@ impl TranscriptWriter {
     /// When it isn't. The record is kept and tried again, unless the error is
     /// [`SessionError::RecordsLost`] or [`SessionError::Closed`].
     pub async fn append_synced(&self, record: impl Into<Arc<Record>>) -> Result<(), SessionError> {
-        let record = record.into();
-        self.ask(|reply| Command::AppendSynced(record, reply)).await
+        self.append_all_synced(vec![record.into()]).await
+    }
+
+    /// As [`TranscriptWriter::append_synced`], for records that belong together: they are one write.
+    ///
+    /// # Errors
+    /// As for one record.
+    pub async fn append_all_synced(&self, records: Vec<Arc<Record>>) -> Result<(), SessionError> {
+        self.ask(|reply| Command::AppendSynced(records, reply))
+            .await
     }
 
     /// Waits until everything queued has been handed to the system: it survives the end of this
@@ -328,9 +336,11 @@ impl Worker {
     fn obey(&mut self, command: Command) {
         match command {
             Command::Append(record) => self.take(record),
-            Command::AppendSynced(record, reply) => {
+            Command::AppendSynced(records, reply) => {
                 let lost = self.lost_in_all;
-                self.take(record);
+                for record in records {
+                    self.take(record);
+                }
                 let result = if self.lost_in_all > lost {
                     Err(self.records_lost())
                 } else {

@@ -114,3 +114,75 @@ fn an_interruption_ends_the_turn_and_not_the_session() {
     processes::assert_none_left(&home);
     server.finish();
 }
+
+/// The frame of a prompt with an id of the host's.
+fn named(id: &str, text: &str) -> serde_json::Value {
+    json!({"type": "user", "uuid": id, "session_id": "", "parent_tool_use_id": null,
+        "message": {"role": "user", "content": text}})
+}
+
+#[test]
+fn a_prompt_that_came_before_is_confirmed_and_neither_written_nor_run_again() {
+    let server = BlockingServer::start(
+        Scenario::new()
+            .reply(Reply::text("first answer"))
+            .reply(Reply::text("second answer"))
+            .reply(Reply::text("third answer")),
+    )
+    .unwrap();
+    let home = TestHome::with_server(&server);
+    let (one, other, third) = (
+        "11111111-1111-4111-8111-111111111111",
+        "22222222-2222-4222-8222-222222222222",
+        "33333333-3333-4333-8333-333333333333",
+    );
+    let id = "44444444-4444-4444-8444-444444444444";
+    let echoed = |session: &mut StreamJson, id: &str| {
+        session.wait_for(|frame| frame["isReplay"] == true && frame["uuid"] == id)
+    };
+    let mut session = StreamJson::start(&home, ["--replay-user-messages", "--session-id", id]);
+    session.send(&named(one, "first prompt"));
+    assert_eq!(session.wait_for_result()["result"], "first answer");
+    session.send(&named(one, "first prompt"));
+    echoed(&mut session, one);
+    session.send(&named(other, "second prompt"));
+    assert_eq!(session.wait_for_result()["result"], "second answer");
+    assert_eq!(session.close().code(), Some(0));
+    let mut session = StreamJson::start(&home, ["--replay-user-messages", "--resume", id]);
+    session.send(&named(one, "first prompt"));
+    let echo = echoed(&mut session, one);
+    assert_eq!(echo["message"]["content"], "first prompt");
+    session.send(&named(third, "third prompt"));
+    assert_eq!(session.wait_for_result()["result"], "third answer");
+    assert_eq!(session.close().code(), Some(0));
+    let path = lathe_testkit::transcript::of_home(&home).remove(0);
+    let transcript = lathe_testkit::transcript::Transcript::read(&path);
+    assert_eq!(
+        transcript.prompts(),
+        ["first prompt", "second prompt", "third prompt"]
+    );
+    let told = server.requests().pop().unwrap().body["messages"].to_string();
+    for said in ["first answer", "second prompt", "second answer", "third prompt"] {
+        assert!(told.contains(said), "{said:?} is not in {told}");
+    }
+    server.finish();
+}
+
+#[test]
+fn an_image_without_a_media_type_is_sent_with_the_one_that_it_has() {
+    let server = BlockingServer::start(Scenario::new().reply(Reply::text("a dot"))).unwrap();
+    let home = TestHome::with_server(&server);
+    let mut session = StreamJson::start(&home, NO_ARGUMENTS);
+    let png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+    session.send(&json!({"type": "user", "session_id": "", "parent_tool_use_id": null,
+        "message": {"role": "user", "content": [
+            {"type": "text", "text": "what is it?"},
+            {"type": "image", "source": {"type": "base64", "data": png}},
+        ]}}));
+    assert_eq!(session.wait_for_result()["result"], "a dot");
+    let output = session.close();
+    assert_eq!(output.code(), Some(0), "{output:#?}");
+    let told = server.requests()[0].body["messages"].to_string();
+    assert!(told.contains(r#""media_type":"image/png""#), "{told}");
+    server.finish();
+}

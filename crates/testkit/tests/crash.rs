@@ -1,7 +1,10 @@
 //! The real binary killed without warning, over and over, at points of chance: in the middle of a
-//! stream, of a tool, of a write. After every kill the session must be there again: it resumes, the
-//! prompts that reached the model are all in it, the next request is one that the API accepts, and
-//! no file is half of one version and half of another.
+//! stream, of a tool, of a write. After every kill the session must be there again: it resumes,
+//! everything that a request carried is in it (prompts, answers, calls, results), the next request is
+//! one that the API accepts, and no file is half of one version and half of another.
+//!
+//! `LATHE_CRASH_CHAINS` says how many sessions are killed five times each; `scripts/crash` makes
+//! it 500 kills, or as many as it is asked for.
 //!
 //! Chains of kills hit one session, so that each resume starts from what the crash before left.
 //! The seed is printed; `LATHE_CRASH_SEED` repeats a run (the kernel's scheduling is not repeated,
@@ -20,6 +23,7 @@ use lathe_scripted::{BlockingServer, Position, RecordedRequest, Reply, Scenario}
 use lathe_testkit::transcript::{self, Transcript};
 use lathe_testkit::{Running, TestHome, processes};
 use serde_json::{Value, json};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -29,7 +33,7 @@ const CHAINS: usize = 48;
 /// Kills of one session.
 const KILLS: usize = 5;
 /// How many of a hundred kills must have hit a process whose prompt had reached the model (the
-/// others came when it had just ended). Of 240 that is 200.
+/// others came when it had just ended). Of 240 that is 202.
 const HITS_IN_A_HUNDRED: usize = 84;
 /// Places at which a transcript is cut.
 const CUTS: usize = 60;
@@ -255,6 +259,7 @@ impl Session {
     /// Runs one prompt and kills it.
     fn run_and_kill(&self, number: usize, point: Point) -> Hit {
         let before = self.server.request_count();
+        let asked = self.server.message_requests().len();
         let mut running = self.spawn(number, Some(point));
         self.wait_for(point, number, before, &mut running);
         running.kill();
@@ -270,6 +275,13 @@ impl Session {
             !sent || transcript.prompts().contains(&prompt(number)),
             "the prompt is lost {context}\n{transcript:#?}"
         );
+        for request in self.server.message_requests().iter().skip(asked) {
+            let lost = missing(request.messages(), &transcript);
+            assert!(
+                lost.is_empty(),
+                "a request carried {lost:?}, which the transcript has not {context}\n{transcript:#?}"
+            );
+        }
         self.check_file(&context);
         assert_eq!(self.server.problems(), Vec::<String>::new(), "{context}");
         processes::assert_none_left(&self.home);
@@ -327,6 +339,57 @@ impl Session {
             transcript.damaged
         );
     }
+}
+
+/// Parts of a conversation by which they are known again: the ids of calls and results, and what was said.
+fn parts(role: &str, content: &Value) -> Vec<String> {
+    let blocks = match content {
+        Value::String(text) => vec![json!({"type": "text", "text": text})],
+        Value::Array(blocks) => blocks.clone(),
+        _ => Vec::new(),
+    };
+    let part = |block: &Value| match block["type"].as_str()? {
+        "tool_use" => Some(format!("call {} {}", block["id"], block["input"])),
+        "tool_result" => Some(format!("result {}", block["tool_use_id"])),
+        "text" if role == "assistant" => Some(format!("text {}", block["text"])),
+        _ => None,
+    };
+    blocks.iter().filter_map(part).collect()
+}
+
+/// What a request carried and a transcript has not.
+fn missing(messages: &[Value], transcript: &Transcript) -> Vec<String> {
+    let kept: HashSet<String> = transcript
+        .records
+        .iter()
+        .flat_map(|record| {
+            let role = record["type"].as_str().unwrap_or_default();
+            parts(role, &record["message"]["content"])
+        })
+        .collect();
+    messages
+        .iter()
+        .flat_map(|message| {
+            let role = message["role"].as_str().unwrap_or_default();
+            parts(role, &message["content"])
+        })
+        // A call without a result is given one that says so; that isn't in the file.
+        .filter(|part| !kept.contains(part) && !is_added(part, messages))
+        .collect()
+}
+
+/// Whether a part is the result that a request gives to a call which has none.
+fn is_added(part: &str, messages: &[Value]) -> bool {
+    let result = |block: &&Value| {
+        block["type"] == "tool_result" && part == format!("result {}", block["tool_use_id"])
+    };
+    let found = messages
+        .iter()
+        .flat_map(|message| message["content"].as_array().into_iter().flatten())
+        .find(result);
+    found.is_some_and(|block| block["content"]
+        .to_string()
+        .contains("No result was recorded for this call"))
 }
 
 /// A random id in the form that session ids have.

@@ -21,7 +21,7 @@ use lathe_model::{Delivery, MessageAssembler, ModelError, ModelRequest, estimate
 use lathe_protocol::content::{ContentBlock, joined_text};
 use lathe_protocol::event::Event;
 use lathe_protocol::ids::RecordId;
-use lathe_protocol::message::Role;
+use lathe_protocol::message::{Message, Role};
 use lathe_protocol::record::{
     COMPACT_BOUNDARY, Fact, MessageRecord, Record, RecordKind, RecordMessage,
 };
@@ -33,8 +33,9 @@ use tokio_util::sync::CancellationToken;
 const MAX_TRIES: u32 = 3;
 /// Tokens that a summary may have.
 const MOST_SUMMARY_TOKENS: u32 = 20_000;
-/// How much of the person's last words stays word for word.
-const MOST_LAST_WORDS: usize = 20_000;
+/// What stands before the person's last words in a summary, and what may stand behind them.
+const LAST_WORDS: &str = "\n\nThe person's last message, word for word:\n";
+const GO_ON: &str = "\n\nGo on with the work where it stood, without asking and without commenting on this summary.";
 
 /// Why a compaction did not happen.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +52,8 @@ pub(crate) enum CompactionError {
     Prevented(String),
     #[error("the transcript could not be written: {0}")]
     Transcript(#[from] lathe_session::SessionError),
+    #[error("the last prompt alone is about {tokens} tokens, and the model's window is {window}")]
+    PromptTooLarge { tokens: u64, window: u64 },
     #[error("there is no message {0} in the present conversation")]
     UnknownMessage(RecordId),
 }
@@ -146,6 +149,11 @@ async fn compact_now(
     {
         return Err(CompactionError::Prevented(reason));
     }
+    let last_words = if kept.kept.is_empty() {
+        last_words(conversation)?
+    } else {
+        None
+    };
     conversation.shared.events.send(Event::Compacting);
     let before = room::context_tokens(conversation);
     let messages = room::message_tokens(conversation);
@@ -154,14 +162,10 @@ async fn compact_now(
         None => summary(conversation, instructions, kept.kept.first(), cancel).await?,
     };
     let restored = restoration::restored(conversation);
-    let kept_tokens: u64 = kept.kept.iter().map(meter::tokens_of).sum();
+    let kept_tokens: u64 = kept.kept.iter().map(meter::tokens_of).sum::<u64>()
+        + last_words.as_deref().map_or(0, estimate::text);
     check_progress(trigger, &summary, &restored, kept_tokens, messages)?;
 
-    let last_prompt = if kept.kept.is_empty() {
-        last_prompt(conversation)
-    } else {
-        None
-    };
     let mut boundary =
         conversation
             .records
@@ -172,24 +176,21 @@ async fn compact_now(
         json!({"trigger": trigger, "preTokens": before}),
     );
     let boundary_id = boundary.uuid;
-    conversation.append_synced(boundary).await?;
     let mut text = format!(
         "{}{}",
         include_str!("../../prompts/continued.md"),
         summary.trim()
     );
-    if let Some(prompt) = last_prompt {
-        text.push_str("\n\nThe person's last message, word for word:\n");
-        text.push_str(&prompt);
+    if let Some(words) = last_words {
+        text.push_str(LAST_WORDS);
+        text.push_str(&words);
     }
     if trigger == "auto" {
-        text.push_str(
-            "\n\nGo on with the work where it stood, without asking and without commenting on this summary.",
-        );
+        text.push_str(GO_ON);
     }
     let mut record = conversation.records.user(Some(boundary_id), text);
     record.is_compact_summary = true;
-    conversation.append_synced(record).await?;
+    conversation.append_all_synced(vec![boundary, record]).await?;
     for piece in restored {
         let record = conversation
             .records
@@ -351,35 +352,51 @@ fn keep_after(conversation: &mut Conversation, Kept { kept, decisions }: Kept) {
     }
 }
 
-/// The last words of the person that are in the conversation.
-fn last_prompt(conversation: &mut Conversation) -> Option<String> {
+/// The last words of the person that are in the conversation, for the new beginning: whole, or not at all.
+/// Words that are more than half of the window stay only in the summary, and that only if the model has
+/// answered them.
+fn last_words(conversation: &mut Conversation) -> Result<Option<String>, CompactionError> {
+    let window = room::windows(conversation).window;
     let messages = conversation.history.messages();
-    messages
-        .iter()
-        .rev()
-        .filter(|message| message.role == Role::User)
-        .find_map(|message| {
-            let blocks = message.content.clone().into_blocks();
-            let words: Vec<ContentBlock> = blocks
-                .into_iter()
-                .filter(|block| {
-                    matches!(block, ContentBlock::Text(text)
-                    if !text.text.starts_with("<system-reminder>")
-                        && text.text != lathe_session::history::CONTINUE_TEXT)
-                })
-                .collect();
-            let text = joined_text(&words);
-            if text.trim().is_empty() {
-                return None;
-            }
-            // After an earlier compaction the last words may be its summary, which holds the words.
-            if text.starts_with(include_str!("../../prompts/continued.md").trim_end()) {
-                return text
-                    .split_once("\n\nThe person's last message, word for word:\n")
-                    .map(|(_, words)| cut(words, MOST_LAST_WORDS));
-            }
-            Some(cut(&text, MOST_LAST_WORDS))
+    let mut answered = false;
+    for message in messages.iter().rev() {
+        if message.role == Role::Assistant {
+            answered = true;
+            continue;
+        }
+        let Some(words) = words_of(message) else {
+            continue;
+        };
+        let tokens = estimate::text(&words);
+        return match (tokens <= window / 2, answered) {
+            (true, _) => Ok(Some(words)),
+            (false, true) => Ok(None),
+            (false, false) => Err(CompactionError::PromptTooLarge { tokens, window }),
+        };
+    }
+    Ok(None)
+}
+
+/// What a person said in a message. After an earlier compaction that may be in its summary.
+fn words_of(message: &Message) -> Option<String> {
+    let blocks = message.content.clone().into_blocks();
+    let words: Vec<ContentBlock> = blocks
+        .into_iter()
+        .filter(|block| {
+            matches!(block, ContentBlock::Text(text)
+            if !text.text.starts_with("<system-reminder>")
+                && text.text != lathe_session::history::CONTINUE_TEXT)
         })
+        .collect();
+    let text = joined_text(&words);
+    if text.trim().is_empty() {
+        return None;
+    }
+    if text.starts_with(include_str!("../../prompts/continued.md").trim_end()) {
+        let (_, words) = text.split_once(LAST_WORDS)?;
+        return Some(words.strip_suffix(GO_ON).unwrap_or(words).to_owned());
+    }
+    Some(text)
 }
 
 async fn summary(
@@ -451,6 +468,7 @@ pub(crate) async fn ask_for_text(
     request: ModelRequest,
     cancel: &CancellationToken,
 ) -> Result<String, ModelError> {
+    conversation.hand_over().await;
     let mut deliveries = lathe_model::run(
         conversation.shared.session.provider.clone(),
         request,

@@ -95,6 +95,8 @@ pub(crate) struct ContextState {
     pub(crate) reminders: reminders::Reminders,
     /// Compactions without progress, in a row.
     pub(crate) failures: u32,
+    /// Whether the provider has counted nothing since the last compaction.
+    pub(crate) unproven: bool,
     /// Whether the person was warned that the window fills up.
     pub(crate) warned: bool,
     /// Whether the person was told that the fixed part alone is too large.
@@ -116,6 +118,8 @@ pub(crate) struct ContextState {
     /// A guess for the tools of MCP servers.
     pub(crate) mcp_tokens: u64,
     pub(crate) kept_prompt: KeptPrompt,
+    /// The model and the effort that the transcript has.
+    pub(crate) kept_choice: Option<(String, Option<String>)>,
     /// Whether the session is given a title after its first turn.
     pub(crate) title_wanted: bool,
     sizes: Option<FixedSizes>,

@@ -1,8 +1,9 @@
 //! Making room before the window is full.
 //!
 //! Before each model call the conversation is measured. Near the limit, the cheap way is tried first
-//! (old results), then the summary. A compaction that frees too little, or fails, is counted; after
-//! [`MOST_FAILURES`] in a row nothing is tried any more and the person is told: this never loops.
+//! (old results), then the summary. A compaction that fails, or after which the provider still counts a
+//! full window, made no progress; after [`MOST_FAILURES`] of them in a row nothing is tried any more and the
+//! person is told: this never loops.
 
 use crate::context::Windows;
 use crate::context::compaction;
@@ -131,21 +132,37 @@ pub(crate) fn note_compaction(
 ) {
     match outcome {
         Ok(()) => {
-            conversation.context.failures = 0;
+            conversation.context.unproven = true;
             conversation.context.warned = false;
         }
         Err(CompactionError::Model(ModelError::Cancelled)) => {}
-        Err(_) => {
-            conversation.context.failures += 1;
-            if conversation.context.failures == MOST_FAILURES {
-                conversation.shared.events.notice(
-                    NoticeLevel::Warning,
-                    format!(
-                        "Compaction made no progress {MOST_FAILURES} times in a row, so it is not tried by itself any more in this session. Run /compact with instructions, rewind, or start a new session."
-                    ),
-                );
-            }
-        }
+        Err(_) => note_failure(conversation),
+    }
+}
+
+/// Judges the last compaction by what the provider counted, or refused, since: a guess may be wrong about
+/// its progress, and then every request would get a summary of its own.
+pub(crate) fn judge_compaction(conversation: &mut Conversation, counted: Option<u64>) {
+    if !std::mem::take(&mut conversation.context.unproven) {
+        return;
+    }
+    let limit = windows(conversation).compact_at();
+    if counted.is_some_and(|counted| counted < limit) {
+        conversation.context.failures = 0;
+    } else {
+        note_failure(conversation);
+    }
+}
+
+fn note_failure(conversation: &mut Conversation) {
+    conversation.context.failures += 1;
+    if conversation.context.failures == MOST_FAILURES {
+        conversation.shared.events.notice(
+            NoticeLevel::Warning,
+            format!(
+                "Compaction made no progress {MOST_FAILURES} times in a row, so it is not tried by itself any more in this session. Run /compact with instructions, rewind, or start a new session."
+            ),
+        );
     }
 }
 
@@ -157,6 +174,7 @@ async fn counted_tokens(conversation: &mut Conversation) -> Option<u64> {
         return None;
     }
     let request: ModelRequest = conversation.request(crate::turn::decide::OutputCap::Small);
+    conversation.hand_over().await;
     let counting = conversation.shared.session.provider.count_tokens(&request);
     match tokio::time::timeout(COUNT_LIMIT, counting).await {
         Ok(Ok(tokens)) if tokens > 0 => {

@@ -4,6 +4,7 @@
 use super::{Conversation, Role, RunningTurn};
 use crate::agents::mention;
 use crate::context::restoration;
+use crate::context::room;
 use crate::conversation::attachments;
 use crate::conversation::records::reminder;
 use crate::mcp::prompts;
@@ -11,7 +12,9 @@ use crate::mcp::resources;
 use crate::skills::using;
 use crate::turn::decide::Done;
 use lathe_hooks::HookOutcome;
+use lathe_model::estimate;
 use lathe_protocol::command::Invocation;
+use lathe_protocol::content::Content;
 use lathe_protocol::event::{Event, NoticeLevel, TerminalReason};
 use lathe_protocol::op::Prompt;
 use lathe_protocol::record::Fact;
@@ -55,7 +58,9 @@ impl Conversation {
                 .await;
             self.shared.questions.note_message(&text);
         }
-        self.keep_prompt(prompt, verdict.block.is_some()).await?;
+        let oversize = self.oversize(&prompt.content);
+        let refused = verdict.block.is_some() || oversize.is_some();
+        self.keep_prompt(prompt, refused).await?;
         if arrival == Arrival::First {
             self.begin_turn(turn);
         }
@@ -66,10 +71,18 @@ impl Conversation {
             });
         }
         if arrival == Arrival::First {
+            self.keep_choice();
             restoration::keep_system_prompt(self);
             self.shared.events.send(Event::TurnStarted(Arc::new(
                 self.shared.session_init(&self.model),
             )));
+        }
+        if let Some(message) = oversize {
+            if arrival == Arrival::First {
+                return Err(ended(TerminalReason::PromptTooLong, message));
+            }
+            self.shared.events.notice(NoticeLevel::Warning, message);
+            return Ok(());
         }
         if let Some(reason) = verdict.block {
             return self.refuse(arrival, &reason);
@@ -102,11 +115,29 @@ impl Conversation {
         Ok(())
     }
 
+    /// Says why words can't be sent that are more than the model's window holds: nothing could be left out
+    /// of them, so they are not sent at all. Where the guess is close, the provider decides.
+    fn oversize(&mut self, content: &Content) -> Option<String> {
+        let window = room::windows(self).window;
+        let tokens = estimate::content(content);
+        if tokens <= window + window / 10 {
+            return None;
+        }
+        let bytes = content.text().len();
+        Some(format!(
+            "The prompt is too long: {bytes} bytes, about {tokens} tokens, and the window of the model {} is {window} tokens. Nothing was sent. Give it in parts, or put it into a file and name the file in the prompt.",
+            self.model
+        ))
+    }
+
     /// Writes the record of accepted words. Refused words are kept for the person, not for the model.
     async fn keep_prompt(&mut self, prompt: Prompt, refused: bool) -> Result<(), Done> {
         let noted = prompt.clone();
         let mut record = self.records.user(self.tip, prompt.content);
-        record.uuid = prompt.uuid;
+        // Words are never taken for those that came before under the same id.
+        if !self.history.knows_record(prompt.uuid) {
+            record.uuid = prompt.uuid;
+        }
         record.is_meta = prompt.is_meta;
         record.permission_mode = Some(self.shared.permissions.mode().name().to_owned());
         record.extra.extend(prompt.extra);
@@ -119,6 +150,26 @@ impl Conversation {
             }
             Err(error) => Err(not_written(&error)),
         }
+    }
+
+    /// Notes the model and the effort, where they differ from those that the transcript has.
+    fn keep_choice(&mut self) {
+        if !matches!(self.shared.role, Role::Main { .. }) {
+            return;
+        }
+        let choice = {
+            let choices = self.shared.choices.read();
+            (choices.model.clone(), choices.effort.clone())
+        };
+        if self.context.kept_choice.as_ref() == Some(&choice) {
+            return;
+        }
+        self.append_fact(Fact::ModelChoice {
+            model: choice.0.clone(),
+            effort: choice.1.clone(),
+            session_id: self.shared.session.id,
+        });
+        self.context.kept_choice = Some(choice);
     }
 
     fn begin_turn(&self, turn: &RunningTurn) {

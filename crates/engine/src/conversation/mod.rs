@@ -208,12 +208,40 @@ impl Conversation {
         record: MessageRecord,
     ) -> Result<Arc<MessageRecord>, lathe_session::SessionError> {
         let shown = Arc::new(record.clone());
-        let record = Record::Message(Box::new(record));
-        self.transcript.append_synced(record.clone()).await?;
-        self.history.push(&record);
-        self.context.meter.note(&shown);
-        self.tip = Some(shown.uuid);
+        self.append_all_synced(vec![record]).await?;
         Ok(shown)
+    }
+
+    /// As [`Self::append_synced`], for records that belong together: the transcript gets all or none.
+    pub(crate) async fn append_all_synced(
+        &mut self,
+        records: Vec<MessageRecord>,
+    ) -> Result<(), lathe_session::SessionError> {
+        let records: Vec<Arc<Record>> = records
+            .into_iter()
+            .map(|record| Arc::new(Record::Message(Box::new(record))))
+            .collect();
+        self.transcript.append_all_synced(records.clone()).await?;
+        for record in &records {
+            self.history.push(record);
+            if let Record::Message(message) = &**record {
+                self.context.meter.note(message);
+                self.tip = Some(message.uuid);
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands every record so far to the system, as must be before a request goes out: what the model was
+    /// told survives the end of this process. A fork's request carries its parent's records too.
+    /// A failure is reported by the writer, which keeps the records and tries again.
+    pub(crate) async fn hand_over(&self) {
+        let _ = self.transcript.flush().await;
+        if self.shared.role.is_fork()
+            && let Some(root) = self.shared.role.place().and_then(|place| place.root.upgrade())
+        {
+            let _ = root.transcript.flush().await;
+        }
     }
 
     /// Keeps a fact with the session.

@@ -1,6 +1,6 @@
 //! Plan mode: looking and thinking first, with a plan that a person agrees to.
 //!
-//! The plan is a file of its own, `<config home>/plans/<three words>.md`. The words come from the
+//! The plan is a file of its own, `<config home>/plans/<three words>-<id>.md`. Both come from the
 //! session's id, so a session that is taken up again, or whose conversation was compacted, finds its
 //! plan where it was. In plan mode only reading is possible, and writing that file; the permission
 //! decision holds that, not this module. What the model is told about it is appended at the end of the
@@ -59,9 +59,11 @@ const THIRD: [&str; 64] = [
 /// The plan's file of a session.
 pub(crate) fn file_of(folder: &Path, session: SessionId) -> PathBuf {
     let bytes = session.0.into_bytes();
+    // The words are for people; the rest of the id keeps two sessions from sharing a plan.
+    let rest: String = bytes[10..].iter().map(|byte| format!("{byte:02x}")).collect();
     let pick = |words: &[&'static str], byte: u8| words[usize::from(byte) % words.len()];
     let name = format!(
-        "{}-{}-{}.md",
+        "{}-{}-{}-{rest}.md",
         pick(&FIRST, bytes[0]),
         pick(&SECOND, bytes[1]),
         pick(&THIRD, bytes[2])
@@ -271,7 +273,9 @@ mod tests {
         let file = file_of(Path::new("/c"), session);
         assert_eq!(file, file_of(Path::new("/c"), session));
         let name = file.file_stem().unwrap().to_str().unwrap();
-        assert_eq!(name.split('-').count(), 3, "{name}");
+        assert_eq!(name.split('-').count(), 4, "{name}");
+        let other = "6f2a8c1e-0000-4000-8000-000000000002".parse().unwrap();
+        assert_ne!(file, file_of(Path::new("/c"), other));
         assert!(file.starts_with("/c"));
     }
 }

@@ -75,16 +75,19 @@ pub(crate) fn key_helper(
     })
 }
 
+/// The model of a session. One that is resumed goes on with its own, unless the caller names another.
 pub(crate) fn chosen_model(
     options: &SessionOptions,
     environment: &Environment,
     settings: &Resolved,
     catalog: &Catalog,
+    kept: Option<&str>,
 ) -> lathe_model::ResolvedModel {
     options
         .model
         .as_deref()
         .or_else(|| environment.get(Variable::Model))
+        .or(kept)
         .or(settings.settings.model.as_deref())
         .map_or_else(|| catalog.default_model(), |name| catalog.resolve(name))
 }

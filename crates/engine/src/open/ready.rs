@@ -6,7 +6,7 @@ use super::loaded::Loaded;
 use super::model::{cache_markers, chosen_model, thinking};
 use super::options::{OpenError, SessionOptions};
 use super::parts::{offered, output_config, writer_options};
-use super::restore::{kept_totals, restore};
+use super::restore::{interrupted, kept_totals, restore, restore_mode};
 use super::{Prepared, Start};
 use crate::agents::ToolFilter;
 use crate::call::tool_search::{self, DeferredTools};
@@ -47,6 +47,12 @@ struct Prompt {
     branch: Option<String>,
 }
 
+/// The model and the effort that a resumed session goes on with.
+fn kept_choice(equipped: &Equipped) -> Option<&(String, Option<String>)> {
+    let facts = &equipped.transcript.history.as_ref()?.facts;
+    facts.model_choice.as_ref()
+}
+
 /// Makes the main conversation.
 pub(super) async fn ready(mut equipped: Equipped) -> Result<Prepared, OpenError> {
     let loaded = &equipped.loaded;
@@ -55,6 +61,7 @@ pub(super) async fn ready(mut equipped: Equipped) -> Result<Prepared, OpenError>
         &loaded.environment,
         &loaded.settings,
         &equipped.catalog,
+        kept_choice(&equipped).map(|(model, _)| model.as_str()),
     );
     // Agents and styles are read on another thread meanwhile.
     let instructions = instructions(&equipped);
@@ -129,6 +136,12 @@ pub(super) async fn ready(mut equipped: Equipped) -> Result<Prepared, OpenError>
     if let Some(history) = &transcript.history {
         let resume_at = loaded.options.resume_at;
         restore(&mut conversation, history, resume_at, &mut loaded.remarks)?;
+        if loaded.options.permission_mode.is_none() && loaded.options.carried.is_none() {
+            restore_mode(&conversation, history, &mut loaded.remarks);
+        }
+        if loaded.options.interactive {
+            loaded.remarks.extend(interrupted(history));
+        }
     }
     first_words(&mut conversation, loaded.main.as_ref());
     Ok(Prepared {
@@ -306,10 +319,16 @@ fn choices(equipped: &Equipped, model: &ResolvedModel) -> Choices {
         list.list().into_iter().next()
     };
     let fallback = options.fallback_model.clone().or_else(of_settings);
+    // What the settings say is what a new session begins with.
+    let of_settings = settings.settings.effort.map(|effort| effort.name());
+    let effort = match kept_choice(equipped) {
+        Some((_, Some(kept))) if options.effort.as_deref() == of_settings => Some(kept.clone()),
+        _ => options.effort.clone(),
+    };
     Choices {
         model: model.id.clone(),
         thinking: thinking(options, environment, settings, model),
-        effort: options.effort.clone(),
+        effort,
         fallback: fallback.map(|name| equipped.catalog.resolve(&name).id),
     }
 }

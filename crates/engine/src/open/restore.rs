@@ -8,7 +8,8 @@ use crate::session::ledger::{Ledger, Totals};
 use lathe_protocol::content::ContentBlock;
 use lathe_protocol::ids::RecordId;
 use lathe_protocol::record::{Record, RecordMessage};
-use lathe_session::Loaded;
+use lathe_session::{Interruption, Loaded, SessionPaths};
+use lathe_protocol::permission::PermissionMode;
 
 /// What a session used before.
 pub(super) fn kept_totals(history: Option<&Loaded>) -> Option<Totals> {
@@ -26,6 +27,10 @@ pub(super) fn restore(
         Some(record) => history.chain_to(record)?,
         None => history.chain(),
     };
+    let unfinished = match history.interruption() {
+        Interruption::DuringTools { unanswered } => unanswered,
+        _ => Vec::new(),
+    };
     for record in &chain {
         conversation.history.push(record);
         if let Record::Message(message) = &**record {
@@ -34,6 +39,9 @@ pub(super) fn restore(
             if let Some(RecordMessage::Assistant(message)) = &message.message {
                 for call in message.content.iter().filter_map(ContentBlock::as_tool_use) {
                     tool_search::note_used_tool(conversation, &call.name);
+                    if unfinished.contains(&call.id) {
+                        remove_leftover(conversation, &call.input);
+                    }
                 }
             }
         }
@@ -48,6 +56,10 @@ pub(super) fn restore(
         conversation.fixed.system = system.to_string().into();
         conversation.context.kept_prompt = KeptPrompt::Kept;
     }
+    conversation
+        .context
+        .kept_choice
+        .clone_from(&history.facts.model_choice);
     if history.facts.title().is_some() {
         conversation.context.title_wanted = false;
     }
@@ -60,6 +72,10 @@ pub(super) fn restore(
     {
         *conversation.shared.tools.todos.lock() = todos;
     }
+    let paths = SessionPaths::of_transcript(&history.path);
+    if let Ok(notes) = std::fs::read_to_string(paths.notes()) {
+        conversation.shared.state.notes.kept.resume(notes);
+    }
     if !history.damaged.is_empty() {
         remarks.push(format!(
             "{} damaged line(s) of the transcript {} were skipped",
@@ -68,4 +84,78 @@ pub(super) fn restore(
         ));
     }
     Ok(())
+}
+
+/// Goes on in the mode that the session was in, as far as the gates allow it now. Leave to do everything is
+/// given anew every time.
+pub(super) fn restore_mode(
+    conversation: &Conversation,
+    history: &Loaded,
+    remarks: &mut Vec<String>,
+) {
+    let mode = history.facts.mode.as_deref().and_then(|mode| mode.parse().ok());
+    let Some(mode) = mode.filter(|mode| *mode != PermissionMode::BypassPermissions) else {
+        return;
+    };
+    let permissions = &conversation.shared.permissions;
+    if mode != permissions.mode()
+        && let Err(error) = permissions.set_mode(mode)
+    {
+        remarks.push(format!(
+            "the session was in mode {}, which it can't go on in: {error}",
+            mode.name()
+        ));
+    }
+}
+
+/// What a person is told about a turn that never ended.
+pub(super) fn interrupted(history: &Loaded) -> Option<String> {
+    let what = match history.interruption() {
+        Interruption::None => return None,
+        Interruption::DuringPrompt { .. } => "before the model answered".to_owned(),
+        Interruption::DuringReply => "while the model was answering".to_owned(),
+        Interruption::AfterTools => "before the model saw the last results".to_owned(),
+        Interruption::DuringTools { unanswered } => {
+            let calls = history.messages().filter_map(|record| record.message.as_ref());
+            let calls = calls.flat_map(RecordMessage::blocks);
+            let names: Vec<String> = calls
+                .filter_map(|block| match block {
+                    ContentBlock::ToolUse(call) if unanswered.contains(&call.id) => {
+                        Some(described(&call.name, &call.input))
+                    }
+                    _ => None,
+                })
+                .collect();
+            format!("while this was running: {}", names.join("; "))
+        }
+    };
+    Some(format!(
+        "The last turn was interrupted {what}. Nothing is run again by itself; say \"continue\" to go on."
+    ))
+}
+
+/// A call in a few words.
+fn described(name: &str, input: &serde_json::Value) -> String {
+    let about = ["command", "file_path", "notebook_path", "pattern", "url", "description"]
+        .iter()
+        .find_map(|key| input.get(key)?.as_str());
+    match about {
+        Some(about) => {
+            let line = about.lines().next().unwrap_or_default();
+            let short: String = line.chars().take(80).collect();
+            format!("{name} {short}")
+        }
+        None => name.to_owned(),
+    }
+}
+
+/// Removes what a call that was killed left beside the file that it was writing.
+fn remove_leftover(conversation: &Conversation, input: &serde_json::Value) {
+    let path = ["file_path", "notebook_path"]
+        .iter()
+        .find_map(|name| input.get(name)?.as_str());
+    if let Some(path) = path {
+        let folder = conversation.shared.tools.working_folder.read();
+        lathe_tools::files::remove_leftover(&folder.join(path));
+    }
 }

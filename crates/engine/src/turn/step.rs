@@ -7,6 +7,7 @@
 
 use crate::agents::fork;
 use crate::call::executor::{Delivered, Executor};
+use crate::context::room;
 use crate::conversation::extraction;
 use crate::conversation::magic_docs;
 use crate::conversation::records::reminder;
@@ -73,6 +74,7 @@ impl Conversation {
         request: ModelRequest,
     ) -> StepReport {
         self.context.meter.sending();
+        self.hand_over().await;
         let amendment = Amendment::default();
         let mut deliveries = lathe_model::run_amendable(
             self.shared.session.provider.clone(),
@@ -115,6 +117,7 @@ impl Conversation {
                             break;
                         }
                         if retracted && attempt.told_effects {
+                            self.hand_over().await;
                             amendment.set(self.request_messages());
                         }
                     }
@@ -135,6 +138,7 @@ impl Conversation {
                 .await;
             let failure = match &error {
                 ModelError::PromptTooLong { .. } | ModelError::RequestTooLarge(_) => {
+                    room::judge_compaction(self, None);
                     Failure::PromptTooLong
                 }
                 ModelError::ImageTooLarge { .. } | ModelError::PdfTooLarge { .. } => {
@@ -278,6 +282,8 @@ impl Conversation {
             attempt.forks |= meant.input.get("subagent_type").and_then(|it| it.as_str())
                 == Some(lathe_tools::agent::FORK);
             let input = completed.tool_input.as_ref();
+            // A call that runs is known to have been made, however this process ends.
+            let _ = self.transcript.flush().await;
             attempt.executor.submit(&meant, input, uuid);
             // A call that was refused at once has its result already.
             self.deliver(attempt).await;
@@ -336,6 +342,7 @@ impl Conversation {
             self.ledger
                 .note_response(&header.model, &header.usage, &self.shared.session.catalog);
             self.context.meter.answered(&header.usage);
+            room::judge_compaction(self, Some(header.usage.total_input()));
             self.last_usage = Some(header.usage.clone());
             stop_reason = header.stop_reason;
         }

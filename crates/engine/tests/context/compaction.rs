@@ -311,3 +311,73 @@ async fn the_boundary_is_a_record_that_says_what_was_there() {
     assert!(history.iter().any(|record| matches!(&**record,
         Record::Message(message) if message.is_prompt())));
 }
+
+/// A model that works on and on, and whose provider counts a full window whatever was said.
+fn always_full(rounds: usize) -> Scenario {
+    let asked = std::sync::atomic::AtomicUsize::new(0);
+    Scenario::new().responder(move |request| {
+        if wants_summary(request) {
+            return Reply::text("<summary>short</summary>").usage("input_tokens", 39_000);
+        }
+        let number = asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let reply = if number < rounds {
+            Reply::tool_use("Bash", json!({"command": format!("echo {number}")}))
+        } else {
+            Reply::text("done")
+        };
+        reply.usage("input_tokens", 39_000)
+    })
+}
+
+#[tokio::test]
+async fn compaction_ends_when_the_provider_counts_a_full_window_after_each_summary() {
+    let place = Place::new(always_full(12), 40_000).await;
+    let mut talk = place.open().await;
+    let result = talk.say(format!("work {}", "word ".repeat(400))).await;
+    assert_eq!(result.text, "done", "{result:?}");
+    let result = talk.say("and on").await;
+    assert!(!result.is_error, "{result:?}");
+    let seen = talk.finish().await;
+    assert_eq!(place.summary_requests(), 3, "{seen:?}");
+    let told = |text: &str| text.contains("no progress 3 times in a row");
+    let notices = seen.notices.iter().filter(|(_, text)| told(text)).count();
+    assert_eq!(notices, 1, "{seen:?}");
+}
+
+#[tokio::test]
+async fn long_last_words_survive_a_summary_whole() {
+    let place = Place::new(chatter(30), 60_000).await;
+    let mut talk = place.open().await;
+    talk.say("the first words").await;
+    let long = format!("begin {} the very end", "of a long order ".repeat(3_000));
+    talk.say(long.clone()).await;
+    talk.session.send(Op::Compact { instructions: None });
+    assert!(talk.compacted().await);
+    talk.say("go on").await;
+    talk.finish().await;
+    let request = place.main_requests().pop().unwrap();
+    let text = request.messages()[0].to_string();
+    assert!(text.contains(&long), "the words were cut");
+}
+
+#[tokio::test]
+async fn a_prompt_that_the_provider_finds_too_long_is_refused_and_not_cut() {
+    let scenario = Scenario::new().responder(|request| {
+        if wants_summary(request) {
+            Reply::text("<summary>short</summary>")
+        } else {
+            Reply::error_with(
+                400,
+                "invalid_request_error",
+                "prompt is too long: 41000 tokens > 40000 maximum",
+            )
+        }
+    });
+    let place = Place::new(scenario, 40_000).await;
+    let mut talk = place.open().await;
+    let result = talk.say("many words ".repeat(14_000)).await;
+    assert!(result.is_error, "{result:?}");
+    assert!(result.text.contains("too long"), "{result:?}");
+    talk.finish().await;
+    assert_eq!(place.summary_requests(), 0);
+}

@@ -255,6 +255,12 @@ impl<E: Write> Face<E> {
             }
             Ok(HostFrame::User(frame)) => {
                 let later = frame.priority.as_deref() == Some("later");
+                if let Some(id) = frame.uuid
+                    && self.was_received(id).await?
+                {
+                    self.echo(&frame, id);
+                    return Ok(());
+                }
                 self.prompt(prompt_of(*frame), later).await
             }
             Ok(
@@ -282,6 +288,30 @@ impl<E: Write> Face<E> {
             });
         }
         Ok(())
+    }
+
+    /// Whether a prompt with an id that the host chose was received before, by this process or by an earlier
+    /// one of the session. From now on it was.
+    async fn was_received(&mut self, id: RecordId) -> Result<bool, Exit> {
+        if self.prompts.known.is_none() {
+            let session = self.session().await?;
+            self.prompts.known = Some(session.history().record_ids().await);
+        }
+        let known = self.prompts.known.get_or_insert_default();
+        Ok(!known.insert(id))
+    }
+
+    /// Confirms a prompt that was received before, to a host that wants its prompts confirmed.
+    fn echo(&mut self, frame: &UserFrame, id: RecordId) {
+        tracing::info!(%id, "a prompt that came before was left out");
+        if self.options.frames.replay_user_messages {
+            let session_id = self.open.as_ref().map(|open| open.session.session_id());
+            self.host.send(json!({
+                "type": "user", "message": {"role": "user", "content": frame.message.content},
+                "parent_tool_use_id": null, "uuid": id,
+                "session_id": session_id, "isReplay": true,
+            }));
+        }
     }
 
     /// The session; opened now if it isn't yet.

@@ -15,6 +15,9 @@ pub(super) struct Prompts {
     /// Prompts that the session has and did not begin with yet.
     pub(super) passed_on: HashSet<RecordId>,
     pub(super) running: bool,
+    /// Ids that the host can't use again: of the session's records, and of the prompts that it named itself.
+    /// `None` until it names one.
+    pub(super) known: Option<HashSet<RecordId>>,
 }
 
 impl Prompts {

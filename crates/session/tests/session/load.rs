@@ -310,7 +310,7 @@ fn a_large_file_is_read_back_to_its_last_compaction_only() {
     let session_id = script.id();
     let old = script.parent.unwrap();
     let boundary = script.boundary();
-    let summary = script.prompt("what was");
+    let summary = script.summary("what was");
     script.fact(Fact::Mode {
         mode: "plan".into(),
         session_id,
@@ -348,7 +348,7 @@ fn a_compaction_on_a_branch_that_was_left_does_not_cut_the_conversation() {
     large_file(&path, &mut script);
     let before = script.parent;
     script.boundary();
-    script.prompt("what was");
+    script.summary("what was");
     script.fact(Fact::Rewound {
         to: before,
         session_id: script.id(),
@@ -361,6 +361,63 @@ fn a_compaction_on_a_branch_that_was_left_does_not_cut_the_conversation() {
     let chain = ids(&loaded.chain());
     assert_eq!(chain.len(), 1_200 + 75 + 1);
     assert_eq!(chain.last(), Some(&last));
+}
+
+#[test]
+fn a_compaction_without_its_summary_is_ignored() {
+    let (_folder, path) = file();
+    let mut script = Script::new();
+    let prompt = script.prompt("one");
+    let answer = script.says("m1", text("a"));
+    let boundary = script.boundary();
+    script.write(&path);
+    let loaded = load(&path).unwrap();
+    assert_eq!(loaded.tip(), Some(answer));
+    assert_eq!(ids(&loaded.chain()), [prompt, answer]);
+    // Earlier versions went on from the boundary.
+    let next = script.prompt("two");
+    script.write(&path);
+    let loaded = load(&path).unwrap();
+    assert_eq!(ids(&loaded.chain()), [prompt, answer, next]);
+    assert_eq!(ids(&loaded.history()), [prompt, answer, next]);
+    let second = script.boundary();
+    let summary = script.summary("what was");
+    script.write(&path);
+    let loaded = load(&path).unwrap();
+    assert_eq!(ids(&loaded.chain()), [second, summary]);
+    assert_eq!(
+        ids(&loaded.history()),
+        [prompt, answer, next, second, summary]
+    );
+    assert!(loaded.message(boundary).is_some());
+}
+
+#[test]
+fn a_large_file_is_read_past_a_compaction_without_its_summary() {
+    let (_folder, path) = file();
+    let mut script = Script::new();
+    large_file(&path, &mut script);
+    script.boundary();
+    let next = script.prompt("on");
+    append(&path, &mut script);
+    let loaded = load_tail(&path).unwrap();
+    assert!(!loaded.partial);
+    let chain = ids(&loaded.chain());
+    assert_eq!((chain.len(), chain.last()), (1_200 + 75 + 1, Some(&next)));
+}
+
+#[test]
+fn the_ids_of_all_records_are_found_without_parsing_them() {
+    let (_folder, path) = file();
+    let mut script = Script::new();
+    let quoted = RecordId::random();
+    let prompt = script.prompt(&format!("a \"uuid\":\"{quoted}\" in words"));
+    script.parent = None;
+    let branch = script.prompt("left");
+    let boundary = script.boundary();
+    script.write(&path);
+    let found = lathe_session::record_ids(&path).unwrap();
+    assert_eq!(found, [prompt, branch, boundary].into());
 }
 
 #[test]

@@ -422,6 +422,7 @@ fn story() -> Script {
     script.result("t1", "```\ncode\n```");
     script.meta("a hidden reminder");
     script.boundary();
+    script.summary("Something failed.");
     script.says("m2", text("Because of this."));
     script
 }
@@ -455,7 +456,7 @@ fn an_export_reads_like_the_conversation() {
     );
     let parsed: Value = serde_json::from_str(&export(ExportFormat::Json)).unwrap();
     assert_eq!(parsed["session"]["id"], id);
-    assert_eq!(parsed["messages"].as_array().unwrap().len(), 8);
+    assert_eq!(parsed["messages"].as_array().unwrap().len(), 9);
 }
 
 #[test]

@@ -101,6 +101,13 @@ impl Script {
         self.push(record)
     }
 
+    /// The summary that a compaction begins with.
+    pub(crate) fn summary(&mut self, text: &str) -> RecordId {
+        let mut record = self.template.user(self.parent, Message::user(text));
+        record.is_compact_summary = true;
+        self.push(record)
+    }
+
     pub(crate) fn progress(&mut self) -> RecordId {
         self.push(self.template.record(RecordKind::Progress, self.parent))
     }

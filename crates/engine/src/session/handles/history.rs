@@ -6,6 +6,7 @@ use lathe_protocol::ids::RecordId;
 use lathe_protocol::record::{Fact, Record};
 use lathe_session::SessionError;
 use lathe_session::checkpoint::{FileChange, RewindMode, RewindReport};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The past of a session: queued prompts, its title, changed files and what it cost.
@@ -38,6 +39,17 @@ impl HistoryHandle<'_> {
         let before = queue.len();
         queue.retain(|prompt| prompt.uuid != uuid);
         queue.len() < before || self.shared.arrived(uuid)
+    }
+
+    /// The ids of all records of the session so far; none where nothing is kept.
+    pub async fn record_ids(self) -> HashSet<RecordId> {
+        let transcript = self.shared.transcript.clone();
+        if !transcript.is_persistent() || transcript.flush().await.is_err() {
+            return HashSet::new();
+        }
+        let ids = lathe_spawn::blocking(move || lathe_session::record_ids(transcript.path()));
+        // A session without a word has no file yet.
+        ids.await.ok().and_then(Result::ok).unwrap_or_default()
     }
 
     /// Gives the session a title.

@@ -1,0 +1,70 @@
+//! What a session that is resumed goes on with, on the real binary.
+#![allow(clippy::unwrap_used, reason = "tests assert by panicking")]
+
+use lathe_scripted::{BlockingServer, Reply, Scenario};
+use lathe_testkit::{StreamJson, TestHome};
+use serde_json::json;
+
+/// A model that always says the same.
+fn server() -> BlockingServer {
+    BlockingServer::start(Scenario::new().reply(Reply::text("yes").forever())).unwrap()
+}
+
+/// Runs one prompt; gives the first frame.
+fn init_of(home: &TestHome, arguments: &[&str]) -> serde_json::Value {
+    let mut all = vec!["-p", "hi", "--output-format", "stream-json", "--verbose"];
+    all.extend(arguments);
+    let output = home.run(all, "");
+    assert_eq!(output.code(), Some(0), "{output:#?}");
+    assert_eq!(output.stderr, "", "{output:#?}");
+    output.frames().remove(0)
+}
+
+#[test]
+fn a_resumed_session_goes_on_in_its_permission_mode() {
+    let server = server();
+    let home = TestHome::with_server(&server);
+    let first = init_of(&home, &["--permission-mode", "plan"]);
+    assert_eq!(first["permissionMode"], "plan");
+    assert_eq!(init_of(&home, &["--continue"])["permissionMode"], "plan");
+    let named = init_of(&home, &["--continue", "--permission-mode", "acceptEdits"]);
+    assert_eq!(named["permissionMode"], "acceptEdits", "a flag wins");
+    let home = home.variable("IS_SANDBOX", "1");
+    let bypass = ["--continue", "--permission-mode", "bypassPermissions"];
+    assert_eq!(init_of(&home, &bypass)["permissionMode"], "bypassPermissions");
+    assert_eq!(
+        init_of(&home, &["--continue"])["permissionMode"],
+        "default",
+        "leave to do everything is given anew"
+    );
+    server.finish();
+}
+
+#[test]
+fn a_resumed_session_goes_on_with_its_model_and_effort() {
+    let server = server();
+    let home = TestHome::with_server(&server);
+    init_of(&home, &["--model", "claude-haiku-4-5", "--effort", "low"]);
+    let resumed = init_of(&home, &["--continue"]);
+    assert_eq!(resumed["model"], "claude-haiku-4-5");
+    let request = server.requests().pop().unwrap();
+    assert_eq!(request.body["output_config"]["effort"], "low", "{}", request.body);
+    let named = init_of(&home, &["--continue", "--model", "claude-opus-4-5"]);
+    assert_eq!(named["model"], "claude-opus-4-5");
+    server.finish();
+}
+
+#[test]
+fn a_model_that_was_chosen_in_the_session_is_kept_with_it() {
+    let server = server();
+    let home = TestHome::with_server(&server);
+    let mut session = StreamJson::start(&home, [] as [&str; 0]);
+    session.prompt("one");
+    session.wait_for_result();
+    session.control(&json!({"subtype": "set_model", "model": "claude-haiku-4-5"}));
+    session.prompt("two");
+    session.wait_for_result();
+    assert_eq!(session.close().code(), Some(0));
+    assert_eq!(init_of(&home, &["--continue"])["model"], "claude-haiku-4-5");
+    server.finish();
+}
