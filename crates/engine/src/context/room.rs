@@ -12,7 +12,10 @@ use crate::context::micro;
 use crate::conversation::notes;
 use crate::conversation::{Conversation, RunningTurn};
 use lathe_model::{ModelError, ModelRequest};
+use lathe_protocol::content::Content;
+use lathe_protocol::encoded::EncodedMessage;
 use lathe_protocol::event::{Event, NoticeLevel};
+use lathe_protocol::message::Role;
 use std::time::Duration;
 
 /// Compactions without progress in a row before automatic compaction is switched off.
@@ -187,6 +190,17 @@ async fn counted_tokens(conversation: &mut Conversation) -> Option<u64> {
             None
         }
     }
+}
+
+/// The provider's count of a request with these words alone, where it gives one.
+pub(crate) async fn count_alone(conversation: &mut Conversation, content: &Content) -> Option<u64> {
+    let blocks = content.clone().into_blocks();
+    let words = EncodedMessage::new(Role::User, &blocks).ok()?;
+    let mut request = conversation.request(crate::turn::decide::OutputCap::Small);
+    request.messages = vec![words].into();
+    let counting = conversation.shared.session.provider.count_tokens(&request);
+    let counted = tokio::time::timeout(COUNT_LIMIT, counting).await;
+    counted.ok()?.ok().filter(|tokens| *tokens > 0)
 }
 
 /// A share in percent, rounded down.

@@ -58,7 +58,7 @@ impl Conversation {
                 .await;
             self.shared.questions.note_message(&text);
         }
-        let oversize = self.oversize(&prompt.content);
+        let oversize = self.oversize(&prompt.content).await;
         let refused = verdict.block.is_some() || oversize.is_some();
         self.keep_prompt(prompt, refused).await?;
         if arrival == Arrival::First {
@@ -116,12 +116,20 @@ impl Conversation {
     }
 
     /// Says why words can't be sent that are more than the model's window holds: nothing could be left out
-    /// of them, so they are not sent at all. Where the guess is close, the provider decides.
-    fn oversize(&mut self, content: &Content) -> Option<String> {
+    /// of them, so they are not sent at all.
+    async fn oversize(&mut self, content: &Content) -> Option<String> {
         let window = room::windows(self).window;
-        let tokens = estimate::content(content);
+        let mut tokens = estimate::content(content);
         if tokens <= window + window / 10 {
             return None;
+        }
+        // A guess may be wrong, but not by that much.
+        let counted = room::count_alone(self, content).await;
+        if let Some(counted) = counted.filter(|counted| *counted > tokens / 4) {
+            if counted <= window {
+                return None;
+            }
+            tokens = counted;
         }
         let bytes = content.text().len();
         Some(format!(

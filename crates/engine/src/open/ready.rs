@@ -320,7 +320,7 @@ fn choices(equipped: &Equipped, model: &ResolvedModel) -> Choices {
     };
     let fallback = options.fallback_model.clone().or_else(of_settings);
     // What the settings say is what a new session begins with.
-    let of_settings = settings.settings.effort.map(|effort| effort.name());
+    let of_settings = settings.settings.effort.map(lathe_settings::schema::Effort::name);
     let effort = match kept_choice(equipped) {
         Some((_, Some(kept))) if options.effort.as_deref() == of_settings => Some(kept.clone()),
         _ => options.effort.clone(),
