@@ -6,7 +6,7 @@ use super::loaded::Loaded;
 use super::model::{cache_markers, chosen_model, thinking};
 use super::options::{OpenError, SessionOptions};
 use super::parts::{offered, output_config, writer_options};
-use super::restore::{interrupted, kept_totals, restore, restore_mode};
+use super::restore::{kept_totals, restore};
 use super::{Prepared, Start};
 use crate::agents::ToolFilter;
 use crate::call::tool_search::{self, DeferredTools};
@@ -134,14 +134,12 @@ pub(super) async fn ready(mut equipped: Equipped) -> Result<Prepared, OpenError>
     }
     let source = source(&loaded.options, transcript.history.is_some());
     if let Some(history) = &transcript.history {
-        let resume_at = loaded.options.resume_at;
-        restore(&mut conversation, history, resume_at, &mut loaded.remarks)?;
-        if loaded.options.permission_mode.is_none() && loaded.options.carried.is_none() {
-            restore_mode(&conversation, history, &mut loaded.remarks);
-        }
-        if loaded.options.interactive {
-            loaded.remarks.extend(interrupted(history));
-        }
+        restore(
+            &mut conversation,
+            history,
+            &loaded.options,
+            &mut loaded.remarks,
+        )?;
     }
     first_words(&mut conversation, loaded.main.as_ref());
     Ok(Prepared {

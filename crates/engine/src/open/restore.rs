@@ -1,12 +1,11 @@
 //! Restoring a conversation from its transcript.
 
-use super::options::OpenError;
+use super::options::{OpenError, SessionOptions};
 use crate::call::tool_search;
 use crate::context::KeptPrompt;
 use crate::conversation::Conversation;
 use crate::session::ledger::{Ledger, Totals};
 use lathe_protocol::content::ContentBlock;
-use lathe_protocol::ids::RecordId;
 use lathe_protocol::record::{Record, RecordMessage};
 use lathe_session::{Interruption, Loaded, SessionPaths};
 use lathe_protocol::permission::PermissionMode;
@@ -20,10 +19,10 @@ pub(super) fn kept_totals(history: Option<&Loaded>) -> Option<Totals> {
 pub(super) fn restore(
     conversation: &mut Conversation,
     history: &Loaded,
-    resume_at: Option<RecordId>,
+    options: &SessionOptions,
     remarks: &mut Vec<String>,
 ) -> Result<(), OpenError> {
-    let chain = match resume_at {
+    let chain = match options.resume_at {
         Some(record) => history.chain_to(record)?,
         None => history.chain(),
     };
@@ -83,12 +82,18 @@ pub(super) fn restore(
             history.path.display()
         ));
     }
+    if options.permission_mode.is_none() && options.carried.is_none() {
+        restore_mode(conversation, history, remarks);
+    }
+    if options.interactive {
+        remarks.extend(interrupted(history));
+    }
     Ok(())
 }
 
 /// Goes on in the mode that the session was in, as far as the gates allow it now. Leave to do everything is
 /// given anew every time.
-pub(super) fn restore_mode(
+fn restore_mode(
     conversation: &Conversation,
     history: &Loaded,
     remarks: &mut Vec<String>,
@@ -109,7 +114,7 @@ pub(super) fn restore_mode(
 }
 
 /// What a person is told about a turn that never ended.
-pub(super) fn interrupted(history: &Loaded) -> Option<String> {
+fn interrupted(history: &Loaded) -> Option<String> {
     let what = match history.interruption() {
         Interruption::None => return None,
         Interruption::DuringPrompt { .. } => "before the model answered".to_owned(),
