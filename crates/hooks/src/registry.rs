@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -122,6 +122,7 @@ pub struct HookRegistry {
     pub(crate) late: mpsc::UnboundedSender<LateAnswer>,
     pub(crate) background: TaskTracker,
     pub(crate) ending: CancellationToken,
+    pub(crate) rewoken: Arc<Notify>,
 }
 
 impl fmt::Debug for HookRegistry {
@@ -144,6 +145,7 @@ impl HookRegistry {
             late,
             background: TaskTracker::new(),
             ending: CancellationToken::new(),
+            rewoken: Arc::default(),
         };
         (Arc::new(registry), answers)
     }
@@ -241,6 +243,11 @@ impl HookRegistry {
     /// Sets the service that calls MCP tools for hooks.
     pub fn set_tools(&self, tools: Arc<dyn HookTools>) {
         self.hosts.write().tools = Some(tools);
+    }
+
+    /// Waits until a background hook objected that wants the model to hear it at once (`asyncRewake`).
+    pub async fn rewoken(&self) {
+        self.rewoken.notified().await;
     }
 
     /// Problems of the hooks in settings.

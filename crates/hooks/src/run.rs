@@ -112,6 +112,41 @@ impl Ended {
     }
 }
 
+/// Reports the end of a hook's run.
+type Reporter = Box<dyn FnOnce(HookEvent, &HookRun) + Send>;
+
+/// What a run takes along when it goes to the background.
+struct Background {
+    id: String,
+    started: Instant,
+    reporter: Option<Reporter>,
+}
+
+impl Background {
+    /// The same, with the report: whoever has it makes it.
+    fn take(&mut self) -> Self {
+        Self {
+            id: self.id.clone(),
+            started: self.started,
+            reporter: self.reporter.take(),
+        }
+    }
+}
+
+fn finished_notice(label: &str, event: HookEvent, run: &HookRun) -> HookNotice {
+    // A process that was stopped has no exit code of its own; readers of frames expect one.
+    let stopped = (run.outcome == RunOutcome::Cancelled).then_some(1);
+    HookNotice::Finished {
+        hook_id: run.id.clone(),
+        hook_name: label.to_owned(),
+        hook_event: event.name().to_owned(),
+        stdout: run.stdout.clone(),
+        stderr: run.stderr.clone(),
+        exit_code: run.exit_code.or(stopped),
+        outcome: run.outcome.wire().to_owned(),
+    }
+}
+
 impl Hook {
     pub(crate) fn limit(&self) -> Duration {
         self.definition
@@ -179,28 +214,41 @@ impl HookRegistry {
                 .unwrap_or_else(|| hook.name.clone()),
             source: hook.source.to_string(),
         };
+        let started_notice = HookNotice::Started {
+            hook_id: id.clone(),
+            hook_name: label.to_owned(),
+            hook_event: hook.event.name().to_owned(),
+        };
         if let Some(observer) = observer {
-            observer(progress(HookNotice::Started {
-                hook_id: id.clone(),
-                hook_name: label.to_owned(),
-                hook_event: hook.event.name().to_owned(),
-            }));
+            observer(progress(started_notice.clone()));
         }
+        let reporter = observer.map(|observer| {
+            let (observer, progress) = (Arc::clone(observer), progress(started_notice));
+            let label = label.to_owned();
+            let reporter: Reporter = Box::new(move |event: HookEvent, run: &HookRun| {
+                observer(HookProgress {
+                    notice: finished_notice(&label, event, run),
+                    ..progress
+                });
+            });
+            reporter
+        });
+        let mut background = Background {
+            id: id.clone(),
+            started,
+            reporter,
+        };
         let ended = match hook.definition.kind {
-            HookKind::Command => self.run_command(hook, text, context, &id, started).await,
+            HookKind::Command => {
+                self.run_command(hook, text, context, &mut background)
+                    .await
+            }
             _ => self.run_remote(hook, input, text, context).await,
         };
         let (answer, run) = finish(hook, id, started, ended);
-        if let Some(observer) = observer {
-            observer(progress(HookNotice::Finished {
-                hook_id: run.id.clone(),
-                hook_name: label.to_owned(),
-                hook_event: hook.event.name().to_owned(),
-                stdout: run.stdout.clone(),
-                stderr: run.stderr.clone(),
-                exit_code: run.exit_code,
-                outcome: run.outcome.wire().to_owned(),
-            }));
+        // One that went to the background is reported when it ends.
+        if let Some(report) = background.reporter.take() {
+            report(hook.event, &run);
         }
         (answer, run)
     }
@@ -210,10 +258,12 @@ impl HookRegistry {
         hook: &Arc<Hook>,
         text: &Arc<str>,
         context: &RunContext,
-        id: &str,
-        started: Instant,
+        background: &mut Background,
     ) -> Ended {
-        let in_background = hook.definition.background == Some(true);
+        let started = background.started;
+        // A hook that may wake the model is one that nobody waits for.
+        let in_background = hook.definition.background == Some(true)
+            || hook.definition.async_rewake == Some(true);
         let limit = match hook.definition.timeout {
             None if in_background => Duration::from_millis(answer::DEFAULT_ASYNC_TIMEOUT_MS),
             _ => hook.limit(),
@@ -232,7 +282,7 @@ impl HookRegistry {
         };
         let mut task = AbortOnDropHandle::new(lathe_spawn::task(process::run(job)));
         if in_background {
-            self.move_to_background(hook, task, cancel, deadline, id.to_owned(), started);
+            self.move_to_background(hook, task, cancel, deadline, background.take());
             return Ended::quiet(HookAnswer::default(), RunOutcome::Background);
         }
         let mut listening = true;
@@ -244,7 +294,7 @@ impl HookRegistry {
                     listening = false;
                     if let Some(patience) = line.as_deref().and_then(wants_background) {
                         deadline.send_replace(Instant::now() + patience);
-                        self.move_to_background(hook, task, cancel, deadline, id.to_owned(), started);
+                        self.move_to_background(hook, task, cancel, deadline, background.take());
                         return Ended::quiet(HookAnswer::default(), RunOutcome::Background);
                     }
                 }
@@ -260,10 +310,15 @@ impl HookRegistry {
         mut task: AbortOnDropHandle<Result<Finished, StartError>>,
         cancel: CancellationToken,
         deadline: watch::Sender<Instant>,
-        id: String,
-        started: Instant,
+        background: Background,
     ) {
+        let Background {
+            id,
+            started,
+            reporter,
+        } = background;
         let (hook, late, ending) = (Arc::clone(hook), self.late.clone(), self.ending.clone());
+        let rewoken = Arc::clone(&self.rewoken);
         self.background.spawn(async move {
             let finished = tokio::select! {
                 finished = &mut task => finished,
@@ -274,14 +329,28 @@ impl HookRegistry {
             };
             let limit = deadline.borrow().duration_since(started);
             let ended = read_finished(&hook, limit, finished);
-            let (answer, run) = finish(&hook, id, started, ended);
+            let (mut answer, run) = finish(&hook, id, started, ended);
+            if let Some(report) = reporter {
+                report(hook.event, &run);
+            }
+            let rewake =
+                hook.definition.async_rewake == Some(true) && run.outcome == RunOutcome::Blocked;
+            if rewake && answer.block.is_none() {
+                answer.block = Some(match run.stderr.trim() {
+                    "" => run.stdout.trim().to_owned(),
+                    words => words.to_owned(),
+                });
+            }
             // The receiver is gone when the session is over.
             let _ = late.send(LateAnswer {
                 event: hook.event,
                 answer,
-                rewake: hook.definition.async_rewake == Some(true),
+                rewake,
                 run,
             });
+            if rewake {
+                rewoken.notify_one();
+            }
         });
     }
 

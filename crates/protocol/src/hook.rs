@@ -70,8 +70,8 @@ hook_events! {
     FileChanged: None, "When a watched file changed.";
     WorktreeCreate: None, "When a git worktree was created for an agent.";
     WorktreeRemove: None, "When a git worktree is removed.";
-    InstructionsLoaded: None, "When instruction files were loaded.";
-    MessageDisplay: None, "When a message is about to be shown.";
+    InstructionsLoaded: Some("load_reason"), "When an instruction file was loaded.";
+    MessageDisplay: None, "When a message of the model is shown.";
 }
 
 impl fmt::Display for HookEvent {

@@ -116,6 +116,7 @@ fn conversation(
         environment_file: None,
         agent: None,
         watched: crate::conversation::watched_files::WatchedFiles::default(),
+        moment: parent.hooks.moment.clone(),
     });
     let parts = Parts {
         events: sink.clone(),

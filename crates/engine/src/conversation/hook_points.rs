@@ -9,11 +9,13 @@ use lathe_permissions::Permissions;
 use lathe_protocol::Extra;
 use lathe_protocol::event::{Event, NoticeLevel, TerminalReason};
 use lathe_protocol::hook::{HookEvent, HookInput};
-use lathe_protocol::ids::{AgentId, SessionId, ToolUseId};
+use lathe_protocol::ids::{AgentId, RecordId, SessionId, ToolUseId};
 use lathe_protocol::permission::{PermissionReply, PermissionRequest};
+use lathe_settings::instructions::{InstructionFile, Reason, Scope};
 use lathe_tools::ToolContext;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +39,52 @@ pub(crate) struct HookPoints {
     pub(crate) agent: Option<(AgentId, String)>,
     /// Files that hooks want to hear of.
     pub(crate) watched: crate::conversation::watched_files::WatchedFiles,
+    /// Shared by all conversations of a session.
+    pub(crate) moment: Arc<Mutex<Moment>>,
+}
+
+/// Where the session stands, for hooks.
+#[derive(Debug, Default)]
+pub(crate) struct Moment {
+    /// The prompt that is worked on.
+    prompt: Option<RecordId>,
+    model: Option<String>,
+    effort: Option<String>,
+    /// How the program was started (`CLAUDE_CODE_ENTRYPOINT`).
+    pub(crate) entrypoint: String,
+}
+
+impl Moment {
+    /// How hard the model tries; the API's own default if nobody said so.
+    fn effort(&self) -> &str {
+        self.effort.as_deref().unwrap_or("high")
+    }
+
+    /// What is the same for all hooks.
+    fn environment(&self, session: SessionId) -> BTreeMap<String, String> {
+        [
+            ("CLAUDE_CODE_SESSION_ID", session.to_string()),
+            ("CLAUDE_CODE_ENTRYPOINT", self.entrypoint.clone()),
+            ("CLAUDE_EFFORT", self.effort().to_owned()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
+    }
+}
+
+/// Whether the input of an event says how hard the model tries.
+fn tells_effort(event: HookEvent) -> bool {
+    matches!(
+        event,
+        HookEvent::PreToolUse
+            | HookEvent::PostToolUse
+            | HookEvent::PostToolUseFailure
+            | HookEvent::PostToolBatch
+            | HookEvent::PermissionRequest
+            | HookEvent::PermissionDenied
+            | HookEvent::Stop
+            | HookEvent::SubagentStop
+    )
 }
 
 impl HookPoints {
@@ -51,9 +99,19 @@ impl HookPoints {
         if !self.registry.matches(event, matched) {
             return None;
         }
-        let fields = match fields() {
+        let mut fields = match fields() {
             Value::Object(fields) => fields,
             _ => Extra::new(),
+        };
+        let environment = {
+            let moment = self.moment.lock();
+            if let Some(prompt) = moment.prompt {
+                fields.insert("prompt_id".to_owned(), json!(prompt));
+            }
+            if tells_effort(event) {
+                fields.insert("effort".to_owned(), json!({"level": moment.effort()}));
+            }
+            moment.environment(self.session_id)
         };
         let cwd = self.tools.working_folder.read().clone();
         let input = HookInput {
@@ -78,6 +136,7 @@ impl HookPoints {
         let events = self.events.clone();
         let context = RunContext {
             cancel: cancel.clone(),
+            environment,
             environment_file: self.environment_file.clone(),
             observer: Some(Arc::new(move |progress: lathe_hooks::HookProgress| {
                 events.send(Event::Hook(progress.notice));
@@ -92,6 +151,18 @@ impl HookPoints {
             self.events.notice(NoticeLevel::Warning, warning.clone());
         }
         Some(outcome)
+    }
+
+    /// Notes which model answers from now on and how hard it tries.
+    pub(crate) fn note_choices(&self, model: &str, effort: Option<&str>) {
+        let mut moment = self.moment.lock();
+        moment.model = Some(model.to_owned());
+        moment.effort = effort.map(str::to_owned);
+    }
+
+    /// Notes the prompt that is worked on from now on.
+    pub(crate) fn note_prompt(&self, prompt: RecordId) {
+        self.moment.lock().prompt = Some(prompt);
     }
 
     pub(crate) async fn pre_tool_use(
@@ -222,13 +293,15 @@ impl HookPoints {
         &self,
         command: &str,
         arguments: &str,
+        source: &str,
         expanded: &str,
         cancel: &CancellationToken,
     ) -> HookOutcome {
         let fields = || {
             json!({
                 "prompt": format!("/{command} {arguments}").trim_end(), "command_name": command,
-                "command_args": arguments, "expanded_prompt": expanded,
+                "command_args": arguments, "command_source": source,
+                "expansion_type": "slash_command", "expanded_prompt": expanded,
             })
         };
         let fired = self.fire(HookEvent::UserPromptExpansion, None, fields, cancel);
@@ -248,20 +321,13 @@ impl HookPoints {
                 json!({
                     "stop_hook_active": active, "last_assistant_message": last_text,
                     "agent_transcript_path": transcript.agent_transcript(id),
+                    "background_tasks": self.background_tasks(), "session_crons": [],
                 })
             };
             self.fire(HookEvent::SubagentStop, Some(kind), fields, cancel)
                 .await
         } else {
-            let tasks: Vec<Value> = self
-                .tools
-                .host()
-                .map(|host| host.agents())
-                .unwrap_or_default()
-                .iter()
-                .filter(|agent| agent.status == lathe_tools::host::AgentStatus::Running)
-                .map(|agent| json!({"task_id": agent.id, "description": agent.description}))
-                .collect();
+            let tasks = self.background_tasks();
             let fields = || {
                 json!({
                     "stop_hook_active": active, "last_assistant_message": last_text,
@@ -275,6 +341,33 @@ impl HookPoints {
             outcome.block = Some(outcome.additional_context.join("\n\n"));
         }
         outcome
+    }
+
+    /// The agents that run in the background.
+    fn background_tasks(&self) -> Vec<Value> {
+        let agents = self.tools.host().map(|host| host.agents());
+        let running = agents.unwrap_or_default().into_iter();
+        running
+            .filter(|agent| agent.status == lathe_tools::host::AgentStatus::Running)
+            .map(|agent| {
+                json!({
+                    "id": agent.id, "type": "subagent", "status": "running",
+                    "description": agent.description, "agent_type": agent.agent_type,
+                })
+            })
+            .collect()
+    }
+
+    /// A message of the model is shown.
+    pub(crate) async fn message_display(&self, turn: RecordId, message: RecordId, text: &str) {
+        let fields = || {
+            json!({
+                "turn_id": turn, "message_id": message, "index": 0, "final": true, "delta": text,
+            })
+        };
+        let cancel = CancellationToken::new();
+        self.fire(HookEvent::MessageDisplay, None, fields, &cancel)
+            .await;
     }
 
     pub(crate) async fn stop_failure(&self, reason: TerminalReason, text: &str, errors: &[String]) {
@@ -376,7 +469,8 @@ impl HookPoints {
     }
 
     pub(crate) async fn session_start(&self, source: &str) -> HookOutcome {
-        let fields = || json!({"source": source});
+        let model = self.moment.lock().model.clone();
+        let fields = || json!({"source": source, "model": model});
         let outcome = self
             .fire(
                 HookEvent::SessionStart,
@@ -462,8 +556,13 @@ impl HookPoints {
         .await;
     }
 
+    /// Whether a hook wants to hear of the calls of an answer together.
+    pub(crate) fn wants_batches(&self) -> bool {
+        self.registry.matches(HookEvent::PostToolBatch, None)
+    }
+
     /// All calls of one answer are done.
-    pub(crate) async fn post_tool_batch(&self, calls: usize) {
+    pub(crate) async fn post_tool_batch(&self, calls: Vec<Value>) {
         let fields = || json!({"tool_calls": calls});
         self.fire(
             HookEvent::PostToolBatch,
@@ -486,16 +585,15 @@ impl HookPoints {
         .await;
     }
 
-    /// Tells which instruction files were loaded, and why.
-    pub(crate) async fn instructions_loaded(&self, files: Value) {
-        let fields = || json!({"files": files});
-        self.fire(
-            HookEvent::InstructionsLoaded,
-            None,
-            fields,
-            &CancellationToken::new(),
-        )
-        .await;
+    /// Tells which instruction files were loaded, and why: each for itself.
+    pub(crate) async fn instructions_loaded(&self, files: &[InstructionFile]) {
+        for file in files {
+            let reason = load_reason(&file.reason);
+            let cancel = CancellationToken::new();
+            let fields = || instruction_fields(file, reason);
+            self.fire(HookEvent::InstructionsLoaded, Some(reason), fields, &cancel)
+                .await;
+        }
     }
 
     /// The session ends; hooks may not hold that up for long.
@@ -522,6 +620,36 @@ impl HookPoints {
         }
         texts
     }
+}
+
+/// Why an instruction file was loaded, in the words of the ecosystem.
+fn load_reason(reason: &Reason) -> &'static str {
+    match reason {
+        Reason::Start => "session_start",
+        Reason::Import { .. } => "include",
+        Reason::Folder { .. } => "nested_traversal",
+        Reason::Rule { .. } => "path_glob_match",
+    }
+}
+
+fn instruction_fields(file: &InstructionFile, reason: &str) -> Value {
+    let kind = match file.scope {
+        Scope::Managed => "Managed",
+        Scope::User => "User",
+        Scope::Project => "Project",
+        Scope::Local => "Local",
+    };
+    let mut fields = json!({"file_path": file.path, "memory_type": kind, "load_reason": reason});
+    match &file.reason {
+        Reason::Start => {}
+        Reason::Import { by } => fields["parent_file_path"] = json!(by),
+        Reason::Folder { touched } => fields["trigger_file_path"] = json!(touched),
+        Reason::Rule { patterns, touched } => {
+            fields["globs"] = json!(patterns);
+            fields["trigger_file_path"] = json!(touched);
+        }
+    }
+    fields
 }
 
 /// Folds an objection into the context for the model, and what replaces an MCP tool's output into what

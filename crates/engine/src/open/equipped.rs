@@ -5,7 +5,7 @@ use super::loaded::Loaded;
 use super::model::{catalog, provider};
 use super::options::OpenError;
 use super::parts::{Transcript, permissions, tool_context, transcript, undo};
-use crate::conversation::hook_points::HookPoints;
+use crate::conversation::hook_points::{HookPoints, Moment};
 use crate::conversation::language::Language;
 use crate::conversation::undo::Undo;
 use crate::conversation::watched_files::WatchedFiles;
@@ -15,6 +15,7 @@ use lathe_model::{Catalog, Provider, RecoveryPolicy};
 use lathe_permissions::Permissions;
 use lathe_permissions::settings::SettingsStore;
 use lathe_protocol::event::Event;
+use lathe_settings::Variable;
 use lathe_tools::ToolContext;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -140,5 +141,20 @@ fn hooks(
         ),
         agent: None,
         watched: WatchedFiles::default(),
+        moment: Arc::new(Mutex::new(Moment {
+            entrypoint: entrypoint(loaded),
+            ..Moment::default()
+        })),
     })
+}
+
+/// How the program was started: as a host says, else by its face.
+fn entrypoint(loaded: &Loaded) -> String {
+    let own = if loaded.options.interactive {
+        "cli"
+    } else {
+        "sdk-cli"
+    };
+    let said = loaded.environment.get(Variable::Entrypoint);
+    said.unwrap_or(own).to_owned()
 }

@@ -86,7 +86,7 @@ async fn begin(environment: Environment, options: SessionOptions) -> Result<Open
     ));
     let shared = conversation.shared.clone();
     remarks.extend(agents::connect(&mut conversation, &shared, source == "resume").await);
-    hooks.instructions_loaded(loaded_files).await;
+    hooks.instructions_loaded(&loaded_files).await;
     hooks.watched.tell(&hooks);
     start_hooks(&mut conversation, &hooks, source, setup).await;
     if source == "startup" && conversation.shared.permissions.snapshot().may_run_git {
@@ -124,7 +124,7 @@ pub(crate) struct Prepared {
 struct Start {
     hooks: Arc<HookPoints>,
     source: &'static str,
-    loaded_files: serde_json::Value,
+    loaded_files: Vec<lathe_settings::instructions::InstructionFile>,
     places: Places,
     load_options: LoadOptions,
     settings: Resolved,
@@ -161,6 +161,8 @@ async fn start_hooks(
         Some(setup) => hooks.setup(setup.name()).await,
         None => Vec::new(),
     };
+    let choices = conversation.shared.choices.read().clone();
+    hooks.note_choices(&choices.model, choices.effort.as_deref());
     let verdict = hooks.session_start(source).await;
     context.extend(verdict.additional_context.clone());
     if !context.is_empty() {

@@ -71,7 +71,7 @@ pub(super) async fn ready(mut equipped: Equipped) -> Result<Prepared, OpenError>
     loaded.extensions.take_agents(agents.clone(), styles);
     let (registry, deferred) = tools(&mut equipped, &agents)?;
     let prompt = prompt(&mut equipped, &model, instructions, branch);
-    let loaded_files = serde_json::to_value(prompt.instructions.files()).unwrap_or_default();
+    let loaded_files = prompt.instructions.files().to_vec();
     let fixed = fixed(&equipped, &prompt, &model);
     let choices = choices(&equipped, &model);
     let session = session(&equipped, agents, &fixed.betas);

@@ -24,6 +24,7 @@ pub(crate) use services::{Session, SessionSettings};
 use crate::agents::notice;
 use crate::call::panic_message;
 use crate::context::compaction;
+use crate::conversation::records::reminder;
 use crate::conversation::{Arrival, Conversation, ConversationShared, RunningTurn};
 use crate::mcp::McpControl;
 use crate::turn::decide::Done;
@@ -328,6 +329,7 @@ impl Actor {
                 },
                 () = turn_ended => self.running = None,
                 () = wake.inbox.wake.notified() => {}
+                () = wake.hooks.registry.rewoken() => self.rewoken(),
                 () = patience => {
                     self.shared.events.notice(
                         NoticeLevel::Warning,
@@ -452,6 +454,20 @@ impl Actor {
             }
         });
         self.running = Some(Running { turn, task });
+    }
+
+    /// A background hook objected and wants the model to hear it now. While a turn runs, its next step does.
+    fn rewoken(&mut self) {
+        if self.running.is_some() {
+            return;
+        }
+        let texts = self.shared.hooks.take_late_context();
+        if !texts.is_empty() {
+            let mut prompt = Prompt::new(reminder(&texts.join("\n\n")));
+            prompt.is_meta = true;
+            prompt.verbatim = true;
+            self.shared.inbox.queue.lock().push_back(prompt);
+        }
     }
 
     fn compact(&mut self, up_to: Option<RecordId>, instructions: Option<String>) {

@@ -301,6 +301,19 @@ pub(crate) async fn expand_command(
     }
 }
 
+/// Where a command comes from, in the words of the ecosystem.
+fn command_source(source: &ExtensionSource) -> &'static str {
+    match source {
+        ExtensionSource::Builtin => "builtin",
+        ExtensionSource::Plugin(_) => "plugin",
+        ExtensionSource::Mcp(_) => "mcp",
+        ExtensionSource::User => "userSettings",
+        ExtensionSource::Project => "projectSettings",
+        ExtensionSource::Flag => "flagSettings",
+        ExtensionSource::Managed => "policySettings",
+    }
+}
+
 async fn use_for_person(
     conversation: &mut Conversation,
     skill: &Skill,
@@ -334,7 +347,13 @@ async fn use_for_person(
             let verdict = conversation
                 .shared
                 .hooks
-                .user_prompt_expansion(name, arguments, &words, &turn.cancel)
+                .user_prompt_expansion(
+                    name,
+                    arguments,
+                    command_source(&skill.source),
+                    &words,
+                    &turn.cancel,
+                )
                 .await;
             if let Some(reason) = verdict.block.or(verdict.stop) {
                 return Err(format!("/{name} was refused by a hook: {reason}"));

@@ -11,7 +11,7 @@ use crate::context::room;
 use crate::conversation::extraction;
 use crate::conversation::magic_docs;
 use crate::conversation::records::reminder;
-use crate::conversation::{Conversation, RunningTurn};
+use crate::conversation::{Conversation, Role, RunningTurn};
 use crate::turn::decide::{CallEnding, Failure, Phase, StepOutcome, StructuredOutcome};
 use crate::turn::frozen::Step;
 use crate::turn::guard::Verdict;
@@ -57,6 +57,8 @@ struct Attempt {
     message_id: Option<String>,
     ending: Option<CallEnding>,
     texts: Vec<String>,
+    /// The calls with their results, where a hook wants to hear of them together.
+    batch: Vec<serde_json::Value>,
     /// Whether the model is told what calls of a withdrawn attempt did.
     told_effects: bool,
     /// Whether one of its calls asks for a fork.
@@ -169,6 +171,7 @@ impl Conversation {
             message_id: None,
             ending: None,
             texts: Vec::new(),
+            batch: Vec::new(),
             told_effects: false,
             forks: false,
             structured: None,
@@ -335,7 +338,17 @@ impl Conversation {
 
         let calls = attempt.executor.count();
         if calls > 0 {
-            self.shared.hooks.post_tool_batch(calls).await;
+            let batch = std::mem::take(&mut attempt.batch);
+            self.shared.hooks.post_tool_batch(batch).await;
+        }
+        if let (Some(message), Role::Main { .. }) = (attempt.blocks.last(), &self.shared.role)
+            && !attempt.texts.is_empty()
+        {
+            let text = attempt.texts.join("\n");
+            self.shared
+                .hooks
+                .message_display(turn.prompt, *message, &text)
+                .await;
         }
         let mut stop_reason = None;
         if let Some(header) = attempt.assembler.header().cloned() {
@@ -412,6 +425,12 @@ impl Conversation {
                     ),
                 });
             }
+        }
+        if self.shared.hooks.wants_batches() {
+            attempt.batch.push(serde_json::json!({
+                "tool_name": name, "tool_input": input, "tool_use_id": id,
+                "tool_response": result.content.text(),
+            }));
         }
         if let Some(denial) = result.denial {
             self.denials.push(denial);
