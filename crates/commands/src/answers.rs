@@ -127,14 +127,21 @@ fn model_text(session: &SessionHandle, arguments: &str) -> String {
         );
     }
     let name = Some(arguments).filter(|name| *name != "default");
-    format!("The model is now {}.", session.model().set(name))
+    match session.model().set(name) {
+        Ok(model) => format!("The model is now {model}."),
+        Err(refused) => format!("The model stays as it was: {refused}."),
+    }
 }
 
 fn fallback_text(session: &SessionHandle, arguments: &str) -> String {
     let model = match arguments {
-        "" => session.model().fallback(),
+        "" => Ok(session.model().fallback()),
         "off" | "none" => session.model().set_fallback(None),
         name => session.model().set_fallback(Some(name)),
+    };
+    let model = match model {
+        Ok(model) => model,
+        Err(refused) => return format!("Nothing was changed: {refused}."),
     };
     match model {
         Some(model) => format!("{model} takes over when the model is overloaded."),

@@ -415,7 +415,7 @@ pub(crate) fn instructions(installation: &Installation<'_>, report: &mut Report<
                 .instruction_excludes
                 .clone()
                 .unwrap_or_default(),
-            without_project: false,
+            ..InstructionOptions::default()
         },
     );
     let total: u64 = found.files().iter().map(|file| file.bytes).sum();

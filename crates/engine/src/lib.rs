@@ -39,3 +39,4 @@ pub use session::{
     TasksHandle, cost, events, ledger, plugins,
 };
 pub use turn::decide;
+pub use turn::models::NotAvailable;

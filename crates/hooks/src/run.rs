@@ -333,8 +333,8 @@ impl HookRegistry {
             if let Some(report) = reporter {
                 report(hook.event, &run);
             }
-            let rewake =
-                hook.definition.async_rewake == Some(true) && run.outcome == RunOutcome::Blocked;
+            let objects = answer.block.is_some() || run.outcome == RunOutcome::Blocked;
+            let rewake = hook.definition.async_rewake == Some(true) && objects;
             if rewake && answer.block.is_none() {
                 answer.block = Some(match run.stderr.trim() {
                     "" => run.stdout.trim().to_owned(),

@@ -143,12 +143,12 @@ struct State {
     /// Rules given during this session for a settings file: they outlive a reload of that file.
     given: Vec<Rule>,
     denials: Vec<PermissionDenial>,
+    gates: ModeGates,
 }
 
 /// The live permissions of a session; shared by whoever decides.
 pub struct Permissions {
     state: Mutex<State>,
-    gates: ModeGates,
     store: Option<Box<dyn Store>>,
 }
 
@@ -172,11 +172,11 @@ impl Permissions {
             set_aside: Vec::new(),
             given: Vec::new(),
             denials: Vec::new(),
+            gates,
         };
         state.enter(mode);
         Ok(Self {
             state: Mutex::new(state),
-            gates,
             store,
         })
     }
@@ -190,20 +190,21 @@ impl Permissions {
         change(&mut context);
         // A mode that may not be entered here is not entered by an agent either.
         let wanted = context.mode;
-        let allowed = self.gates.check(wanted, context.bypass_available).is_ok();
+        let gates = self.state.lock().gates;
+        let allowed = gates.check(wanted, context.bypass_available).is_ok();
         context.mode = before;
         let mut state = State {
             context: Arc::new(context),
             set_aside: Vec::new(),
             given: Vec::new(),
             denials: Vec::new(),
+            gates,
         };
         if allowed && wanted != before {
             state.enter(wanted);
         }
         Self {
             state: Mutex::new(state),
-            gates: self.gates,
             store: None,
         }
     }
@@ -226,9 +227,27 @@ impl Permissions {
     /// When the mode may not be entered.
     pub fn set_mode(&self, mode: PermissionMode) -> Result<(), ModeRefused> {
         let mut state = self.state.lock();
-        self.gates.check(mode, state.context.bypass_available)?;
+        state.gates.check(mode, state.context.bypass_available)?;
         state.enter(mode);
         Ok(())
+    }
+
+    /// Takes modes away, or gives them back, as settings that changed say. A mode that is taken away is left
+    /// at once: gives the mode that takes its place.
+    pub fn restrict_modes(
+        &self,
+        bypass_disabled: bool,
+        auto_disabled: bool,
+    ) -> Option<PermissionMode> {
+        let mut state = self.state.lock();
+        state.gates.bypass_disabled = bypass_disabled;
+        state.gates.auto_disabled = auto_disabled;
+        let mode = state.context.mode;
+        if state.gates.check(mode, true).is_ok() {
+            return None;
+        }
+        state.enter(PermissionMode::Default);
+        Some(PermissionMode::Default)
     }
 
     /// The mode that comes after this one when a person cycles through them.
@@ -236,7 +255,8 @@ impl Permissions {
     pub fn next_mode(&self) -> PermissionMode {
         use PermissionMode::{AcceptEdits, Auto, BypassPermissions, Default, DontAsk, Plan};
         let context = self.snapshot();
-        let fine = |mode| self.gates.check(mode, context.bypass_available).is_ok();
+        let gates = self.state.lock().gates;
+        let fine = |mode| gates.check(mode, context.bypass_available).is_ok();
         match context.mode {
             Default => AcceptEdits,
             AcceptEdits => Plan,

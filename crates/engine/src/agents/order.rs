@@ -1,5 +1,6 @@
 //! Starting an agent that the model orders.
 
+use crate::turn::models;
 use crate::agents::run::{self, Ready};
 use crate::agents::start::{self, Start, StartFrom};
 use crate::agents::worktree::{Worktree, WorktreeError};
@@ -89,7 +90,7 @@ fn model_of(
     match wanted.as_deref() {
         None | Some("inherit") => parents(),
         Some("small") => shared.session.catalog.small_fast_model().id,
-        Some(name) => shared.session.catalog.resolve(name).id,
+        Some(name) => models::choose_model_or(shared, name, parents),
     }
 }
 

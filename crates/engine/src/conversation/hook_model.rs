@@ -4,6 +4,7 @@
 //! it gets a conversation of its own: no transcript, nobody to ask, no hooks (a hook must not set off
 //! hooks), only tools that read, and its own memory of files. What it uses counts to the session.
 
+use crate::turn::models;
 use crate::conversation::hook_points::HookPoints;
 use crate::conversation::questions::{Answerer, Questions};
 use crate::conversation::records::RecordFactory;
@@ -41,7 +42,9 @@ pub(crate) struct SessionHookModel {
 impl SessionHookModel {
     fn model(shared: &ConversationShared, wanted: Option<&str>) -> String {
         match wanted {
-            Some(name) => shared.session.catalog.resolve(name).id,
+            Some(name) => {
+                models::choose_model_or(shared, name, || shared.session.catalog.small_fast_model().id)
+            }
             None => shared.session.catalog.small_fast_model().id,
         }
     }

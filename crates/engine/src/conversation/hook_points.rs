@@ -51,10 +51,18 @@ pub(crate) struct Moment {
     model: Option<String>,
     effort: Option<String>,
     /// How the program was started (`CLAUDE_CODE_ENTRYPOINT`).
-    pub(crate) entrypoint: String,
+    entrypoint: String,
 }
 
 impl Moment {
+    /// Before the first prompt.
+    pub(crate) fn new(entrypoint: String) -> Self {
+        Self {
+            entrypoint,
+            ..Self::default()
+        }
+    }
+
     /// How hard the model tries; the API's own default if nobody said so.
     fn effort(&self) -> &str {
         self.effort.as_deref().unwrap_or("high")
@@ -429,7 +437,7 @@ impl HookPoints {
             return;
         };
         let cwd = self.tools.working_folder.read().clone();
-        let base = std::collections::BTreeMap::new();
+        let base = BTreeMap::new();
         match lathe_hooks::environment_file::evaluate(file, &cwd, &base).await {
             Ok(variables) => self.tools.shell.add_environment(
                 variables

@@ -141,10 +141,7 @@ fn hooks(
         ),
         agent: None,
         watched: WatchedFiles::default(),
-        moment: Arc::new(Mutex::new(Moment {
-            entrypoint: entrypoint(loaded),
-            ..Moment::default()
-        })),
+        moment: Arc::new(Mutex::new(Moment::new(entrypoint(loaded)))),
     })
 }
 

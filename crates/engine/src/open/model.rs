@@ -1,6 +1,7 @@
 //! Opening a session, the model's side: which model, by which provider, with which credentials.
 
 use crate::open::options::{OpenError, SessionOptions};
+use crate::turn::models::choose;
 use lathe_model::{AnthropicConfig, AnthropicProvider, CacheMarkers, Catalog, Provider, Thinking};
 use lathe_settings::{Environment, Places, Resolved, Variable};
 use std::sync::Arc;
@@ -82,14 +83,21 @@ pub(crate) fn chosen_model(
     settings: &Resolved,
     catalog: &Catalog,
     kept: Option<&str>,
-) -> lathe_model::ResolvedModel {
-    options
+) -> Result<lathe_model::ResolvedModel, OpenError> {
+    let available = settings.settings.available_models.as_deref();
+    let name = options
         .model
         .as_deref()
         .or_else(|| environment.get(Variable::Model))
-        .or(kept)
-        .or(settings.settings.model.as_deref())
-        .map_or_else(|| catalog.default_model(), |name| catalog.resolve(name))
+        // One that may not be chosen any more is not what the session goes on with.
+        .or_else(|| kept.filter(|kept| choose(catalog, available, kept).is_ok()))
+        .or(settings.settings.model.as_deref());
+    match name {
+        Some(name) => {
+            choose(catalog, available, name).map_err(|refused| OpenError::Usage(refused.to_string()))
+        }
+        None => Ok(catalog.default_model()),
+    }
 }
 
 /// How the model may reason: what the caller, the environment or settings say, else as the model

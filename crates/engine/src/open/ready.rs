@@ -53,16 +53,21 @@ fn kept_choice(equipped: &Equipped) -> Option<&(String, Option<String>)> {
     facts.model_choice.as_ref()
 }
 
-/// Makes the main conversation.
-pub(super) async fn ready(mut equipped: Equipped) -> Result<Prepared, OpenError> {
+/// The model that the session begins with.
+fn model_of(equipped: &Equipped) -> Result<ResolvedModel, OpenError> {
     let loaded = &equipped.loaded;
-    let model = chosen_model(
+    chosen_model(
         &loaded.options,
         &loaded.environment,
         &loaded.settings,
         &equipped.catalog,
-        kept_choice(&equipped).map(|(model, _)| model.as_str()),
-    );
+        kept_choice(equipped).map(|(model, _)| model.as_str()),
+    )
+}
+
+/// Makes the main conversation.
+pub(super) async fn ready(mut equipped: Equipped) -> Result<Prepared, OpenError> {
+    let model = model_of(&equipped)?;
     // Agents and styles are read on another thread meanwhile.
     let instructions = instructions(&equipped);
     let branch = git_branch(&equipped.loaded.places.environment.cwd);
@@ -73,7 +78,7 @@ pub(super) async fn ready(mut equipped: Equipped) -> Result<Prepared, OpenError>
     let prompt = prompt(&mut equipped, &model, instructions, branch);
     let loaded_files = prompt.instructions.files().to_vec();
     let fixed = fixed(&equipped, &prompt, &model);
-    let choices = choices(&equipped, &model);
+    let choices = choices(&equipped, &model)?;
     let session = session(&equipped, agents, &fixed.betas);
     let Equipped {
         mut loaded,
@@ -184,17 +189,17 @@ fn tools(
 fn instructions(equipped: &Equipped) -> Instructions {
     let loaded = &equipped.loaded;
     let excludes = &loaded.settings.settings.instruction_excludes;
+    let sources = loaded.options.setting_sources.as_ref();
+    let left_out = |source| sources.is_some_and(|sources| !sources.contains(&source));
     Instructions::discover(
         &loaded.places,
         InstructionOptions {
             roots: equipped.tools.roots.read().clone(),
             outside_imports: loaded.outside_imports,
             excludes: excludes.clone().unwrap_or_default(),
-            without_project: loaded
-                .options
-                .setting_sources
-                .as_ref()
-                .is_some_and(|sources| !sources.contains(&Source::Project)),
+            without_project: left_out(Source::Project),
+            without_user: left_out(Source::User),
+            without_local: left_out(Source::Local),
         },
     )
 }
@@ -305,7 +310,7 @@ fn fixed(equipped: &Equipped, prompt: &Prompt, model: &ResolvedModel) -> Fixed {
     }
 }
 
-fn choices(equipped: &Equipped, model: &ResolvedModel) -> Choices {
+fn choices(equipped: &Equipped, model: &ResolvedModel) -> Result<Choices, OpenError> {
     let Loaded {
         options,
         environment,
@@ -317,18 +322,24 @@ fn choices(equipped: &Equipped, model: &ResolvedModel) -> Choices {
         list.list().into_iter().next()
     };
     let fallback = options.fallback_model.clone().or_else(of_settings);
+    let available = settings.settings.available_models.as_deref();
+    let fallback = fallback
+        .map(|name| crate::turn::models::choose(&equipped.catalog, available, &name))
+        .transpose()
+        .map_err(|refused| OpenError::Usage(refused.to_string()))?
+        .map(|model| model.id);
     // What the settings say is what a new session begins with.
     let of_settings = settings.settings.effort.map(lathe_settings::schema::Effort::name);
     let effort = match kept_choice(equipped) {
         Some((_, Some(kept))) if options.effort.as_deref() == of_settings => Some(kept.clone()),
         _ => options.effort.clone(),
     };
-    Choices {
+    Ok(Choices {
         model: model.id.clone(),
         thinking: thinking(options, environment, settings, model),
         effort,
-        fallback: fallback.map(|name| equipped.catalog.resolve(&name).id),
-    }
+        fallback,
+    })
 }
 
 /// The services that all conversations of the session share.

@@ -1,6 +1,7 @@
 //! What goes on beside the turns: settings that change while the session runs, and background commands
 //! that begin and end.
 
+use crate::turn::models;
 use crate::agents::notice::{self, Notice};
 use crate::conversation::ConversationShared;
 use lathe_permissions::PermissionContext;
@@ -112,7 +113,8 @@ pub(crate) fn change_flags(
     // Whoever changes the model now means it, whatever the command line said.
     if let Some(model) = changes.get("model") {
         let wanted = model.as_str().unwrap_or(&shared.choices.first.model);
-        shared.choices.write().model = shared.session.catalog.resolve(wanted).id;
+        let chosen = models::choose_model(shared, wanted).map_err(|it| it.to_string())?;
+        shared.choices.write().model = chosen;
     }
     Ok(())
 }
@@ -210,13 +212,32 @@ fn apply(shared: &ConversationShared, settings: &Resolved) {
     *shared.session.settings.value.write() = settings.value.clone();
     *shared.session.settings.layers.write() = layers(settings);
     shared.permissions.reload(&rules);
+    let of_permissions = settings.settings.permissions.as_ref();
+    let left = shared.permissions.mode();
+    let instead = shared.permissions.restrict_modes(
+        of_permissions.is_some_and(|it| it.disable_bypass_permissions_mode.is_some()),
+        of_permissions.is_some_and(|it| it.disable_auto_mode.is_some()),
+    );
+    if let Some(mode) = instead {
+        shared.events.send(Event::ModeChanged(mode));
+        shared.events.notice(
+            NoticeLevel::Warning,
+            format!(
+                "Settings disable the mode {}; the session goes on in mode {}.",
+                left.name(),
+                mode.name()
+            ),
+        );
+    }
     shared.hooks.registry.set_settings(settings);
     crate::conversation::language::reconfigure(shared, settings);
     shared.integrations.mcp.settings_changed(shared, settings);
     if let Some(model) = &settings.settings.model
         && !shared.session.settings.model_is_pinned
     {
-        shared.choices.write().model = shared.session.catalog.resolve(model).id;
+        let present = || shared.choices.read().model.clone();
+        let chosen = models::choose_model_or(shared, model, present);
+        shared.choices.write().model = chosen;
     }
 }
 

@@ -1,6 +1,7 @@
 //! Using a skill: its words with everything filled in, and what holds while it is in use.
 
 use super::{Extensions, Use};
+use crate::turn::models;
 use crate::call::{CallEnvironment, Stage};
 use crate::conversation::records::reminder;
 use crate::conversation::{Conversation, ConversationShared, RunningTurn};
@@ -61,7 +62,8 @@ impl ConversationShared {
         if !skill.run.fork {
             let mut state = self.integrations.extensions.state.lock();
             if let Some(model) = &skill.run.model {
-                state.model = Some(self.session.catalog.resolve(model).id);
+                let present = || self.choices.read().model.clone();
+                state.model = Some(models::choose_model_or(self, model, present));
             }
             state.effort = skill.run.effort.or(state.effort);
         }

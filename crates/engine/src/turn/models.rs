@@ -1,6 +1,8 @@
 //! Facts about models that a person declares in settings, in the shape that the catalog reads.
 
-use lathe_model::Catalog;
+use crate::conversation::ConversationShared;
+use lathe_model::{Catalog, ResolvedModel};
+use lathe_protocol::event::NoticeLevel;
 use lathe_settings::schema::Settings;
 use serde_json::{Map, Value, json};
 
@@ -53,9 +55,94 @@ pub(crate) fn declared(settings: &Settings, catalog: &Catalog) -> Option<Value> 
     (!models.is_empty()).then(|| json!({"models": models}))
 }
 
+/// Why a model can't be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the model {model} is not available; availableModels in the settings allows {allowed}")]
+pub struct NotAvailable {
+    model: String,
+    allowed: String,
+}
+
+/// Resolves the name of a model that someone wants, if `availableModels` allows it. A short name in that list
+/// stands for its model, and that of a family (`opus`) for every model of it.
+pub(crate) fn choose(
+    catalog: &Catalog,
+    available: Option<&[String]>,
+    name: &str,
+) -> Result<ResolvedModel, NotAvailable> {
+    let resolved = catalog.resolve(name);
+    let Some(available) = available else {
+        return Ok(resolved);
+    };
+    let allows = |entry: &String| {
+        let family = entry.chars().all(|letter| letter.is_ascii_lowercase());
+        catalog.resolve(entry).id == resolved.id
+            || (family && resolved.id.split('-').any(|part| part == entry))
+    };
+    if available.iter().any(allows) {
+        return Ok(resolved);
+    }
+    Err(NotAvailable {
+        model: resolved.id,
+        allowed: match available {
+            [] => "none but the default".to_owned(),
+            some => some.join(", "),
+        },
+    })
+}
+
+/// The models that may be chosen, where settings restrict them.
+fn available_models(shared: &ConversationShared) -> Option<Vec<String>> {
+    let settings = shared.session.settings.value.read();
+    let list = settings.get("availableModels")?.as_array()?;
+    let names = list.iter().filter_map(Value::as_str);
+    Some(names.map(str::to_owned).collect())
+}
+
+/// The id of a model that someone wants, if it may be used.
+pub(crate) fn choose_model(
+    shared: &ConversationShared,
+    name: &str,
+) -> Result<String, NotAvailable> {
+    let available = available_models(shared);
+    choose(&shared.session.catalog, available.as_deref(), name).map(|model| model.id)
+}
+
+/// As [`choose_model`], for something that goes on without: the person is told.
+pub(crate) fn choose_model_or(
+    shared: &ConversationShared,
+    name: &str,
+    otherwise: impl FnOnce() -> String,
+) -> String {
+    choose_model(shared, name).unwrap_or_else(|refused| {
+        let events = &shared.events;
+        events.notice(NoticeLevel::Warning, format!("{refused}."));
+        otherwise()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_of_models_allows_ids_short_names_and_families() {
+        let catalog = Catalog::built_in();
+        let allowed = |list: &[&str], name: &str| {
+            let list: Vec<String> = list.iter().map(|it| (*it).to_owned()).collect();
+            choose(&catalog, Some(&list), name).is_ok()
+        };
+        assert!(choose(&catalog, None, "anything").is_ok());
+        assert!(allowed(&["haiku"], "haiku"));
+        assert!(allowed(&["haiku"], "claude-haiku-4-5"));
+        assert!(allowed(&["claude-haiku-4-5"], "claude-haiku-4-5"));
+        assert!(!allowed(&["claude-haiku-4-5"], "claude-opus-4-5"));
+        assert!(!allowed(&["haiku"], "house-model"));
+        assert!(!allowed(&[], "opus"));
+        let refused = choose(&catalog, Some(&["haiku".to_owned()]), "opus");
+        let words = refused.unwrap_err().to_string();
+        assert!(words.contains("availableModels") && words.contains("haiku"), "{words}");
+    }
 
     #[test]
     fn declared_windows_and_prices_win_over_the_table() {

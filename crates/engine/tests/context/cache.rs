@@ -201,7 +201,7 @@ async fn what_breaks_the_cache_is_named() {
     .await;
     let mut talk = place.open().await;
     talk.say("one").await;
-    talk.session.model().set(Some("other-model"));
+    talk.session.model().set(Some("other-model")).unwrap();
     talk.say("two").await;
     let seen = talk.finish().await;
     assert!(

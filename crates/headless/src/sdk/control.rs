@@ -42,6 +42,9 @@ pub enum RequestError {
     /// `rewind_files` without checkpoints.
     #[error("File rewinding is not enabled.")]
     NoCheckpoints,
+    /// `set_model` with a model that settings don't allow.
+    #[error(transparent)]
+    Model(#[from] lathe_engine::NotAvailable),
     /// `mcp_call` with a check that isn't made here.
     #[error("The tool did not run: calls of a host are not checked here")]
     UncheckedCall,
@@ -109,7 +112,7 @@ impl Requests {
             }
             C::SetModel { model } => {
                 let model = model.filter(|model| model != "default");
-                json!({"model": session.model().set(model.as_deref())})
+                json!({"model": session.model().set(model.as_deref())?})
             }
             C::SetMaxThinkingTokens {
                 max_thinking_tokens,

@@ -10,7 +10,7 @@ async fn a_hook_marked_async_does_not_hold_up_and_answers_later() {
     let line = "while [ ! -e go ]; do sleep 0.02; done; echo '{\"systemMessage\": \"late\"}'";
     let mut bench = Bench::with(
         "PostToolUse",
-        &json!([{"type": "command", "command": line, "async": true, "asyncRewake": true}]),
+        &json!([{"type": "command", "command": line, "async": true}]),
     );
     let outcome = bench.run("PostToolUse", bash("ls")).await;
     assert_eq!(outcome.runs[0].outcome, RunOutcome::Background);
@@ -19,7 +19,48 @@ async fn a_hook_marked_async_does_not_hold_up_and_answers_later() {
     std::fs::write(bench.path().join("go"), "").unwrap();
     let late = within(bench.late.recv()).await.unwrap();
     assert_eq!(late.answer.system_message.as_deref(), Some("late"));
-    assert!(late.rewake && late.run.outcome == RunOutcome::Success);
+    assert!(!late.rewake && late.run.outcome == RunOutcome::Success);
+}
+
+#[tokio::test]
+async fn a_hook_with_async_rewake_runs_in_the_background_and_wakes_by_an_objection() {
+    let mut bench = Bench::with(
+        "PostToolUse",
+        &json!([{"type": "command", "asyncRewake": true,
+            "command": "while [ ! -e go ]; do sleep 0.02; done; echo broken >&2; exit 2"}]),
+    );
+    let outcome = bench.run("PostToolUse", bash("ls")).await;
+    assert_eq!(outcome.runs[0].outcome, RunOutcome::Background);
+    std::fs::write(bench.path().join("go"), "").unwrap();
+    within(bench.registry.rewoken()).await;
+    let late = bench.late.try_recv().unwrap();
+    assert!(late.rewake);
+    assert_eq!(late.answer.block.as_deref(), Some("broken"));
+}
+
+#[tokio::test]
+async fn a_background_hook_is_reported_when_it_ends_with_its_exit_code() {
+    let mut bench = Bench::with(
+        "PostToolUse",
+        &json!([{"type": "command", "async": true,
+            "command": "while [ ! -e go ]; do sleep 0.02; done; echo done; exit 3"}]),
+    );
+    let reports = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let mut context = bench.context();
+    let sink = reports.clone();
+    context.observer = Some(std::sync::Arc::new(move |progress: lathe_hooks::HookProgress| {
+        if let lathe_protocol::event::HookNotice::Finished { exit_code, stdout, .. } = progress.notice {
+            sink.lock().unwrap().push((exit_code, stdout));
+        }
+    }));
+    bench
+        .registry
+        .run(&input("PostToolUse", bash("ls")), &context)
+        .await;
+    assert_eq!(*reports.lock().unwrap(), []);
+    std::fs::write(bench.path().join("go"), "").unwrap();
+    within(bench.late.recv()).await.unwrap();
+    assert_eq!(*reports.lock().unwrap(), [(Some(3), "done\n".to_owned())]);
 }
 
 #[tokio::test]

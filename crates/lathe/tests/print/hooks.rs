@@ -170,3 +170,91 @@ fn a_hook_can_not_allow_what_a_deny_rule_or_a_hard_check_stops() {
     assert!(!home.project().join(".git/hooks/pre-commit").exists());
     server.finish();
 }
+
+/// Settings in which a hook of each of these events writes its input to a file.
+fn keeps_inputs(home: &TestHome, events: &[&str]) {
+    let file = home.project().join("inputs.jsonl");
+    let command = format!(
+        "tr -d '\\n' >> {0}; echo >> {0}; env | grep '^CLAUDE_' > {1}",
+        file.display(),
+        home.project().join("variables").display()
+    );
+    let hooks: serde_json::Map<String, Value> = events
+        .iter()
+        .map(|event| {
+            let hook = json!([{"hooks": [{"type": "command", "command": command}]}]);
+            ((*event).to_owned(), hook)
+        })
+        .collect();
+    let settings = json!({"hooks": hooks});
+    home.write(home.config().join("settings.json"), settings.to_string());
+}
+
+fn inputs(home: &TestHome) -> Vec<Value> {
+    let text = home.read("inputs.jsonl");
+    let lines = text.lines().filter(|line| !line.is_empty());
+    lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[test]
+fn hooks_are_told_the_prompt_the_effort_and_what_an_event_is_about() {
+    let server = server([
+        Reply::tool_use("Bash", json!({"command": "echo one"}))
+            .with_tool_use("Bash", json!({"command": "echo two"})),
+        Reply::text("done"),
+    ]);
+    let home = TestHome::with_server(&server);
+    keeps_inputs(
+        &home,
+        &[
+            "SessionStart",
+            "InstructionsLoaded",
+            "UserPromptExpansion",
+            "UserPromptSubmit",
+            "PostToolBatch",
+            "MessageDisplay",
+            "Stop",
+        ],
+    );
+    home.write("AGENTS.md", "Be brief.\n");
+    home.write(".lathe/commands/hello.md", "Say hello to $ARGUMENTS\n");
+    let arguments = ["-p", "/hello world", "--effort", "low", "--allowedTools", "Bash"];
+    let output = home.run(arguments, "");
+    assert_eq!(output.code(), Some(0), "{output:#?}");
+    let inputs = inputs(&home);
+    let of = |event: &str| {
+        let found = inputs.iter().find(|input| input["hook_event_name"] == event);
+        found.unwrap_or_else(|| panic!("{event} is missing: {inputs:#?}"))
+    };
+    assert!(of("SessionStart")["model"].is_string());
+    let loaded = of("InstructionsLoaded");
+    assert_eq!(
+        loaded["file_path"],
+        home.project().join("AGENTS.md").display().to_string()
+    );
+    assert_eq!(loaded["memory_type"], "Project");
+    assert_eq!(loaded["load_reason"], "session_start");
+    let expansion = of("UserPromptExpansion");
+    assert_eq!(expansion["command_source"], "projectSettings");
+    assert_eq!(expansion["expansion_type"], "slash_command");
+    let prompt = &of("UserPromptSubmit")["prompt_id"];
+    assert!(prompt.is_string());
+    for event in ["UserPromptExpansion", "PostToolBatch", "MessageDisplay", "Stop"] {
+        assert_eq!(&of(event)["prompt_id"], prompt, "{event}");
+    }
+    let batch = of("PostToolBatch");
+    assert_eq!(batch["effort"]["level"], "low");
+    let calls = batch["tool_calls"].as_array().unwrap();
+    assert_eq!(calls.len(), 2, "{batch}");
+    assert_eq!(calls[1]["tool_input"]["command"], "echo two");
+    assert_eq!(calls[1]["tool_response"], "two");
+    assert_eq!(of("MessageDisplay")["delta"], "done");
+    assert_eq!(of("Stop")["background_tasks"], json!([]));
+    let variables = home.read("variables");
+    for wanted in ["CLAUDE_CODE_SESSION_ID=", "CLAUDE_CODE_ENTRYPOINT=sdk-cli", "CLAUDE_EFFORT=low"] {
+        assert!(variables.contains(wanted), "{wanted} is not in {variables}");
+    }
+    server.finish();
+}

@@ -143,8 +143,12 @@ pub struct InstructionOptions {
     pub outside_imports: bool,
     /// Patterns over absolute paths of files that are never loaded.
     pub excludes: Vec<String>,
-    /// Only the person's own and the company's files (`--setting-sources` without `project`).
+    /// Not those of the project (`--setting-sources` without `project`).
     pub without_project: bool,
+    /// Not those of the person for every project (`--setting-sources` without `user`).
+    pub without_user: bool,
+    /// Not those of the person for this project (`--setting-sources` without `local`).
+    pub without_local: bool,
 }
 
 /// A file that changed since it was loaded.
@@ -204,8 +208,10 @@ impl Instructions {
             waiting: Vec::new(),
         };
         instructions.load_own(&places.managed, Scope::Managed);
-        for home in places.claude_home.iter().chain([&places.config_home]) {
-            instructions.load_own(home, Scope::User);
+        if !instructions.options.without_user {
+            for home in places.claude_home.iter().chain([&places.config_home]) {
+                instructions.load_own(home, Scope::User);
+            }
         }
         if !instructions.options.without_project {
             let mut folders: Vec<&Path> = places.environment.cwd.ancestors().collect();
@@ -399,6 +405,10 @@ impl Instructions {
                 continue;
             }
             match candidate {
+                Candidate::File {
+                    scope: Scope::Local,
+                    ..
+                } if self.options.without_local => {}
                 Candidate::File { path, scope } => self.load(&path, scope, reason, 0),
                 Candidate::Rules { path } => self.take_rules(&path, Scope::Project, folder, reason),
             }

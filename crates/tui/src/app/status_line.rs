@@ -3,6 +3,7 @@
 use crate::app::App;
 use crate::app::jobs::JobResult;
 use lathe_hooks::HelperError;
+use lathe_protocol::event::ModelUsage;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,8 @@ pub(crate) struct StatusLine {
     pub(crate) due: Option<Instant>,
     /// Blank columns at both ends.
     pub(crate) padding: usize,
+    /// When it was first asked for: with the session.
+    began: Option<Instant>,
 }
 
 /// The user's status line is asked for a moment later.
@@ -32,12 +35,15 @@ pub(crate) fn command(app: &App) -> Option<String> {
 }
 
 pub(crate) fn start(app: &mut App) {
+    let began = *app.status_line.began.get_or_insert_with(Instant::now);
     let (Some(command), Some(session)) = (command(app), &app.engine.handle) else {
         return;
     };
     let usage = session.context().usage();
     let totals = session.history().totals();
-    let cost: f64 = totals.models.values().map(|usage| usage.cost_usd).sum();
+    // A sum of nothing is -0.0, which some readers show.
+    let cost = totals.models.values().map(|usage| usage.cost_usd).sum::<f64>() + 0.0;
+    let tokens = |count: fn(&ModelUsage) -> u64| totals.models.values().map(count).sum::<u64>();
     let used = usage.used();
     let percentage = used.saturating_mul(100) / usage.window.max(1);
     let input = serde_json::json!({
@@ -45,19 +51,23 @@ pub(crate) fn start(app: &mut App) {
         "session_id": session.session_id().to_string(),
         "transcript_path": session.transcript(),
         "cwd": app.places.environment.cwd,
-        "model": {"id": app.session.model, "display_name": app.session.model},
+        "model": {"id": app.session.model, "display_name": session.model().display_name()},
         "workspace": {"current_dir": session.context().working_folder(), "project_dir": app.places.project},
         "version": env!("CARGO_PKG_VERSION"),
         "permission_mode": app.session.mode.name(),
         "output_style": {"name": session.extensions().output_styles().1},
         "cost": {
             "total_cost_usd": cost,
+            "total_duration_ms": u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
             "total_api_duration_ms": totals.api_duration_ms,
             "total_lines_added": totals.lines_added,
             "total_lines_removed": totals.lines_removed,
         },
         "context_window": {
             "context_window_size": usage.window,
+            "total_input_tokens": tokens(|it| it.input_tokens + it.cache_read_input_tokens + it.cache_creation_input_tokens),
+            "total_output_tokens": tokens(|it| it.output_tokens),
+            "current_usage": usage.api_usage,
             "used": used,
             "used_percentage": percentage.min(100),
             "remaining_percentage": 100_u64.saturating_sub(percentage),

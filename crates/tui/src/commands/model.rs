@@ -10,7 +10,13 @@ pub(crate) fn run(app: &mut App, wanted: &str) {
         return;
     };
     if !wanted.is_empty() {
-        app.session.model = session.model().set(Some(wanted));
+        match session.model().set(Some(wanted)) {
+            Ok(model) => app.session.model = model,
+            Err(refused) => {
+                app.warn(refused.to_string());
+                return;
+            }
+        }
         // It is meant for what follows in this terminal, too: /clear and /fork don't take it back.
         app.engine.options.model = Some(wanted.to_owned());
         let model = app.session.model.clone();

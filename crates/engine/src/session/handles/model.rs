@@ -1,6 +1,7 @@
 //! The model of a session: which one answers, how hard it tries, how it may reason.
 
 use crate::conversation::ConversationShared;
+use crate::turn::models::{NotAvailable, choose_model};
 use lathe_model::{Thinking, ThinkingDisplay};
 use std::sync::Arc;
 
@@ -17,17 +18,16 @@ pub struct ModelHandle<'a> {
 
 impl ModelHandle<'_> {
     /// Chooses the model from the next step on; `None` is the default. Gives its id.
-    pub fn set(self, model: Option<&str>) -> String {
-        let resolved = match model {
-            Some(name) => self.shared.session.catalog.resolve(name),
-            None => self
-                .shared
-                .session
-                .catalog
-                .resolve(&self.shared.choices.first.model),
+    ///
+    /// # Errors
+    /// When `availableModels` doesn't allow it; then nothing changes.
+    pub fn set(self, model: Option<&str>) -> Result<String, NotAvailable> {
+        let chosen = match model {
+            Some(name) => choose_model(self.shared, name)?,
+            None => self.shared.choices.first.model.clone(),
         };
-        self.shared.choices.write().model.clone_from(&resolved.id);
-        resolved.id
+        self.shared.choices.write().model.clone_from(&chosen);
+        Ok(chosen)
     }
 
     /// The model that the next step uses.
@@ -36,12 +36,21 @@ impl ModelHandle<'_> {
         self.shared.choices.read().model.clone()
     }
 
+    /// A name for people of the model that the next step uses.
+    #[must_use]
+    pub fn display_name(self) -> String {
+        let id = self.current();
+        let name = self.shared.session.catalog.resolve(&id).info.name;
+        name.unwrap_or(id)
+    }
+
     /// The models that are known: short name or id, and a name for people.
     #[must_use]
     pub fn known(self) -> Vec<(String, String)> {
         let catalog = &self.shared.session.catalog;
         catalog
             .aliases()
+            .filter(|(alias, _)| choose_model(self.shared, alias).is_ok())
             .map(|(alias, id)| {
                 let info = catalog.resolve(id).info;
                 (alias.to_owned(), info.name.unwrap_or_else(|| id.to_owned()))
@@ -106,9 +115,12 @@ impl ModelHandle<'_> {
     }
 
     /// Chooses the model that takes over when the first is overloaded; `None` is nobody. Gives its id.
-    pub fn set_fallback(self, name: Option<&str>) -> Option<String> {
-        let model = name.map(|name| self.shared.session.catalog.resolve(name).id);
+    ///
+    /// # Errors
+    /// When `availableModels` doesn't allow it; then nothing changes.
+    pub fn set_fallback(self, name: Option<&str>) -> Result<Option<String>, NotAvailable> {
+        let model = name.map(|name| choose_model(self.shared, name)).transpose()?;
         self.shared.choices.write().fallback.clone_from(&model);
-        model
+        Ok(model)
     }
 }
