@@ -204,7 +204,10 @@ mod tests {
         let value = serde_json::json!({"a": "x\u{2028}y\u{2029}\u{2028}–é", "b": "…"});
         let line = String::from_utf8(line_of(&value).unwrap()).unwrap();
         assert_eq!(line, "{\"a\":\"x\\u2028y\\u2029\\u2028–é\",\"b\":\"…\"}\n");
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&line).unwrap(), value);
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&line).unwrap(),
+            value
+        );
     }
 
     #[test]

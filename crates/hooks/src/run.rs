@@ -239,10 +239,7 @@ impl HookRegistry {
             reporter,
         };
         let ended = match hook.definition.kind {
-            HookKind::Command => {
-                self.run_command(hook, text, context, &mut background)
-                    .await
-            }
+            HookKind::Command => self.run_command(hook, text, context, &mut background).await,
             _ => self.run_remote(hook, input, text, context).await,
         };
         let (answer, run) = finish(hook, id, started, ended);
@@ -262,8 +259,8 @@ impl HookRegistry {
     ) -> Ended {
         let started = background.started;
         // A hook that may wake the model is one that nobody waits for.
-        let in_background = hook.definition.background == Some(true)
-            || hook.definition.async_rewake == Some(true);
+        let in_background =
+            hook.definition.background == Some(true) || hook.definition.async_rewake == Some(true);
         let limit = match hook.definition.timeout {
             None if in_background => Duration::from_millis(answer::DEFAULT_ASYNC_TIMEOUT_MS),
             _ => hook.limit(),

@@ -119,8 +119,8 @@ fn bad_request(status: u16, message: &str, failure: Box<ApiFailure>) -> ModelErr
         return ModelError::Billing(failure);
     }
     // A part of the block is missing or isn't of its kind; `at` says that it is in the conversation.
-    let malformed = at.is_some()
-        && (message.contains("field required") || message.contains("input should be"));
+    let malformed =
+        at.is_some() && (message.contains("field required") || message.contains("input should be"));
     if message.contains("pdf") || (malformed && message.contains(".document.")) {
         return ModelError::PdfTooLarge { failure, at };
     }

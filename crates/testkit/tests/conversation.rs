@@ -162,7 +162,12 @@ fn a_prompt_that_came_before_is_confirmed_and_neither_written_nor_run_again() {
         ["first prompt", "second prompt", "third prompt"]
     );
     let told = server.requests().pop().unwrap().body["messages"].to_string();
-    for said in ["first answer", "second prompt", "second answer", "third prompt"] {
+    for said in [
+        "first answer",
+        "second prompt",
+        "second answer",
+        "third prompt",
+    ] {
         assert!(told.contains(said), "{said:?} is not in {told}");
     }
     server.finish();
@@ -174,11 +179,13 @@ fn an_image_without_a_media_type_is_sent_with_the_one_that_it_has() {
     let home = TestHome::with_server(&server);
     let mut session = StreamJson::start(&home, NO_ARGUMENTS);
     let png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
-    session.send(&json!({"type": "user", "session_id": "", "parent_tool_use_id": null,
+    session.send(
+        &json!({"type": "user", "session_id": "", "parent_tool_use_id": null,
         "message": {"role": "user", "content": [
             {"type": "text", "text": "what is it?"},
             {"type": "image", "source": {"type": "base64", "data": png}},
-        ]}}));
+        ]}}),
+    );
     assert_eq!(session.wait_for_result()["result"], "a dot");
     let output = session.close();
     assert_eq!(output.code(), Some(0), "{output:#?}");

@@ -387,9 +387,11 @@ fn is_added(part: &str, messages: &[Value]) -> bool {
         .iter()
         .flat_map(|message| message["content"].as_array().into_iter().flatten())
         .find(result);
-    found.is_some_and(|block| block["content"]
-        .to_string()
-        .contains("No result was recorded for this call"))
+    found.is_some_and(|block| {
+        block["content"]
+            .to_string()
+            .contains("No result was recorded for this call")
+    })
 }
 
 /// A random id in the form that session ids have.

@@ -11,12 +11,9 @@ fn server(replies: impl IntoIterator<Item = Reply>) -> BlockingServer {
 }
 
 /// A home whose settings allow one model only.
-fn only_haiku(server: &BlockingServer, more: serde_json::Value) -> TestHome {
+fn only_haiku(server: &BlockingServer) -> TestHome {
     let home = TestHome::with_server(server);
-    let mut settings = json!({"availableModels": ["claude-haiku-4-5"], "model": "claude-haiku-4-5"});
-    for (key, value) in more.as_object().unwrap() {
-        settings[key] = value.clone();
-    }
+    let settings = json!({"availableModels": ["claude-haiku-4-5"], "model": "claude-haiku-4-5"});
     home.write(home.config().join("settings.json"), settings.to_string());
     home
 }
@@ -24,7 +21,7 @@ fn only_haiku(server: &BlockingServer, more: serde_json::Value) -> TestHome {
 #[test]
 fn available_models_hold_for_flags_and_variables() {
     let server = server([Reply::text("yes")]);
-    let home = only_haiku(&server, json!({}));
+    let home = only_haiku(&server);
     for arguments in [
         vec!["-p", "hi", "--model", "claude-opus-4-5"],
         vec!["-p", "hi", "--fallback-model", "claude-opus-4-5"],
@@ -50,7 +47,7 @@ fn available_models_hold_for_hosts_commands_and_agents() {
         Reply::text("from the agent"),
         Reply::text("done"),
     ]);
-    let home = only_haiku(&server, json!({}));
+    let home = only_haiku(&server);
     let mut session = StreamJson::start(&home, [] as [&str; 0]);
     let answer = session.control(&json!({"subtype": "initialize", "hooks": null}));
     assert_eq!(answer["response"]["subtype"], "success", "{answer}");
@@ -58,10 +55,16 @@ fn available_models_hold_for_hosts_commands_and_agents() {
     assert_eq!(answer["response"]["subtype"], "error", "{answer}");
     session.prompt("/model claude-opus-4-5");
     let result = session.wait_for_result();
-    assert!(result["result"].as_str().unwrap().contains("availableModels"), "{result}");
+    assert!(
+        result["result"]
+            .as_str()
+            .unwrap()
+            .contains("availableModels"),
+        "{result}"
+    );
     session.prompt("ask an agent");
     assert_eq!(session.wait_for_result()["result"], "done");
-    session.close();
+    assert_eq!(session.close().code(), Some(0));
     for request in server.message_requests() {
         assert_eq!(request.body["model"], "claude-haiku-4-5");
     }
@@ -116,6 +119,6 @@ fn a_mode_that_settings_disable_while_the_session_runs_is_left_at_once() {
     let asked = json!({"subtype": "set_permission_mode", "mode": "bypassPermissions"});
     let answer = session.control(&asked);
     assert_eq!(answer["response"]["subtype"], "error", "{answer}");
-    session.close();
+    assert_eq!(session.close().code(), Some(0));
     server.finish();
 }

@@ -31,7 +31,10 @@ fn a_resumed_session_goes_on_in_its_permission_mode() {
     assert_eq!(named["permissionMode"], "acceptEdits", "a flag wins");
     let home = home.variable("IS_SANDBOX", "1");
     let bypass = ["--continue", "--permission-mode", "bypassPermissions"];
-    assert_eq!(init_of(&home, &bypass)["permissionMode"], "bypassPermissions");
+    assert_eq!(
+        init_of(&home, &bypass)["permissionMode"],
+        "bypassPermissions"
+    );
     assert_eq!(
         init_of(&home, &["--continue"])["permissionMode"],
         "default",
@@ -48,7 +51,11 @@ fn a_resumed_session_goes_on_with_its_model_and_effort() {
     let resumed = init_of(&home, &["--continue"]);
     assert_eq!(resumed["model"], "claude-haiku-4-5");
     let request = server.requests().pop().unwrap();
-    assert_eq!(request.body["output_config"]["effort"], "low", "{}", request.body);
+    assert_eq!(
+        request.body["output_config"]["effort"], "low",
+        "{}",
+        request.body
+    );
     let named = init_of(&home, &["--continue", "--model", "claude-opus-4-5"]);
     assert_eq!(named["model"], "claude-opus-4-5");
     server.finish();

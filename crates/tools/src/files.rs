@@ -280,8 +280,8 @@ pub fn replace(
         std::fs::create_dir_all(folder).map_err(failed("created"))?;
     }
 
-    let mut temporary = temporary_beside(&target, loaded.map_or(0o666, |_| 0o600))
-        .map_err(failed("written"))?;
+    let mut temporary =
+        temporary_beside(&target, loaded.map_or(0o666, |_| 0o600)).map_err(failed("written"))?;
     temporary.write_all(bytes).map_err(failed("written"))?;
     if let Some(loaded) = loaded {
         let own = temporary.as_file().metadata().map_err(failed("written"))?;
@@ -333,7 +333,11 @@ fn temporary_path(target: &Path) -> PathBuf {
     let name = target.file_name().unwrap_or_default();
     let short: String = name.to_string_lossy().chars().take(40).collect();
     let digest = hash_of(name.as_encoded_bytes());
-    let digest: String = digest.iter().take(3).map(|byte| format!("{byte:02x}")).collect();
+    let digest: String = digest
+        .iter()
+        .take(3)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     target.with_file_name(format!(".{short}.{digest}.tmp"))
 }
 

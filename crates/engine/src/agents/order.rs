@@ -1,11 +1,11 @@
 //! Starting an agent that the model orders.
 
-use crate::turn::models;
 use crate::agents::run::{self, Ready};
 use crate::agents::start::{self, Start, StartFrom};
 use crate::agents::worktree::{Worktree, WorktreeError};
 use crate::agents::{Entry, ForkPoint, MOST_DEPTH, NewEntry, fork, listed};
 use crate::conversation::ConversationShared;
+use crate::turn::models;
 use lathe_extensions::AgentDefinition;
 use lathe_extensions::agents::Isolation;
 use lathe_extensions::expand::{expand, without_running};

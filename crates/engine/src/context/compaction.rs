@@ -190,7 +190,9 @@ async fn compact_now(
     }
     let mut record = conversation.records.user(Some(boundary_id), text);
     record.is_compact_summary = true;
-    conversation.append_all_synced(vec![boundary, record]).await?;
+    conversation
+        .append_all_synced(vec![boundary, record])
+        .await?;
     for piece in restored {
         let record = conversation
             .records

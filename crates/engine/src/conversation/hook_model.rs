@@ -4,7 +4,6 @@
 //! it gets a conversation of its own: no transcript, nobody to ask, no hooks (a hook must not set off
 //! hooks), only tools that read, and its own memory of files. What it uses counts to the session.
 
-use crate::turn::models;
 use crate::conversation::hook_points::HookPoints;
 use crate::conversation::questions::{Answerer, Questions};
 use crate::conversation::records::RecordFactory;
@@ -15,6 +14,7 @@ use crate::conversation::{
 use crate::session::background::ask_beside;
 use crate::session::events;
 use crate::session::ledger::Part;
+use crate::turn::models;
 use futures::future::BoxFuture;
 use lathe_hooks::{HookModel, HookQuestion, HookRegistry, HookVerdict};
 use lathe_permissions::classifier::ClassifierModel;
@@ -42,9 +42,9 @@ pub(crate) struct SessionHookModel {
 impl SessionHookModel {
     fn model(shared: &ConversationShared, wanted: Option<&str>) -> String {
         match wanted {
-            Some(name) => {
-                models::choose_model_or(shared, name, || shared.session.catalog.small_fast_model().id)
-            }
+            Some(name) => models::choose_model_or(shared, name, || {
+                shared.session.catalog.small_fast_model().id
+            }),
             None => shared.session.catalog.small_fast_model().id,
         }
     }

@@ -238,7 +238,11 @@ impl Conversation {
     pub(crate) async fn hand_over(&self) {
         let _ = self.transcript.flush().await;
         if self.shared.role.is_fork()
-            && let Some(root) = self.shared.role.place().and_then(|place| place.root.upgrade())
+            && let Some(root) = self
+                .shared
+                .role
+                .place()
+                .and_then(|place| place.root.upgrade())
         {
             let _ = root.transcript.flush().await;
         }

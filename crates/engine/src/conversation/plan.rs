@@ -60,7 +60,10 @@ const THIRD: [&str; 64] = [
 pub(crate) fn file_of(folder: &Path, session: SessionId) -> PathBuf {
     let bytes = session.0.into_bytes();
     // The words are for people; the rest of the id keeps two sessions from sharing a plan.
-    let rest: String = bytes[10..].iter().map(|byte| format!("{byte:02x}")).collect();
+    let rest: String = bytes[10..]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     let pick = |words: &[&'static str], byte: u8| words[usize::from(byte) % words.len()];
     let name = format!(
         "{}-{}-{}-{rest}.md",

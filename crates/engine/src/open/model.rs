@@ -93,9 +93,8 @@ pub(crate) fn chosen_model(
         .or_else(|| kept.filter(|kept| choose(catalog, available, kept).is_ok()))
         .or(settings.settings.model.as_deref());
     match name {
-        Some(name) => {
-            choose(catalog, available, name).map_err(|refused| OpenError::Usage(refused.to_string()))
-        }
+        Some(name) => choose(catalog, available, name)
+            .map_err(|refused| OpenError::Usage(refused.to_string())),
         None => Ok(catalog.default_model()),
     }
 }

@@ -329,7 +329,10 @@ fn choices(equipped: &Equipped, model: &ResolvedModel) -> Result<Choices, OpenEr
         .map_err(|refused| OpenError::Usage(refused.to_string()))?
         .map(|model| model.id);
     // What the settings say is what a new session begins with.
-    let of_settings = settings.settings.effort.map(lathe_settings::schema::Effort::name);
+    let of_settings = settings
+        .settings
+        .effort
+        .map(lathe_settings::schema::Effort::name);
     let effort = match kept_choice(equipped) {
         Some((_, Some(kept))) if options.effort.as_deref() == of_settings => Some(kept.clone()),
         _ => options.effort.clone(),

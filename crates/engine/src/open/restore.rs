@@ -6,9 +6,9 @@ use crate::context::KeptPrompt;
 use crate::conversation::Conversation;
 use crate::session::ledger::{Ledger, Totals};
 use lathe_protocol::content::ContentBlock;
+use lathe_protocol::permission::PermissionMode;
 use lathe_protocol::record::{Record, RecordMessage};
 use lathe_session::{Interruption, Loaded, SessionPaths};
-use lathe_protocol::permission::PermissionMode;
 
 /// What a session used before.
 pub(super) fn kept_totals(history: Option<&Loaded>) -> Option<Totals> {
@@ -93,12 +93,12 @@ pub(super) fn restore(
 
 /// Goes on in the mode that the session was in, as far as the gates allow it now. Leave to do everything is
 /// given anew every time.
-fn restore_mode(
-    conversation: &Conversation,
-    history: &Loaded,
-    remarks: &mut Vec<String>,
-) {
-    let mode = history.facts.mode.as_deref().and_then(|mode| mode.parse().ok());
+fn restore_mode(conversation: &Conversation, history: &Loaded, remarks: &mut Vec<String>) {
+    let mode = history
+        .facts
+        .mode
+        .as_deref()
+        .and_then(|mode| mode.parse().ok());
     let Some(mode) = mode.filter(|mode| *mode != PermissionMode::BypassPermissions) else {
         return;
     };
@@ -121,7 +121,9 @@ fn interrupted(history: &Loaded) -> Option<String> {
         Interruption::DuringReply => "while the model was answering".to_owned(),
         Interruption::AfterTools => "before the model saw the last results".to_owned(),
         Interruption::DuringTools { unanswered } => {
-            let calls = history.messages().filter_map(|record| record.message.as_ref());
+            let calls = history
+                .messages()
+                .filter_map(|record| record.message.as_ref());
             let calls = calls.flat_map(RecordMessage::blocks);
             let names: Vec<String> = calls
                 .filter_map(|block| match block {
@@ -141,9 +143,16 @@ fn interrupted(history: &Loaded) -> Option<String> {
 
 /// A call in a few words.
 fn described(name: &str, input: &serde_json::Value) -> String {
-    let about = ["command", "file_path", "notebook_path", "pattern", "url", "description"]
-        .iter()
-        .find_map(|key| input.get(key)?.as_str());
+    let about = [
+        "command",
+        "file_path",
+        "notebook_path",
+        "pattern",
+        "url",
+        "description",
+    ]
+    .iter()
+    .find_map(|key| input.get(key)?.as_str());
     match about {
         Some(about) => {
             let line = about.lines().next().unwrap_or_default();

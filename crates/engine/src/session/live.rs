@@ -1,9 +1,9 @@
 //! What goes on beside the turns: settings that change while the session runs, and background commands
 //! that begin and end.
 
-use crate::turn::models;
 use crate::agents::notice::{self, Notice};
 use crate::conversation::ConversationShared;
+use crate::turn::models;
 use lathe_permissions::PermissionContext;
 use lathe_protocol::event::{Event, NoticeLevel, TaskNotice, TaskStatus, TaskUsage};
 use lathe_settings::watch::SettingsWatcher;

@@ -1,11 +1,11 @@
 //! Using a skill: its words with everything filled in, and what holds while it is in use.
 
 use super::{Extensions, Use};
-use crate::turn::models;
 use crate::call::{CallEnvironment, Stage};
 use crate::conversation::records::reminder;
 use crate::conversation::{Conversation, ConversationShared, RunningTurn};
 use crate::turn::frozen;
+use crate::turn::models;
 use lathe_extensions::expand::{Segment, expand};
 use lathe_extensions::{ExtensionSource, Skill};
 use lathe_hooks::HookSource;

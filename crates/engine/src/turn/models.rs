@@ -141,7 +141,10 @@ mod tests {
         assert!(!allowed(&[], "opus"));
         let refused = choose(&catalog, Some(&["haiku".to_owned()]), "opus");
         let words = refused.unwrap_err().to_string();
-        assert!(words.contains("availableModels") && words.contains("haiku"), "{words}");
+        assert!(
+            words.contains("availableModels") && words.contains("haiku"),
+            "{words}"
+        );
     }
 
     #[test]

@@ -48,11 +48,16 @@ async fn a_background_hook_is_reported_when_it_ends_with_its_exit_code() {
     let reports = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
     let mut context = bench.context();
     let sink = reports.clone();
-    context.observer = Some(std::sync::Arc::new(move |progress: lathe_hooks::HookProgress| {
-        if let lathe_protocol::event::HookNotice::Finished { exit_code, stdout, .. } = progress.notice {
-            sink.lock().unwrap().push((exit_code, stdout));
-        }
-    }));
+    context.observer = Some(std::sync::Arc::new(
+        move |progress: lathe_hooks::HookProgress| {
+            if let lathe_protocol::event::HookNotice::Finished {
+                exit_code, stdout, ..
+            } = progress.notice
+            {
+                sink.lock().unwrap().push((exit_code, stdout));
+            }
+        },
+    ));
     bench
         .registry
         .run(&input("PostToolUse", bash("ls")), &context)

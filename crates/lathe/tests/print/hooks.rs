@@ -220,12 +220,21 @@ fn hooks_are_told_the_prompt_the_effort_and_what_an_event_is_about() {
     );
     home.write("AGENTS.md", "Be brief.\n");
     home.write(".lathe/commands/hello.md", "Say hello to $ARGUMENTS\n");
-    let arguments = ["-p", "/hello world", "--effort", "low", "--allowedTools", "Bash"];
+    let arguments = [
+        "-p",
+        "/hello world",
+        "--effort",
+        "low",
+        "--allowedTools",
+        "Bash",
+    ];
     let output = home.run(arguments, "");
     assert_eq!(output.code(), Some(0), "{output:#?}");
     let inputs = inputs(&home);
     let of = |event: &str| {
-        let found = inputs.iter().find(|input| input["hook_event_name"] == event);
+        let found = inputs
+            .iter()
+            .find(|input| input["hook_event_name"] == event);
         found.unwrap_or_else(|| panic!("{event} is missing: {inputs:#?}"))
     };
     assert!(of("SessionStart")["model"].is_string());
@@ -241,7 +250,12 @@ fn hooks_are_told_the_prompt_the_effort_and_what_an_event_is_about() {
     assert_eq!(expansion["expansion_type"], "slash_command");
     let prompt = &of("UserPromptSubmit")["prompt_id"];
     assert!(prompt.is_string());
-    for event in ["UserPromptExpansion", "PostToolBatch", "MessageDisplay", "Stop"] {
+    for event in [
+        "UserPromptExpansion",
+        "PostToolBatch",
+        "MessageDisplay",
+        "Stop",
+    ] {
         assert_eq!(&of(event)["prompt_id"], prompt, "{event}");
     }
     let batch = of("PostToolBatch");
@@ -253,7 +267,11 @@ fn hooks_are_told_the_prompt_the_effort_and_what_an_event_is_about() {
     assert_eq!(of("MessageDisplay")["delta"], "done");
     assert_eq!(of("Stop")["background_tasks"], json!([]));
     let variables = home.read("variables");
-    for wanted in ["CLAUDE_CODE_SESSION_ID=", "CLAUDE_CODE_ENTRYPOINT=sdk-cli", "CLAUDE_EFFORT=low"] {
+    for wanted in [
+        "CLAUDE_CODE_SESSION_ID=",
+        "CLAUDE_CODE_ENTRYPOINT=sdk-cli",
+        "CLAUDE_EFFORT=low",
+    ] {
         assert!(variables.contains(wanted), "{wanted} is not in {variables}");
     }
     server.finish();

@@ -24,7 +24,10 @@ fn piped_input_counts_however_late_it_comes() {
     let home = TestHome::with_server(&server);
     let script = r#"(until [ -e go ]; do sleep 0.05; done; echo "the late diff") | "$@""#;
     let mut running = shell(&home, script, &["-p", "review this"]);
-    while !running.stderr_so_far().contains("waiting for the end of standard input") {
+    while !running
+        .stderr_so_far()
+        .contains("waiting for the end of standard input")
+    {
         assert!(
             !running.ended_within(std::time::Duration::from_millis(20)),
             "it did not wait: {}",

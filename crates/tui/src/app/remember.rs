@@ -61,7 +61,10 @@ pub(crate) fn write(app: &mut App, text: &str, file: &str) {
             app.queue.own_context.insert(prompt.uuid);
             app.engine.send(Op::Prompt(prompt));
         }
-        Err(error) => app.warn(format!("nothing was written to {}: {error}", path.display())),
+        Err(error) => app.warn(format!(
+            "nothing was written to {}: {error}",
+            path.display()
+        )),
     }
 }
 
@@ -82,7 +85,10 @@ fn add_line(path: &Path, text: &str) -> Result<(), AddError> {
     // A link stays a link.
     let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let (before, mode) = match std::fs::read(&target) {
-        Ok(bytes) => (bytes, std::fs::metadata(&target)?.permissions().mode() & 0o7777),
+        Ok(bytes) => (
+            bytes,
+            std::fs::metadata(&target)?.permissions().mode() & 0o7777,
+        ),
         Err(error) if error.kind() == io::ErrorKind::NotFound => (Vec::new(), 0o644),
         Err(error) => return Err(error.into()),
     };
@@ -91,7 +97,11 @@ fn add_line(path: &Path, text: &str) -> Result<(), AddError> {
         whole.push('\n');
     }
     whole.push_str(&format!("- {text}\n"));
-    Ok(lathe_settings::write::replace(&target, whole.as_bytes(), mode)?)
+    Ok(lathe_settings::write::replace(
+        &target,
+        whole.as_bytes(),
+        mode,
+    )?)
 }
 
 #[cfg(test)]
@@ -121,13 +131,19 @@ mod tests {
     #[test]
     fn a_link_and_the_mode_of_its_file_stay() {
         let folder = tempfile::tempdir().unwrap();
-        let (file, link) = (folder.path().join("CLAUDE.md"), folder.path().join("AGENTS.md"));
+        let (file, link) = (
+            folder.path().join("CLAUDE.md"),
+            folder.path().join("AGENTS.md"),
+        );
         std::fs::write(&file, "a\n").unwrap();
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
         add_line(&link, "b").unwrap();
         assert!(link.is_symlink());
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "a\n- b\n");
-        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
+        assert_eq!(
+            std::fs::metadata(&file).unwrap().permissions().mode() & 0o777,
+            0o640
+        );
     }
 }

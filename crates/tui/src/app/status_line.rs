@@ -42,7 +42,12 @@ pub(crate) fn start(app: &mut App) {
     let usage = session.context().usage();
     let totals = session.history().totals();
     // A sum of nothing is -0.0, which some readers show.
-    let cost = totals.models.values().map(|usage| usage.cost_usd).sum::<f64>() + 0.0;
+    let cost = totals
+        .models
+        .values()
+        .map(|usage| usage.cost_usd)
+        .sum::<f64>()
+        + 0.0;
     let tokens = |count: fn(&ModelUsage) -> u64| totals.models.values().map(count).sum::<u64>();
     let used = usage.used();
     let percentage = used.saturating_mul(100) / usage.window.max(1);

@@ -119,7 +119,9 @@ impl ModelHandle<'_> {
     /// # Errors
     /// When `availableModels` doesn't allow it; then nothing changes.
     pub fn set_fallback(self, name: Option<&str>) -> Result<Option<String>, NotAvailable> {
-        let model = name.map(|name| choose_model(self.shared, name)).transpose()?;
+        let model = name
+            .map(|name| choose_model(self.shared, name))
+            .transpose()?;
         self.shared.choices.write().fallback.clone_from(&model);
         Ok(model)
     }
