@@ -120,8 +120,9 @@ impl Choices {
         match option {
             "mode" => set_mode(session, text),
             "model" if !text.is_empty() => {
-                session.model().set(Some(text));
-                Ok(())
+                let set = session.model().set(Some(text));
+                set.map(drop)
+                    .map_err(|refused| RpcError::params(refused.to_string()))
             }
             "effort" => {
                 let level = (text != DEFAULT).then_some(text);
