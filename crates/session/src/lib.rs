@@ -16,6 +16,7 @@
 pub mod blob;
 pub mod chain;
 pub mod checkpoint;
+pub mod cleanup;
 pub mod cli;
 pub mod error;
 pub mod export;

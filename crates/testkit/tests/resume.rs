@@ -75,3 +75,19 @@ fn a_model_that_was_chosen_in_the_session_is_kept_with_it() {
     assert_eq!(init_of(&home, &["--continue"])["model"], "claude-haiku-4-5");
     server.finish();
 }
+
+#[test]
+fn a_cleanup_period_of_zero_days_keeps_nothing() {
+    let server = server();
+    let home = TestHome::with_server(&server);
+    init_of(&home, &[]);
+    assert_eq!(lathe_testkit::transcript::of_home(&home).len(), 1);
+    let settings = json!({"cleanupPeriodDays": 0});
+    home.write(home.config().join("settings.json"), settings.to_string());
+    init_of(&home, &[]);
+    assert_eq!(
+        lathe_testkit::transcript::of_home(&home),
+        Vec::<std::path::PathBuf>::new()
+    );
+    server.finish();
+}

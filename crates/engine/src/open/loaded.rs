@@ -61,6 +61,10 @@ pub(super) async fn load(
     } else {
         None
     };
+    if settings.settings.cleanup_period_days == Some(0) {
+        // Nothing is kept, so nothing is written.
+        options.persist = false;
+    }
     if options.effort.is_none() {
         let effort = settings.settings.effort;
         options.effort = effort.map(|effort| effort.name().to_owned());

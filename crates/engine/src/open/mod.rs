@@ -25,6 +25,7 @@ use crate::conversation::records::reminder;
 use crate::session::events::EventStream;
 use crate::session::{self, SessionHandle, live};
 use futures::future::BoxFuture;
+use lathe_session::cleanup;
 use lathe_settings::write::OwnWrites;
 use lathe_settings::{Environment, LoadOptions, Places, Resolved};
 use std::sync::Arc;
@@ -94,6 +95,7 @@ async fn begin(environment: Environment, options: SessionOptions) -> Result<Open
         conversation.context.reminders.ask_git(folder);
     }
     conversation.measure_context();
+    clean_up(&conversation, &places, &settings);
     live::watch_background(&conversation.shared);
     crate::skills::watch(&conversation.shared);
     live::watch_settings(
@@ -110,6 +112,26 @@ async fn begin(environment: Environment, options: SessionOptions) -> Result<Open
         events,
         remarks,
     })
+}
+
+/// Deletes sessions that nobody used for as long as settings say, beside the conversation. The folder of
+/// another program is cleaned up only if settings name a time.
+fn clean_up(conversation: &Conversation, places: &Places, settings: &Resolved) {
+    let is_own = places.config_home.file_name() != Some(".claude".as_ref());
+    let usual = is_own.then_some(cleanup::DEFAULT_DAYS);
+    let Some(days) = settings.settings.cleanup_period_days.or(usual) else {
+        return;
+    };
+    let (home, own) = (
+        places.config_home.clone(),
+        conversation.transcript.path().to_owned(),
+    );
+    conversation.shared.session.background.spawn(async move {
+        let cleaning = lathe_spawn::blocking(move || cleanup::clean_if_due(&home, days, &own));
+        if let Ok(Err(error)) = cleaning.await {
+            tracing::info!(%error, "old sessions are not deleted");
+        }
+    });
 }
 
 /// A session with everything in place that has not begun.
