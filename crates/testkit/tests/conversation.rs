@@ -193,3 +193,28 @@ fn an_image_without_a_media_type_is_sent_with_the_one_that_it_has() {
     assert!(told.contains(r#""media_type":"image/png""#), "{told}");
     server.finish();
 }
+
+#[test]
+fn a_background_hook_that_objects_wakes_the_model() {
+    let server = BlockingServer::start(
+        Scenario::new()
+            .reply(Reply::text("first answer"))
+            .reply(Reply::text("I look into it")),
+    )
+    .unwrap();
+    let home = TestHome::with_server(&server);
+    let settings = json!({"hooks": {"Stop": [{"hooks": [{
+        "type": "command", "asyncRewake": true,
+        "command": "[ -e woken ] && exit 0; touch woken; until [ -e go ]; do sleep 0.02; done; echo 'the build is broken' >&2; exit 2",
+    }]}]}});
+    home.write(home.config().join("settings.json"), settings.to_string());
+    let mut session = StreamJson::start(&home, NO_ARGUMENTS);
+    session.prompt("work");
+    assert_eq!(session.wait_for_result()["result"], "first answer");
+    home.write("go", "");
+    assert_eq!(session.wait_for_result()["result"], "I look into it");
+    assert_eq!(session.close().code(), Some(0));
+    let told = server.requests()[1].body["messages"].to_string();
+    assert!(told.contains("the build is broken"), "{told}");
+    server.finish();
+}

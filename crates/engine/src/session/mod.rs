@@ -239,6 +239,8 @@ struct Actor {
     running: Option<Running>,
     /// A compaction that was asked for while something ran: up to where, and how.
     compact_later: Option<(Option<RecordId>, Option<String>)>,
+    /// A background hook wanted to be heard while something ran.
+    rewake_later: bool,
     ending: bool,
     /// Until when the end waits for background agents.
     deadline: Option<tokio::time::Instant>,
@@ -264,6 +266,7 @@ pub(crate) fn start(conversation: Conversation) -> SessionHandle {
         ops,
         running: None,
         compact_later: None,
+        rewake_later: false,
         ending: false,
         deadline: None,
         idle: true,
@@ -284,6 +287,9 @@ impl Actor {
                 && let Some((up_to, instructions)) = self.compact_later.take()
             {
                 self.compact(up_to, instructions);
+            }
+            if self.running.is_none() && std::mem::take(&mut self.rewake_later) {
+                self.rewoken();
             }
             if self.running.is_none() {
                 self.start_next();
@@ -456,9 +462,11 @@ impl Actor {
         self.running = Some(Running { turn, task });
     }
 
-    /// A background hook objected and wants the model to hear it now. While a turn runs, its next step does.
+    /// A background hook objected and wants the model to hear it now. While a turn runs, its next step does;
+    /// if there is none, a turn of its own.
     fn rewoken(&mut self) {
         if self.running.is_some() {
+            self.rewake_later = true;
             return;
         }
         let texts = self.shared.hooks.take_late_context();
