@@ -9,6 +9,7 @@ mod logging;
 mod options;
 mod prompt;
 mod run;
+mod stray;
 
 use arguments::{Arguments, Command, SessionArguments};
 use clap::{CommandFactory as _, Parser as _};
@@ -57,6 +58,7 @@ fn run_command(arguments: Arguments) -> Outcome {
         })
     };
     let Some(command) = arguments.command else {
+        stray::check(&arguments.session)?;
         return run_session(environment()?, arguments.session);
     };
     match command {

@@ -665,3 +665,21 @@ fn a_large_result_goes_to_a_file_that_the_model_may_read() {
     let stored = std::fs::read_to_string(path.trim_end_matches('.')).unwrap();
     assert!(stored.ends_with("20000\n"));
 }
+
+#[test]
+fn a_mistyped_command_is_not_sent_as_a_prompt() {
+    let server = server([Reply::text("as a prompt")]);
+    let home = TestHome::with_server(&server);
+    for (word, hint) in [
+        ("update", "lathe -- update"),
+        ("isntall", "lathe -- isntall"),
+        ("docter", "did you mean: lathe doctor"),
+    ] {
+        let refused = home.run([word], "");
+        assert_eq!(refused.code(), Some(2), "{refused:?}");
+        assert!(refused.stderr.contains(hint), "{}", refused.stderr);
+    }
+    assert_eq!(server.message_requests().len(), 0);
+    let asked = home.run(["-p", "update"], "");
+    assert_eq!(asked.stdout.trim(), "as a prompt");
+}

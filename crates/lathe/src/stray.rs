@@ -1,0 +1,80 @@
+//! A word that was meant as a command is not sent to a model.
+//!
+//! `lathe isntall` parses as a prompt. It would start a conversation that costs money, so a single word that
+//! is close to the name of a command, or names a command that other agents have, is an error instead.
+
+use crate::arguments::{Arguments, SessionArguments};
+use crate::error::CliError;
+use clap::CommandFactory as _;
+use lathe_settings::nearest::nearest;
+
+/// Commands of other agents that people try; none of them is a prompt.
+const ELSEWHERE: [&str; 12] = [
+    "auth",
+    "chat",
+    "exec",
+    "init",
+    "install",
+    "login",
+    "logout",
+    "models",
+    "run",
+    "serve",
+    "uninstall",
+    "update",
+];
+
+/// Refuses a prompt that looks like a mistyped command. A word after `--`, a prompt of several words and the
+/// prompt of `-p` are always prompts.
+///
+/// # Errors
+/// Naming the commands that are near.
+pub(crate) fn check(arguments: &SessionArguments) -> Result<(), CliError> {
+    let after_dashes = std::env::args_os().any(|word| word == "--");
+    match arguments.prompt.as_deref() {
+        Some(word) if !arguments.output.print && !after_dashes => judge(word),
+        _ => Ok(()),
+    }
+}
+
+fn judge(word: &str) -> Result<(), CliError> {
+    let is_name = word.len() > 2
+        && word
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+    if !is_name {
+        return Ok(());
+    }
+    let command = Arguments::command();
+    let own: Vec<&str> = command
+        .get_subcommands()
+        .flat_map(|command| std::iter::once(command.get_name()).chain(command.get_all_aliases()))
+        .collect();
+    let Some(meant) = nearest(word, own.iter().copied().chain(ELSEWHERE)) else {
+        return Ok(());
+    };
+    let mut error = CliError::usage(format!("there is no command '{word}'"));
+    if let Some(meant) = own.iter().find(|name| **name == meant) {
+        error = error.hint(format!("did you mean: lathe {meant}"));
+    }
+    Err(error.hint(format!("to send the word as a prompt: lathe -- {word}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_near_a_command_are_refused_and_others_are_prompts() {
+        for word in [
+            "update", "serve", "isntall", "docter", "session", "plugn", "hlep", "memroy",
+        ] {
+            assert!(judge(word).is_err(), "{word}");
+        }
+        for prompt in [
+            "hello", "why", "explain", "fix it", "Doctor!", "ls", "refactor", "tests",
+        ] {
+            assert!(judge(prompt).is_ok(), "{prompt}");
+        }
+    }
+}
