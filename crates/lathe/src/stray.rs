@@ -8,8 +8,9 @@ use crate::error::CliError;
 use clap::CommandFactory as _;
 use lathe_settings::nearest::nearest;
 
-/// Commands of other agents that people try; none of them is a prompt.
-const ELSEWHERE: [&str; 12] = [
+/// The command that every program has, and those of other agents that people try.
+const ELSEWHERE: [&str; 13] = [
+    "help",
     "auth",
     "chat",
     "exec",
