@@ -5,7 +5,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
-use lathe_engine::{SessionOptions, open};
+use lathe_engine::{PromptOptions, SessionOptions, ToolOptions, open};
 use lathe_protocol::event::Event;
 use lathe_protocol::op::{Op, Prompt};
 use lathe_settings::Environment;
@@ -14,9 +14,14 @@ use std::io::{BufRead as _, Write as _};
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
     let options = SessionOptions {
-        tools: Some(["Read", "Grep", "Glob"].map(str::to_owned).to_vec()),
-        append_system_prompt: Some("Answer in one short paragraph.".to_owned()),
-        max_turns: Some(20),
+        tools: ToolOptions {
+            only: Some(["Read", "Grep", "Glob"].map(str::to_owned).to_vec()),
+            ..ToolOptions::default()
+        },
+        prompt: PromptOptions {
+            append: Some("Answer in one short paragraph.".to_owned()),
+            ..PromptOptions::default()
+        },
         ..SessionOptions::default()
     };
     let opened = open(Environment::of_process()?, options).await?;

@@ -5,7 +5,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
-use lathe_engine::{CustomTools, SessionOptions, open};
+use lathe_engine::{CustomTools, SessionOptions, ToolOptions, open};
 use lathe_protocol::display::Display;
 use lathe_protocol::event::Event;
 use lathe_protocol::op::{Op, Prompt};
@@ -65,7 +65,10 @@ impl Tool for RollDice {
 async fn main() -> anyhow::Result<()> {
     let prompt = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
     let options = SessionOptions {
-        custom_tools: CustomTools::default().with(RollDice),
+        tools: ToolOptions {
+            custom: CustomTools::default().with(RollDice),
+            ..ToolOptions::default()
+        },
         ..SessionOptions::default()
     };
     let opened = open(Environment::of_process()?, options).await?;

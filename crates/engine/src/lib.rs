@@ -27,16 +27,18 @@ pub use conversation::questions::{self, Answerer};
 pub use mcp::{HOSTED_PROTOCOL, McpOptions};
 pub use open::change_text::{Change, ChangeTextError, change_text};
 pub use open::options::{
-    CustomTools, LoadedSettings, OpenError, SessionChoice, SessionOptions, Setup,
-    TranscriptObserver,
+    CustomTools, ExtensionOptions, HistoryOptions, LimitOptions, LoadedSettings, ModelOptions,
+    OpenError, PermissionOptions, PromptOptions, SessionChoice, SessionOptions, SettingsOptions,
+    Setup, ToolOptions, TranscriptObserver,
 };
 pub use open::preview::{Preview, PreviewPart, context_usage, preview};
-pub use open::{Opened, hands, open};
+pub use open::{Opened, SessionTools, ToolAnswer, open};
 pub use session::events::EventStream;
 pub use session::{
-    Carried, ContextHandle, EndReason, ExtensionsHandle, HistoryHandle, ModelHandle,
-    PermissionsHandle, PluginsHandle, Restart, SessionHandle, SettingsHandle, SideQuestionsHandle,
-    TasksHandle, cost, events, ledger, plugins,
+    Carried, ChangedFilesError, ContextHandle, EndReason, ExtensionsHandle, HistoryHandle,
+    ModelHandle, PermissionsHandle, PluginsHandle, Restart, SessionHandle, SettingsHandle,
+    SideQuestionsHandle, TaskError, TasksHandle, UnknownEffort, cost, events, ledger, plugins,
 };
+pub use skills::UnknownStyle;
 pub use turn::decide;
 pub use turn::models::NotAvailable;

@@ -39,13 +39,41 @@ pub struct HookVerdict {
     pub reason: Option<String>,
 }
 
+/// Why a service of the session gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// The session ended.
+    #[error("the session is over")]
+    SessionOver,
+    /// The tool failed; its text.
+    #[error("{0}")]
+    Tool(String),
+    /// An agent hook ended without a verdict; its last words.
+    #[error("the agent gave no verdict; it said: {0}")]
+    NoVerdict(String),
+    /// The conversation of an agent hook failed; the errors.
+    #[error("{0}")]
+    Agent(String),
+    /// Another failure of the service.
+    #[error(transparent)]
+    Other(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl ServiceError {
+    /// A failure of the service.
+    pub fn other(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::Other(Box::new(error))
+    }
+}
+
 /// Answers prompt and agent hooks.
 pub trait HookModel: Send + Sync {
     /// Asks a model once. The text it gives should be `{"ok": true}` or `{"ok": false, "reason": …}`.
-    fn ask(&self, question: HookQuestion) -> BoxFuture<'_, Result<String, String>>;
+    fn ask(&self, question: HookQuestion) -> BoxFuture<'_, Result<String, ServiceError>>;
 
     /// Lets a sub-agent with read tools look into it, at most 50 turns.
-    fn run_agent(&self, question: HookQuestion) -> BoxFuture<'_, Result<HookVerdict, String>>;
+    fn run_agent(&self, question: HookQuestion)
+    -> BoxFuture<'_, Result<HookVerdict, ServiceError>>;
 }
 
 /// Calls MCP tools for hooks of the type `mcp_tool`.
@@ -56,5 +84,5 @@ pub trait HookTools: Send + Sync {
         server: &'a str,
         tool: &'a str,
         input: Value,
-    ) -> BoxFuture<'a, Result<String, String>>;
+    ) -> BoxFuture<'a, Result<String, ServiceError>>;
 }

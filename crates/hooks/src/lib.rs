@@ -26,7 +26,7 @@ pub mod run;
 
 pub use answer::{HookAnswer, HookDecision, HookOutcome, HookPermission, HookRun, RunOutcome};
 pub use helper::{HelperError, run_helper};
-pub use host::{CallbackHost, HookModel, HookQuestion, HookTools, HookVerdict};
+pub use host::{CallbackHost, HookModel, HookQuestion, HookTools, HookVerdict, ServiceError};
 pub use matcher::Matcher;
 pub use registry::{HookListing, HookRegistry, HookSource, SourceHandle};
 pub use run::{HookProgress, LateAnswer, RunContext};

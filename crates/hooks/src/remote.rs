@@ -1,7 +1,7 @@
 //! Hooks that are not commands: addresses, models, MCP tools, functions of the SDK host.
 
 use crate::answer::{self, HookAnswer, RunOutcome};
-use crate::host::{HookQuestion, HookVerdict};
+use crate::host::{HookQuestion, HookVerdict, ServiceError};
 use crate::http;
 use crate::registry::{Hook, HookRegistry};
 use crate::run::{Ended, RunContext};
@@ -31,8 +31,8 @@ enum RemoteError {
     #[error(transparent)]
     Host(#[from] HostError),
     /// The error of the model or the MCP server.
-    #[error("{0}")]
-    Service(String),
+    #[error(transparent)]
+    Service(#[from] ServiceError),
 }
 
 impl HookRegistry {
@@ -107,7 +107,7 @@ impl HookRegistry {
             }
             HookKind::Prompt => {
                 let model = hosts.model.ok_or(RemoteError::NoModel)?;
-                let said = model.ask(question()).await.map_err(RemoteError::Service)?;
+                let said = model.ask(question()).await?;
                 let verdict =
                     verdict(&said).ok_or_else(|| RemoteError::NoVerdict(shortened(&said)))?;
                 Ok(Ended {
@@ -118,7 +118,7 @@ impl HookRegistry {
             HookKind::Agent => {
                 let model = hosts.model.ok_or(RemoteError::NoModel)?;
                 let verdict = model.run_agent(question()).await;
-                Ok(judged(hook, verdict.map_err(RemoteError::Service)?))
+                Ok(judged(hook, verdict?))
             }
             HookKind::McpTool => {
                 let tools = hosts.tools.ok_or(RemoteError::NoServers)?;
@@ -128,8 +128,7 @@ impl HookRegistry {
                     .input
                     .clone()
                     .unwrap_or_else(|| serde_json::to_value(input).unwrap_or_default());
-                let said = tools.call(server, tool, arguments).await;
-                let said = said.map_err(RemoteError::Service)?;
+                let said = tools.call(server, tool, arguments).await?;
                 let answer = answer::of_text(hook.event, &said);
                 Ok(Ended {
                     stdout: said,

@@ -4,7 +4,7 @@
 
 use crate::arguments::DemoArguments;
 use crate::error::{CliError, Outcome};
-use lathe_engine::{SessionOptions, open};
+use lathe_engine::{PermissionOptions, SessionOptions, open};
 use lathe_headless::exit::Exit;
 use lathe_process::{Command, Ending, Job};
 use lathe_protocol::content::ContentBlock;
@@ -94,8 +94,11 @@ async fn play(environment: Environment, arguments: &DemoArguments) -> anyhow::Re
     let mut screen = Screen::new(&environment);
     let environment = demo_environment(&environment, &project, folder.path(), &server.base_url());
     let options = SessionOptions {
-        permission_mode: Some(PermissionMode::AcceptEdits),
-        allowed_tools: vec![format!("Bash({TEST_COMMAND})")],
+        permissions: PermissionOptions {
+            mode: Some(PermissionMode::AcceptEdits),
+            allow: vec![format!("Bash({TEST_COMMAND})")],
+            ..PermissionOptions::default()
+        },
         ..SessionOptions::default()
     };
     screen.introduction(&project);

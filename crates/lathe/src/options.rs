@@ -2,7 +2,11 @@
 
 use crate::arguments::{SessionArguments, ThinkingDisplayWord, ThinkingWord, agents_json};
 use crate::error::CliError;
-use lathe_engine::{Answerer, McpOptions, SessionChoice, SessionOptions, Setup};
+use lathe_engine::{
+    Answerer, ExtensionOptions, HistoryOptions, LimitOptions, McpOptions, ModelOptions,
+    PermissionOptions, PromptOptions, SessionChoice, SessionOptions, SettingsOptions, Setup,
+    ToolOptions,
+};
 use lathe_model::{Thinking, ThinkingDisplay};
 use lathe_protocol::ids::{RecordId, SessionId};
 use lathe_protocol::permission::PermissionMode;
@@ -36,61 +40,86 @@ pub(crate) fn of(arguments: &SessionArguments) -> Result<SessionOptions, CliErro
     ]
     .concat();
     Ok(SessionOptions {
-        add_dirs: permissions.add_dir.clone(),
-        plugin_folders,
-        plugins_without_servers: extensions.plugin_dir_no_mcp.clone(),
-        model: model.model.clone(),
-        fallback_model: model.fallback_model.clone(),
-        system_prompt: text_or_file(
-            system.system_prompt.as_deref(),
-            system.system_prompt_file.as_deref(),
-            "--system-prompt-file",
-        )?,
-        append_system_prompt: text_or_file(
-            system.append_system_prompt.as_deref(),
-            system.append_system_prompt_file.as_deref(),
-            "--append-system-prompt-file",
-        )?,
-        tools: tool_list(permissions.tools.as_deref()),
-        allowed_tools: permissions.allowed_tools.clone(),
-        disallowed_tools: permissions.disallowed_tools.clone(),
+        model: model_options(arguments),
+        prompt: PromptOptions {
+            system: text_or_file(
+                system.system_prompt.as_deref(),
+                system.system_prompt_file.as_deref(),
+                "--system-prompt-file",
+            )?,
+            append: text_or_file(
+                system.append_system_prompt.as_deref(),
+                system.append_system_prompt_file.as_deref(),
+                "--append-system-prompt-file",
+            )?,
+            ..PromptOptions::default()
+        },
+        tools: ToolOptions {
+            only: tool_list(permissions.tools.as_deref()),
+            output_schema: json_schema(arguments.output.json_schema.as_deref())?,
+            ..ToolOptions::default()
+        },
+        permissions: PermissionOptions {
+            mode: permission_mode,
+            allow_bypass: permissions.allow_dangerously_skip_permissions,
+            allow: permissions.allowed_tools.clone(),
+            deny: permissions.disallowed_tools.clone(),
+            folders: permissions.add_dir.clone(),
+            answerer: Answerer::Nobody,
+        },
+        limits: LimitOptions {
+            max_turns: model.max_turns,
+            max_budget_usd: model.max_budget_usd,
+            max_session_tokens: model.max_session_tokens,
+        },
+        history: HistoryOptions {
+            session: choice,
+            setup: if session.init || session.init_only {
+                Some(Setup::Init)
+            } else {
+                session.maintenance.then_some(Setup::Maintenance)
+            },
+            fork: session.fork_session,
+            session_id: session.session_id.map(SessionId),
+            resume_at: session.resume_session_at.map(RecordId),
+            resume_drops_turn: session.resume_drops_turn.map(RecordId),
+            persist: !session.no_session_persistence,
+            ..HistoryOptions::default()
+        },
+        settings: SettingsOptions {
+            flags: settings.settings.clone(),
+            sources: setting_sources(settings.setting_sources.as_deref())?,
+            managed: settings.managed_settings.clone(),
+            project_root: settings.project_config_root.clone(),
+            loaded: None,
+        },
+        extensions: ExtensionOptions {
+            agent: extensions.agent.clone(),
+            agents: agents(extensions.agents.as_deref())?,
+            plugin_folders,
+            plugins_without_servers: extensions.plugin_dir_no_mcp.clone(),
+            ..ExtensionOptions::default()
+        },
         mcp: McpOptions {
             configs: extensions.mcp_config.clone(),
             strict: extensions.strict_mcp_config,
             ..McpOptions::default()
         },
-        permission_mode,
-        allow_bypass: permissions.allow_dangerously_skip_permissions,
-        answerer: Answerer::Nobody,
-        max_turns: model.max_turns,
-        max_budget_usd: model.max_budget_usd,
-        max_session_tokens: model.max_session_tokens,
+        interactive: false,
+    })
+}
+
+fn model_options(arguments: &SessionArguments) -> ModelOptions {
+    let model = &arguments.model;
+    ModelOptions {
+        name: model.model.clone(),
+        fallback: model.fallback_model.clone(),
+        effort: model.effort.clone(),
         thinking: thinking(arguments),
         max_thinking_tokens: model.max_thinking_tokens,
         betas: model.betas.clone(),
-        session: choice,
-        setup: if session.init || session.init_only {
-            Some(Setup::Init)
-        } else {
-            session.maintenance.then_some(Setup::Maintenance)
-        },
-        fork: session.fork_session,
-        session_id: session.session_id.map(SessionId),
-        resume_at: session.resume_session_at.map(RecordId),
-        resume_drops_turn: session.resume_drops_turn.map(RecordId),
-        persist: !session.no_session_persistence,
-        settings_flags: settings.settings.clone(),
-        setting_sources: setting_sources(settings.setting_sources.as_deref())?,
-        managed_settings: settings.managed_settings.clone(),
-        project_root: settings.project_config_root.clone(),
-        json_schema: json_schema(arguments.output.json_schema.as_deref())?,
-        effort: model.effort.clone(),
         task_budget: model.task_budget,
-        observer: None,
-        agent: extensions.agent.clone(),
-        agents: agents(extensions.agents.as_deref())?,
-        ..SessionOptions::default()
-    })
+    }
 }
 
 fn check_permission_prompt_tool(tool: Option<&str>) -> Result<(), CliError> {

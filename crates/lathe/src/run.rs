@@ -128,7 +128,7 @@ async fn drive(
     use_folder_of_host(&mut environment);
     let permission_tool = permission_prompt_tool(arguments);
     if permission_tool.is_some() {
-        options.answerer = Answerer::Face;
+        options.permissions.answerer = Answerer::Face;
     }
     let sdk = SdkOptions {
         frames: frame_options(&environment, arguments),
@@ -175,10 +175,10 @@ fn permission_prompt_tool(arguments: &SessionArguments) -> Option<&str> {
 /// `--init-only`: runs the Setup and SessionStart hooks. No transcript is written.
 async fn run_hooks_only(environment: Environment, arguments: &SessionArguments) -> Outcome {
     let mut options = options::of(arguments)?;
-    options.persist = false;
+    options.history.persist = false;
     let opened = lathe_engine::open(environment, options).await?;
     for remark in &opened.remarks {
-        notice(remark);
+        notice(&remark.to_string());
     }
     print::end(opened.session, opened.events, std::io::stderr()).await;
     Ok(Exit::Success)
@@ -201,7 +201,7 @@ async fn print_one(
         .filter(|tool| *tool != "stdio")
         .map(str::to_owned);
     if permission_tool.is_some() {
-        options.answerer = Answerer::Face;
+        options.permissions.answerer = Answerer::Face;
     }
     let opened = match lathe_engine::open(environment, options).await {
         Ok(opened) => opened,
@@ -214,7 +214,7 @@ async fn print_one(
         }
     };
     for remark in &opened.remarks {
-        notice(remark);
+        notice(&remark.to_string());
     }
     let options = PrintOptions {
         prompt: Prompt::new(prompt),

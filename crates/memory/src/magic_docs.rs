@@ -12,11 +12,23 @@
 use lathe_permissions::{CallFacts, PermissionContext};
 use lathe_protocol::ids::RecordId;
 use lathe_protocol::permission::{Decision, Subject};
+use lathe_session::SessionError;
 use lathe_tools::ToolContext;
-use lathe_tools::files::{self, Loaded, hash_of};
+use lathe_tools::files::{self, FileError, Loaded, hash_of};
 use serde_json::json;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+
+/// Why a document was not written.
+#[derive(Debug, thiserror::Error)]
+pub enum DocumentError {
+    /// Its old content can't be kept for undo.
+    #[error(transparent)]
+    Undo(#[from] SessionError),
+    /// It changed meanwhile, or can't be written.
+    #[error(transparent)]
+    File(#[from] FileError),
+}
 
 /// How a document begins.
 const HEADER: &str = "# MAGIC DOC:";
@@ -109,12 +121,16 @@ impl Update {
     /// Writes the new text, so that it can be undone. Blocks.
     ///
     /// # Errors
-    /// In words, when the file changed meanwhile, can't be kept for undo or can't be written.
-    pub fn write(&self, tools: &ToolContext, text: &str, turn: RecordId) -> Result<(), String> {
+    /// When the file changed meanwhile, can't be kept for undo or can't be written.
+    pub fn write(
+        &self,
+        tools: &ToolContext,
+        text: &str,
+        turn: RecordId,
+    ) -> Result<(), DocumentError> {
         let observer = &tools.change_observer;
         observer.before_change(&self.loaded.target, turn)?;
-        let stamp = files::replace(&self.path, Some(&self.loaded), text.as_bytes(), || Ok(()))
-            .map_err(|error| error.to_string())?;
+        let stamp = files::replace(&self.path, Some(&self.loaded), text.as_bytes(), || Ok(()))?;
         let hash = hash_of(text.as_bytes());
         let cache = &tools.file_cache;
         cache.record_change(&self.path, stamp, hash, Some(text), false);

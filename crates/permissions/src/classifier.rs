@@ -29,10 +29,28 @@ const LONGEST_TEXT: usize = 8_000;
 /// The most messages of the person that are sent, the latest ones.
 const MOST_MESSAGES: usize = 20;
 
+/// Why the model behind the classifier gave no answer.
+pub type ModelFailure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why an action was not judged.
+#[derive(Debug, thiserror::Error)]
+enum ClassifierError {
+    #[error("the classifier gave no answer in {} s", .0.as_secs())]
+    TimedOut(Duration),
+    #[error("the classifier could not be asked: {0}")]
+    Model(ModelFailure),
+    #[error("the classifier's answer is not what it should be: {0}")]
+    Malformed(#[from] serde_json::Error),
+}
+
 /// The model behind the classifier; the engine has one.
 pub trait ClassifierModel: Send + Sync {
-    /// Asks once, without tools. The error is a text for people.
-    fn ask<'a>(&'a self, system: &'a str, user: &'a str) -> BoxFuture<'a, Result<String, String>>;
+    /// Asks once, without tools.
+    fn ask<'a>(
+        &'a self,
+        system: &'a str,
+        user: &'a str,
+    ) -> BoxFuture<'a, Result<String, ModelFailure>>;
 }
 
 /// What the person says about auto mode in settings.
@@ -153,7 +171,9 @@ impl Classifier {
                 verdict: Verdict::Deny,
                 reason,
             }) => Ruling::Deny { reason },
-            Err(reason) => Ruling::Ask { reason },
+            Err(error) => Ruling::Ask {
+                reason: error.to_string(),
+            },
         };
         let mut denials = self.denials.lock();
         match &ruling {
@@ -195,21 +215,19 @@ impl Classifier {
                 verdict: Verdict::Deny,
                 reason,
             }) => Some(format!("Careful with this agent's work: {reason}")),
-            Err(reason) => Some(format!(
-                "This agent's work was not reviewed ({reason}); check it before relying on it."
+            Err(error) => Some(format!(
+                "This agent's work was not reviewed ({error}); check it before relying on it."
             )),
         }
     }
 
-    async fn ask(&self, system: &str, user: &str) -> Result<Answer, String> {
-        match tokio::time::timeout(self.limit, self.model.ask(system, user)).await {
-            Err(_) => Err(format!(
-                "the classifier gave no answer in {} s",
-                self.limit.as_secs()
-            )),
-            Ok(Err(error)) => Err(format!("the classifier could not be asked: {error}")),
-            Ok(Ok(text)) => parse(&text),
-        }
+    async fn ask(&self, system: &str, user: &str) -> Result<Answer, ClassifierError> {
+        let asked = tokio::time::timeout(self.limit, self.model.ask(system, user));
+        let text = asked
+            .await
+            .map_err(|_| ClassifierError::TimedOut(self.limit))?
+            .map_err(ClassifierError::Model)?;
+        Ok(parse(&text)?)
     }
 }
 
@@ -229,7 +247,7 @@ enum Verdict {
 }
 
 /// Reads an answer: one JSON object, alone or in one code fence, and nothing around it.
-fn parse(text: &str) -> Result<Answer, String> {
+fn parse(text: &str) -> Result<Answer, serde_json::Error> {
     let mut body = text.trim();
     if let Some(inner) = body
         .strip_prefix("```")
@@ -237,8 +255,7 @@ fn parse(text: &str) -> Result<Answer, String> {
     {
         body = inner.strip_prefix("json").unwrap_or(inner).trim();
     }
-    let answer: Answer = serde_json::from_str(body)
-        .map_err(|error| format!("the classifier's answer is not what it should be: {error}"))?;
+    let answer: Answer = serde_json::from_str(body)?;
     if answer.verdict == Verdict::Deny && answer.reason.trim().is_empty() {
         return Ok(Answer {
             reason: "the classifier gave no reason".to_owned(),
@@ -334,12 +351,12 @@ mod tests {
             &'a self,
             system: &'a str,
             user: &'a str,
-        ) -> BoxFuture<'a, Result<String, String>> {
+        ) -> BoxFuture<'a, Result<String, ModelFailure>> {
             self.asked.lock().push((system.to_owned(), user.to_owned()));
             let answer = self.answers.lock().pop_front();
             Box::pin(async move {
                 match answer {
-                    Some(answer) => answer,
+                    Some(answer) => answer.map_err(Into::into),
                     None => std::future::pending().await,
                 }
             })

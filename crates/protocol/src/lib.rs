@@ -28,6 +28,7 @@ pub mod op;
 pub mod permission;
 pub mod record;
 pub mod stream;
+pub mod tool_name;
 pub mod usage;
 
 /// Fields of a JSON object that this version doesn't know, kept so that they are written back.

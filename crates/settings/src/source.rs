@@ -1,5 +1,6 @@
 //! Where a setting comes from, and what is wrong with it.
 
+use lathe_protocol::diagnostic::{self, Diagnostic};
 use lathe_protocol::permission::RuleSource;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -131,6 +132,18 @@ pub struct Problem {
     pub fix: Option<String>,
     /// Whether a restriction is not in effect because of it; faces show that more prominently.
     pub restriction_lost: bool,
+}
+
+impl From<&Problem> for Diagnostic {
+    fn from(problem: &Problem) -> Self {
+        let severity = match problem.severity {
+            Severity::Error => diagnostic::Severity::Error,
+            Severity::Warning => diagnostic::Severity::Warning,
+            Severity::Note => diagnostic::Severity::Note,
+        };
+        // The text has file, line, key and fix in the order that people know from settings.
+        Self::new(severity, problem.to_string())
+    }
 }
 
 impl fmt::Display for Problem {

@@ -6,6 +6,7 @@ use crate::task_store::TaskStore;
 use crate::tool::ToolError;
 use lathe_protocol::display::{Display, TodoItem};
 use lathe_protocol::ids::{RecordId, SessionId, ToolUseId};
+use lathe_session::SessionError;
 use lathe_settings::Environment;
 use lathe_shell::run::{ShellOptions, ShellSession};
 use parking_lot::{Mutex, RwLock};
@@ -50,7 +51,7 @@ pub trait ChangeObserver: Send + Sync {
     ///
     /// # Errors
     /// When its present content can't be kept; the change must then not be made.
-    fn before_change(&self, path: &Path, turn: RecordId) -> Result<(), String>;
+    fn before_change(&self, path: &Path, turn: RecordId) -> Result<(), SessionError>;
 
     /// The file at `path` was changed by this session; its new content is on disk.
     fn after_change(&self, path: &Path, turn: RecordId);
@@ -60,7 +61,7 @@ pub trait ChangeObserver: Send + Sync {
 pub struct NoChangeObserver;
 
 impl ChangeObserver for NoChangeObserver {
-    fn before_change(&self, _path: &Path, _turn: RecordId) -> Result<(), String> {
+    fn before_change(&self, _path: &Path, _turn: RecordId) -> Result<(), SessionError> {
         Ok(())
     }
 

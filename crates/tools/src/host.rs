@@ -16,6 +16,25 @@ use lathe_protocol::permission::PermissionMode;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Why plan mode can't be entered.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanModeError {
+    /// The session ended.
+    #[error("The session is over.")]
+    SessionOver,
+    /// An agent asked for it.
+    #[error("Agents don't plan for the person; put a plan into your report.")]
+    InAgent,
+    /// There is no person.
+    #[error(
+        "Nobody is here who could agree to a plan. Think the steps through and go on without plan mode."
+    )]
+    NobodyToAgree,
+    /// The mode is not available.
+    #[error(transparent)]
+    Refused(#[from] lathe_permissions::ModeRefused),
+}
+
 /// The session, as its tools see it. One for each conversation: a sub-agent has its own.
 pub trait SessionHost: Send + Sync {
     /// Runs an agent: to its end, or as far as its start when it goes on in the background.
@@ -57,8 +76,8 @@ pub trait SessionHost: Send + Sync {
     /// Enters plan mode.
     ///
     /// # Errors
-    /// In words, when it can't be entered here.
-    fn enter_plan_mode(&self) -> Result<PlanState, String>;
+    /// When it can't be entered here.
+    fn enter_plan_mode(&self) -> Result<PlanState, PlanModeError>;
 
     /// Leaves plan mode, unless a mode was chosen with the approval. Returns the mode.
     fn leave_plan_mode(&self) -> PermissionMode;

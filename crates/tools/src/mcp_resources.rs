@@ -186,7 +186,7 @@ impl Tool for ReadMcpResource {
                 "{} of {} can't be read: {}",
                 clean(&input.uri),
                 input.server,
-                clean(&error)
+                clean(&error.to_string())
             ))),
         }
     }

@@ -10,6 +10,7 @@ use crate::tool::{CallTraits, DynTool, InterruptBehavior, PreparedCall, ToolErro
 use futures::future::BoxFuture;
 use lathe_protocol::display::Display;
 use lathe_protocol::permission::Subject;
+pub use lathe_protocol::tool_name::{in_tool_names as cleaned, prefix, tool_name};
 use lathe_settings::Variable;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -20,10 +21,31 @@ pub const LONGEST_NAME: usize = 128;
 /// How many characters of a description the model reads.
 const LONGEST_DESCRIPTION: usize = 2_048;
 
+/// Why a server gave no answer: a text for the model.
+#[derive(Debug, thiserror::Error)]
+pub enum McpCallError {
+    /// The call was given up.
+    #[error("stopped")]
+    Cancelled,
+    /// The server did not answer in time.
+    #[error("it took too long")]
+    TimedOut,
+    /// A failure of the server or of the connection.
+    #[error(transparent)]
+    Failed(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl McpCallError {
+    /// A failure of the server or of the connection.
+    pub fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::Failed(Box::new(error))
+    }
+}
+
 /// Asks MCP servers.
 pub trait McpCaller: Send + Sync {
     /// Calls a tool and gives the server's `CallToolResult`. Dropping the future gives the call up.
-    fn call<'a>(&'a self, call: McpCall<'a>) -> BoxFuture<'a, Result<Value, String>>;
+    fn call<'a>(&'a self, call: McpCall<'a>) -> BoxFuture<'a, Result<Value, McpCallError>>;
 
     /// Reads a resource and gives the server's `ReadResourceResult`.
     fn read_resource<'a>(
@@ -31,7 +53,7 @@ pub trait McpCaller: Send + Sync {
         server: &'a str,
         uri: &'a str,
         cancel: CancellationToken,
-    ) -> BoxFuture<'a, Result<Value, String>>;
+    ) -> BoxFuture<'a, Result<Value, McpCallError>>;
 
     /// The resources that servers list: the server, and an entry of `resources/list` or of
     /// `resources/templates/list`.
@@ -147,30 +169,6 @@ fn shortened(text: &str) -> String {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
-}
-
-/// The name under which the model calls a server's tool. Characters that the API doesn't accept become
-/// an underscore.
-#[must_use]
-pub fn tool_name(server: &str, tool: &str) -> String {
-    format!("{}{}", prefix(server), cleaned(tool))
-}
-
-/// The prefix of the names of a server's tools.
-#[must_use]
-pub fn prefix(server: &str) -> String {
-    format!("mcp__{}__", cleaned(server))
-}
-
-/// A name with an underscore for everything that the API doesn't take.
-#[must_use]
-pub fn cleaned(name: &str) -> String {
-    name.chars()
-        .map(|character| match character {
-            'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '-' => character,
-            _ => '_',
-        })
-        .collect()
 }
 
 /// A tool of an MCP server.
@@ -313,7 +311,7 @@ impl PreparedCall for Prepared {
                 Err(error) => Err(ToolError::failed(format!(
                     "{} failed: {}",
                     tool.name,
-                    clean(&error)
+                    clean(&error.to_string())
                 ))),
             }
         })

@@ -113,7 +113,9 @@ impl Tool for EnterPlanMode {
         context: CallContext,
     ) -> Result<ToolOutput, ToolError> {
         let host = context.session.needs_host(self.name())?;
-        let plan = host.enter_plan_mode().map_err(ToolError::failed)?;
+        let plan = host
+            .enter_plan_mode()
+            .map_err(|error| ToolError::failed(error.to_string()))?;
         let file = plan.file.display();
         let text = format!(
             "Plan mode is on. Look around, think, and write the plan to {file} (the only file that can be written now). When it is complete, call ExitPlanMode."

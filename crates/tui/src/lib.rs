@@ -28,7 +28,7 @@ use crate::app::{App, Leave};
 use crate::render::style;
 use crate::terminal::inline_screen;
 use futures::FutureExt as _;
-use lathe_engine::{Answerer, SessionOptions};
+use lathe_engine::{Answerer, EndReason, SessionOptions};
 use lathe_protocol::op::Op;
 use lathe_settings::{Environment, Variable};
 use std::io::IsTerminal as _;
@@ -69,7 +69,7 @@ pub async fn run(
     mut options: SessionOptions,
     terminal_options: TerminalOptions,
 ) -> Ended {
-    options.answerer = Answerer::Face;
+    options.permissions.answerer = Answerer::Face;
     let dumb = environment
         .foreign("TERM")
         .is_none_or(|term| term == "dumb" || term.is_empty());
@@ -99,6 +99,9 @@ pub async fn run(
     app.prompt.suggestion.cancel();
     app.alarms.away.cancel();
     if let Some(session) = app.engine.handle.take() {
+        if leave == Leave::Asked {
+            session.ends_by(EndReason::PromptInputExit);
+        }
         session.send(Op::Interrupt { drop_queued: true });
         session.finish().await;
     }

@@ -8,6 +8,7 @@
 use crate::agents::MOST_DEPTH;
 use lathe_extensions::{AgentDefinition, AgentMcpServer};
 use lathe_permissions::parse_rule;
+use lathe_protocol::tool_name::server_name;
 use lathe_tools::{DynTool, ToolRegistry, agent, ask_user_question, structured_output};
 
 /// What no agent may use: it would speak for the main conversation.
@@ -101,7 +102,7 @@ impl ToolFilter {
                 .map(|(_, rule)| rule)
                 .collect();
             // Servers that it names or brings are for it, whatever else it lists.
-            kept.extend(servers(definition).map(|name| format!("mcp__{name}")));
+            kept.extend(servers(definition).map(server_name));
             filter.kept = Some(kept);
         }
         filter
@@ -222,6 +223,19 @@ mod tests {
         assert!(!has(&tools, "ExitPlanMode"));
         assert!(!has(&filter.apply(&all(), true, 1), "Monitor"));
         assert!(!has(&filter.apply(&all(), false, MOST_DEPTH), "Agent"));
+    }
+
+    #[test]
+    fn a_server_with_a_blank_in_its_name_is_kept_by_its_name() {
+        let mut definition = definition(Some(&["Read"]), &[]);
+        definition.mcp_servers = vec![AgentMcpServer::Named("google calendar".to_owned())];
+        let filter = ToolFilter::of(&definition);
+        let kept = filter.kept.unwrap();
+        assert!(
+            kept.iter()
+                .any(|word| means(word, "mcp__google_calendar__list"))
+        );
+        assert!(!kept.iter().any(|word| means(word, "mcp__google__list")));
     }
 
     #[test]

@@ -8,7 +8,8 @@ use futures::future::BoxFuture;
 use lathe_protocol::permission::PermissionMode;
 use lathe_tools::agent;
 use lathe_tools::host::{
-    AgentOrder, AgentReport, AgentTask, MonitorOrder, PlanState, SessionHost, TaskChange,
+    AgentOrder, AgentReport, AgentTask, MonitorOrder, PlanModeError, PlanState, SessionHost,
+    TaskChange,
 };
 use lathe_tools::task_store::Task;
 use lathe_tools::{CallContext, ToolError};
@@ -128,8 +129,8 @@ impl SessionHost for Host {
             .unwrap_or_default()
     }
 
-    fn enter_plan_mode(&self) -> Result<PlanState, String> {
-        let shared = self.shared.upgrade().ok_or("The session is over.")?;
+    fn enter_plan_mode(&self) -> Result<PlanState, PlanModeError> {
+        let shared = self.shared.upgrade().ok_or(PlanModeError::SessionOver)?;
         shared.enter_plan_mode()
     }
 

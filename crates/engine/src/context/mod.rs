@@ -22,7 +22,7 @@ pub(crate) mod summary;
 pub(crate) mod today;
 pub(crate) mod usage;
 
-pub use usage::{ContextPart, ContextUsage};
+pub use usage::{ContextPart, ContextThresholds, ContextUsage};
 
 use bytes::Bytes;
 use lathe_model::catalog::ModelInfo;
@@ -93,26 +93,14 @@ pub(crate) struct ContextState {
     pub(crate) meter: meter::Meter,
     pub(crate) prefix: prefix::PrefixWatch,
     pub(crate) reminders: reminders::Reminders,
-    /// Compactions without progress, in a row.
-    pub(crate) failures: u32,
-    /// Whether the provider has counted nothing since the last compaction.
-    pub(crate) unproven: bool,
-    /// Whether the person was warned that the window fills up.
-    pub(crate) warned: bool,
-    /// Whether the person was told that the fixed part alone is too large.
-    pub(crate) told_no_room: bool,
-    /// Counts that the provider refused, in a row.
-    pub(crate) count_failures: u32,
+    pub(crate) room: RoomState,
     /// The results of the newest round that were sent as they are: never touched again.
     pub(crate) sent_results: HashSet<ToolUseId>,
-    pub(crate) magic_docs: crate::conversation::magic_docs::MagicDocs,
-    /// What the model was told of plan mode.
+    pub(crate) upkeep: Upkeep,
+    /// Reminders of plan mode that the model got.
     pub(crate) plan: crate::conversation::plan::PlanReminders,
     /// What happened before the session was taken up and the model doesn't know.
     pub(crate) since_interruption: Option<String>,
-    pub(crate) extracting: crate::conversation::extraction::Extracting,
-    /// Calls since the session's notes were brought up to date.
-    pub(crate) calls_since_notes: u32,
     /// Which tools were loaded when the list of tools was written last.
     pub(crate) tools_generation: u64,
     /// A guess for the tools of MCP servers.
@@ -123,6 +111,30 @@ pub(crate) struct ContextState {
     /// Whether the session is given a title after its first turn.
     pub(crate) title_wanted: bool,
     sizes: Option<FixedSizes>,
+}
+
+/// Failures and warnings of making room.
+#[derive(Debug, Default)]
+pub(crate) struct RoomState {
+    /// Compactions without progress, in a row.
+    pub(crate) failures: u32,
+    /// Whether the provider has counted nothing since the last compaction.
+    pub(crate) unproven: bool,
+    /// Whether the person was warned that the window fills up.
+    pub(crate) warned: bool,
+    /// Whether the person was told that the fixed part alone is too large.
+    pub(crate) told_no_room: bool,
+    /// Counts that the provider refused, in a row.
+    pub(crate) count_failures: u32,
+}
+
+/// Work between turns: documents, memory and notes.
+#[derive(Debug, Default)]
+pub(crate) struct Upkeep {
+    pub(crate) magic_docs: crate::conversation::magic_docs::MagicDocs,
+    pub(crate) extracting: crate::conversation::extraction::Extracting,
+    /// Calls since the session's notes were updated.
+    pub(crate) calls_since_notes: u32,
 }
 
 /// Whether the system prompt is kept with the session.

@@ -153,7 +153,7 @@ fn budget_left(conversation: &mut Conversation) -> Option<String> {
 
 /// The share of the budget that is spent, in percent; the greater one where there are two.
 fn spent_percent(totals: &Totals, limits: &Limits) -> Option<u64> {
-    #[allow(
+    #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a share in percent, never negative"

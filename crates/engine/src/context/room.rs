@@ -71,15 +71,15 @@ pub(crate) async fn make_room(conversation: &mut Conversation, turn: &RunningTur
     let limit = windows.compact_at();
     let mut tokens = context_tokens(conversation);
     if tokens < windows.warn_at() {
-        conversation.context.warned = false;
+        conversation.context.room.warned = false;
         return;
     }
     if tokens + conversation.context.meter.guessed() / 4 >= limit {
         tokens = counted_tokens(conversation).await.unwrap_or(tokens);
     }
     if tokens < limit {
-        if !conversation.context.warned {
-            conversation.context.warned = true;
+        if !conversation.context.room.warned {
+            conversation.context.room.warned = true;
             conversation.shared.events.notice(
                 NoticeLevel::Info,
                 format!(
@@ -91,13 +91,13 @@ pub(crate) async fn make_room(conversation: &mut Conversation, turn: &RunningTur
         }
         return;
     }
-    if conversation.context.failures >= MOST_FAILURES {
+    if conversation.context.room.failures >= MOST_FAILURES {
         return;
     }
     let fixed = fixed_tokens(conversation);
     if fixed >= limit {
-        if !conversation.context.told_no_room {
-            conversation.context.told_no_room = true;
+        if !conversation.context.room.told_no_room {
+            conversation.context.room.told_no_room = true;
             conversation.shared.events.notice(
                 NoticeLevel::Warning,
                 format!(
@@ -135,8 +135,8 @@ pub(crate) fn note_compaction(
 ) {
     match outcome {
         Ok(()) => {
-            conversation.context.unproven = true;
-            conversation.context.warned = false;
+            conversation.context.room.unproven = true;
+            conversation.context.room.warned = false;
         }
         Err(CompactionError::Model(ModelError::Cancelled)) => {}
         Err(_) => note_failure(conversation),
@@ -146,20 +146,20 @@ pub(crate) fn note_compaction(
 /// Judges the last compaction by what the provider counted, or refused, since: a guess may be wrong about
 /// its progress, and then every request would get a summary of its own.
 pub(crate) fn judge_compaction(conversation: &mut Conversation, counted: Option<u64>) {
-    if !std::mem::take(&mut conversation.context.unproven) {
+    if !std::mem::take(&mut conversation.context.room.unproven) {
         return;
     }
     let limit = windows(conversation).compact_at();
     if counted.is_some_and(|counted| counted < limit) {
-        conversation.context.failures = 0;
+        conversation.context.room.failures = 0;
     } else {
         note_failure(conversation);
     }
 }
 
 fn note_failure(conversation: &mut Conversation) {
-    conversation.context.failures += 1;
-    if conversation.context.failures == MOST_FAILURES {
+    conversation.context.room.failures += 1;
+    if conversation.context.room.failures == MOST_FAILURES {
         conversation.shared.events.notice(
             NoticeLevel::Warning,
             format!(
@@ -172,7 +172,7 @@ fn note_failure(conversation: &mut Conversation) {
 /// The provider's own count, where guesses matter and it gives one.
 async fn counted_tokens(conversation: &mut Conversation) -> Option<u64> {
     if conversation.context.meter.guessed() < GUESSES_THAT_MATTER
-        || conversation.context.count_failures >= MOST_COUNT_FAILURES
+        || conversation.context.room.count_failures >= MOST_COUNT_FAILURES
     {
         return None;
     }
@@ -181,12 +181,12 @@ async fn counted_tokens(conversation: &mut Conversation) -> Option<u64> {
     let counting = conversation.shared.session.provider.count_tokens(&request);
     match tokio::time::timeout(COUNT_LIMIT, counting).await {
         Ok(Ok(tokens)) if tokens > 0 => {
-            conversation.context.count_failures = 0;
+            conversation.context.room.count_failures = 0;
             conversation.context.meter.counted(tokens);
             Some(tokens)
         }
         _ => {
-            conversation.context.count_failures += 1;
+            conversation.context.room.count_failures += 1;
             None
         }
     }

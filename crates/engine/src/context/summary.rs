@@ -112,7 +112,7 @@ fn middle_out(text: &str) -> String {
 /// By what share the request is too long, when the API said so.
 pub(crate) fn gap_share(error: &ModelError) -> Option<f64> {
     match error {
-        #[allow(
+        #[expect(
             clippy::cast_precision_loss,
             reason = "token counts are far below 2^52"
         )]
@@ -134,7 +134,7 @@ pub(crate) fn next_skip(messages: &[EncodedMessage], skip: usize, share: f64) ->
         .skip(skip)
         .map(|message| message.bytes.len())
         .sum();
-    #[allow(
+    #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

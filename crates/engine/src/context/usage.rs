@@ -3,7 +3,7 @@
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// How full the model's window is, by part. Sizes are estimates but for what the provider counted.
+/// How full the model's window is, by part. Sizes are estimates except for those that the provider counted.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ContextUsage {
     /// Tokens of the system prompt, without what is counted as memory.
@@ -26,18 +26,26 @@ pub struct ContextUsage {
     pub window: u64,
     /// The model's output limit.
     pub max_output: u64,
-    /// Where the conversation is compacted.
-    pub compact_at: u64,
-    /// Where the person is warned.
-    pub warn_at: u64,
+    /// Where the conversation is compacted, and where the person is warned.
+    #[serde(flatten)]
+    pub thresholds: ContextThresholds,
     /// The model.
     pub model: String,
-    /// Whether the conversation is compacted by itself when it gets too long.
-    pub auto_compact: bool,
     /// The instruction files: path, whose they are, tokens.
     pub instruction_files: Vec<(PathBuf, String, u64)>,
     /// What the provider counted for the last answer.
     pub api_usage: Option<lathe_protocol::usage::Usage>,
+}
+
+/// Where the conversation is compacted, and where the person is warned.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct ContextThresholds {
+    /// Tokens at which the conversation is compacted.
+    pub compact_at: u64,
+    /// Tokens at which the person is warned.
+    pub warn_at: u64,
+    /// Whether the conversation is compacted without a command.
+    pub auto_compact: bool,
 }
 
 /// A part of the window.
@@ -67,8 +75,8 @@ impl ContextUsage {
     /// Tokens that compaction keeps free; none where it is off.
     #[must_use]
     pub fn reserve(&self) -> u64 {
-        if self.auto_compact {
-            self.window.saturating_sub(self.compact_at)
+        if self.thresholds.auto_compact {
+            self.window.saturating_sub(self.thresholds.compact_at)
         } else {
             0
         }
@@ -110,8 +118,8 @@ pub(crate) fn complete(
     let windows = crate::context::Windows::of(&info);
     usage.window = windows.window;
     usage.max_output = windows.max_output;
-    usage.compact_at = windows.compact_at();
-    usage.warn_at = windows.warn_at();
+    usage.thresholds.compact_at = windows.compact_at();
+    usage.thresholds.warn_at = windows.warn_at();
     model.clone_into(&mut usage.model);
     if let Some(instructions) = shared.state.instructions.lock().as_ref() {
         usage.instruction_files = instructions

@@ -215,14 +215,14 @@ impl Conversation {
     ) -> Result<(), Done> {
         let expanded = using::expand_command(self, command, turn)
             .await
-            .map_err(|message| ended(TerminalReason::HookStopped, message))?;
+            .map_err(|refused| ended(TerminalReason::HookStopped, refused.to_string()))?;
         let words = expanded.as_deref().unwrap_or(text);
         attachments::attach_mentions(self, words);
         mention::attach_agents(self, words);
         resources::attach_resources(self, text, &turn.cancel).await;
         prompts::expand_mcp_prompt(self, command)
             .await
-            .map_err(|message| ended(TerminalReason::InternalError, message))
+            .map_err(|error| ended(TerminalReason::InternalError, error.to_string()))
     }
 }
 

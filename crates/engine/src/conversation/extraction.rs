@@ -30,7 +30,7 @@ pub(crate) struct Extracting {
 /// A call is done; what the model remembers by itself needs no second look.
 pub(crate) fn note_remembered(conversation: &mut Conversation, tool: &str, paths: &[PathBuf]) {
     let shared = &conversation.shared;
-    let extractor = &mut conversation.context.extracting.extractor;
+    let extractor = &mut conversation.context.upkeep.extracting.extractor;
     extractor.note_call(tool, paths, || memory_of(shared));
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn note_remembered(conversation: &mut Conversation, tool: &str, paths
 pub(crate) fn extract_memory(conversation: &mut Conversation) {
     let tokens = room::message_tokens(conversation);
     let may_spend = background::may_spend(conversation);
-    let extracting = &mut conversation.context.extracting;
+    let extracting = &mut conversation.context.upkeep.extracting;
     let busy = extracting
         .running
         .as_ref()
@@ -69,7 +69,7 @@ pub(crate) fn extract_memory(conversation: &mut Conversation) {
             shared.events.notice(NoticeLevel::Info, text);
         }
     };
-    conversation.context.extracting.running =
+    conversation.context.upkeep.extracting.running =
         Some(conversation.shared.session.background.spawn(work));
 }
 

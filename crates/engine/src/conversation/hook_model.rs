@@ -16,8 +16,8 @@ use crate::session::events;
 use crate::session::ledger::Part;
 use crate::turn::models;
 use futures::future::BoxFuture;
-use lathe_hooks::{HookModel, HookQuestion, HookRegistry, HookVerdict};
-use lathe_permissions::classifier::ClassifierModel;
+use lathe_hooks::{HookModel, HookQuestion, HookRegistry, HookVerdict, ServiceError};
+use lathe_permissions::classifier::{ClassifierModel, ModelFailure};
 use lathe_protocol::event::TurnResult;
 use lathe_protocol::op::Prompt;
 use lathe_session::TranscriptWriter;
@@ -51,9 +51,9 @@ impl SessionHookModel {
 }
 
 impl HookModel for SessionHookModel {
-    fn ask(&self, question: HookQuestion) -> BoxFuture<'_, Result<String, String>> {
+    fn ask(&self, question: HookQuestion) -> BoxFuture<'_, Result<String, ServiceError>> {
         Box::pin(async move {
-            let shared = self.shared.upgrade().ok_or("the session is over")?;
+            let shared = self.shared.upgrade().ok_or(ServiceError::SessionOver)?;
             let model = Self::model(&shared, question.model.as_deref());
             let system = include_str!("../../prompts/hook_prompt.md");
             ask_beside(
@@ -65,13 +65,16 @@ impl HookModel for SessionHookModel {
                 &question.cancel,
             )
             .await
-            .map_err(|error| error.to_string())
+            .map_err(ServiceError::other)
         })
     }
 
-    fn run_agent(&self, question: HookQuestion) -> BoxFuture<'_, Result<HookVerdict, String>> {
+    fn run_agent(
+        &self,
+        question: HookQuestion,
+    ) -> BoxFuture<'_, Result<HookVerdict, ServiceError>> {
         Box::pin(async move {
-            let shared = self.shared.upgrade().ok_or("the session is over")?;
+            let shared = self.shared.upgrade().ok_or(ServiceError::SessionOver)?;
             let mut registry = shared.toolbox.registry.read().clone();
             registry.retain(|tool| READING_TOOLS.contains(&tool.name()));
             let verdict = Arc::new(Mutex::new(None));
@@ -85,13 +88,7 @@ impl HookModel for SessionHookModel {
             let result = Box::pin(running).await;
             shared.spending.waiting.lock().push((Part::Inner, result.1));
             let given: Option<HookVerdict> = verdict.lock().take();
-            match given {
-                Some(verdict) => Ok(verdict),
-                None => Err(match answer_of(&result.0) {
-                    Ok(text) => format!("the agent gave no verdict; it said: {text}"),
-                    Err(error) => error,
-                }),
-            }
+            given.ok_or_else(|| no_verdict(&result.0))
         })
     }
 }
@@ -180,16 +177,16 @@ async fn run(
     (result, conversation.ledger.totals().clone())
 }
 
-fn answer_of(result: &TurnResult) -> Result<String, String> {
-    if result.is_error {
-        let mut words = result.errors.join("; ");
-        if words.is_empty() {
-            words.clone_from(&result.text);
-        }
-        Err(words)
-    } else {
-        Ok(result.text.clone())
+/// Why an agent hook gave no verdict.
+fn no_verdict(result: &TurnResult) -> ServiceError {
+    if !result.is_error {
+        return ServiceError::NoVerdict(result.text.clone());
     }
+    ServiceError::Agent(if result.errors.is_empty() {
+        result.text.clone()
+    } else {
+        result.errors.join("; ")
+    })
 }
 
 /// Answers the classifier of auto mode with the small model.
@@ -198,7 +195,11 @@ pub(crate) struct SessionClassifierModel {
 }
 
 impl ClassifierModel for SessionClassifierModel {
-    fn ask<'a>(&'a self, system: &'a str, user: &'a str) -> BoxFuture<'a, Result<String, String>> {
+    fn ask<'a>(
+        &'a self,
+        system: &'a str,
+        user: &'a str,
+    ) -> BoxFuture<'a, Result<String, ModelFailure>> {
         Box::pin(async move {
             let shared = self.shared.upgrade().ok_or("the session is over")?;
             let model = shared.session.catalog.small_fast_model().id;
@@ -212,7 +213,7 @@ impl ClassifierModel for SessionClassifierModel {
                 &cancel,
             )
             .await
-            .map_err(|error| error.to_string())
+            .map_err(Into::into)
         })
     }
 }

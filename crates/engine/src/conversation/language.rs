@@ -13,6 +13,7 @@ use lathe_lsp::{
     Conversation as LspConversation, LanguageServers, Servers, Surroundings, patience,
 };
 use lathe_permissions::Permissions;
+use lathe_protocol::diagnostic::Diagnostic;
 use lathe_protocol::event::NoticeLevel;
 use lathe_protocol::ids::RecordId;
 use lathe_settings::{Environment, Resolved};
@@ -40,10 +41,11 @@ impl Language {
         environment: &Environment,
         permissions: &Arc<Permissions>,
         events: &EventSink,
-        remarks: &mut Vec<String>,
+        remarks: &mut Vec<Diagnostic>,
     ) -> Self {
         let configured = configured(settings, plugins);
-        remarks.extend(configured.problems.iter().cloned());
+        let problems = configured.problems.iter().cloned();
+        remarks.extend(problems.map(Diagnostic::error));
         let (permissions, events) = (permissions.clone(), events.clone());
         let surroundings = Surroundings {
             environment: environment.clone(),
@@ -133,7 +135,11 @@ struct Observed {
 }
 
 impl ChangeObserver for Observed {
-    fn before_change(&self, path: &Path, turn: RecordId) -> Result<(), String> {
+    fn before_change(
+        &self,
+        path: &Path,
+        turn: RecordId,
+    ) -> Result<(), lathe_session::SessionError> {
         if let Some(undo) = &self.undo {
             undo.before_change(path, turn)?;
         }

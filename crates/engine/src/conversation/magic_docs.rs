@@ -26,13 +26,18 @@ pub(crate) struct MagicDocs {
 
 /// A call is done; if it showed such a document, that is known from now on.
 pub(crate) fn note_documents(conversation: &mut Conversation, tool: &str, paths: &[PathBuf]) {
-    conversation.context.magic_docs.kept.note_call(tool, paths);
+    conversation
+        .context
+        .upkeep
+        .magic_docs
+        .kept
+        .note_call(tool, paths);
 }
 
 /// Starts an update of the known documents, if something was done since the last one.
 pub(crate) fn update_documents(conversation: &mut Conversation, turn: RecordId) {
     let may_spend = background::may_spend(conversation);
-    let documents = &mut conversation.context.magic_docs;
+    let documents = &mut conversation.context.upkeep.magic_docs;
     let busy = documents
         .running
         .as_ref()
@@ -69,14 +74,15 @@ pub(crate) fn update_documents(conversation: &mut Conversation, turn: RecordId) 
             // Keeping the old content for undo blocks.
             let to = shared.clone();
             let written = lathe_spawn::blocking(move || update.write(&to.tools, &text, turn));
-            match written.await.unwrap_or_else(|error| Err(error.to_string())) {
-                Ok(()) => shared.events.notice(
+            match written.await {
+                Ok(Ok(())) => shared.events.notice(
                     NoticeLevel::Info,
                     format!("{shown} was brought up to date."),
                 ),
-                Err(error) => tracing::info!(%error, "a document was not brought up to date"),
+                Ok(Err(error)) => tracing::info!(%error, "a document was not brought up to date"),
+                Err(error) => tracing::error!(%error, "updating a document failed"),
             }
         }
     });
-    conversation.context.magic_docs.running = Some(task);
+    conversation.context.upkeep.magic_docs.running = Some(task);
 }

@@ -389,7 +389,7 @@ impl Conversation {
         usage.skills = usage.messages * told / (told + spoken);
         usage.messages -= usage.skills;
         usage.counted = self.context.meter.is_counted();
-        usage.auto_compact = self.fixed.limits.auto_compact;
+        usage.thresholds.auto_compact = self.fixed.limits.auto_compact;
     }
 
     /// A guess for the list of agents, which stands in the description of their tool.

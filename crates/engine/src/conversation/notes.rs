@@ -31,7 +31,7 @@ pub(crate) fn update_notes(conversation: &mut Conversation) {
     let notes = conversation.shared.state.notes.clone();
     if !notes
         .kept
-        .may_be_due(conversation.context.calls_since_notes)
+        .may_be_due(conversation.context.upkeep.calls_since_notes)
         || !background::may_spend(conversation)
     {
         return;
@@ -41,7 +41,7 @@ pub(crate) fn update_notes(conversation: &mut Conversation) {
     let Some(directive) = notes.kept.begin(tokens) else {
         return;
     };
-    conversation.context.calls_since_notes = 0;
+    conversation.context.upkeep.calls_since_notes = 0;
     let mut request = conversation.request(OutputCap::Small);
     bound_answer(&mut request, MOST_TOKENS);
     request.messages = with_directive(&request.messages.to_vec(), 0, &directive);

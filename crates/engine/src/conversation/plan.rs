@@ -12,7 +12,7 @@ use lathe_protocol::event::Event;
 use lathe_protocol::ids::SessionId;
 use lathe_protocol::permission::PermissionMode;
 use lathe_protocol::record::{Fact, Record};
-use lathe_tools::host::PlanState;
+use lathe_tools::host::{PlanModeError, PlanState};
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 
@@ -140,22 +140,16 @@ impl ConversationShared {
     }
 
     /// Enters plan mode because the model wants to.
-    pub(crate) fn enter_plan_mode(&self) -> Result<PlanState, String> {
+    pub(crate) fn enter_plan_mode(&self) -> Result<PlanState, PlanModeError> {
         if self.role.place().is_some() {
-            return Err(
-                "Agents don't plan for the person; put a plan into your report.".to_owned(),
-            );
+            return Err(PlanModeError::InAgent);
         }
         if self.questions.answerer() == Answerer::Nobody {
-            return Err(
-                "Nobody is here who could agree to a plan. Think the steps through and go on without plan mode.".to_owned(),
-            );
+            return Err(PlanModeError::NobodyToAgree);
         }
         let before = self.permissions.mode();
         if before != PermissionMode::Plan {
-            self.permissions
-                .set_mode(PermissionMode::Plan)
-                .map_err(|error| error.to_string())?;
+            self.permissions.set_mode(PermissionMode::Plan)?;
             *self.state.planning.before.lock() = Some(before);
             self.tell_mode(PermissionMode::Plan);
         }

@@ -25,9 +25,10 @@ use tokio_util::sync::CancellationToken;
 const MOST_MESSAGES: usize = 20;
 
 /// Who answers permission questions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Answerer {
-    /// Nobody: what would ask is denied.
+    /// Nobody: calls that would need an answer are denied.
+    #[default]
     Nobody,
     /// The face: it gets `PermissionRequested` and replies with an op.
     Face,

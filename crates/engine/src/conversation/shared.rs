@@ -9,6 +9,7 @@ use crate::conversation::questions::Questions;
 use crate::conversation::undo::Undo;
 use crate::session::Session;
 use crate::session::events::EventSink;
+use crate::session::handles::TaskError;
 use crate::session::ledger::{Part, Totals};
 use lathe_extensions::{Command, CommandRegistry};
 use lathe_permissions::Permissions;
@@ -296,18 +297,18 @@ impl ConversationShared {
     }
 
     /// Stops a background task: an agent or a command.
-    pub(crate) async fn stop_task(&self, id: &str) -> Result<(), String> {
+    pub(crate) async fn stop_task(&self, id: &str) -> Result<(), TaskError> {
         if let Some(agent) = self.session.agents.find(id) {
             if !agent.is_running() {
-                return Err(format!("agent {id} isn't running any more"));
+                return Err(TaskError::NotRunning(id.to_owned()));
             }
             agent.cancel.cancel();
             agent.over().await;
             return Ok(());
         }
         let background = self.tools.shell.background();
-        let stopped = background.stop(id).await;
-        stopped.map(|_| ()).map_err(|error| error.to_string())
+        background.stop(id).await?;
+        Ok(())
     }
 
     pub(crate) fn commands(&self) -> CommandRegistry {

@@ -5,6 +5,7 @@
 
 use lathe_protocol::event::NoticeLevel;
 use lathe_protocol::ids::RecordId;
+use lathe_session::SessionError;
 use lathe_session::checkpoint::FileHistory;
 use lathe_session::scan::{Scan, ScanLimits, scan};
 use lathe_tools::context::ChangeObserver;
@@ -25,10 +26,9 @@ pub(crate) struct Undo {
 
 impl ChangeObserver for Undo {
     /// Called on a blocking thread: tools change files there.
-    fn before_change(&self, path: &Path, turn: RecordId) -> Result<(), String> {
+    fn before_change(&self, path: &Path, turn: RecordId) -> Result<(), SessionError> {
         self.runtime
             .block_on(self.history.before_change(path, turn))
-            .map_err(|error| error.to_string())
     }
 
     fn after_change(&self, path: &Path, turn: RecordId) {

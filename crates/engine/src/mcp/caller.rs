@@ -1,12 +1,11 @@
-//! Whoever stands behind the tools of MCP servers: asks the manager, and waits for a server that is still
-//! being connected when the model calls it already. A resource that was read is followed, where its server
-//! offers that: the model is told when it changes.
+//! Calls tools of MCP servers through the manager, and waits for a server that is still being connected.
+//! A resource that was read is subscribed to where its server offers that, so that the model learns of changes.
 
 use futures::future::BoxFuture;
-use lathe_hooks::HookTools;
+use lathe_hooks::{HookTools, ServiceError};
 use lathe_mcp::{CallOptions, Manager, McpError, State};
 use lathe_tools::mcp_result;
-use lathe_tools::mcp_tool::{McpCall, McpCaller, McpProgress, cleaned};
+use lathe_tools::mcp_tool::{McpCall, McpCallError, McpCaller, McpProgress, cleaned};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -101,7 +100,7 @@ impl Caller {
         }
     }
 
-    /// Whoever holds the connections.
+    /// The manager of the connections.
     pub(super) fn manager(&self) -> Manager {
         self.manager.clone()
     }
@@ -145,7 +144,7 @@ impl Caller {
 }
 
 impl McpCaller for Caller {
-    fn call<'a>(&'a self, call: McpCall<'a>) -> BoxFuture<'a, Result<Value, String>> {
+    fn call<'a>(&'a self, call: McpCall<'a>) -> BoxFuture<'a, Result<Value, McpCallError>> {
         Box::pin(async move {
             let (sender, mut progress) = mpsc::channel(16);
             let options = CallOptions {
@@ -160,7 +159,7 @@ impl McpCaller for Caller {
             loop {
                 tokio::select! {
                     biased;
-                    result = &mut calling => return result.map_err(|error| error.to_string()),
+                    result = &mut calling => return result.map_err(McpCallError::failed),
                     Some(step) = progress.recv() => (call.progress)(McpProgress {
                         progress: step.progress,
                         total: step.total,
@@ -176,7 +175,7 @@ impl McpCaller for Caller {
         server: &'a str,
         uri: &'a str,
         cancel: CancellationToken,
-    ) -> BoxFuture<'a, Result<Value, String>> {
+    ) -> BoxFuture<'a, Result<Value, McpCallError>> {
         Box::pin(async move {
             self.ready(server).await;
             tokio::select! {
@@ -185,9 +184,9 @@ impl McpCaller for Caller {
                     if result.is_ok() {
                         self.follow(server, uri);
                     }
-                    result.map_err(|error| error.to_string())
+                    result.map_err(McpCallError::failed)
                 }
-                () = cancel.cancelled() => Err("stopped".to_owned()),
+                () = cancel.cancelled() => Err(McpCallError::Cancelled),
             }
         })
     }
@@ -215,16 +214,16 @@ impl HookTools for ToolsOfHooks {
         server: &'a str,
         tool: &'a str,
         input: Value,
-    ) -> BoxFuture<'a, Result<String, String>> {
+    ) -> BoxFuture<'a, Result<String, ServiceError>> {
         Box::pin(async move {
             let result = self
                 .0
                 .call_tool(server, tool, input, CallOptions::default())
                 .await
-                .map_err(|error| error.to_string())?;
+                .map_err(ServiceError::other)?;
             let text = mcp_result::text_of(&result);
             if result.get("isError") == Some(&Value::Bool(true)) {
-                return Err(text);
+                return Err(ServiceError::Tool(text));
             }
             Ok(text)
         })

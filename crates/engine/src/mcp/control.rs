@@ -1,4 +1,4 @@
-//! What a face can do with the MCP servers of a session, also while a turn runs.
+//! Control of the MCP servers of a session for faces, also while a turn runs.
 
 use super::offer::Which;
 use super::prompts::McpPrompt;
@@ -7,10 +7,11 @@ use super::{Running, fit_hosted};
 use crate::conversation::ConversationShared;
 use indexmap::IndexMap;
 use lathe_mcp::auth::Browser;
-use lathe_mcp::config::{self, Choices, ConfigLocation, Scope, entry};
+use lathe_mcp::config::choices::ChoiceError;
+use lathe_mcp::config::{self, Choices, ConfigError, ConfigLocation, Scope, entry};
 use lathe_mcp::handlers::Nobody;
-use lathe_mcp::{CallOptions, Manager, Options, ServerConfig, ServerStatus, State};
-use lathe_tools::mcp_tool::{McpCaller as _, tool_name};
+use lathe_mcp::{CallOptions, Manager, McpError, Options, ServerConfig, ServerStatus, State};
+use lathe_tools::mcp_tool::{McpCallError, McpCaller as _, tool_name};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -43,19 +44,59 @@ pub struct McpServer {
     pub remarks: Vec<String>,
 }
 
-/// A hold on the MCP servers of a session. Cheap to clone.
+/// Controls the MCP servers of a session. Cheap to clone.
 #[derive(Clone)]
 pub struct McpControl {
     pub(crate) shared: Arc<ConversationShared>,
 }
 
+/// Why something can't be done with an MCP server.
+#[derive(Debug, thiserror::Error)]
+pub enum McpControlError {
+    /// The session was opened without servers.
+    #[error("this session has no MCP servers")]
+    NoServers,
+    /// No server has this name.
+    #[error("Server not found: {0}")]
+    NotFound(String),
+    /// The server is declared but may not be used.
+    #[error("{name}: {why}")]
+    NotUsable {
+        /// The server.
+        name: String,
+        /// Why, for a person.
+        why: String,
+    },
+    /// A policy forbids the server; the text says which.
+    #[error("{0}")]
+    Forbidden(String),
+    /// The server was added, but is not connected; why.
+    #[error("{0}")]
+    NotConnected(String),
+    /// No connected server has this tool.
+    #[error("no connected MCP server has the tool {0}")]
+    NoTool(String),
+    /// The entry of the server is wrong.
+    #[error(transparent)]
+    Entry(#[from] ConfigError),
+    /// A person's decision can't be kept.
+    #[error(transparent)]
+    Decision(#[from] ChoiceError),
+    /// The server or the connection failed.
+    #[error(transparent)]
+    Server(#[from] McpError),
+    /// A call failed.
+    #[error(transparent)]
+    Call(#[from] McpCallError),
+}
+
 impl McpControl {
-    fn running(&self) -> Result<&Running, String> {
+    fn running(&self) -> Result<&Running, McpControlError> {
         self.shared
             .integrations
             .mcp
             .running()
-            .ok_or_else(|| "this session has no MCP servers".to_owned())
+            .ok_or(McpControlError::NoServers)
     }
 
     /// All servers with where they stand, also those that wait for a person's word.
@@ -187,7 +228,8 @@ impl McpControl {
     /// The resources of connected servers, for completion after `@`.
     #[must_use]
     pub fn resources(&self) -> Vec<McpResource> {
-        self.shared.integrations.mcp.resources()
+        let running = self.shared.integrations.mcp.running();
+        running.map(Running::resources).unwrap_or_default()
     }
 
     /// Waits until no server is being connected.
@@ -203,27 +245,31 @@ impl McpControl {
     ///
     /// # Errors
     /// With the reason why it isn't connected now.
-    pub async fn reconnect(&self, name: &str) -> Result<(), String> {
+    pub async fn reconnect(&self, name: &str) -> Result<(), McpControlError> {
         let running = self.running()?;
         self.must_be_known(running, name)?;
         let outcome = running.manager.reconnect(name).await;
         running.offer_tools(&self.shared, Which::All);
         running.show(&self.shared);
-        outcome.map_err(|error| error.to_string())
+        Ok(outcome?)
     }
 
     /// Signs in at a server, with someone who can open its page, and connects it. What was signed in
     /// before is forgotten.
     ///
     /// # Errors
-    /// When there is nothing to sign in at, or it didn't work out.
-    pub async fn log_in(&self, name: &str, browser: Arc<dyn Browser>) -> Result<(), String> {
+    /// When there is nothing to sign in at, or the sign-in fails.
+    pub async fn log_in(
+        &self,
+        name: &str,
+        browser: Arc<dyn Browser>,
+    ) -> Result<(), McpControlError> {
         let running = self.running()?;
         self.must_be_known(running, name)?;
         let config = running
             .manager
             .config(name)
-            .ok_or_else(|| format!("Server not found: {name}"))?;
+            .ok_or_else(|| McpControlError::NotFound(name.to_owned()))?;
         // A manager of its own: in the session's nobody is at a browser, so that no server can open
         // pages by itself.
         let mut options = Options::new(running.environment.clone(), env!("CARGO_PKG_VERSION"));
@@ -238,7 +284,7 @@ impl McpControl {
         manager.set_servers(IndexMap::from([(name.to_owned(), config)]));
         let outcome = manager.log_in(name).await;
         manager.shutdown().await;
-        outcome.map_err(|error| error.to_string())?;
+        outcome?;
         self.reconnect(name).await
     }
 
@@ -246,14 +292,10 @@ impl McpControl {
     ///
     /// # Errors
     /// When there is no such server, or what is kept can't be read.
-    pub async fn log_out(&self, name: &str) -> Result<bool, String> {
+    pub async fn log_out(&self, name: &str) -> Result<bool, McpControlError> {
         let running = self.running()?;
         self.must_be_known(running, name)?;
-        let any = running
-            .manager
-            .log_out(name)
-            .await
-            .map_err(|error| error.to_string())?;
+        let any = running.manager.log_out(name).await?;
         running.offer_tools(&self.shared, Which::All);
         running.show(&self.shared);
         Ok(any)
@@ -264,15 +306,14 @@ impl McpControl {
     ///
     /// # Errors
     /// When the entry is wrong, policy forbids it, or it can't be connected.
-    pub async fn add_server(&self, name: &str, written: &Value) -> Result<(), String> {
+    pub async fn add_server(&self, name: &str, written: &Value) -> Result<(), McpControlError> {
         let running = self.running()?;
         {
             let mut known = running.state.lock();
             let lookup = |name: &str| running.environment.variables.get(name).cloned();
-            let config = entry::parse(name, written, &ConfigLocation::flag("session"), &lookup)
-                .map_err(|error| error.to_string())?;
+            let config = entry::parse(name, written, &ConfigLocation::flag("session"), &lookup)?;
             if let Some(why) = config::refusal(name, &config, &known.settings.settings) {
-                return Err(why);
+                return Err(McpControlError::Forbidden(why));
             }
             known
                 .dynamic
@@ -284,9 +325,9 @@ impl McpControl {
         running.show(&self.shared);
         match running.manager.server(name).map(|status| status.state) {
             Some(State::Connected) => Ok(()),
-            Some(State::Failed { reason }) => Err(reason),
-            Some(state) => Err(state.word().to_owned()),
-            None => Err(format!("Server not found: {name}")),
+            Some(State::Failed { reason }) => Err(McpControlError::NotConnected(reason)),
+            Some(state) => Err(McpControlError::NotConnected(state.word().to_owned())),
+            None => Err(McpControlError::NotFound(name.to_owned())),
         }
     }
 
@@ -294,14 +335,10 @@ impl McpControl {
     ///
     /// # Errors
     /// When there is no such server.
-    pub async fn set_enabled(&self, name: &str, enabled: bool) -> Result<(), String> {
+    pub async fn set_enabled(&self, name: &str, enabled: bool) -> Result<(), McpControlError> {
         let running = self.running()?;
         self.must_be_known(running, name)?;
-        running
-            .manager
-            .set_enabled(name, enabled)
-            .await
-            .map_err(|error| error.to_string())?;
+        running.manager.set_enabled(name, enabled).await?;
         if enabled {
             let longest = std::time::Duration::from_secs(600);
             running.manager.settled(longest).await;
@@ -311,27 +348,25 @@ impl McpControl {
         Ok(())
     }
 
-    /// A person's word on a server that the project brings: remembered, and started if it is a yes.
+    /// A person's decision on a server of the project: saved, and the server started if it is a yes.
     ///
     /// # Errors
-    /// When there is no such server, or the word can't be kept.
-    pub fn decide(&self, name: &str, approve: bool) -> Result<(), String> {
+    /// When there is no such server, or the decision can't be saved.
+    pub fn decide(&self, name: &str, approve: bool) -> Result<(), McpControlError> {
         let running = self.running()?;
         let entry = {
             let known = running.state.lock();
             let server = known.declared.find(name);
             server
                 .map(|server| server.entry.clone())
-                .ok_or_else(|| format!("Server not found: {name}"))?
+                .ok_or_else(|| McpControlError::NotFound(name.to_owned()))?
         };
-        Choices::new(&running.places)
-            .decide(name, &entry, approve)
-            .map_err(|error| error.to_string())?;
+        Choices::new(&running.places).decide(name, &entry, approve)?;
         running.reload();
         Ok(())
     }
 
-    fn must_be_known(&self, running: &Running, name: &str) -> Result<(), String> {
+    fn must_be_known(&self, running: &Running, name: &str) -> Result<(), McpControlError> {
         if running.manager.server(name).is_some() {
             return Ok(());
         }
@@ -341,8 +376,11 @@ impl McpControl {
             .find(name)
             .and_then(config::Declared::why_not)
         {
-            Some(why) => Err(format!("{name}: {why}")),
-            None => Err(format!("Server not found: {name}")),
+            Some(why) => Err(McpControlError::NotUsable {
+                name: name.to_owned(),
+                why,
+            }),
+            None => Err(McpControlError::NotFound(name.to_owned())),
         }
     }
 
@@ -401,33 +439,32 @@ impl McpControl {
     ///
     /// # Errors
     /// When no connected server has it, or the call fails.
-    pub async fn call(&self, name: &str, arguments: Value) -> Result<Value, String> {
+    pub async fn call(&self, name: &str, arguments: Value) -> Result<Value, McpControlError> {
         let running = self.running()?;
         let found = running.manager.tools().into_iter().find_map(|item| {
             let tool = item.item.get("name")?.as_str()?.to_owned();
             (tool_name(&item.server, &tool) == name).then_some((item.server, tool))
         });
         let Some((server, tool)) = found else {
-            return Err(format!("no connected MCP server has the tool {name}"));
+            return Err(McpControlError::NoTool(name.to_owned()));
         };
-        running
+        let called = running
             .manager
-            .call_tool(&server, &tool, arguments, CallOptions::default())
-            .await
-            .map_err(|error| error.to_string())
+            .call_tool(&server, &tool, arguments, CallOptions::default());
+        Ok(called.await?)
     }
 
     /// Reads a resource and gives the server's `ReadResourceResult`.
     ///
     /// # Errors
     /// When there is no such server, or it has no such resource.
-    pub async fn read_resource(&self, server: &str, uri: &str) -> Result<Value, String> {
+    pub async fn read_resource(&self, server: &str, uri: &str) -> Result<Value, McpControlError> {
         let running = self.running()?;
         self.must_be_known(running, server)?;
-        running
+        let read = running
             .caller
-            .read_resource(server, uri, CancellationToken::new())
-            .await
+            .read_resource(server, uri, CancellationToken::new());
+        Ok(read.await?)
     }
 
     /// Completions for an argument of a prompt, as its server gives them.
@@ -439,14 +476,13 @@ impl McpControl {
         prompt: &McpPrompt,
         argument: &str,
         typed: &str,
-    ) -> Result<Vec<String>, String> {
+    ) -> Result<Vec<String>, McpControlError> {
         let reference = json!({"type": "ref/prompt", "name": prompt.name});
         let result = self
             .running()?
             .manager
             .complete(&prompt.server, reference, argument, typed)
-            .await
-            .map_err(|error| error.to_string())?;
+            .await?;
         let values = result
             .pointer("/completion/values")
             .and_then(Value::as_array);

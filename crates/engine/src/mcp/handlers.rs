@@ -63,7 +63,7 @@ impl Handlers for SessionHandlers {
             let shared = self.shared.upgrade().ok_or_else(over)?;
             super::sampling::sample(&shared, server, &request)
                 .await
-                .map_err(SamplingRefused)
+                .map_err(|error| SamplingRefused(error.to_string()))
         })
     }
 }

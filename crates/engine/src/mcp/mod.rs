@@ -25,7 +25,7 @@ mod sampling;
 use crate::conversation::ConversationShared;
 use crate::session::events::EventSink;
 use caller::Caller;
-pub use control::{McpControl, McpServer, Prompt, Resource};
+pub use control::{McpControl, McpControlError, McpServer, Prompt, Resource};
 pub(crate) use elicitation::Elicitations;
 use handlers::SessionHandlers;
 use indexmap::IndexMap;
@@ -33,10 +33,12 @@ use lathe_mcp::config::{Declared, PluginServers, Servers, Standing};
 use lathe_mcp::{
     Change, InProcess, Manager, Options, ServerConfig, ServerStatus, State, TransportConfig, config,
 };
+use lathe_protocol::diagnostic::Diagnostic;
 use lathe_protocol::event::NoticeLevel;
 use lathe_settings::{Environment, LoadOptions, Places, Resolved};
 use offer::Offer;
 use parking_lot::Mutex;
+pub(crate) use prompts::PromptError;
 use serde_json::Value;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -144,7 +146,11 @@ struct Known {
 impl Mcp {
     /// Reads the configuration and starts what is to be started, in the background. Gives what the person
     /// should know.
-    pub(crate) fn start(&self, shared: &Arc<ConversationShared>, start: &Start<'_>) -> Vec<String> {
+    pub(crate) fn start(
+        &self,
+        shared: &Arc<ConversationShared>,
+        start: &Start<'_>,
+    ) -> Vec<Diagnostic> {
         let declared = config::load(config::Request {
             places: start.places,
             settings: start.settings,
@@ -155,7 +161,6 @@ impl Mcp {
             plugins: &start.options.plugins,
         });
         let remarks = declared.remarks();
-        let remarks: Vec<String> = remarks.iter().map(ToString::to_string).collect();
         let mut options = Options::new(start.environment.clone(), env!("CARGO_PKG_VERSION"));
         options.home.clone_from(&start.places.config_home);
         options.in_process.clone_from(&start.options.in_process);

@@ -1,6 +1,6 @@
 //! Which tools of MCP servers the model is offered, and what it is told when that changes.
 
-use super::{Mcp, Running};
+use super::Running;
 use crate::conversation::{Conversation, ConversationShared};
 use lathe_mcp::{ServerStatus, State};
 use lathe_protocol::event::NoticeLevel;
@@ -280,20 +280,19 @@ fn some(names: &[&str]) -> String {
     text
 }
 
-impl Mcp {
-    fn news(&self, shared: &ConversationShared, first: bool) -> Vec<String> {
-        let Some(running) = self.running() else {
-            return Vec::new();
-        };
-        let mut texts = running.offer.lock().news(shared, &running.manager, first);
-        for (server, uri) in running.caller.changed_resources() {
-            let uri = clean(&uri);
-            texts.push(format!(
-                "The resource {uri} of the MCP server {server} has changed since it was read."
-            ));
-        }
-        texts
+/// Changes of the servers since the last request, for the model.
+fn news(shared: &ConversationShared, first: bool) -> Vec<String> {
+    let Some(running) = shared.integrations.mcp.running() else {
+        return Vec::new();
+    };
+    let mut texts = running.offer.lock().news(shared, &running.manager, first);
+    for (server, uri) in running.caller.changed_resources() {
+        let uri = clean(&uri);
+        texts.push(format!(
+            "The resource {uri} of the MCP server {server} has changed since it was read."
+        ));
     }
+    texts
 }
 
 /// Takes over what MCP servers changed since the last request, and gives what the model should be told.
@@ -311,7 +310,7 @@ pub(crate) fn mcp_news(conversation: &mut Conversation) -> Vec<String> {
             .prefix
             .expect("the tools of MCP servers changed");
     }
-    shared.integrations.mcp.news(&shared, before.is_none())
+    news(&shared, before.is_none())
 }
 
 /// Finds tools of servers that are still being connected, or that joined after the turn began.

@@ -215,7 +215,7 @@ impl Mcp {
         &self,
         command: &Invocation,
         place: &ResultStore,
-    ) -> Option<Result<Vec<ContentBlock>, String>> {
+    ) -> Option<Result<Vec<ContentBlock>, ExpandError>> {
         let (command, typed) = (command.name.as_str(), command.arguments.as_str());
         self.running()?;
         let mut found = self.find(command);
@@ -225,40 +225,41 @@ impl Mcp {
             found = self.find(command);
         }
         let Some(prompt) = found else {
-            return Some(Err(format!(
-                "There is no command /{command}: no connected MCP server has such a prompt."
-            )));
+            return Some(Err(ExpandError::Unknown(command.to_owned())));
         };
         if let Err(missing) = prompt.check(typed) {
-            return Some(Err(missing.for_person()));
+            return Some(Err(ExpandError::Missing(missing)));
         }
         let blocks = self.ask_prompt(&prompt, typed, place).await;
-        Some(blocks.map_err(|error| format!("/{error}")))
+        Some(blocks.map_err(ExpandError::Prompt))
     }
 
     /// Asks a server for a prompt.
     ///
     /// # Errors
-    /// In words that begin with the command's name.
+    /// When an argument is missing or the server doesn't give it. The message begins with the command's name.
     pub(crate) async fn ask_prompt(
         &self,
         prompt: &McpPrompt,
         typed: &str,
         place: &ResultStore,
-    ) -> Result<Vec<ContentBlock>, String> {
+    ) -> Result<Vec<ContentBlock>, PromptError> {
         let command = &prompt.command;
-        let arguments = prompt.fill(typed).map_err(|missing| missing.for_model())?;
+        let arguments = prompt.fill(typed).map_err(PromptError::Missing)?;
         let managers = self.managers();
         let manager = managers
             .iter()
             .find(|manager| manager.server(&prompt.server).is_some())
-            .ok_or_else(|| format!("{command} failed: its MCP server is gone"))?;
+            .ok_or_else(|| PromptError::ServerGone(command.clone()))?;
         let result = manager
             .get_prompt(&prompt.server, &prompt.name, Value::Object(arguments))
             .await;
         match result {
             Ok(result) => Ok(blocks(&result, place)),
-            Err(error) => Err(format!("{command} failed: {}", clean(&error.to_string()))),
+            Err(source) => Err(PromptError::Server {
+                command: command.clone(),
+                source,
+            }),
         }
     }
 
@@ -290,6 +291,33 @@ impl Mcp {
     }
 }
 
+/// Why a server's prompt has no content. The message begins with the command's name.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PromptError {
+    #[error("{}", .0.for_model())]
+    Missing(Missing),
+    #[error("{0} failed: its MCP server is gone")]
+    ServerGone(String),
+    #[error("{command} failed: {}", clean(&source.to_string()))]
+    Server {
+        command: String,
+        source: lathe_mcp::McpError,
+    },
+    #[error("It was interrupted.")]
+    Interrupted,
+}
+
+/// Why a person's command for a server's prompt is refused.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ExpandError {
+    #[error("There is no command /{0}: no connected MCP server has such a prompt.")]
+    Unknown(String),
+    #[error("{}", .0.for_person())]
+    Missing(Missing),
+    #[error("/{0}")]
+    Prompt(#[source] PromptError),
+}
+
 /// The blocks of a `GetPromptResult`.
 fn blocks(result: &Value, place: &ResultStore) -> Vec<ContentBlock> {
     let messages = result.get("messages").and_then(Value::as_array);
@@ -315,11 +343,14 @@ fn blocks(result: &Value, place: &ResultStore) -> Vec<ContentBlock> {
     mcp_result::of_content(&Value::Array(items), place)
 }
 
-/// Puts what a server's prompt says after the words that name it. Gives what is wrong, if something is.
+/// Adds the content of a server's prompt after the prompt that names it.
+///
+/// # Errors
+/// When there is no such prompt or its server doesn't give it.
 pub(crate) async fn expand_mcp_prompt(
     conversation: &mut Conversation,
     command: Option<&Invocation>,
-) -> Result<(), String> {
+) -> Result<(), ExpandError> {
     let Some(command) = command.filter(|command| command.name.starts_with("mcp__")) else {
         return Ok(());
     };

@@ -1,6 +1,6 @@
 //! Resources that a prompt mentions: `@server:uri`.
 
-use super::Mcp;
+use super::Running;
 use crate::conversation::Conversation;
 use crate::conversation::records::reminder;
 use lathe_protocol::content::{Content, ContentBlock};
@@ -33,12 +33,9 @@ pub struct McpResource {
     pub is_template: bool,
 }
 
-impl Mcp {
+impl Running {
     /// The resources of connected servers, and their templates.
-    pub(crate) fn resources(&self) -> Vec<McpResource> {
-        let Some(running) = self.running() else {
-            return Vec::new();
-        };
+    pub(super) fn resources(&self) -> Vec<McpResource> {
         let read = |server: String, item: &serde_json::Value, key: &str| {
             let text = |name: &str| {
                 item.get(name)
@@ -54,8 +51,8 @@ impl Mcp {
                 is_template: key == "uriTemplate",
             })
         };
-        let plain = running.manager.resources().into_iter();
-        let templates = running.manager.resource_templates().into_iter();
+        let plain = self.manager.resources().into_iter();
+        let templates = self.manager.resource_templates().into_iter();
         plain
             .filter_map(|item| read(item.server, &item.item, "uri"))
             .chain(templates.filter_map(|item| read(item.server, &item.item, "uriTemplate")))
@@ -119,7 +116,7 @@ pub(crate) async fn attach_resources(
         let reading = caller.read_resource(&server, &uri, cancel.child_token());
         let result = tokio::time::timeout(PATIENCE, reading)
             .await
-            .unwrap_or_else(|_| Err("it took too long".to_owned()));
+            .unwrap_or(Err(lathe_tools::mcp_tool::McpCallError::TimedOut));
         let result = match result {
             Ok(result) => result,
             Err(error) => {

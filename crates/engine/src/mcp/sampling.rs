@@ -1,5 +1,5 @@
-//! A server asks for a model's answer. It is asked each time, whatever the rules say: the words are the
-//! server's, and the person pays. What it costs counts to the session.
+//! A server asks for a model's answer. A person is asked each time, whatever the rules say: the prompt is the
+//! server's, and the person pays. The cost is part of the session's.
 
 use crate::conversation::ConversationShared;
 use crate::conversation::questions::Answer;
@@ -31,24 +31,50 @@ const MOST_MESSAGES: usize = 100;
 /// How long an answer may take.
 const LIMIT: Duration = Duration::from_secs(180);
 
+/// Why a server gets no answer of the model.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SamplingError {
+    #[error("the session is over")]
+    SessionOver,
+    #[error("no more than {MOST_ANSWERS} answers of the model are given to servers in one turn")]
+    TooMany,
+    #[error("the budget of this session is spent")]
+    BudgetSpent,
+    #[error("the person doesn't want that")]
+    Denied,
+    /// The person's words.
+    #[error("{0}")]
+    DeniedWith(String),
+    #[error("nobody is here to allow a question to the model")]
+    NobodyToAsk,
+    #[error("the question was withdrawn")]
+    Withdrawn,
+    #[error("the first message must be the user's")]
+    FirstMessage,
+    #[error("a message doesn't fit: {0}")]
+    Message(#[from] serde_json::Error),
+    #[error("the model took too long")]
+    TimedOut,
+    #[error(transparent)]
+    Model(#[from] lathe_model::ask::AskError),
+}
+
 /// Answers `sampling/createMessage`.
 ///
 /// # Errors
-/// With the reason why there is no answer; the server is told.
+/// With the reason why there is no answer; the server gets it.
 pub(super) async fn sample(
     shared: &Arc<ConversationShared>,
     server: &str,
     request: &Value,
-) -> Result<Value, String> {
+) -> Result<Value, SamplingError> {
     let running = shared
         .integrations
         .mcp
         .running()
-        .ok_or("the session is over")?;
+        .ok_or(SamplingError::SessionOver)?;
     if running.samples.fetch_add(1, Ordering::Relaxed) >= MOST_ANSWERS {
-        return Err(format!(
-            "no more than {MOST_ANSWERS} answers of the model are given to servers in one turn"
-        ));
+        return Err(SamplingError::TooMany);
     }
     if let Some(most) = running.max_session_usd {
         let inner: f64 = shared
@@ -59,7 +85,7 @@ pub(super) async fn sample(
             .map(|(_, totals)| totals.cost_usd())
             .sum();
         if shared.spending.totals.lock().cost_usd() + inner >= most {
-            return Err("what this session may spend is spent".to_owned());
+            return Err(SamplingError::BudgetSpent);
         }
     }
     let cancel = CancellationToken::new();
@@ -69,15 +95,15 @@ pub(super) async fn sample(
         Answer::Reply(PermissionReply::Allow { .. }) => {}
         Answer::Reply(PermissionReply::Deny { message, .. }) => {
             return Err(if message.trim().is_empty() {
-                "the person doesn't want that".to_owned()
+                SamplingError::Denied
             } else {
-                message
+                SamplingError::DeniedWith(message)
             });
         }
         Answer::NobodyToAsk => {
-            return Err("nobody is here to allow a question to the model".to_owned());
+            return Err(SamplingError::NobodyToAsk);
         }
-        Answer::Withdrawn => return Err("the question was withdrawn".to_owned()),
+        Answer::Withdrawn => return Err(SamplingError::Withdrawn),
     }
     let model = model(shared, request);
     let model_request = model_request(shared, request, &model)?;
@@ -86,8 +112,7 @@ pub(super) async fn sample(
     let asked = complete(provider, model_request, policy, &cancel);
     let lathe_model::ask::Answer { text, header } = tokio::time::timeout(LIMIT, asked)
         .await
-        .map_err(|_| "the model took too long".to_owned())?
-        .map_err(|error| error.to_string())?;
+        .map_err(|_| SamplingError::TimedOut)??;
     note_side_usage(shared, Part::Side, &header);
     let stopped = header
         .stop_reason
@@ -192,7 +217,7 @@ fn model_request(
     shared: &ConversationShared,
     request: &Value,
     model: &str,
-) -> Result<ModelRequest, String> {
+) -> Result<ModelRequest, SamplingError> {
     let place = ResultStore::new(
         &shared.tools.results_folder,
         &format!("sampling-{}", RequestId::random()),
@@ -218,15 +243,12 @@ fn model_request(
         }
     }
     if !matches!(messages.first(), Some((Role::User, _))) {
-        return Err("the first message must be the user's".to_owned());
+        return Err(SamplingError::FirstMessage);
     }
     let messages = messages
         .iter()
-        .map(|(role, blocks)| {
-            EncodedMessage::new(*role, blocks)
-                .map_err(|error| format!("a message doesn't fit: {error}"))
-        })
-        .collect::<Result<_, String>>()?;
+        .map(|(role, blocks)| EncodedMessage::new(*role, blocks))
+        .collect::<Result<_, _>>()?;
     let system = request
         .get("systemPrompt")
         .and_then(Value::as_str)

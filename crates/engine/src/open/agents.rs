@@ -9,6 +9,7 @@ use crate::open::options::{OpenError, SessionOptions};
 use lathe_extensions::{AgentCatalog, AgentDefinition, AgentMcpServer, ExtensionSource};
 use lathe_hooks::{HookRegistry, HookSource};
 use lathe_permissions::Permissions;
+use lathe_protocol::diagnostic::Diagnostic;
 use lathe_session::{SessionPaths, WriterOptions};
 use lathe_settings::{Environment, Places, Variable};
 use lathe_tools::agent::Agent;
@@ -35,7 +36,7 @@ pub(crate) fn main_agent(
     catalog: &AgentCatalog,
     options: &mut SessionOptions,
 ) -> Result<Option<AgentDefinition>, OpenError> {
-    let Some(name) = &options.agent else {
+    let Some(name) = &options.extensions.agent else {
         return Ok(None);
     };
     let Some(definition) = catalog.get(name) else {
@@ -45,17 +46,17 @@ pub(crate) fn main_agent(
             known.join(", ")
         )));
     };
-    if options.model.is_none() {
-        options.model.clone_from(&definition.model);
+    if options.model.name.is_none() {
+        options.model.name.clone_from(&definition.model);
     }
-    if options.permission_mode.is_none() {
-        options.permission_mode = definition.permission_mode;
+    if options.permissions.mode.is_none() {
+        options.permissions.mode = definition.permission_mode;
     }
-    if options.max_turns.is_none() {
-        options.max_turns = definition.run.max_turns;
+    if options.limits.max_turns.is_none() {
+        options.limits.max_turns = definition.run.max_turns;
     }
-    if options.effort.is_none() {
-        options.effort = definition
+    if options.model.effort.is_none() {
+        options.model.effort = definition
             .run
             .effort
             .and_then(|effort| serde_json::to_value(effort).ok())
@@ -105,12 +106,12 @@ pub(crate) fn main_prompt(parts: PromptParts, definition: &AgentDefinition) -> P
 pub(crate) fn main_hooks(
     registry: &HookRegistry,
     definition: &AgentDefinition,
-    remarks: &mut Vec<String>,
+    remarks: &mut Vec<Diagnostic>,
 ) {
     if !definition.hooks.is_empty() {
         let root = definition.path.as_ref().and_then(|path| path.parent());
         let (_, problems) = registry.add(&HookSource::Session, root, &definition.hooks);
-        remarks.extend(problems.iter().map(ToString::to_string));
+        remarks.extend(problems);
     }
 }
 
@@ -134,10 +135,8 @@ pub(crate) fn add_tools(
     registry.add(TaskGet);
     registry.add(TaskUpdate);
     registry.add(TaskList);
-    if options.tools.is_none() {
-        let newer = environment
-            .get(Variable::EnableTasks)
-            .is_some_and(|value| !matches!(value, "" | "0" | "false" | "no" | "off"));
+    if options.tools.only.is_none() {
+        let newer = environment.is_on(Variable::EnableTasks);
         registry.retain(|tool| {
             if newer {
                 tool.name() != todo_write::NAME
@@ -260,7 +259,7 @@ pub(crate) async fn connect(
     conversation: &mut Conversation,
     shared: &Arc<ConversationShared>,
     resumed: bool,
-) -> Option<String> {
+) -> Option<Diagnostic> {
     shared.tools.set_host(Arc::new(Host::new(shared)));
     if shared.permissions.snapshot().may_run_git {
         let folder = shared.tools.working_folder.read().clone();
@@ -287,8 +286,8 @@ pub(crate) async fn connect(
         .await;
     conversation.context.since_interruption = told;
     (interrupted > 0).then(|| {
-        format!(
+        Diagnostic::note(format!(
             "{interrupted} agent(s) of this session were interrupted when it ended; a message to one (SendMessage) lets it go on"
-        )
+        ))
     })
 }

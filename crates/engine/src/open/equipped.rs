@@ -55,7 +55,7 @@ pub(super) fn equip(mut loaded: Loaded) -> Result<Equipped, OpenError> {
     let policy = RecoveryPolicy::of(environment)?;
     let (events, stream) = events::channel();
     let transcript = transcript(places, options, &events)?;
-    if let Some(carried) = &options.carried {
+    if let Some(carried) = &options.history.carried {
         events.send(Event::ConversationReset {
             previous: carried.previous,
             next: transcript.session_id,
@@ -86,7 +86,12 @@ pub(super) fn equip(mut loaded: Loaded) -> Result<Equipped, OpenError> {
         remarks,
     );
     language.observe(&mut tools, undo.clone());
-    tools.tasks = main_agent::task_store(places, environment, &transcript.paths, options.persist);
+    tools.tasks = main_agent::task_store(
+        places,
+        environment,
+        &transcript.paths,
+        options.history.persist,
+    );
     let tools = Arc::new(tools);
     let hooks = hooks(&mut loaded, &transcript, &permissions, &tools, &events);
     Ok(Equipped {
@@ -117,9 +122,9 @@ fn hooks(
     let (registry, late) = HookRegistry::new();
     registry.set_settings(&loaded.settings);
     let remarks = &mut loaded.remarks;
-    remarks.extend(registry.problems().iter().map(ToString::to_string));
+    remarks.extend(registry.problems());
     let of_plugins = loaded.plugins.register_hooks(&registry);
-    remarks.extend(of_plugins.iter().map(ToString::to_string));
+    remarks.extend(of_plugins);
     if let Some(main) = &loaded.main {
         main_agent::main_hooks(&registry, main, remarks);
         main_agent::narrow_main(permissions, main);

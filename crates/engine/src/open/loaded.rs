@@ -5,6 +5,7 @@ use super::options::{OpenError, SessionOptions};
 use crate::session::plugins::Plugins;
 use crate::skills::{ExtensionOptions, Extensions};
 use lathe_extensions::{AgentCatalog, AgentDefinition, OutputStyles};
+use lathe_protocol::diagnostic::Diagnostic;
 use lathe_settings::trust_store::TrustStore;
 use lathe_settings::write::OwnWrites;
 use lathe_settings::{Environment, LoadOptions, Places, Resolved, Source, Trust};
@@ -27,7 +28,7 @@ pub(super) struct Loaded {
     pub(super) agents: Reading<AgentsAndStyles>,
     /// The agent that the main conversation runs as.
     pub(super) main: Option<AgentDefinition>,
-    pub(super) remarks: Vec<String>,
+    pub(super) remarks: Vec<Diagnostic>,
 }
 
 /// Loads what the session's parts are made from.
@@ -36,17 +37,17 @@ pub(super) async fn load(
     mut options: SessionOptions,
 ) -> Result<Loaded, OpenError> {
     let mut remarks = Vec::new();
-    let mut places = Places::new(environment).with_flags(&options.settings_flags);
-    if let Some(folder) = &options.project_root {
+    let mut places = Places::new(environment).with_flags(&options.settings.flags);
+    if let Some(folder) = &options.settings.project_root {
         let folder = places.environment.resolve(&folder.to_string_lossy());
         places = places.with_project(std::fs::canonicalize(&folder).unwrap_or(folder));
     }
     let reads_own = |sources: &Vec<Source>| sources.contains(&Source::User);
-    if options.setting_sources.as_ref().is_none_or(reads_own) {
-        remarks.extend(super::claude_home::first_remark(&places));
+    if options.settings.sources.as_ref().is_none_or(reads_own) {
+        remarks.extend(super::claude_home::first_remark(&places).map(Diagnostic::note));
     }
     let trust_store = TrustStore::new(&places);
-    let trust = trust_store.headless_trust(&places.project, options.setting_sources.as_deref());
+    let trust = trust_store.headless_trust(&places.project, options.settings.sources.as_deref());
     let (settings, load_options) = load_settings(&places, &options, &trust, &mut remarks)?;
     let plugins = Arc::new(Plugins::load(&places, &settings, &options));
     plugins.equip(&mut options, &mut remarks);
@@ -63,11 +64,11 @@ pub(super) async fn load(
     };
     if settings.settings.cleanup_period_days == Some(0) {
         // Nothing is kept, so nothing is written.
-        options.persist = false;
+        options.history.persist = false;
     }
-    if options.effort.is_none() {
+    if options.model.effort.is_none() {
         let effort = settings.settings.effort;
-        options.effort = effort.map(|effort| effort.name().to_owned());
+        options.model.effort = effort.map(|effort| effort.name().to_owned());
     }
     let outside_imports = trust_store
         .entry(&places.project)
@@ -119,19 +120,20 @@ fn load_extensions(
     options: &SessionOptions,
 ) -> (Extensions, tokio::task::JoinHandle<AgentsAndStyles>) {
     let added = options
-        .add_dirs
+        .permissions
+        .folders
         .iter()
         .map(|folder| places.environment.resolve(&folder.to_string_lossy()))
         .collect();
     let mut chosen = ExtensionOptions::new(
         places,
         trust,
-        options.setting_sources.as_deref(),
+        options.settings.sources.as_deref(),
         added,
-        options.plugins.clone(),
+        options.extensions.plugins.clone(),
     );
-    chosen.agents.clone_from(&options.agents);
-    chosen.only_skills.clone_from(&options.skills);
+    chosen.agents.clone_from(&options.extensions.agents);
+    chosen.only_skills.clone_from(&options.extensions.skills);
     let extensions = Extensions::begin(chosen.clone());
     let agents = lathe_spawn::blocking(move || {
         let styles = Arc::new(chosen.load_styles());
@@ -144,15 +146,15 @@ fn load_settings(
     places: &Places,
     options: &SessionOptions,
     trust: &Trust,
-    remarks: &mut Vec<String>,
+    remarks: &mut Vec<Diagnostic>,
 ) -> Result<(Resolved, LoadOptions), OpenError> {
     let load = LoadOptions {
-        flags: options.settings_flags.clone(),
-        managed_flags: options.managed_settings.clone(),
-        sources: options.setting_sources.clone(),
+        flags: options.settings.flags.clone(),
+        managed_flags: options.settings.managed.clone(),
+        sources: options.settings.sources.clone(),
         trust: trust.clone(),
     };
-    let settings = match options.loaded_settings.as_deref() {
+    let settings = match options.settings.loaded.as_deref() {
         Some(loaded) if loaded.project == places.project && loaded.options == load => {
             loaded.resolved.clone()
         }
@@ -161,7 +163,7 @@ fn load_settings(
     if let Some(problem) = settings.flag_errors().first() {
         return Err(OpenError::Usage(problem.to_string()));
     }
-    remarks.extend(settings.problems.iter().map(ToString::to_string));
+    remarks.extend(settings.problems.iter().map(Diagnostic::from));
     let own = lathe_mcp::config::own_servers(places);
     let mut withheld = settings.withheld();
     withheld.retain(|bring| {
@@ -170,10 +172,10 @@ fn load_settings(
     });
     if !withheld.is_empty() {
         let what: Vec<String> = withheld.iter().map(ToString::to_string).collect();
-        remarks.push(format!(
+        remarks.push(Diagnostic::warning(format!(
             "this folder is not trusted, so what its own settings bring was skipped: {}. Trust it with `lathe trust add`, or name its sources with --setting-sources.",
             what.join(", ")
-        ));
+        )));
     }
     Ok((settings, load))
 }

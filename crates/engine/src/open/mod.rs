@@ -9,7 +9,6 @@ pub(crate) mod agents;
 pub(crate) mod change_text;
 mod claude_home;
 mod equipped;
-pub mod hands;
 mod loaded;
 mod model;
 pub mod options;
@@ -17,6 +16,9 @@ mod parts;
 pub(crate) mod preview;
 mod ready;
 mod restore;
+mod session_tools;
+
+pub use self::session_tools::{SessionTools, ToolAnswer};
 
 use self::options::{OpenError, SessionOptions, Setup};
 use crate::conversation::Conversation;
@@ -26,18 +28,19 @@ use crate::session::events::EventStream;
 use crate::session::{self, SessionHandle, live};
 use futures::future::BoxFuture;
 use lathe_session::cleanup;
+use lathe_protocol::diagnostic::Diagnostic;
 use lathe_settings::write::OwnWrites;
 use lathe_settings::{Environment, LoadOptions, Places, Resolved};
 use std::sync::Arc;
 
 /// An open session.
 pub struct Opened {
-    /// The face's hold on it.
+    /// The handle of the face.
     pub session: SessionHandle,
-    /// What it tells.
+    /// Its events.
     pub events: EventStream,
-    /// What the person should know: problems with settings, what was skipped.
-    pub remarks: Vec<String>,
+    /// Problems of the configuration, and what was skipped because of them.
+    pub remarks: Vec<Diagnostic>,
 }
 
 /// Opens a session.
@@ -53,7 +56,7 @@ pub fn open(
 }
 
 async fn begin(environment: Environment, options: SessionOptions) -> Result<Opened, OpenError> {
-    let setup = options.setup;
+    let setup = options.history.setup;
     let prepared = prepare(environment, options).await?;
     let Prepared {
         mut conversation,
@@ -138,7 +141,7 @@ fn clean_up(conversation: &Conversation, places: &Places, settings: &Resolved) {
 pub(crate) struct Prepared {
     pub(crate) conversation: Conversation,
     pub(crate) events: EventStream,
-    pub(crate) remarks: Vec<String>,
+    pub(crate) remarks: Vec<Diagnostic>,
     start: Start,
 }
 

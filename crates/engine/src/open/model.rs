@@ -3,13 +3,14 @@
 use crate::open::options::{OpenError, SessionOptions};
 use crate::turn::models::choose;
 use lathe_model::{AnthropicConfig, AnthropicProvider, CacheMarkers, Catalog, Provider, Thinking};
+use lathe_protocol::diagnostic::Diagnostic;
 use lathe_settings::{Environment, Places, Resolved, Variable};
 use std::sync::Arc;
 
 pub(crate) fn catalog(
     environment: &Environment,
     settings: &Resolved,
-    remarks: &mut Vec<String>,
+    remarks: &mut Vec<Diagnostic>,
 ) -> Arc<Catalog> {
     let mut catalog = Catalog::built_in().with_environment(environment);
     if let Some(small) = &settings.settings.small_model {
@@ -18,7 +19,8 @@ pub(crate) fn catalog(
     if let Some(declared) = crate::turn::models::declared(&settings.settings, &catalog)
         && let Err(problems) = catalog.extend(&declared)
     {
-        remarks.extend(problems.iter().map(ToString::to_string));
+        let problems = problems.iter().map(ToString::to_string);
+        remarks.extend(problems.map(Diagnostic::error));
     }
     Arc::new(catalog)
 }
@@ -87,6 +89,7 @@ pub(crate) fn chosen_model(
     let available = settings.settings.available_models.as_deref();
     let name = options
         .model
+        .name
         .as_deref()
         .or_else(|| environment.get(Variable::Model))
         // One that may not be chosen any more is not what the session goes on with.
@@ -108,10 +111,11 @@ pub(crate) fn thinking(
     model: &lathe_model::ResolvedModel,
 ) -> Option<Thinking> {
     let tokens = options
+        .model
         .max_thinking_tokens
         .or_else(|| environment.get(Variable::MaxThinkingTokens)?.parse().ok())
         .or_else(|| u32::try_from(settings.settings.max_thinking_tokens?).ok());
-    let wanted = match (options.thinking, tokens) {
+    let wanted = match (options.model.thinking, tokens) {
         (Some(mode), _) => Thinking {
             display: None,
             ..mode
@@ -126,6 +130,6 @@ pub(crate) fn thinking(
             Thinking::adaptive()
         }
     };
-    let display = options.thinking.and_then(|thinking| thinking.display);
+    let display = options.model.thinking.and_then(|thinking| thinking.display);
     Some(wanted.showing(display.unwrap_or(lathe_model::ThinkingDisplay::Summarized)))
 }

@@ -1,4 +1,4 @@
-//! What a caller chooses about a session, and why one can't be opened.
+//! The choices of a caller about a session, and why one can't be opened.
 
 use crate::conversation::questions::Answerer;
 use lathe_model::{ModelError, Thinking};
@@ -11,62 +11,125 @@ use lathe_tools::{DynTool, Erased, Tool};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What the caller chose.
-#[derive(Debug, Clone)]
+/// The choices of the caller. Everything has a default, so callers set what they need:
+///
+/// ```
+/// # use lathe_engine::{PermissionOptions, SessionOptions};
+/// # use lathe_protocol::permission::PermissionMode;
+/// let options = SessionOptions {
+///     permissions: PermissionOptions {
+///         mode: Some(PermissionMode::AcceptEdits),
+///         ..PermissionOptions::default()
+///     },
+///     ..SessionOptions::default()
+/// };
+/// ```
+#[derive(Debug, Clone, Default)]
 pub struct SessionOptions {
-    /// Further roots.
-    pub add_dirs: Vec<PathBuf>,
-    /// The model, or its short name.
-    pub model: Option<String>,
-    /// The model that takes over when the first is overloaded.
-    pub fallback_model: Option<String>,
-    /// Replaces the system prompt; empty means none.
-    pub system_prompt: Option<String>,
-    /// Added to the system prompt.
-    pub append_system_prompt: Option<String>,
-    /// Keep the system prompt of the first request with the session and send it as it is ever after, also when
-    /// the session is resumed, until a compaction.
-    pub keep_system_prompt: bool,
-    /// Tell what varies of the system prompt in the conversation instead.
-    pub varying_apart: bool,
-    /// Names under which the model may call tools: what it says → the tool that is meant.
-    pub tool_aliases: std::collections::BTreeMap<String, String>,
-    /// The built-in tools to offer; `None` is all of them.
-    pub tools: Option<Vec<String>>,
-    /// Tools of the embedding program, beside the built-in ones.
-    pub custom_tools: CustomTools,
-    /// Rules of the command line that allow.
-    pub allowed_tools: Vec<String>,
-    /// Rules of the command line that deny.
-    pub disallowed_tools: Vec<String>,
-    /// Folders with plugins, for this session only (`--plugin-dir`).
-    pub plugin_folders: Vec<PathBuf>,
-    /// Those of them whose MCP servers the host connects itself (`--plugin-dir-no-mcp`).
-    pub plugins_without_servers: Vec<PathBuf>,
+    /// The model and how it reasons.
+    pub model: ModelOptions,
+    /// The system prompt.
+    pub prompt: PromptOptions,
+    /// The tools, and the shape of the answer.
+    pub tools: ToolOptions,
+    /// What calls may do without a question, and who answers questions.
+    pub permissions: PermissionOptions,
+    /// Limits of turns and money.
+    pub limits: LimitOptions,
+    /// Which conversation, and where it is kept.
+    pub history: HistoryOptions,
+    /// Where settings come from.
+    pub settings: SettingsOptions,
+    /// Agents, skills and plugins.
+    pub extensions: ExtensionOptions,
     /// MCP servers.
     pub mcp: crate::mcp::McpOptions,
-    /// The permission mode; `None` leaves it to settings.
-    pub permission_mode: Option<PermissionMode>,
-    /// Whether bypassPermissions may be entered later.
-    pub allow_bypass: bool,
-    /// Who answers permission questions.
-    pub answerer: Answerer,
-    /// Model calls of one turn.
-    pub max_turns: Option<u32>,
-    /// Dollars of this run: what a resumed session spent before doesn't count.
-    pub max_budget_usd: Option<f64>,
-    /// Tokens of the session, input and output together.
-    pub max_session_tokens: Option<u64>,
+    /// Whether a person sits there: then work beside the turns is on unless settings say otherwise, and
+    /// leaving never waits for it.
+    pub interactive: bool,
+}
+
+/// The model and how it reasons.
+#[derive(Debug, Clone, Default)]
+pub struct ModelOptions {
+    /// The model, or its short name.
+    pub name: Option<String>,
+    /// The model that takes over when the first is overloaded.
+    pub fallback: Option<String>,
+    /// How hard the model should try (`low` … `max`); `None` leaves it to the API.
+    pub effort: Option<String>,
     /// How the model may reason, by name; `None` leaves it to the rest.
     pub thinking: Option<Thinking>,
     /// Tokens that the model may think; `Some(0)` switches thinking off.
     pub max_thinking_tokens: Option<u32>,
     /// Beta features to ask for.
     pub betas: Vec<String>,
+    /// Tokens that the API lets one task use.
+    pub task_budget: Option<u64>,
+}
+
+/// The system prompt.
+#[derive(Debug, Clone, Default)]
+pub struct PromptOptions {
+    /// Replaces the system prompt; empty means none.
+    pub system: Option<String>,
+    /// Added to the system prompt.
+    pub append: Option<String>,
+    /// Keep the system prompt of the first request with the session and send it as it is ever after, also when
+    /// the session is resumed, until a compaction.
+    pub keep: bool,
+    /// Put the parts of the system prompt that vary into the conversation instead.
+    pub varying_apart: bool,
+    /// A host's instructions for planning, instead of the built-in ones.
+    pub plan_mode_instructions: Option<String>,
+}
+
+/// The tools, and the shape of the answer.
+#[derive(Debug, Clone, Default)]
+pub struct ToolOptions {
+    /// The built-in tools to offer; `None` is all of them.
+    pub only: Option<Vec<String>>,
+    /// Tools of the embedding program, beside the built-in ones.
+    pub custom: CustomTools,
+    /// Other names for tools: the name that the model uses → the tool.
+    pub aliases: std::collections::BTreeMap<String, String>,
+    /// The JSON Schema that the answer must fit.
+    pub output_schema: Option<serde_json::Value>,
+}
+
+/// What calls may do without a question, and who answers questions.
+#[derive(Debug, Clone, Default)]
+pub struct PermissionOptions {
+    /// The permission mode; `None` leaves it to settings.
+    pub mode: Option<PermissionMode>,
+    /// Whether bypassPermissions may be entered later.
+    pub allow_bypass: bool,
+    /// Rules of the command line that allow.
+    pub allow: Vec<String>,
+    /// Rules of the command line that deny.
+    pub deny: Vec<String>,
+    /// Further working folders.
+    pub folders: Vec<PathBuf>,
+    /// Who answers permission questions.
+    pub answerer: Answerer,
+}
+
+/// Limits of turns and money.
+#[derive(Debug, Clone, Default)]
+pub struct LimitOptions {
+    /// Model calls of one turn.
+    pub max_turns: Option<u32>,
+    /// Dollars of this run, without those that a resumed session spent before.
+    pub max_budget_usd: Option<f64>,
+    /// Tokens of the session, input and output together.
+    pub max_session_tokens: Option<u64>,
+}
+
+/// Which conversation, and where it is kept.
+#[derive(Debug, Clone)]
+pub struct HistoryOptions {
     /// Which conversation.
     pub session: SessionChoice,
-    /// Let hooks prepare the workspace before the session starts.
-    pub setup: Option<Setup>,
     /// Copy the history under a new id.
     pub fork: bool,
     /// The id of a new session or fork.
@@ -77,42 +140,74 @@ pub struct SessionOptions {
     pub resume_drops_turn: Option<RecordId>,
     /// Whether a transcript is written.
     pub persist: bool,
-    /// The values of `--settings`.
-    pub settings_flags: Vec<String>,
-    /// The value of `--setting-sources`.
-    pub setting_sources: Option<Vec<Source>>,
-    /// The values of `--managed-settings`.
-    pub managed_settings: Vec<String>,
-    /// Settings that the face has just loaded, so that they are not loaded again.
-    pub loaded_settings: Option<Arc<LoadedSettings>>,
-    /// The folder whose settings count as the project's; `None` is found from the working folder.
-    pub project_root: Option<PathBuf>,
-    /// The shape that the answer must have.
-    pub json_schema: Option<serde_json::Value>,
-    /// How hard the model should try (`low` … `max`); `None` leaves it to the API.
-    pub effort: Option<String>,
-    /// Tokens that the API lets one task use.
-    pub task_budget: Option<u64>,
-    /// Told of every batch of records that reached the transcript.
+    /// Called with every batch of records that reached the transcript.
     pub observer: Option<TranscriptObserver>,
-    /// What it takes over from the session that it follows.
+    /// State taken over from the session that this one follows.
     pub carried: Option<crate::session::Carried>,
+    /// Let hooks prepare the workspace before the session starts.
+    pub setup: Option<Setup>,
+}
+
+impl Default for HistoryOptions {
+    fn default() -> Self {
+        Self {
+            session: SessionChoice::New,
+            fork: false,
+            session_id: None,
+            resume_at: None,
+            resume_drops_turn: None,
+            persist: true,
+            observer: None,
+            carried: None,
+            setup: None,
+        }
+    }
+}
+
+impl HistoryOptions {
+    /// A new conversation without a transcript.
+    #[must_use]
+    pub fn ephemeral() -> Self {
+        Self {
+            persist: false,
+            ..Self::default()
+        }
+    }
+}
+
+/// Where settings come from.
+#[derive(Debug, Clone, Default)]
+pub struct SettingsOptions {
+    /// The values of `--settings`.
+    pub flags: Vec<String>,
+    /// The value of `--setting-sources`.
+    pub sources: Option<Vec<Source>>,
+    /// The values of `--managed-settings`.
+    pub managed: Vec<String>,
+    /// Settings that the face has just loaded, so that they are not loaded again.
+    pub loaded: Option<Arc<LoadedSettings>>,
+    /// The folder of the project's settings; `None` is found from the working folder.
+    pub project_root: Option<PathBuf>,
+}
+
+/// Agents, skills and plugins.
+#[derive(Debug, Clone, Default)]
+pub struct ExtensionOptions {
     /// The agent that the main conversation runs as.
     pub agent: Option<String>,
     /// Agents by name, as `--agents` and SDK hosts give them, weakest first.
     pub agents: Vec<serde_json::Value>,
-    /// The only skills that count; `None` is all.
+    /// The only skills to load; `None` is all.
     pub skills: Option<Vec<String>>,
-    /// What a host says about how to plan, instead of our own words.
-    pub plan_mode_instructions: Option<String>,
-    /// What enabled plugins bring.
+    /// Folders with plugins, for this session only (`--plugin-dir`).
+    pub plugin_folders: Vec<PathBuf>,
+    /// Those of them whose MCP servers the host connects itself (`--plugin-dir-no-mcp`).
+    pub plugins_without_servers: Vec<PathBuf>,
+    /// Contributions of enabled plugins.
     pub plugins: Vec<lathe_extensions::PluginContribution>,
-    /// Whether a person sits there: then work beside the turns is on unless settings say otherwise, and
-    /// leaving never waits for it.
-    pub interactive: bool,
 }
 
-/// Told of every batch of records that reached the transcript.
+/// Called with every batch of records that reached the transcript.
 #[derive(Clone)]
 pub struct TranscriptObserver(pub lathe_session::writer::Observer);
 
@@ -159,61 +254,7 @@ pub struct LoadedSettings {
     pub resolved: Resolved,
 }
 
-impl Default for SessionOptions {
-    fn default() -> Self {
-        Self {
-            add_dirs: Vec::new(),
-            model: None,
-            fallback_model: None,
-            system_prompt: None,
-            append_system_prompt: None,
-            keep_system_prompt: false,
-            varying_apart: false,
-            tool_aliases: std::collections::BTreeMap::new(),
-            tools: None,
-            custom_tools: CustomTools::default(),
-            allowed_tools: Vec::new(),
-            disallowed_tools: Vec::new(),
-            plugin_folders: Vec::new(),
-            plugins_without_servers: Vec::new(),
-            mcp: crate::mcp::McpOptions::default(),
-            permission_mode: None,
-            allow_bypass: false,
-            answerer: Answerer::Nobody,
-            max_turns: None,
-            max_budget_usd: None,
-            max_session_tokens: None,
-            thinking: None,
-            max_thinking_tokens: None,
-            betas: Vec::new(),
-            session: SessionChoice::New,
-            setup: None,
-            fork: false,
-            session_id: None,
-            resume_at: None,
-            resume_drops_turn: None,
-            persist: true,
-            settings_flags: Vec::new(),
-            setting_sources: None,
-            managed_settings: Vec::new(),
-            loaded_settings: None,
-            project_root: None,
-            json_schema: None,
-            effort: None,
-            task_budget: None,
-            observer: None,
-            carried: None,
-            agent: None,
-            agents: Vec::new(),
-            skills: None,
-            plan_mode_instructions: None,
-            plugins: Vec::new(),
-            interactive: false,
-        }
-    }
-}
-
-/// Why a workspace is prepared: what `Setup` hooks are told.
+/// Why a workspace is prepared; `Setup` hooks get it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Setup {
     /// It is new here.

@@ -6,6 +6,7 @@ use crate::open::options::{OpenError, SessionChoice, SessionOptions};
 use crate::session::events::EventSink;
 use lathe_permissions::settings::SettingsStore;
 use lathe_permissions::{ModeGates, Permissions, PermissionsConfig, Rule, RuleError};
+use lathe_protocol::diagnostic::Diagnostic;
 use lathe_protocol::event::NoticeLevel;
 use lathe_protocol::ids::SessionId;
 use lathe_protocol::permission::{Behavior, PermissionMode, RuleSource};
@@ -30,7 +31,11 @@ pub(crate) fn writer_options(options: &SessionOptions, events: &EventSink) -> Wr
         on_problem: Some(Arc::new(move |problem| {
             events.notice(NoticeLevel::Warning, problem.to_string());
         })),
-        observer: options.observer.as_ref().map(|observer| observer.0.clone()),
+        observer: options
+            .history
+            .observer
+            .as_ref()
+            .map(|observer| observer.0.clone()),
         ..WriterOptions::default()
     }
 }
@@ -42,22 +47,22 @@ pub(crate) fn transcript(
 ) -> Result<Transcript, OpenError> {
     let store = SessionStore::new(&places.config_home);
     let cwd = &places.environment.cwd;
-    let found = match &options.session {
+    let found = match &options.history.session {
         SessionChoice::New => None,
         SessionChoice::Continue => store.newest(cwd),
         SessionChoice::Resume(wanted) => Some(store.resolve(wanted, cwd)?),
     };
     let resuming = found.is_some();
-    if options.session_id.is_some() && resuming && !options.fork {
+    if options.history.session_id.is_some() && resuming && !options.history.fork {
         return Err(OpenError::Usage(
             "--session-id names a new session; together with --continue or --resume it needs --fork-session".to_owned(),
         ));
     }
     let writer_options = writer_options(options, events);
     let Some(found) = found else {
-        let session_id = options.session_id.unwrap_or_else(SessionId::random);
+        let session_id = options.history.session_id.unwrap_or_else(SessionId::random);
         let paths = SessionPaths::new(&places.config_home, cwd, session_id);
-        let writer = if options.persist {
+        let writer = if options.history.persist {
             TranscriptWriter::create(&paths.transcript(), writer_options)?
         } else {
             TranscriptWriter::disabled(&paths.transcript())
@@ -69,26 +74,26 @@ pub(crate) fn transcript(
             history: None,
         });
     };
-    if let (Some(at), Some(turn)) = (options.resume_at, options.resume_drops_turn) {
+    if let (Some(at), Some(turn)) = (options.history.resume_at, options.history.resume_drops_turn) {
         lathe_session::load(&found.path)?.check_dropped_turn(at, turn)?;
     }
-    let (session_id, path) = if options.fork {
-        let id = options.session_id.unwrap_or_else(SessionId::random);
+    let (session_id, path) = if options.history.fork {
+        let id = options.history.session_id.unwrap_or_else(SessionId::random);
         let target = SessionPaths::new(&places.config_home, cwd, id);
-        lathe_session::fork::fork(&found.path, &target, id, options.resume_at)?;
+        lathe_session::fork::fork(&found.path, &target, id, options.history.resume_at)?;
         (id, target.transcript())
     } else {
         (found.id, found.path.clone())
     };
     let paths = SessionPaths::of_transcript(&path);
-    let writer = if options.persist {
+    let writer = if options.history.persist {
         TranscriptWriter::open_append(&path, writer_options)?
     } else {
         TranscriptWriter::disabled(&path)
     };
-    let history = match options.resume_at {
+    let history = match options.history.resume_at {
         // The record may lie before a compaction.
-        Some(record) if !options.fork => lathe_session::load_to(&path, record)?,
+        Some(record) if !options.history.fork => lathe_session::load_to(&path, record)?,
         _ => lathe_session::load_tail(&path)?,
     };
     Ok(Transcript {
@@ -106,13 +111,13 @@ pub(crate) fn permissions(
     options: &SessionOptions,
     paths: &SessionPaths,
     store: SettingsStore,
-    remarks: &mut Vec<String>,
+    remarks: &mut Vec<Diagnostic>,
 ) -> Result<Permissions, OpenError> {
     let environment = &places.environment;
     let trusted = trust.covers_folder();
     let (mut context, problems) =
         lathe_permissions::settings::context_of(places, settings, trusted);
-    remarks.extend(problems);
+    remarks.extend(problems.into_iter().map(Diagnostic::error));
     context.readable_paths.push(paths.tool_results());
     if settings.settings.auto_memory != Some(false) {
         // The model keeps its memory with its ordinary tools; nothing else there is its own.
@@ -127,9 +132,13 @@ pub(crate) fn permissions(
         }
     }
     for (list, behavior, flag) in [
-        (&options.allowed_tools, Behavior::Allow, "--allowedTools"),
         (
-            &options.disallowed_tools,
+            &options.permissions.allow,
+            Behavior::Allow,
+            "--allowedTools",
+        ),
+        (
+            &options.permissions.deny,
             Behavior::Deny,
             "--disallowedTools",
         ),
@@ -145,7 +154,7 @@ pub(crate) fn permissions(
             }
         }
     }
-    for folder in &options.add_dirs {
+    for folder in &options.permissions.folders {
         let folder = environment.resolve(&folder.to_string_lossy());
         if !folder.is_dir() {
             return Err(OpenError::Usage(format!(
@@ -158,11 +167,11 @@ pub(crate) fn permissions(
             .push(std::fs::canonicalize(&folder).unwrap_or(folder));
     }
     let configured = settings.settings.permissions.as_ref();
-    if let Some(mode) = options.permission_mode {
+    if let Some(mode) = options.permissions.mode {
         context.mode = mode;
     }
     context.bypass_available =
-        options.allow_bypass || context.mode == PermissionMode::BypassPermissions;
+        options.permissions.allow_bypass || context.mode == PermissionMode::BypassPermissions;
     let mut gates = ModeGates::of(environment);
     gates.bypass_disabled =
         configured.is_some_and(|configured| configured.disable_bypass_permissions_mode.is_some());
@@ -200,11 +209,11 @@ pub(crate) fn tool_context(
     )
 }
 
-/// Undo for the session; without it, the person is told.
+/// Undo for the session; without it, there is a remark.
 pub(crate) fn undo(
     opened: &Transcript,
     events: &EventSink,
-    remarks: &mut Vec<String>,
+    remarks: &mut Vec<Diagnostic>,
 ) -> Option<Arc<Undo>> {
     match lathe_session::checkpoint::FileHistory::new(opened.writer.clone()) {
         Ok(history) => Some(Arc::new(Undo {
@@ -214,9 +223,9 @@ pub(crate) fn undo(
             excluded: vec![opened.paths.project_folder().to_owned()],
         })),
         Err(error) => {
-            remarks.push(format!(
+            remarks.push(Diagnostic::warning(format!(
                 "changes to files can't be undone in this session: {error}"
-            ));
+            )));
             None
         }
     }
@@ -227,7 +236,7 @@ pub(crate) fn output_config(
     options: &SessionOptions,
 ) -> serde_json::Map<String, serde_json::Value> {
     let mut config = serde_json::Map::new();
-    if let Some(tokens) = options.task_budget {
+    if let Some(tokens) = options.model.task_budget {
         config.insert(
             "task_budget".to_owned(),
             serde_json::json!({"type": "tokens", "total": tokens}),
@@ -247,13 +256,13 @@ pub(crate) fn offered(
     language: &mut crate::conversation::language::Language,
 ) -> Result<ToolRegistry, OpenError> {
     let mut registry = lathe_tools::registry::builtin();
-    language.offer(&mut registry, options.tools.as_deref());
+    language.offer(&mut registry, options.tools.only.as_deref());
     crate::skills::tool::offer(&mut registry);
-    for tool in options.custom_tools.iter() {
+    for tool in options.tools.custom.iter() {
         registry.add_dyn(tool.clone());
     }
     crate::open::agents::add_tools(&mut registry, agents, options, environment);
-    if let Some(names) = &options.tools {
+    if let Some(names) = &options.tools.only {
         for name in names {
             // Language servers may not be there here; whoever lists the tool needn't know.
             if registry.find(name).is_none() && name != lathe_tools::lsp::NAME {

@@ -5,6 +5,7 @@ use crate::conversation::attachments;
 use crate::open::options::{OpenError, SessionOptions};
 use crate::open::prepare;
 use crate::turn::decide::OutputCap;
+use lathe_protocol::diagnostic::Diagnostic;
 use lathe_settings::Environment;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -25,7 +26,7 @@ pub struct Preview {
     /// Every part of the request with its size, in the order in which it is sent.
     pub parts: Vec<PreviewPart>,
     /// What the person should know.
-    pub remarks: Vec<String>,
+    pub remarks: Vec<Diagnostic>,
 }
 
 /// A part of a request that was not sent.
@@ -77,7 +78,7 @@ impl Preview {
 pub async fn context_usage(
     environment: Environment,
     options: SessionOptions,
-) -> Result<(ContextUsage, Vec<String>), OpenError> {
+) -> Result<(ContextUsage, Vec<Diagnostic>), OpenError> {
     let mut prepared = prepare(environment, options).await?;
     let extensions = prepared.conversation.shared.integrations.extensions.clone();
     prepared.remarks.extend(extensions.remarks());

@@ -26,6 +26,7 @@ use lathe_memory::extraction::Extraction;
 use lathe_model::{CacheMarkers, ResolvedModel};
 use lathe_permissions::classifier::Classifier;
 use lathe_permissions::settings::guide_of;
+use lathe_protocol::diagnostic::Diagnostic;
 use lathe_protocol::event::SessionInit;
 use lathe_settings::instructions::{InstructionOptions, Instructions};
 use lathe_settings::schema::MemoryExtraction;
@@ -92,7 +93,10 @@ pub(super) async fn ready(mut equipped: Equipped) -> Result<Prepared, OpenError>
         hooks,
         ..
     } = equipped;
-    let questions = Arc::new(Questions::new(loaded.options.answerer, events.clone()));
+    let questions = Arc::new(Questions::new(
+        loaded.options.permissions.answerer,
+        events.clone(),
+    ));
     questions.set_guide(guide_of(&loaded.settings));
     let parts = Parts {
         events,
@@ -134,18 +138,13 @@ pub(super) async fn ready(mut equipped: Equipped) -> Result<Prepared, OpenError>
         &loaded.options,
         &mut loaded.remarks,
     );
-    if let Some(carried) = &loaded.options.carried {
-        take_over(&conversation, carried, &mut loaded.remarks);
-    }
     let source = source(&loaded.options, transcript.history.is_some());
-    if let Some(history) = &transcript.history {
-        restore(
-            &mut conversation,
-            history,
-            &loaded.options,
-            &mut loaded.remarks,
-        )?;
-    }
+    begin(
+        &mut conversation,
+        &loaded.options,
+        transcript.history.as_ref(),
+        &mut loaded.remarks,
+    )?;
     first_words(&mut conversation, loaded.main.as_ref());
     Ok(Prepared {
         conversation,
@@ -165,6 +164,22 @@ pub(super) async fn ready(mut equipped: Equipped) -> Result<Prepared, OpenError>
     })
 }
 
+/// Takes over the state of the session before this one, and the history of a resumed one.
+fn begin(
+    conversation: &mut Conversation,
+    options: &SessionOptions,
+    history: Option<&lathe_session::Loaded>,
+    remarks: &mut Vec<Diagnostic>,
+) -> Result<(), OpenError> {
+    if let Some(carried) = &options.history.carried {
+        take_over(conversation, carried, remarks);
+    }
+    match history {
+        Some(history) => restore(conversation, history, options, remarks),
+        None => Ok(()),
+    }
+}
+
 /// The tools that the model may call, and those that are loaded on demand.
 fn tools(
     equipped: &mut Equipped,
@@ -178,7 +193,7 @@ fn tools(
     if loaded.environment.switch(Variable::EnableToolSearch) != Some(false) {
         tool_search::add(&mut registry, &deferred);
     }
-    if let Some(schema) = &loaded.options.json_schema {
+    if let Some(schema) = &loaded.options.tools.output_schema {
         let schema = lathe_schema::Schema::new(schema.clone())
             .map_err(|error| OpenError::Usage(format!("--json-schema: {error}")))?;
         registry.add_dyn(Arc::new(StructuredOutput::new(schema)));
@@ -189,7 +204,7 @@ fn tools(
 fn instructions(equipped: &Equipped) -> Instructions {
     let loaded = &equipped.loaded;
     let excludes = &loaded.settings.settings.instruction_excludes;
-    let sources = loaded.options.setting_sources.as_ref();
+    let sources = loaded.options.settings.sources.as_ref();
     let left_out = |source| sources.is_some_and(|sources| !sources.contains(&source));
     Instructions::discover(
         &loaded.places,
@@ -227,8 +242,8 @@ fn prompt(
     let surrounding = PromptParts {
         style: style.prompt,
         style_alone: !style.keep_coding_instructions,
-        replacement: loaded.options.system_prompt.clone(),
-        appended: loaded.options.append_system_prompt.clone(),
+        replacement: loaded.options.prompt.system.clone(),
+        appended: loaded.options.prompt.append.clone(),
         surroundings: Surroundings {
             cwd: loaded.places.environment.cwd.clone(),
             other_roots: tools.roots.read().iter().skip(1).cloned().collect(),
@@ -249,8 +264,8 @@ fn prompt(
         memory: memory_text(&loaded.places, &loaded.settings, &mut loaded.remarks),
         language: settings.language.clone(),
         attribution: attribution_text(settings),
-        varying_apart: loaded.options.varying_apart,
-        planning: loaded.options.plan_mode_instructions.clone(),
+        varying_apart: loaded.options.prompt.varying_apart,
+        planning: loaded.options.prompt.plan_mode_instructions.clone(),
         long_cache: cache_markers(&loaded.environment) == CacheMarkers::OneHour,
     };
     let parts = match &loaded.main {
@@ -273,25 +288,33 @@ fn fixed(equipped: &Equipped, prompt: &Prompt, model: &ResolvedModel) -> Fixed {
         settings,
         ..
     } = &equipped.loaded;
-    let mut betas = options.betas.clone();
+    let mut betas = options.model.betas.clone();
     betas.extend(model.betas.iter().cloned());
-    if options.task_budget.is_some() {
+    if options.model.task_budget.is_some() {
         betas.push(TASK_BUDGET_BETA.to_owned());
     }
     let max_output_tokens = environment
         .get(Variable::MaxOutputTokens)
         .and_then(|text| text.parse().ok());
-    let spent_in_run = options.carried.as_ref().map_or(0.0, |it| it.spent_usd);
+    let spent_in_run = options
+        .history
+        .carried
+        .as_ref()
+        .map_or(0.0, |it| it.spent_usd);
     let spent_in_session = kept_totals(equipped.transcript.history.as_ref());
     Fixed {
         system: prompt.parts.encode(),
         prompt: prompt.parts.clone(),
         limits: Limits {
-            max_turns: options.max_turns,
-            max_budget_usd: options.max_budget_usd.or(settings.settings.max_budget_usd),
+            max_turns: options.limits.max_turns,
+            max_budget_usd: options
+                .limits
+                .max_budget_usd
+                .or(settings.settings.max_budget_usd),
             spent_before_usd: spent_in_session.map_or(0.0, |totals| totals.cost_usd())
                 - spent_in_run,
             max_tokens: options
+                .limits
                 .max_session_tokens
                 .or_else(|| {
                     let text = environment.get(Variable::MaxSessionTokens)?;
@@ -300,7 +323,7 @@ fn fixed(equipped: &Equipped, prompt: &Prompt, model: &ResolvedModel) -> Fixed {
                 .or(settings.settings.max_session_tokens),
             auto_compact: settings.settings.auto_compact.unwrap_or(true),
             fixed_output_cap: max_output_tokens.is_some(),
-            structured_output: options.json_schema.is_some(),
+            structured_output: options.tools.output_schema.is_some(),
         },
         policy: equipped.policy.clone(),
         betas,
@@ -321,7 +344,7 @@ fn choices(equipped: &Equipped, model: &ResolvedModel) -> Result<Choices, OpenEr
         let list = settings.settings.fallback_model.as_ref()?;
         list.list().into_iter().next()
     };
-    let fallback = options.fallback_model.clone().or_else(of_settings);
+    let fallback = options.model.fallback.clone().or_else(of_settings);
     let available = settings.settings.available_models.as_deref();
     let fallback = fallback
         .map(|name| crate::turn::models::choose(&equipped.catalog, available, &name))
@@ -334,8 +357,8 @@ fn choices(equipped: &Equipped, model: &ResolvedModel) -> Result<Choices, OpenEr
         .effort
         .map(lathe_settings::schema::Effort::name);
     let effort = match kept_choice(equipped) {
-        Some((_, Some(kept))) if options.effort.as_deref() == of_settings => Some(kept.clone()),
-        _ => options.effort.clone(),
+        Some((_, Some(kept))) if options.model.effort.as_deref() == of_settings => Some(kept.clone()),
+        _ => options.model.effort.clone(),
     };
     Ok(Choices {
         model: model.id.clone(),
@@ -357,6 +380,7 @@ fn session(equipped: &Equipped, agents: Arc<AgentCatalog>, betas: &[String]) -> 
     } = &equipped.loaded;
     let transcript = &equipped.transcript;
     let writer = options
+        .history
         .persist
         .then(|| writer_options(options, &equipped.events));
     let output_style = settings.settings.output_style.clone();
@@ -369,7 +393,8 @@ fn session(equipped: &Equipped, agents: Arc<AgentCatalog>, betas: &[String]) -> 
             layers: RwLock::new(live::layers(settings)),
             loader: live::SettingsLoader::new(places.clone(), load_options.clone()),
             key_source: equipped.key_source.clone(),
-            model_is_pinned: options.model.is_some() || environment.get(Variable::Model).is_some(),
+            model_is_pinned: options.model.name.is_some()
+                || environment.get(Variable::Model).is_some(),
         },
         plugins: equipped.loaded.plugins.clone(),
         agents: main_agent::agents(
@@ -381,7 +406,7 @@ fn session(equipped: &Equipped, agents: Arc<AgentCatalog>, betas: &[String]) -> 
         ),
         background: Arc::default(),
         mcp_servers: RwLock::default(),
-        tool_aliases: options.tool_aliases.clone(),
+        tool_aliases: options.tools.aliases.clone(),
         init: SessionInit {
             api_key_source: equipped.key_source.clone(),
             output_style: output_style.unwrap_or_else(|| "default".into()),
@@ -411,7 +436,7 @@ fn switch_on(
     environment: &Environment,
     settings: &Resolved,
     options: &SessionOptions,
-    remarks: &mut Vec<String>,
+    remarks: &mut Vec<Diagnostic>,
 ) {
     let of_settings = &settings.settings;
     let shared = &conversation.shared;
@@ -422,21 +447,25 @@ fn switch_on(
     ));
     shared.session.background.wait_at_end(!options.interactive);
     let context = &mut conversation.context;
-    context.magic_docs.kept.enabled =
+    context.upkeep.magic_docs.kept.enabled =
         switched_on(environment, Variable::MagicDocs, of_settings.magic_docs);
     let titles = of_settings.session_titles.unwrap_or(true) && options.interactive;
     context.title_wanted =
-        options.persist && switched_on(environment, Variable::SessionTitles, Some(titles));
-    if options.keep_system_prompt {
+        options.history.persist && switched_on(environment, Variable::SessionTitles, Some(titles));
+    if options.prompt.keep {
         context.kept_prompt = KeptPrompt::Wanted;
     }
-    context.extracting.extractor.mode = extraction(environment, settings, options, remarks);
+    context.upkeep.extracting.extractor.mode = extraction(environment, settings, options, remarks);
 }
 
 /// Where the session comes from, as `SessionStart` hooks get it.
 fn source(options: &SessionOptions, has_history: bool) -> &'static str {
-    let cleared = options.carried.as_ref().is_some_and(|it| it.cleared);
-    match (has_history, options.fork) {
+    let cleared = options
+        .history
+        .carried
+        .as_ref()
+        .is_some_and(|it| it.cleared);
+    match (has_history, options.history.fork) {
         (false, _) if cleared => "clear",
         (true, true) => "fork",
         (true, false) => "resume",
@@ -445,13 +474,13 @@ fn source(options: &SessionOptions, has_history: bool) -> &'static str {
 }
 
 /// Takes over what the session before this one had.
-fn take_over(conversation: &Conversation, carried: &Carried, remarks: &mut Vec<String>) {
+fn take_over(conversation: &Conversation, carried: &Carried, remarks: &mut Vec<Diagnostic>) {
     let shared = &conversation.shared;
     shared.choices.write().model.clone_from(&carried.model);
     if carried.mode != shared.permissions.mode()
         && let Err(error) = shared.permissions.set_mode(carried.mode)
     {
-        remarks.push(error.to_string());
+        remarks.push(Diagnostic::warning(error.to_string()));
     }
 }
 
@@ -472,13 +501,13 @@ fn first_words(conversation: &mut Conversation, main: Option<&lathe_extensions::
 }
 
 /// What the system prompt says about kept memory.
-fn memory_text(places: &Places, settings: &Resolved, remarks: &mut Vec<String>) -> String {
+fn memory_text(places: &Places, settings: &Resolved, remarks: &mut Vec<Diagnostic>) -> String {
     if settings.settings.auto_memory == Some(false) {
         return String::new();
     }
     let memory = AutoMemory::of(&places.config_home, &places.project);
     if let Some(warning) = memory.index().and_then(|index| index.warning) {
-        remarks.push(warning);
+        remarks.push(Diagnostic::warning(warning));
     }
     memory.prompt()
 }
@@ -488,16 +517,17 @@ fn extraction(
     environment: &Environment,
     settings: &Resolved,
     options: &SessionOptions,
-    remarks: &mut Vec<String>,
+    remarks: &mut Vec<Diagnostic>,
 ) -> Extraction {
-    if settings.settings.auto_memory == Some(false) || !options.persist {
+    if settings.settings.auto_memory == Some(false) || !options.history.persist {
         return Extraction::Off;
     }
     if let Some(name) = environment.get(Variable::MemoryExtraction) {
         return Extraction::named(name).unwrap_or_else(|| {
-            remarks.push(format!(
-                "LATHE_MEMORY_EXTRACTION: {name:?} is none of off, propose and keep"
-            ));
+            remarks.push(
+                Diagnostic::error(format!("{name:?} is none of off, propose and keep"))
+                    .about("LATHE_MEMORY_EXTRACTION"),
+            );
             Extraction::Off
         });
     }

@@ -7,6 +7,7 @@ use crate::conversation::Conversation;
 use crate::session::ledger::{Ledger, Totals};
 use lathe_protocol::content::ContentBlock;
 use lathe_protocol::permission::PermissionMode;
+use lathe_protocol::diagnostic::Diagnostic;
 use lathe_protocol::record::{Record, RecordMessage};
 use lathe_session::{Interruption, Loaded, SessionPaths};
 
@@ -20,9 +21,9 @@ pub(super) fn restore(
     conversation: &mut Conversation,
     history: &Loaded,
     options: &SessionOptions,
-    remarks: &mut Vec<String>,
+    remarks: &mut Vec<Diagnostic>,
 ) -> Result<(), OpenError> {
-    let chain = match options.resume_at {
+    let chain = match options.history.resume_at {
         Some(record) => history.chain_to(record)?,
         None => history.chain(),
     };
@@ -76,13 +77,13 @@ pub(super) fn restore(
         conversation.shared.state.notes.kept.resume(notes);
     }
     if !history.damaged.is_empty() {
-        remarks.push(format!(
+        remarks.push(Diagnostic::warning(format!(
             "{} damaged line(s) of the transcript {} were skipped",
             history.damaged.len(),
             history.path.display()
-        ));
+        )));
     }
-    if options.permission_mode.is_none() && options.carried.is_none() {
+    if options.permissions.mode.is_none() && options.history.carried.is_none() {
         restore_mode(conversation, history, remarks);
     }
     if options.interactive {
@@ -93,7 +94,7 @@ pub(super) fn restore(
 
 /// Goes on in the mode that the session was in, as far as the gates allow it now. Leave to do everything is
 /// given anew every time.
-fn restore_mode(conversation: &Conversation, history: &Loaded, remarks: &mut Vec<String>) {
+fn restore_mode(conversation: &Conversation, history: &Loaded, remarks: &mut Vec<Diagnostic>) {
     let mode = history
         .facts
         .mode
@@ -106,15 +107,15 @@ fn restore_mode(conversation: &Conversation, history: &Loaded, remarks: &mut Vec
     if mode != permissions.mode()
         && let Err(error) = permissions.set_mode(mode)
     {
-        remarks.push(format!(
+        remarks.push(Diagnostic::warning(format!(
             "the session was in mode {}, which it can't go on in: {error}",
             mode.name()
-        ));
+        )));
     }
 }
 
-/// What a person is told about a turn that never ended.
-fn interrupted(history: &Loaded) -> Option<String> {
+/// A remark on a turn that never ended.
+fn interrupted(history: &Loaded) -> Option<Diagnostic> {
     let what = match history.interruption() {
         Interruption::None => return None,
         Interruption::DuringPrompt { .. } => "before the model answered".to_owned(),
@@ -136,9 +137,9 @@ fn interrupted(history: &Loaded) -> Option<String> {
             format!("while this was running: {}", names.join("; "))
         }
     };
-    Some(format!(
+    Some(Diagnostic::note(format!(
         "The last turn was interrupted {what}. Nothing is run again by itself; say \"continue\" to go on."
-    ))
+    )))
 }
 
 /// A call in a few words.

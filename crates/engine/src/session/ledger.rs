@@ -180,7 +180,7 @@ impl Totals {
 
     /// The share of the input that was read from the cache, from 0 to 1; `None` without input.
     #[must_use]
-    #[allow(
+    #[expect(
         clippy::cast_precision_loss,
         reason = "token counts are far below 2^52"
     )]

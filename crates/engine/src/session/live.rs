@@ -1,5 +1,5 @@
-//! What goes on beside the turns: settings that change while the session runs, and background commands
-//! that begin and end.
+//! Changes beside the turns: settings that change while the session runs, and background commands that begin
+//! and end.
 
 use crate::agents::notice::{self, Notice};
 use crate::conversation::ConversationShared;
@@ -8,7 +8,7 @@ use lathe_permissions::PermissionContext;
 use lathe_protocol::event::{Event, NoticeLevel, TaskNotice, TaskStatus, TaskUsage};
 use lathe_settings::watch::SettingsWatcher;
 use lathe_settings::write::OwnWrites;
-use lathe_settings::{LoadOptions, Places, Resolved};
+use lathe_settings::{LoadOptions, Places, Problem, Resolved};
 use lathe_shell::run::{BackgroundCommand, BackgroundEvent, BackgroundStatus};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -68,8 +68,8 @@ impl SettingsLoader {
         receiver
     }
 
-    /// Puts changes on top of the flag settings; `null` takes a key back. Gives what counts now.
-    fn change(&self, changes: &serde_json::Map<String, Value>) -> Result<Resolved, String> {
+    /// Puts changes on top of the flag settings; `null` takes a key back. Gives the settings with them.
+    fn change(&self, changes: &serde_json::Map<String, Value>) -> Result<Resolved, Box<Problem>> {
         let mut state = self.state.lock();
         let mut changed = state.changed.clone();
         for (key, value) in changes {
@@ -87,7 +87,7 @@ impl SettingsLoader {
         }
         let resolved = lathe_settings::load(&self.places, &options);
         if let Some(problem) = resolved.flag_errors().first() {
-            return Err(problem.to_string());
+            return Err(Box::new((*problem).clone()));
         }
         state.changed = changed;
         if let Some(watcher) = &state.watcher {
@@ -104,13 +104,13 @@ impl SettingsLoader {
 pub(crate) fn change_flags(
     shared: &ConversationShared,
     changes: &serde_json::Map<String, Value>,
-) -> Result<(), String> {
+) -> Result<(), Box<Problem>> {
     let resolved = shared.session.settings.loader.change(changes)?;
     apply(shared, &resolved);
     if let Some(effort) = changes.get("effort") {
         shared.choices.set_effort(effort.as_str());
     }
-    // Whoever changes the model now means it, whatever the command line said.
+    // This change is newer than the choice of the command line.
     if let Some(model) = changes.get("model") {
         let wanted = model.as_str().unwrap_or(&shared.choices.first.model);
         let chosen = models::choose_model(shared, wanted).map_err(|it| it.to_string())?;
@@ -200,7 +200,7 @@ pub(crate) fn watch_settings(
     });
 }
 
-/// Makes changed settings count.
+/// Applies reloaded settings to the running session.
 fn apply(shared: &ConversationShared, settings: &Resolved) {
     let context: Arc<PermissionContext> = shared.permissions.snapshot();
     let (rules, problems) = lathe_permissions::settings::rules_of(settings, &context);
@@ -241,7 +241,7 @@ fn apply(shared: &ConversationShared, settings: &Resolved) {
     }
 }
 
-/// Tells the faces of background commands.
+/// Reports background commands to the faces.
 pub(crate) fn watch_background(shared: &Arc<ConversationShared>) {
     let mut changes = shared.tools.shell.background().subscribe();
     let shared = Arc::downgrade(shared);

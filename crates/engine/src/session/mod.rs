@@ -15,8 +15,9 @@ mod restart;
 mod services;
 
 pub use handles::{
-    ContextHandle, ExtensionsHandle, HistoryHandle, ModelHandle, PermissionsHandle, PluginsHandle,
-    SettingsHandle, SideQuestionsHandle, TasksHandle,
+    ChangedFilesError, ContextHandle, ExtensionsHandle, HistoryHandle, ModelHandle,
+    PermissionsHandle, PluginsHandle, SettingsHandle, SideQuestionsHandle, TaskError, TasksHandle,
+    UnknownEffort,
 };
 pub use restart::{Carried, Restart};
 pub(crate) use services::{Session, SessionSettings};
@@ -44,16 +45,14 @@ use std::time::Duration;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-/// Why a session ends, as its `SessionEnd` hooks are told.
+/// Why a session ends; its `SessionEnd` hooks get it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EndReason {
     /// The conversation was cleared; another begins.
     Clear,
-    /// Another session is taken up.
+    /// Another session is resumed.
     Resume,
-    /// The key was given back.
-    Logout,
-    /// A person left the prompt.
+    /// A person left the terminal.
     PromptInputExit,
     /// Anything else.
     #[default]
@@ -67,14 +66,13 @@ impl EndReason {
         match self {
             Self::Clear => "clear",
             Self::Resume => "resume",
-            Self::Logout => "logout",
             Self::PromptInputExit => "prompt_input_exit",
             Self::Other => "other",
         }
     }
 }
 
-/// A face's hold on a session.
+/// The handle of a face on a session.
 pub struct SessionHandle {
     ops: mpsc::UnboundedSender<Message>,
     pub(crate) shared: Arc<ConversationShared>,
@@ -198,7 +196,7 @@ impl SessionHandle {
         &self.shared.hooks.registry
     }
 
-    /// What a face is told at the start of a turn.
+    /// The facts that a face gets at the start of a turn.
     #[must_use]
     pub fn init(&self) -> SessionInit {
         self.shared.session_init(&self.model().current())
@@ -209,7 +207,7 @@ impl SessionHandle {
         self.shared.session.background.set_end_reason(reason);
     }
 
-    /// Withdraws every open question: whoever could answer is gone.
+    /// Withdraws every open question: nobody can answer any more.
     pub fn withdraw_questions(&self) {
         self.shared.questions.withdraw_all();
         self.shared.integrations.mcp.elicitations.withdraw_all();

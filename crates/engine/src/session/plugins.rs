@@ -38,7 +38,7 @@ struct Named {
 impl Plugins {
     /// Loads what settings switch on, and the folders of `--plugin-dir`.
     pub(crate) fn load(places: &Places, settings: &Resolved, options: &SessionOptions) -> Self {
-        let folders = &options.plugin_folders;
+        let folders = &options.extensions.plugin_folders;
         let loaded = load(places, settings, folders);
         let real = |folder: &PathBuf| {
             let folder = places.environment.resolve(&folder.to_string_lossy());
@@ -46,7 +46,12 @@ impl Plugins {
         };
         let named = Named {
             folders: folders.clone(),
-            without_servers: options.plugins_without_servers.iter().map(real).collect(),
+            without_servers: options
+                .extensions
+                .plugins_without_servers
+                .iter()
+                .map(real)
+                .collect(),
         };
         Self {
             named: RwLock::new(named),
@@ -78,12 +83,11 @@ impl Plugins {
         self.loaded.read().clone()
     }
 
-    /// Hands what plugins bring to those who open the session. Hooks go to the registry, once it is
-    /// there.
-    pub(crate) fn equip(&self, options: &mut SessionOptions, remarks: &mut Vec<String>) {
+    /// Adds the contributions of plugins to the options. Hooks go to the registry, once it is there.
+    pub(crate) fn equip(&self, options: &mut SessionOptions, remarks: &mut Vec<Diagnostic>) {
         let loaded = self.loaded();
-        remarks.extend(loaded.remarks().iter().map(ToString::to_string));
-        options.plugins.extend(loaded.contributions());
+        remarks.extend(loaded.remarks());
+        options.extensions.plugins.extend(loaded.contributions());
         options.mcp.plugins.extend(self.servers_of(&loaded));
     }
 
@@ -107,7 +111,7 @@ impl Plugins {
 
     /// Whether the caller, settings or a plugin name an agent for the conversation.
     pub(crate) fn may_choose_agent(&self, settings: &Resolved, options: &SessionOptions) -> bool {
-        options.agent.is_some()
+        options.extensions.agent.is_some()
             || settings.settings.agent.is_some()
             || self.loaded().preset_part("agent", |_| true).is_some()
     }
@@ -119,18 +123,18 @@ impl Plugins {
         agents: &AgentCatalog,
         settings: &Resolved,
         options: &mut SessionOptions,
-        remarks: &mut Vec<String>,
+        remarks: &mut Vec<Diagnostic>,
     ) {
-        if options.agent.is_some() {
+        if options.extensions.agent.is_some() {
             return;
         }
         let is_there = |name: &str| agents.get(name).is_some();
-        options.agent = match &settings.settings.agent {
+        options.extensions.agent = match &settings.settings.agent {
             Some(name) if is_there(name) => Some(name.clone()),
             Some(name) => {
-                remarks.push(format!(
+                remarks.push(Diagnostic::error(format!(
                     "settings name the agent {name}, and there is none; the conversation runs without it"
-                ));
+                )));
                 None
             }
             None => self.loaded().preset_part("agent", is_there),

@@ -4,7 +4,7 @@
 //! both: `SessionEnd` of the old one and `SessionStart` of the new one.
 
 use super::{EndReason, SessionHandle};
-use crate::open::options::{SessionChoice, SessionOptions};
+use crate::open::options::{HistoryOptions, SessionChoice, SessionOptions};
 use lathe_protocol::ids::SessionId;
 use lathe_protocol::permission::PermissionMode;
 
@@ -30,7 +30,7 @@ impl Restart {
     }
 }
 
-/// What a session takes over from the one that it follows.
+/// State that a session takes over from the one that it follows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Carried {
     /// The model that was chosen last.
@@ -46,13 +46,13 @@ pub struct Carried {
 }
 
 impl SessionHandle {
-    /// Prepares the end of this session: gives the options that open its successor, and tells this
-    /// session's `SessionEnd` hooks why it ends.
+    /// Prepares the end of this session: gives the options that open its successor, and this session's
+    /// `SessionEnd` hooks the reason.
     #[must_use]
     pub fn restart(&self, how: &Restart, options: &SessionOptions) -> SessionOptions {
         self.ends_by(how.end_reason());
         let own = || self.session_id().to_string();
-        SessionOptions {
+        let history = HistoryOptions {
             session: match how {
                 Restart::Clear => SessionChoice::New,
                 Restart::Resume(wanted) => SessionChoice::Resume(wanted.clone()),
@@ -70,6 +70,11 @@ impl SessionHandle {
                 previous: self.session_id(),
                 cleared: *how == Restart::Clear,
             }),
+            persist: options.history.persist,
+            observer: options.history.observer.clone(),
+        };
+        SessionOptions {
+            history,
             ..options.clone()
         }
     }

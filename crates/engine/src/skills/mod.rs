@@ -24,6 +24,7 @@ use lathe_extensions::{
     SkillForm, Sources, output_style,
 };
 use lathe_hooks::SourceHandle;
+use lathe_protocol::diagnostic::Diagnostic;
 use lathe_settings::schema::Effort;
 use lathe_settings::{Places, Source, Trust};
 use parking_lot::{Mutex, RwLock};
@@ -242,18 +243,20 @@ impl Extensions {
         problems
     }
 
-    /// What a session that begins says: the files that don't count at all. The rest is told where
-    /// someone looks for it (`/skills`, `lathe skills validate`, `lathe doctor`).
-    pub(crate) fn remarks(&self) -> Vec<String> {
+    /// The files that have no effect at all, for the start of a session. The other problems are shown by `/skills`,
+    /// `lathe skills validate` and `lathe doctor`.
+    pub(crate) fn remarks(&self) -> Vec<Diagnostic> {
         const SHOWN: usize = 5;
         let problems = self.problems();
         let lost: Vec<&Problem> = problems.iter().filter(|problem| problem.fatal).collect();
-        let mut remarks: Vec<String> = lost.iter().take(SHOWN).map(ToString::to_string).collect();
+        let shown = lost.iter().take(SHOWN);
+        let mut remarks: Vec<Diagnostic> =
+            shown.map(|problem| Diagnostic::from(*problem)).collect();
         if lost.len() > SHOWN {
-            remarks.push(format!(
-                "{} more files of agents, skills and commands don't count; `lathe skills validate` and `lathe agents validate` name them",
+            remarks.push(Diagnostic::error(format!(
+                "{} more files of agents, skills and commands have no effect; `lathe skills validate` and `lathe agents validate` name them",
                 lost.len() - SHOWN
-            ));
+            )));
         }
         remarks
     }
@@ -273,19 +276,20 @@ impl Extensions {
         self.common.style.lock().0.clone()
     }
 
-    /// Chooses the style that settings name. One that isn't there is the default, and that is said.
+    /// Chooses the style that settings name. One that doesn't exist is an error, and the default is used.
     pub(crate) fn choose_style(
         &self,
         wanted: Option<&str>,
-        remarks: &mut Vec<String>,
+        remarks: &mut Vec<Diagnostic>,
     ) -> OutputStyle {
         let styles = self.styles();
         let wanted = wanted.unwrap_or(output_style::DEFAULT);
         let found = styles.get(wanted).or_else(|| {
-            remarks.push(format!(
-                "outputStyle: there is no style {wanted:?}; styles: {}",
-                styles.names().join(", ")
-            ));
+            let known = styles.names().join(", ");
+            remarks.push(
+                Diagnostic::error(format!("there is no style {wanted:?}; styles: {known}"))
+                    .about("outputStyle"),
+            );
             styles.get(output_style::DEFAULT)
         });
         match found {
@@ -297,17 +301,17 @@ impl Extensions {
         }
     }
 
-    /// Changes the style of a running session; it counts from the next turn on.
+    /// Changes the style of a running session from the next request on.
     ///
     /// # Errors
-    /// In words, when there is none of that name.
-    pub(crate) fn change_style(&self, name: &str) -> Result<String, String> {
+    /// When there is none of that name.
+    pub(crate) fn change_style(&self, name: &str) -> Result<String, UnknownStyle> {
         let styles = self.styles();
         let Some(style) = styles.get(name) else {
-            return Err(format!(
-                "There is no output style {name:?}. Styles: {}.",
-                styles.names().join(", ")
-            ));
+            return Err(UnknownStyle {
+                name: name.to_owned(),
+                known: styles.names().join(", "),
+            });
         };
         *self.common.style.lock() = (style.name.clone(), true);
         Ok(style.name.clone())
@@ -394,6 +398,14 @@ impl Extensions {
         let state = self.state.lock();
         (state.model.clone(), state.effort)
     }
+}
+
+/// An output style that does not exist.
+#[derive(Debug, thiserror::Error)]
+#[error("There is no output style {name:?}. Styles: {known}.")]
+pub struct UnknownStyle {
+    name: String,
+    known: String,
 }
 
 fn load_skills(options: &ExtensionOptions) -> SkillCatalog {

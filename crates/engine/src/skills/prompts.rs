@@ -5,6 +5,7 @@
 //! so bring nothing. What a server says is only ever words: nothing in it is filled in or run.
 
 use crate::conversation::ConversationShared;
+use crate::mcp::PromptError;
 use crate::mcp::control::Prompt;
 use lathe_extensions::{ExtensionSource, Skill};
 use lathe_mcp::State;
@@ -142,21 +143,21 @@ impl ConversationShared {
             && (arguments.trim().is_empty() || on(&context, Behavior::Allow))
     }
 
-    /// What a prompt says.
+    /// The content of a prompt.
     ///
     /// # Errors
-    /// In words, when an argument is missing or the server doesn't give it.
+    /// When an argument is missing or the server doesn't give it.
     pub(super) async fn prompt_text(
         &self,
         prompt: &Prompt,
         arguments: &str,
         cancel: &CancellationToken,
-    ) -> Result<Vec<ContentBlock>, String> {
+    ) -> Result<Vec<ContentBlock>, PromptError> {
         let place = self.place_of_prompt();
         let asked = self.integrations.mcp.ask_prompt(prompt, arguments, &place);
         let blocks = tokio::select! {
             blocks = asked => blocks?,
-            () = cancel.cancelled() => return Err("It was interrupted.".to_owned()),
+            () = cancel.cancelled() => return Err(PromptError::Interrupted),
         };
         let content = Content::Blocks(blocks.clone());
         self.integrations

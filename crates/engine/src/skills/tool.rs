@@ -191,7 +191,7 @@ impl Tool for SkillTool {
                 &context.cancel,
             )
             .await
-            .map_err(ToolError::failed)?;
+            .map_err(|problem| ToolError::failed(problem.to_string()))?;
         if skill.run.fork {
             return in_agent(&skill, text, context).await;
         }
@@ -218,7 +218,7 @@ async fn from_server(
     let blocks = shared
         .prompt_text(&prompt, arguments, &context.cancel)
         .await
-        .map_err(ToolError::failed)?;
+        .map_err(|error| ToolError::failed(error.to_string()))?;
     let structured = json!({"success": true, "commandName": name});
     let display = Display::Text {
         text: format!(

@@ -7,7 +7,7 @@ use crate::conversation::{Conversation, ConversationShared, RunningTurn};
 use crate::turn::frozen;
 use crate::turn::models;
 use lathe_extensions::expand::{Segment, expand};
-use lathe_extensions::{ExtensionSource, Skill};
+use lathe_extensions::{ExtensionSource, Problem, Skill};
 use lathe_hooks::HookSource;
 use lathe_model::estimate;
 use lathe_permissions::Rule;
@@ -41,7 +41,7 @@ impl ConversationShared {
     /// now on until the turn is over.
     ///
     /// # Errors
-    /// In words, when its file can't be read any more.
+    /// When its file can't be read any more.
     pub(crate) async fn skill_text(
         self: &Arc<Self>,
         skill: &Skill,
@@ -49,8 +49,8 @@ impl ConversationShared {
         invoker: Invoker,
         turn: RecordId,
         cancel: &CancellationToken,
-    ) -> Result<String, String> {
-        let body = skill.body().map_err(|problem| problem.to_string())?;
+    ) -> Result<String, Problem> {
+        let body = skill.body()?;
         // What comes with Lathe may be used by the model without a question, so its rules are for
         // people who ask for it themselves.
         if invoker == Invoker::Person || skill.source != ExtensionSource::Builtin {
@@ -283,16 +283,24 @@ pub(super) fn restored(used: &[Use]) -> Vec<String> {
     texts
 }
 
+/// A command that a hook refuses.
+#[derive(Debug, thiserror::Error)]
+#[error("/{name} was refused by a hook: {reason}")]
+pub(crate) struct HookRefused {
+    name: String,
+    reason: String,
+}
+
 /// A person's `/name`, as words for the model: they are put after the prompt. Gives them where the
 /// prompt was a command.
 ///
 /// # Errors
-/// In words, when a hook refuses them.
+/// When a hook refuses them.
 pub(crate) async fn expand_command(
     conversation: &mut Conversation,
     command: Option<&Invocation>,
     turn: &RunningTurn,
-) -> Result<Option<String>, String> {
+) -> Result<Option<String>, HookRefused> {
     let Some(Invocation { name, arguments }) = command else {
         return Ok(None);
     };
@@ -321,7 +329,7 @@ async fn use_for_person(
     skill: &Skill,
     arguments: &str,
     turn: &RunningTurn,
-) -> Result<Option<String>, String> {
+) -> Result<Option<String>, HookRefused> {
     let name = &skill.name;
     if skill.run.fork
         && conversation
@@ -358,7 +366,10 @@ async fn use_for_person(
                 )
                 .await;
             if let Some(reason) = verdict.block.or(verdict.stop) {
-                return Err(format!("/{name} was refused by a hook: {reason}"));
+                return Err(HookRefused {
+                    name: name.clone(),
+                    reason,
+                });
             }
             let text = format!("The person used /{name}. What it says:\n\n{words}");
             let mut record = conversation.records.meta(conversation.tip, text);

@@ -219,7 +219,7 @@ impl Conversation {
                 let record = self.records.meta(self.tip, reminder(GIVE_OUTPUT));
                 self.append(record);
             }
-            Continue::Compact if self.context.failures >= MOST_FAILURES => {
+            Continue::Compact if self.context.room.failures >= MOST_FAILURES => {
                 return Err(Done::Ended {
                     reason: TerminalReason::PromptTooLong,
                     message: "Prompt is too long, and compaction made no progress before. Rewind, or start a new session.".to_owned(),

@@ -407,7 +407,7 @@ impl Conversation {
             record: call,
             result,
         } = delivered;
-        self.context.calls_since_notes += 1;
+        self.context.upkeep.calls_since_notes += 1;
         magic_docs::note_documents(self, &name, &result.touched);
         extraction::note_remembered(self, &name, &result.touched);
         let (lines_added, lines_removed) = changed_lines(&result.display);

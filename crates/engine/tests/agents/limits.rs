@@ -190,7 +190,7 @@ async fn agents_spend_the_sessions_budget_and_stop_when_it_is_spent() {
     });
     let place = Place::new(scenario).await;
     let mut options = place.options();
-    options.max_budget_usd = Some(1.0);
+    options.limits.max_budget_usd = Some(1.0);
     let mut talk = place.open_with(options).await;
     let result = talk.say("go").await;
     let agent = &talk.session.tasks().agents()[0];

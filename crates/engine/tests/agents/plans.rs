@@ -36,8 +36,8 @@ async fn a_plan_is_written_agreed_to_and_carried_out() {
     });
     let place = Place::new(scenario).await;
     let mut options = place.options();
-    options.permission_mode = Some(PermissionMode::Default);
-    options.answerer = Answerer::Face;
+    options.permissions.mode = Some(PermissionMode::Default);
+    options.permissions.answerer = Answerer::Face;
     let mut talk = place.open_with(options).await;
     talk.send("plan it");
     let question = talk.question().await;
@@ -89,7 +89,7 @@ async fn the_mode_of_the_command_line_tells_the_model_and_only_appends() {
     });
     let place = Place::new(scenario).await;
     let mut options = place.options();
-    options.permission_mode = Some(PermissionMode::Plan);
+    options.permissions.mode = Some(PermissionMode::Plan);
     let mut talk = place.open_with(options).await;
     let result = talk.say("plan it").await;
     assert_eq!(result.text, "here is the plan");
@@ -121,7 +121,7 @@ async fn questions_reach_the_person_and_the_answers_come_back() {
     });
     let place = Place::new(scenario).await;
     let mut options = place.options();
-    options.answerer = Answerer::Face;
+    options.permissions.answerer = Answerer::Face;
     let mut talk = place.open_with(options).await;
     talk.send("build it");
     // Even where every permission is given, a question to a person is asked.
@@ -173,7 +173,7 @@ async fn plans_lie_where_settings_say_but_never_outside_the_project() {
         let mut place = Place::new(scenario).await;
         place.settings = json!({"plansDirectory": folder});
         let mut options = place.options();
-        options.permission_mode = Some(PermissionMode::Plan);
+        options.permissions.mode = Some(PermissionMode::Plan);
         let mut talk = place.open_with(options).await;
         let result = talk.say("plan it").await;
         let plan = talk.session.tasks().plan();

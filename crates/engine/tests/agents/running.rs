@@ -225,7 +225,7 @@ async fn a_finished_agent_is_woken_by_a_message_and_knows_what_it_knew() {
     talk.finish().await;
     // The session is taken up by another process: the agent is still there.
     let mut talk = place.resume().await;
-    assert_eq!(talk.remarks, Vec::<String>::new());
+    assert_eq!(talk.remarks, Vec::new());
     assert_eq!(
         talk.session.tasks().agents()[0].status,
         AgentStatus::Completed
@@ -282,8 +282,8 @@ async fn questions_of_a_foreground_agent_reach_the_person_and_a_background_one_i
     });
     let place = Place::new(scenario).await;
     let mut options = place.options();
-    options.permission_mode = Some(PermissionMode::Default);
-    options.answerer = Answerer::Face;
+    options.permissions.mode = Some(PermissionMode::Default);
+    options.permissions.answerer = Answerer::Face;
     let mut talk = place.open_with(options).await;
     talk.send("in the foreground");
     let question = talk.question().await;
@@ -487,6 +487,7 @@ async fn an_agent_that_is_stopped_or_fails_says_so() {
             .stop(&id)
             .await
             .unwrap_err()
+            .to_string()
             .contains("isn't running")
     );
     talk.send("let one break");
@@ -574,7 +575,11 @@ async fn a_session_that_died_knows_its_agents_when_it_is_taken_up() {
     std::fs::write(&meta, text).unwrap();
 
     let mut talk = place.resume().await;
-    assert!(talk.remarks[0].contains("1 agent(s)"), "{:?}", talk.remarks);
+    assert!(
+        talk.remarks[0].text.contains("1 agent(s)"),
+        "{:?}",
+        talk.remarks
+    );
     assert_eq!(talk.session.tasks().agents()[0].status, AgentStatus::Killed);
     talk.send("wake it");
     let results = talk.quiet().await;
@@ -586,7 +591,7 @@ async fn a_session_that_died_knows_its_agents_when_it_is_taken_up() {
     talk.finish().await;
     // It is told only once.
     let talk = place.resume().await;
-    assert_eq!(talk.remarks, Vec::<String>::new());
+    assert_eq!(talk.remarks, Vec::new());
     talk.finish().await;
     assert_eq!(place.server.problems(), Vec::<String>::new());
 }

@@ -1,6 +1,9 @@
 //! Sessions whose model starts agents.
 
-use lathe_engine::{Answerer, EventStream, Opened, SessionChoice, SessionHandle, SessionOptions};
+use lathe_engine::{
+    EventStream, ModelOptions, Opened, PermissionOptions, SessionChoice, SessionHandle,
+    SessionOptions, SettingsOptions,
+};
 use lathe_protocol::event::{Event, SessionState, TaskNotice, TaskStatus, TurnResult};
 use lathe_protocol::op::{Op, Prompt};
 use lathe_protocol::permission::{PermissionMode, PermissionReply, PermissionRequest};
@@ -27,7 +30,7 @@ pub(crate) struct Place {
 pub(crate) struct Talk {
     pub(crate) session: SessionHandle,
     pub(crate) events: EventStream,
-    pub(crate) remarks: Vec<String>,
+    pub(crate) remarks: Vec<lathe_protocol::diagnostic::Diagnostic>,
 }
 
 impl Place {
@@ -92,11 +95,19 @@ impl Place {
         settings["models"] = json!({"house": {"contextWindow": 200_000, "maxOutputTokens": 4_000}});
         settings["prices"] = json!({"house": {"input": 1.0, "output": 2.0}});
         SessionOptions {
-            model: Some("house".to_owned()),
-            permission_mode: Some(PermissionMode::BypassPermissions),
-            allow_bypass: true,
-            answerer: Answerer::Nobody,
-            settings_flags: vec![settings.to_string()],
+            model: ModelOptions {
+                name: Some("house".to_owned()),
+                ..ModelOptions::default()
+            },
+            permissions: PermissionOptions {
+                mode: Some(PermissionMode::BypassPermissions),
+                allow_bypass: true,
+                ..PermissionOptions::default()
+            },
+            settings: SettingsOptions {
+                flags: vec![settings.to_string()],
+                ..SettingsOptions::default()
+            },
             ..SessionOptions::default()
         }
     }
@@ -108,7 +119,7 @@ impl Place {
     /// Goes on with the newest session.
     pub(crate) async fn resume(&self) -> Talk {
         let mut options = self.options();
-        options.session = SessionChoice::Continue;
+        options.history.session = SessionChoice::Continue;
         self.open_with(options).await
     }
 

@@ -142,7 +142,7 @@ async fn the_main_conversations_agent_brings_its_servers_too() {
         "You have a server.",
     );
     let mut options = place.options();
-    options.agent = Some("served".to_owned());
+    options.extensions.agent = Some("served".to_owned());
     let mut talk = place.open_with(options).await;
     talk.say("go").await;
     let tools = offered(&place.server.message_requests()[0]);
@@ -277,7 +277,7 @@ async fn in_auto_mode_an_agents_work_is_looked_over_before_it_is_handed_on() {
     let place = Place::new(scenario).await;
     std::fs::write(place.project().join("a.txt"), "a\n").unwrap();
     let mut options = place.options();
-    options.permission_mode = Some(PermissionMode::Auto);
+    options.permissions.mode = Some(PermissionMode::Auto);
     let mut talk = place.open_with(options).await;
     let result = talk.say("start it").await;
     assert!(!result.is_error, "{result:?}");
@@ -456,7 +456,7 @@ async fn an_agent_with_a_memory_can_write_it_whatever_tools_it_lists() {
     let place = Place::new(scenario).await;
     place.agent("keeper", "tools: Grep\nmemory: user", "You keep.");
     let mut options = place.options();
-    options.permission_mode = Some(PermissionMode::Default);
+    options.permissions.mode = Some(PermissionMode::Default);
     let mut talk = place.open_with(options).await;
     talk.say("go").await;
     let kept = place.config().join("agent-memory/keeper/MEMORY.md");

@@ -106,7 +106,7 @@ async fn the_main_conversation_runs_as_an_agent() {
     place.agent("lead", "tools: Read, Agent(helper)", "You lead.");
     place.agent("helper", "", "You help.");
     let mut options = place.options();
-    options.agent = Some("lead".to_owned());
+    options.extensions.agent = Some("lead".to_owned());
     let mut talk = place.open_with(options).await;
     talk.say("go").await;
     let request = place.server.message_requests().pop().unwrap();
@@ -118,7 +118,7 @@ async fn the_main_conversation_runs_as_an_agent() {
     );
     talk.finish().await;
     let mut options = place.options();
-    options.agent = Some("nobody".to_owned());
+    options.extensions.agent = Some("nobody".to_owned());
     let error = lathe_engine::open(place.environment(), options).await;
     let error = error.err().unwrap().to_string();
     assert!(
@@ -153,7 +153,7 @@ async fn an_agent_of_the_main_conversation_has_its_limits_and_its_skills_too() {
         "You lead.",
     );
     let mut options = place.options();
-    options.agent = Some("lead".to_owned());
+    options.extensions.agent = Some("lead".to_owned());
     let mut talk = place.open_with(options).await;
     talk.say("go").await;
     let first = whole(&place.server.message_requests()[0]);
@@ -188,14 +188,14 @@ async fn agents_that_a_caller_defines_count_and_their_model_is_chosen_in_order()
     let definition =
         json!({"mine": {"description": "d", "prompt": "You are mine.", "model": "own-model"}});
     let mut options = place.options();
-    options.agents = vec![definition.clone()];
+    options.extensions.agents = vec![definition.clone()];
     let mut talk = place.open_with(options).await;
     talk.say("go").await;
     talk.say("with the other model").await;
     talk.finish().await;
     place.variables = vec![("CLAUDE_CODE_SUBAGENT_MODEL".to_owned(), "forced".to_owned())];
     let mut options = place.options();
-    options.agents = vec![definition];
+    options.extensions.agents = vec![definition];
     let mut talk = place.open_with(options).await;
     talk.say("with the other model").await;
     talk.finish().await;

@@ -159,8 +159,8 @@ async fn a_request_with_everything_on_is_small() {
         .unwrap();
     let mut options = place.options();
     options.interactive = true;
-    options.answerer = lathe_engine::Answerer::Face;
-    options.json_schema = Some(json!({"type": "object"}));
+    options.permissions.answerer = lathe_engine::Answerer::Face;
+    options.tools.output_schema = Some(json!({"type": "object"}));
     let mut talk = place.open_with(options).await;
     let offered = talk.session.context().tool_names();
     talk.say("hi").await;

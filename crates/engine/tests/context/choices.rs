@@ -18,7 +18,7 @@ async fn a_budget_of_tokens_is_a_choice_a_variable_or_a_setting_in_this_order() 
     place.settings = json!({"maxSessionTokens": 30_000, "maxBudgetUsd": 1_000.0});
     let ended = async |place: &Place, own: Option<u64>| {
         let mut options = place.options();
-        options.max_session_tokens = own;
+        options.limits.max_session_tokens = own;
         let mut talk = place.open_with(options).await;
         loop {
             let result = talk.say("go on").await;
@@ -48,7 +48,7 @@ async fn what_varies_of_the_prompt_may_be_told_in_the_conversation() {
     let mut place = Place::new(scenario, 200_000).await;
     place.settings = json!({"attribution": {"commit": "Signed-off-by: Us"}});
     let mut options = place.options();
-    options.varying_apart = true;
+    options.prompt.varying_apart = true;
     let mut talk = place.open_with(options).await;
     talk.say("one").await;
     talk.say("two").await;
@@ -60,8 +60,8 @@ async fn what_varies_of_the_prompt_may_be_told_in_the_conversation() {
     assert!(first.contains("Signed-off-by: Us"));
     // It is part of the conversation: a resume finds it there.
     let mut options = place.options();
-    options.varying_apart = true;
-    options.session = SessionChoice::Continue;
+    options.prompt.varying_apart = true;
+    options.history.session = SessionChoice::Continue;
     let mut talk = place.open_with(options).await;
     talk.say("three").await;
     talk.finish().await;
@@ -78,7 +78,7 @@ async fn a_tool_answers_to_another_name_where_the_host_says_so() {
         .reply(Reply::text("done"));
     let place = Place::new(scenario, 200_000).await;
     let mut options = place.options();
-    options.tool_aliases = [("Shell".to_owned(), "Bash".to_owned())].into();
+    options.tools.aliases = [("Shell".to_owned(), "Bash".to_owned())].into();
     let mut talk = place.open_with(options).await;
     talk.say("go").await;
     talk.finish().await;
@@ -92,8 +92,8 @@ async fn a_budget_of_dollars_is_for_this_run_not_for_what_was_spent_before() {
     let place = Place::new(scenario, 200_000).await;
     let spend = async |session: SessionChoice| {
         let mut options = place.options();
-        options.session = session;
-        options.max_budget_usd = Some(0.000_001);
+        options.history.session = session;
+        options.limits.max_budget_usd = Some(0.000_001);
         let mut talk = place.open_with(options).await;
         let first = talk.say("one").await;
         assert!(!first.is_error, "{:?}", first.errors);
@@ -114,7 +114,7 @@ async fn a_budget_of_dollars_is_for_this_run_not_for_what_was_spent_before() {
     assert!((whole - total - counted).abs() < 1e-9);
     // What a run spent in a session that was cleared counts in the next one.
     let mut options = place.options();
-    options.max_budget_usd = Some(0.000_001);
+    options.limits.max_budget_usd = Some(0.000_001);
     let mut talk = place.open_with(options.clone()).await;
     assert!(!talk.say("one").await.is_error);
     let next = talk.session.restart(&Restart::Clear, &options);
@@ -129,9 +129,9 @@ async fn a_kept_system_prompt_stays_the_same_over_resumes_until_a_compaction() {
     let place = Place::new(crate::support::chatter(3_000), 200_000).await;
     let open = async |keep: bool, words: &str, session: SessionChoice| {
         let mut options = place.options();
-        options.keep_system_prompt = keep;
-        options.append_system_prompt = Some(words.to_owned());
-        options.session = session;
+        options.prompt.keep = keep;
+        options.prompt.append = Some(words.to_owned());
+        options.history.session = session;
         place.open_with(options).await
     };
     let last_system = || {
@@ -251,7 +251,7 @@ async fn a_session_of_a_person_is_named_once_after_its_first_turn() {
     let talk_of = async |place: &Place, interactive: bool, session: SessionChoice| {
         let mut options = place.options();
         options.interactive = interactive;
-        options.session = session;
+        options.history.session = session;
         let mut talk = place.open_with(options).await;
         for words in ["one", "two"] {
             assert!(!talk.say(words).await.is_error);

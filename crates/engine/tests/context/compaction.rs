@@ -21,7 +21,7 @@ async fn a_conversation_that_fills_the_window_is_summed_up_before_it_is_full() {
     let usage = talk.session.context().usage();
     assert!(usage.counted && usage.messages > 0);
     assert_eq!(usage.window, 40_000);
-    assert!(usage.used() < usage.compact_at, "{usage:?}");
+    assert!(usage.used() < usage.thresholds.compact_at, "{usage:?}");
     let parts: u64 = usage.parts().iter().map(|part| part.tokens).sum();
     assert_eq!(parts, usage.window);
     let seen = talk.finish().await;

@@ -147,11 +147,9 @@ async fn a_person_who_leaves_does_not_wait_for_it() {
 
 /// A session that asks nobody.
 async fn unasked(place: &Place) -> Talk {
-    let options = SessionOptions {
-        permission_mode: Some(PermissionMode::Default),
-        allow_bypass: false,
-        ..place.options()
-    };
+    let mut options = place.options();
+    options.permissions.mode = Some(PermissionMode::Default);
+    options.permissions.allow_bypass = false;
     place.open_with(options).await
 }
 

@@ -335,7 +335,7 @@ async fn many_mcp_tools_wait_until_they_are_searched_for() {
     assert_eq!(told.count(), 0, "{:?}", seen.notices);
 
     // A tool that was used stays loaded after a resume.
-    options.session = lathe_engine::SessionChoice::Continue;
+    options.history.session = lathe_engine::SessionChoice::Continue;
     let mut talk = place.open_with(options).await;
     talk.session.mcp().settled().await;
     talk.say("and now?").await;

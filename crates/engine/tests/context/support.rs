@@ -1,6 +1,9 @@
 //! A session against a scripted model, in folders of its own.
 
-use lathe_engine::{Answerer, EventStream, Opened, SessionChoice, SessionHandle, SessionOptions};
+use lathe_engine::{
+    EventStream, ModelOptions, Opened, PermissionOptions, SessionChoice, SessionHandle,
+    SessionOptions, SettingsOptions,
+};
 use lathe_protocol::event::{Event, NoticeLevel, SessionState, TurnResult};
 use lathe_protocol::op::{Op, Prompt};
 use lathe_protocol::permission::PermissionMode;
@@ -107,11 +110,19 @@ impl Place {
             json!({"house": {"contextWindow": self.window, "maxOutputTokens": 4_000}});
         settings["prices"] = json!({"house": {"input": 1.0, "output": 2.0}});
         SessionOptions {
-            model: Some("house".to_owned()),
-            permission_mode: Some(PermissionMode::BypassPermissions),
-            allow_bypass: true,
-            answerer: Answerer::Nobody,
-            settings_flags: vec![settings.to_string()],
+            model: ModelOptions {
+                name: Some("house".to_owned()),
+                ..ModelOptions::default()
+            },
+            permissions: PermissionOptions {
+                mode: Some(PermissionMode::BypassPermissions),
+                allow_bypass: true,
+                ..PermissionOptions::default()
+            },
+            settings: SettingsOptions {
+                flags: vec![settings.to_string()],
+                ..SettingsOptions::default()
+            },
             ..SessionOptions::default()
         }
     }
@@ -123,7 +134,7 @@ impl Place {
     /// Goes on with the newest session.
     pub(crate) async fn resume(&self) -> Talk {
         let mut options = self.options();
-        options.session = SessionChoice::Continue;
+        options.history.session = SessionChoice::Continue;
         self.open_with(options).await
     }
 
@@ -135,7 +146,7 @@ impl Place {
         } = lathe_engine::open(self.environment(), options)
             .await
             .unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(remarks, Vec::<String>::new());
+        assert_eq!(remarks, Vec::new());
         Talk {
             session,
             events,

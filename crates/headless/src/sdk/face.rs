@@ -90,7 +90,7 @@ impl<E: Write> Face<E> {
         options.session.mcp.in_process = Some(Arc::new(servers.clone()));
         options.session.mcp.face_answers = true;
         if options.mirror {
-            options.session.observer = Some(mirror::observer(host.clone()));
+            options.session.history.observer = Some(mirror::observer(host.clone()));
         }
         let helpers = Helpers::new(&environment);
         Self {
@@ -326,12 +326,12 @@ impl<E: Write> Face<E> {
         match lathe_engine::open(self.environment.clone(), options).await {
             Ok(opened) => {
                 for remark in &opened.remarks {
-                    self.complain(remark);
+                    self.complain(&remark.to_string());
                 }
                 let session = Arc::new(opened.session);
                 self.connection.policies.apply(&session);
                 if let Some(setup) = self.connection.setup.clone() {
-                    let is_new = self.options.session.session == SessionChoice::New;
+                    let is_new = self.options.session.history.session == SessionChoice::New;
                     setup.give_title(&session, is_new);
                     self.connection.callbacks.clear();
                     self.register(&setup, &session);

@@ -95,17 +95,17 @@ impl Setup {
     /// Applies the request to the options that the session is opened with.
     pub fn apply(&self, options: &mut SessionOptions) {
         if let Some(prompt) = &self.0.system_prompt {
-            options.system_prompt = match prompt {
+            options.prompt.system = match prompt {
                 SystemPrompt::Text(text) => Some(text.clone()),
                 SystemPrompt::Parts(parts) => Some(parts.join("\n\n")),
-                SystemPrompt::Other(_) => options.system_prompt.take(),
+                SystemPrompt::Other(_) => options.prompt.system.take(),
             };
         }
         if let Some(text) = &self.0.append_system_prompt {
-            options.append_system_prompt = Some(text.clone());
+            options.prompt.append = Some(text.clone());
         }
         if let Some(schema) = &self.0.json_schema {
-            options.json_schema = Some(schema.clone());
+            options.tools.output_schema = Some(schema.clone());
         }
         for plugin in self.0.plugins.iter().flatten() {
             let (path, skips_servers) = match plugin {
@@ -113,22 +113,28 @@ impl Setup {
                 PluginFolder::Entry(entry) => (&entry.path, entry.skip_mcp_discovery),
             };
             if skips_servers {
-                options.plugins_without_servers.push(path.clone());
+                options
+                    .extensions
+                    .plugins_without_servers
+                    .push(path.clone());
             }
-            options.plugin_folders.push(path.clone());
+            options.extensions.plugin_folders.push(path.clone());
         }
         if let Some(agents) = &self.0.agents {
-            options.agents.push(Value::Object(agents.clone()));
+            options
+                .extensions
+                .agents
+                .push(Value::Object(agents.clone()));
         }
         if let Some(skills) = &self.0.skills {
-            options.skills = Some(skills.clone());
+            options.extensions.skills = Some(skills.clone());
         }
         if let Some(words) = &self.0.plan_mode_instructions {
-            options.plan_mode_instructions = Some(words.clone());
+            options.prompt.plan_mode_instructions = Some(words.clone());
         }
         if let Some(policy) = &self.0.managed_settings {
             let policy = Value::Object(policy.clone()).to_string();
-            options.managed_settings.push(policy);
+            options.settings.managed.push(policy);
         }
         for (name, config) in self.server_configs() {
             if let Some(limit) = config.get("timeout").and_then(Value::as_u64)
@@ -138,10 +144,10 @@ impl Setup {
                 options.mcp.hosted_timeouts.insert(name.to_owned(), limit);
             }
         }
-        options.keep_system_prompt = self.0.system_prompt_snapshot.unwrap_or(false);
-        options.varying_apart |= self.0.exclude_dynamic_sections.unwrap_or(false);
+        options.prompt.keep = self.0.system_prompt_snapshot.unwrap_or(false);
+        options.prompt.varying_apart |= self.0.exclude_dynamic_sections.unwrap_or(false);
         if let Some(aliases) = &self.0.tool_aliases {
-            options.tool_aliases.clone_from(aliases);
+            options.tools.aliases.clone_from(aliases);
         }
     }
 

@@ -4,6 +4,7 @@ use crate::{Bench, bash, input, within};
 use futures::future::BoxFuture;
 use lathe_hooks::{
     CallbackHost, HookDecision, HookModel, HookQuestion, HookTools, HookVerdict, RunOutcome,
+    ServiceError,
 };
 use lathe_protocol::frame::HostError;
 use lathe_protocol::hook::OnFailure;
@@ -141,7 +142,7 @@ async fn policy_limits_the_addresses() {
 struct Says(&'static str);
 
 impl HookModel for Says {
-    fn ask(&self, question: HookQuestion) -> BoxFuture<'_, Result<String, String>> {
+    fn ask(&self, question: HookQuestion) -> BoxFuture<'_, Result<String, ServiceError>> {
         assert!(
             question.prompt.contains("\"command\":\"ls\""),
             "{}",
@@ -150,7 +151,10 @@ impl HookModel for Says {
         Box::pin(async { Ok(self.0.to_owned()) })
     }
 
-    fn run_agent(&self, question: HookQuestion) -> BoxFuture<'_, Result<HookVerdict, String>> {
+    fn run_agent(
+        &self,
+        question: HookQuestion,
+    ) -> BoxFuture<'_, Result<HookVerdict, ServiceError>> {
         assert_eq!(question.model.as_deref(), Some("haiku"));
         Box::pin(async {
             Ok(HookVerdict {
@@ -223,13 +227,13 @@ impl HookTools for Tools {
         server: &'a str,
         tool: &'a str,
         arguments: Value,
-    ) -> BoxFuture<'a, Result<String, String>> {
+    ) -> BoxFuture<'a, Result<String, ServiceError>> {
         Box::pin(async move {
             match (server, tool) {
                 ("policy", "check") => {
                     Ok(json!({"decision": "block", "reason": arguments["tool_name"]}).to_string())
                 }
-                _ => Err(format!("no tool {tool}")),
+                _ => Err(ServiceError::Tool(format!("no tool {tool}"))),
             }
         })
     }

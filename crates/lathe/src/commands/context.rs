@@ -4,7 +4,7 @@ use super::print;
 use crate::error::{CliError, Kinded as _, Outcome, notice};
 use clap::{Args, Subcommand};
 use lathe_engine::ledger::Totals;
-use lathe_engine::{SessionChoice, SessionOptions};
+use lathe_engine::{HistoryOptions, SessionChoice, SessionOptions};
 use lathe_session::SessionStore;
 use lathe_settings::Environment;
 use lathe_settings::paths::config_home;
@@ -44,17 +44,19 @@ pub(crate) async fn context(mut environment: Environment, arguments: ReportArgum
         .entry("ANTHROPIC_API_KEY".to_owned())
         .or_insert_with(|| "none".to_owned());
     let options = SessionOptions {
-        persist: false,
-        session: arguments
-            .session
-            .map_or(SessionChoice::Continue, SessionChoice::Resume),
+        history: HistoryOptions {
+            session: arguments
+                .session
+                .map_or(SessionChoice::Continue, SessionChoice::Resume),
+            ..HistoryOptions::ephemeral()
+        },
         ..SessionOptions::default()
     };
     let (usage, remarks) = lathe_engine::context_usage(environment, options)
         .await
         .or_failure()?;
     for remark in &remarks {
-        notice(remark);
+        notice(&remark.to_string());
     }
     if arguments.json {
         let mut value = serde_json::to_value(&usage).unwrap_or_default();
@@ -86,11 +88,11 @@ pub(crate) async fn context(mut environment: Environment, arguments: ReportArgum
             share % 10
         );
     }
-    if usage.auto_compact {
+    if usage.thresholds.auto_compact {
         let _ = writeln!(
             text,
             "Compacted automatically at {} tokens, with a warning at {}.",
-            usage.compact_at, usage.warn_at
+            usage.thresholds.compact_at, usage.thresholds.warn_at
         );
     } else {
         text.push_str("Automatic compaction is off.\n");

@@ -3,7 +3,7 @@
 use super::print;
 use crate::arguments::DebugCommand;
 use crate::error::{Kinded as _, Outcome, notice};
-use lathe_engine::{SessionOptions, preview};
+use lathe_engine::{HistoryOptions, SessionOptions, preview};
 use lathe_settings::Environment;
 use std::fmt::Write as _;
 
@@ -19,14 +19,14 @@ pub(crate) async fn run(mut environment: Environment, command: DebugCommand) -> 
         .entry("ANTHROPIC_API_KEY".to_owned())
         .or_insert_with(|| "none".to_owned());
     let options = SessionOptions {
-        persist: false,
+        history: HistoryOptions::ephemeral(),
         ..SessionOptions::default()
     };
     let preview = preview(environment, options, prompt.unwrap_or_default())
         .await
         .or_failure()?;
     for remark in &preview.remarks {
-        notice(remark);
+        notice(&remark.to_string());
     }
     let bytes = preview.request.to_string().len();
     if json {

@@ -3,7 +3,9 @@
 use super::print;
 use crate::error::{CliError, Outcome};
 use clap::{Args, Subcommand};
-use lathe_engine::{Change, ChangeTextError, OpenError, SessionOptions, change_text};
+use lathe_engine::{
+    Change, ChangeTextError, HistoryOptions, OpenError, SessionOptions, change_text,
+};
 use lathe_settings::Environment;
 
 /// `lathe suggest`.
@@ -36,7 +38,7 @@ pub(crate) async fn run(mut environment: Environment, arguments: SuggestArgument
         SuggestCommand::Pr { base } => Change::PullRequest { base },
     };
     let options = SessionOptions {
-        persist: false,
+        history: HistoryOptions::ephemeral(),
         ..SessionOptions::default()
     };
     let text = change_text(environment, options, change)

@@ -8,6 +8,7 @@ use super::expand::{self, Lookup};
 use crate::server::{OAuthConfig, Program, ProtocolChoice, Remote, ServerConfig, TransportConfig};
 use indexmap::IndexMap;
 use lathe_protocol::diagnostic::Diagnostic;
+pub use lathe_protocol::tool_name::in_tool_names;
 use serde_json::{Map, Value};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -120,17 +121,6 @@ pub fn is_name(name: &str) -> bool {
 pub fn is_unambiguous(name: &str) -> bool {
     let part = in_tool_names(name);
     !part.contains("__") && !part.ends_with('_')
-}
-
-/// A server's name as the names of its tools contain it (`mcp__google_calendar__…`).
-#[must_use]
-pub fn in_tool_names(name: &str) -> String {
-    name.chars()
-        .map(|letter| match letter {
-            'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '-' => letter,
-            _ => '_',
-        })
-        .collect()
 }
 
 /// Parses an entry.

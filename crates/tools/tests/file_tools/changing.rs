@@ -3,6 +3,7 @@
 use crate::support::{Workshop, text_of};
 use lathe_protocol::display::Display;
 use lathe_protocol::ids::RecordId;
+use lathe_session::SessionError;
 use lathe_tools::context::ChangeObserver;
 use lathe_tools::files::Stamp;
 use serde_json::json;
@@ -278,7 +279,7 @@ type Note = (String, PathBuf, Option<String>);
 struct Notes(Arc<Mutex<Vec<Note>>>);
 
 impl ChangeObserver for Notes {
-    fn before_change(&self, path: &Path, _turn: RecordId) -> Result<(), String> {
+    fn before_change(&self, path: &Path, _turn: RecordId) -> Result<(), SessionError> {
         let content = std::fs::read_to_string(path).ok();
         self.0
             .lock()
@@ -314,8 +315,12 @@ async fn the_session_sees_a_file_before_and_after_its_change() {
 struct Refusal;
 
 impl ChangeObserver for Refusal {
-    fn before_change(&self, _path: &Path, _turn: RecordId) -> Result<(), String> {
-        Err("no room for the copy".into())
+    fn before_change(&self, path: &Path, _turn: RecordId) -> Result<(), SessionError> {
+        Err(SessionError::Io {
+            action: "keep",
+            path: path.to_owned(),
+            source: std::io::Error::other("no room for the copy"),
+        })
     }
 
     fn after_change(&self, path: &Path, _turn: RecordId) {

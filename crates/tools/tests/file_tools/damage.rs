@@ -3,6 +3,7 @@
 
 use crate::support::{Workshop, text_of};
 use lathe_protocol::ids::RecordId;
+use lathe_session::SessionError;
 use lathe_tools::context::ChangeObserver;
 use proptest::prelude::*;
 use serde_json::json;
@@ -255,9 +256,13 @@ async fn special_files_are_refused() {
 struct Intruder;
 
 impl ChangeObserver for Intruder {
-    fn before_change(&self, path: &Path, _turn: RecordId) -> Result<(), String> {
+    fn before_change(&self, path: &Path, _turn: RecordId) -> Result<(), SessionError> {
         // The same size and, on a coarse clock, the same time.
-        std::fs::write(path, "ONE\n").map_err(|error| error.to_string())
+        std::fs::write(path, "ONE\n").map_err(|source| SessionError::Io {
+            action: "write",
+            path: path.to_owned(),
+            source,
+        })
     }
 
     fn after_change(&self, path: &Path, _turn: RecordId) {

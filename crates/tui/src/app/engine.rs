@@ -49,13 +49,13 @@ impl Engine {
             self.options = session.restart(how, &self.options);
             return;
         }
-        self.options.session = match how {
+        self.options.history.session = match how {
             Restart::Resume(wanted) => SessionChoice::Resume(wanted.clone()),
             Restart::Clear | Restart::Fork | Restart::Rewind => SessionChoice::New,
         };
-        self.options.fork = false;
-        self.options.session_id = None;
-        self.options.resume_at = None;
+        self.options.history.fork = false;
+        self.options.history.session_id = None;
+        self.options.history.resume_at = None;
     }
 
     pub(crate) fn send(&self, op: Op) {

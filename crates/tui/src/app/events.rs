@@ -191,7 +191,7 @@ impl App {
             notable.then(|| ContextLeft {
                 percent: 100 - (used * 100 / usage.window).min(100),
                 // Where the engine itself would warn: little is left before it compacts.
-                is_little: used >= usage.warn_at,
+                is_little: used >= usage.thresholds.warn_at,
             })
         });
     }

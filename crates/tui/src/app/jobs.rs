@@ -168,7 +168,7 @@ impl Jobs {
     /// session that is opened after that uses these settings.
     pub(crate) fn start(&self, places: &Places, options: &SessionOptions) {
         let read = settings(places, options);
-        let named = options.setting_sources.is_some();
+        let named = options.settings.sources.is_some();
         let places = places.clone();
         let sender = self.sender();
         self.blocking(move || {
@@ -213,10 +213,10 @@ impl Jobs {
 fn settings(places: &Places, options: &SessionOptions) -> impl FnOnce() -> JobResult + use<> {
     let places = places.clone();
     let (flags, managed_flags) = (
-        options.settings_flags.clone(),
-        options.managed_settings.clone(),
+        options.settings.flags.clone(),
+        options.settings.managed.clone(),
     );
-    let sources = options.setting_sources.clone();
+    let sources = options.settings.sources.clone();
     move || {
         let trust = TrustStore::new(&places).headless_trust(&places.project, sources.as_deref());
         let options = LoadOptions {
@@ -248,7 +248,7 @@ pub(crate) async fn open(
     environment: Environment,
     options: SessionOptions,
 ) -> Result<(Opened, Vec<MessageRecord>), OpenError> {
-    let resumed = options.session != SessionChoice::New;
+    let resumed = options.history.session != SessionChoice::New;
     let opened = Box::pin(lathe_engine::open(environment, options)).await?;
     let transcript = opened.session.transcript().to_owned();
     let records = if resumed {

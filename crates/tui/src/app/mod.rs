@@ -108,7 +108,7 @@ impl App {
         options: SessionOptions,
         first_prompt: Option<String>,
     ) -> Self {
-        let places = Places::new(environment).with_flags(&options.settings_flags);
+        let places = Places::new(environment).with_flags(&options.settings.flags);
         let look = Appearance::new(&places.environment);
         Self {
             session: SessionStatus::new(&options),

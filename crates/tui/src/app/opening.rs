@@ -5,6 +5,7 @@ use crate::app::{App, Leave, away, queue, settings, shell, status_line, trust, w
 use crate::commands::{diff, doctor, mcp, plugin, resume, rewind, tasks};
 use crate::prompt::{completion, history};
 use lathe_engine::{OpenError, Opened};
+use lathe_protocol::diagnostic::Severity;
 use lathe_protocol::event::NoticeLevel;
 use lathe_protocol::op::Op;
 use lathe_protocol::record::MessageRecord;
@@ -27,7 +28,7 @@ impl App {
         self.engine.opening = true;
         let environment = self.places.environment.clone();
         let mut options = self.engine.options.clone();
-        options.loaded_settings = self.engine.loaded_settings.take();
+        options.settings.loaded = self.engine.loaded_settings.take();
         self.jobs.task(async move {
             let opened = crate::app::jobs::open(environment, options).await;
             Some(JobResult::Opened(Box::new(opened)))
@@ -166,7 +167,10 @@ impl App {
         self.session.mode = opened.session.permissions().mode();
         self.session.model = opened.session.model().current();
         for remark in opened.remarks {
-            self.warn(remark);
+            match remark.severity {
+                Severity::Note => self.remark(remark.to_string()),
+                Severity::Warning | Severity::Error => self.warn(remark.to_string()),
+            }
         }
         crate::terminal::panic_guard::session(opened.session.session_id().to_string());
         self.with_look(|conversation, look| conversation.resume(records, look));

@@ -93,8 +93,8 @@ impl SessionStatus {
     pub(crate) fn new(options: &SessionOptions) -> Self {
         Self {
             state: SessionState::Idle,
-            mode: options.permission_mode.unwrap_or_default(),
-            model: options.model.clone().unwrap_or_default(),
+            mode: options.permissions.mode.unwrap_or_default(),
+            model: options.model.name.clone().unwrap_or_default(),
             branch: None,
             turn: Turn::default(),
             last_result: None,

@@ -30,7 +30,7 @@ pub(crate) struct Spending {
 
 /// The most dollars that the session may cost.
 pub(crate) fn budget(app: &App) -> Option<f64> {
-    app.engine.options.max_budget_usd.or_else(|| {
+    app.engine.options.limits.max_budget_usd.or_else(|| {
         let settings = app.engine.handle.as_ref()?.settings().json();
         settings.get("maxBudgetUsd")?.as_f64()
     })

@@ -14,9 +14,9 @@ pub(crate) fn run(app: &mut App) {
         .ok()
         .zip(u16::try_from(app.screen.rows).ok());
     let options = DoctorOptions {
-        settings_flags: app.engine.options.settings_flags.clone(),
-        setting_sources: app.engine.options.setting_sources.clone(),
-        plugin_folders: app.engine.options.plugin_folders.clone(),
+        settings_flags: app.engine.options.settings.flags.clone(),
+        setting_sources: app.engine.options.settings.sources.clone(),
+        plugin_folders: app.engine.options.extensions.plugin_folders.clone(),
         terminal: TerminalFacts {
             is_terminal: true,
             size,

@@ -18,7 +18,7 @@ pub(crate) fn run(app: &mut App, wanted: &str) {
             }
         }
         // It is meant for what follows in this terminal, too: /clear and /fork don't take it back.
-        app.engine.options.model = Some(wanted.to_owned());
+        app.engine.options.model.name = Some(wanted.to_owned());
         let model = app.session.model.clone();
         app.remark(format!("model: {model}"));
         return;

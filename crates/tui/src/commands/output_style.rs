@@ -14,7 +14,7 @@ pub(crate) fn run(app: &mut App, wanted: &str) {
                 settings::save(app, "outputStyle", name.clone().into());
                 app.remark(format!("output style: {name}, from the next turn on"));
             }
-            Err(error) => app.warn(error),
+            Err(error) => app.warn(error.to_string()),
         }
         return;
     }

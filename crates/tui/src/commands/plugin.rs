@@ -37,8 +37,8 @@ fn manager(places: &Places, flags: &[String], sources: Option<&[Source]>) -> Plu
 pub(crate) fn manager_now(app: &App) -> PluginManager {
     manager(
         &app.places,
-        &app.engine.options.settings_flags,
-        app.engine.options.setting_sources.as_deref(),
+        &app.engine.options.settings.flags,
+        app.engine.options.settings.sources.as_deref(),
     )
 }
 

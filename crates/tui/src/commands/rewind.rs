@@ -5,9 +5,13 @@ use crate::app::jobs::{JobResult, Report};
 use crate::layers::{Item, Picker, Purpose};
 use crate::render::text::ago;
 use lathe_engine::Restart;
+use lathe_protocol::op::Op;
 use lathe_protocol::record::Record;
 use lathe_session::cli::RewindWhat;
 use lathe_session::{RewindMode, SessionStore};
+
+/// The choice that compacts instead of rewinding.
+const SUMMARY: &str = "summary";
 
 pub(crate) fn run(app: &mut App) {
     let Some(session) = &app.engine.handle else {
@@ -63,6 +67,11 @@ pub(crate) fn ask_what(app: &mut App, to: &str) {
             "files stay as they are",
         ),
         Item::new("files", "Only the files", "the conversation stays"),
+        Item::new(
+            SUMMARY,
+            "Nothing; summarize up to this prompt",
+            "a summary replaces it and everything before it",
+        ),
     ];
     app.layers.open(Picker::new(
         Purpose::RewindWhat { to: to.to_owned() },
@@ -72,6 +81,15 @@ pub(crate) fn ask_what(app: &mut App, to: &str) {
 }
 
 pub(crate) fn apply(app: &mut App, to: &str, what: &str) {
+    if what == SUMMARY {
+        if let Ok(record) = to.parse() {
+            app.engine.send(Op::CompactUpTo {
+                record,
+                instructions: None,
+            });
+        }
+        return;
+    }
     let Some(session) = app.engine.handle.take() else {
         return;
     };

@@ -42,7 +42,7 @@ pub(crate) fn show_output(app: &mut App, id: &str) {
             .collect(),
         // A task without output has no file yet; one that is gone is reported.
         Err(error) => vec![Line::styled(
-            crate::render::text::clean(&error),
+            crate::render::text::clean(&error.to_string()),
             app.look.theme.muted,
         )],
     };

@@ -8,7 +8,7 @@ use crate::layers::{ChangesDialog, Form, Layer, Page, Picker, Purpose};
 use crate::render::view_tests::frame;
 use crate::terminal::key::keys;
 use lathe_doctor::{Diagnosis, Finding, Severity};
-use lathe_engine::context::ContextUsage;
+use lathe_engine::context::{ContextThresholds, ContextUsage};
 use lathe_engine::ledger::{Part, PartUsage, Totals};
 use lathe_engine::mcp::control::McpServer;
 use lathe_extensions::plugins::load::{LoadedPlugins, PluginListing, PluginState};
@@ -105,10 +105,12 @@ fn how_full_the_window_is() {
         counted: true,
         window: 200_000,
         max_output: 32_000,
-        compact_at: 167_000,
-        warn_at: 147_000,
+        thresholds: ContextThresholds {
+            compact_at: 167_000,
+            warn_at: 147_000,
+            auto_compact: true,
+        },
         model: "claude-test".to_owned(),
-        auto_compact: true,
         instruction_files: vec![(
             PathBuf::from("/work/project/AGENTS.md"),
             "project".to_owned(),

@@ -8,7 +8,7 @@ use crate::render::cell::{self, Call, CallState};
 use crate::render::text::clean;
 use asking::Asking;
 use lathe_commands::CommandOutcome;
-use lathe_engine::{EventStream, OpenError, Restart, SessionHandle, SessionOptions};
+use lathe_engine::{EndReason, EventStream, OpenError, Restart, SessionHandle, SessionOptions};
 use lathe_extensions::CommandAction;
 use lathe_protocol::command::{BuiltinCommand, Invocation};
 use lathe_protocol::content::ContentBlock;
@@ -56,7 +56,7 @@ pub(crate) async fn run(
         }
     };
     for remark in &opened.remarks {
-        say(&format!("note: {remark}"));
+        say(&format!("{}: {remark}", remark.severity.name()));
     }
     let (Ok(mut interrupted), Ok(mut terminated), Ok(mut hung_up)) = (
         signal(SignalKind::interrupt()),
@@ -119,6 +119,9 @@ pub(crate) async fn run(
         }
     };
     let id = plain.session.session_id();
+    if matches!(ended, Ended::Left) {
+        plain.session.ends_by(EndReason::PromptInputExit);
+    }
     plain.session.send(Op::Interrupt { drop_queued: true });
     plain.session.finish().await;
     if interactive {

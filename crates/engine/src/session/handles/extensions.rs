@@ -1,6 +1,7 @@
 //! The commands, skills, agent definitions, output styles and language servers of a session.
 
 use crate::conversation::ConversationShared;
+use crate::skills::UnknownStyle;
 use lathe_extensions::{
     AgentCatalog, CommandRegistry, OutputStyles, PluginContribution, Problem, Skill, SkillCatalog,
 };
@@ -47,11 +48,11 @@ impl ExtensionsHandle<'_> {
         (extensions.styles(), extensions.style_name())
     }
 
-    /// Chooses an output style for this session; it counts from the next turn on. Gives its name.
+    /// Chooses an output style for this session; it takes effect with the next request. Gives its name.
     ///
     /// # Errors
-    /// In words, when there is none of that name.
-    pub fn set_output_style(self, name: &str) -> Result<String, String> {
+    /// When there is none of that name.
+    pub fn set_output_style(self, name: &str) -> Result<String, UnknownStyle> {
         self.shared.integrations.extensions.change_style(name)
     }
 

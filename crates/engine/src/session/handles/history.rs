@@ -9,6 +9,20 @@ use lathe_session::checkpoint::{FileChange, RewindMode, RewindReport};
 use std::collections::HashSet;
 use std::sync::Arc;
 
+/// Why the changed files can't be listed.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangedFilesError {
+    /// The session keeps no history of files.
+    #[error("this session keeps no history of files")]
+    NoHistory,
+    /// The history can't be read.
+    #[error(transparent)]
+    History(#[from] SessionError),
+    /// The work was interrupted.
+    #[error("listing the changes failed: {0}")]
+    Interrupted(#[from] tokio::task::JoinError),
+}
+
 /// The past of a session: queued prompts, its title, changed files and what it cost.
 ///
 /// Answers don't wait for a turn that runs.
@@ -95,19 +109,19 @@ impl HistoryHandle<'_> {
         }
     }
 
-    /// What this session changed in files, as what undoing all of it would change. It doesn't hold on to
-    /// the session meanwhile.
+    /// The files that this session changed, as the changes that undoing all of it would make. It doesn't
+    /// hold on to the session meanwhile.
     ///
     /// # Errors
-    /// In words, when the session keeps no history of files or it can't be read.
+    /// When the session keeps no history of files or it can't be read.
     pub fn changed_files(
         self,
-    ) -> impl Future<Output = Result<Vec<FileChange>, String>> + Send + 'static {
+    ) -> impl Future<Output = Result<Vec<FileChange>, ChangedFilesError>> + Send + 'static {
         let shared = self.shared.clone();
         let transcript = self.shared.transcript.path().to_owned();
         async move {
             let Some(undo) = &shared.toolbox.undo else {
-                return Err("this session keeps no history of files".to_owned());
+                return Err(ChangedFilesError::NoHistory);
             };
             let first = lathe_spawn::blocking(move || {
                 let loaded = lathe_session::load(&transcript).ok()?;
@@ -116,13 +130,11 @@ impl HistoryHandle<'_> {
                     _ => None,
                 })
             });
-            let Some(first) = first.await.map_err(|error| error.to_string())? else {
+            let Some(first) = first.await? else {
                 return Ok(Vec::new());
             };
-            let report = undo.history.rewind_files(first, RewindMode::Preview).await;
-            report
-                .map(|report| report.files)
-                .map_err(|error| error.to_string())
+            let report = undo.history.rewind_files(first, RewindMode::Preview);
+            Ok(report.await?.files)
         }
     }
 

@@ -12,10 +12,10 @@ mod tasks;
 
 pub use context::ContextHandle;
 pub use extensions::ExtensionsHandle;
-pub use history::HistoryHandle;
-pub use model::ModelHandle;
+pub use history::{ChangedFilesError, HistoryHandle};
+pub use model::{ModelHandle, UnknownEffort};
 pub use permissions::PermissionsHandle;
 pub use plugins::PluginsHandle;
 pub use settings::SettingsHandle;
 pub use side_questions::SideQuestionsHandle;
-pub use tasks::TasksHandle;
+pub use tasks::{TaskError, TasksHandle};

@@ -8,6 +8,13 @@ use std::sync::Arc;
 /// How hard a model can be told to try.
 const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 
+/// An effort that is not a level.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no effort {level:?}; there are {}", EFFORTS.join(", "))]
+pub struct UnknownEffort {
+    level: String,
+}
+
 /// The model of a session: which one answers, how hard it tries, how it may reason.
 ///
 /// Answers don't wait for a turn that runs.
@@ -94,15 +101,14 @@ impl ModelHandle<'_> {
     /// Says how hard the model should try, from the next request on; `None` is as the session began.
     ///
     /// # Errors
-    /// In words, when there is no such level.
-    pub fn set_effort(self, level: Option<&str>) -> Result<(), String> {
+    /// When there is no such level.
+    pub fn set_effort(self, level: Option<&str>) -> Result<(), UnknownEffort> {
         if let Some(level) = level
             && !EFFORTS.contains(&level)
         {
-            return Err(format!(
-                "there is no effort {level:?}; there are {}",
-                EFFORTS.join(", ")
-            ));
+            return Err(UnknownEffort {
+                level: level.to_owned(),
+            });
         }
         self.shared.choices.set_effort(level);
         Ok(())

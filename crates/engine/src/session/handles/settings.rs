@@ -2,7 +2,7 @@
 
 use crate::conversation::ConversationShared;
 use lathe_hooks::helper::{HelperContext, HelperError, run_helper};
-use lathe_settings::{LoadOptions, Places};
+use lathe_settings::{LoadOptions, Places, Problem};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +50,7 @@ impl<'a> SettingsHandle<'a> {
     ///
     /// # Errors
     /// When they are wrong; then nothing changes.
-    pub fn change_flags(self, changes: &Map<String, Value>) -> Result<(), String> {
+    pub fn change_flags(self, changes: &Map<String, Value>) -> Result<(), Box<Problem>> {
         crate::session::live::change_flags(self.shared, changes)
     }
 

@@ -2,9 +2,29 @@
 
 use crate::conversation::ConversationShared;
 use lathe_protocol::display::TodoItem;
-use lathe_shell::run::{BackgroundCommand, ShellSession};
+use lathe_shell::run::{BackgroundCommand, BackgroundError, ShellSession};
 use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::PathBuf;
 use std::sync::Arc;
+
+/// Why a background task can't be read or stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum TaskError {
+    /// The agent is over.
+    #[error("agent {0} isn't running any more")]
+    NotRunning(String),
+    /// Its output can't be read.
+    #[error("{} can't be read: {source}", path.display())]
+    Output {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// There is no such command.
+    #[error(transparent)]
+    Background(#[from] BackgroundError),
+}
 
 /// The agents, background commands and other work beside the turns of a session.
 ///
@@ -49,17 +69,18 @@ impl TasksHandle<'_> {
     ///
     /// # Errors
     /// When there is no such task, or its output can't be read.
-    pub fn output(self, id: &str, limit: u64) -> Result<(String, u64, bool), String> {
+    pub fn output(self, id: &str, limit: u64) -> Result<(String, u64, bool), TaskError> {
         let output_file = match self.shared.session.agents.find(id) {
             Some(agent) => agent.output_file.clone(),
             None => {
                 let background = self.shared.tools.shell.background();
-                let command = background.get(id).map_err(|error| error.to_string())?;
-                command.output_file
+                background.get(id)?.output_file
             }
         };
-        let failed =
-            |error: std::io::Error| format!("{} can't be read: {error}", output_file.display());
+        let failed = |source: std::io::Error| TaskError::Output {
+            path: output_file.clone(),
+            source,
+        };
         let mut file = std::fs::File::open(&output_file).map_err(failed)?;
         let size = file.metadata().map_err(failed)?.len();
         file.seek(SeekFrom::Start(size.saturating_sub(limit)))
@@ -70,16 +91,19 @@ impl TasksHandle<'_> {
         Ok((text, size, size > limit))
     }
 
-    /// Stops a background task. Returns an error text when there is none of that id.
+    /// Stops a background task.
     ///
     /// # Errors
     /// When there is no such task.
-    pub async fn stop(self, id: &str) -> Result<(), String> {
+    pub async fn stop(self, id: &str) -> Result<(), TaskError> {
         self.shared.stop_task(id).await
     }
 
     /// Stops a background task, without holding on to the session meanwhile.
-    pub fn stop_later(self, id: &str) -> impl Future<Output = Result<(), String>> + Send + 'static {
+    pub fn stop_later(
+        self,
+        id: &str,
+    ) -> impl Future<Output = Result<(), TaskError>> + Send + 'static {
         let shared = self.shared.clone();
         let id = id.to_owned();
         async move { shared.stop_task(&id).await }
@@ -96,10 +120,10 @@ impl TasksHandle<'_> {
         }
     }
 
-    /// Stops every agent that works, at once. Returns how many. Each is told of as killed.
-    #[allow(
+    /// Stops every running agent at once. Returns how many. Each is reported as killed.
+    #[expect(
         clippy::must_use_candidate,
-        reason = "the number is for whoever shows it"
+        reason = "most callers only want the effect"
     )]
     pub fn kill_agents(self) -> usize {
         self.shared.session.agents.kill_all()

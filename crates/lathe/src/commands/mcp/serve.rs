@@ -7,8 +7,7 @@ use super::ServeArguments;
 use crate::commands::places;
 use crate::error::{Kinded as _, Outcome, notice};
 use futures::future::BoxFuture;
-use lathe_engine::SessionOptions;
-use lathe_engine::hands::{Handed, Hands};
+use lathe_engine::{PermissionOptions, SessionOptions, SessionTools, ToolAnswer, ToolOptions};
 use lathe_headless::exit::Exit;
 use lathe_mcp::serve::{self, Identity, Served, ServedCall};
 use lathe_protocol::content::{Content, ContentBlock};
@@ -25,7 +24,7 @@ const INSTRUCTIONS: &str = "Tools that read, search and change files and run com
 const READING: [&str; 4] = ["Glob", "Grep", "Read", "TaskOutput"];
 
 struct Tools {
-    hands: Hands,
+    session: SessionTools,
     list: Vec<ToolDefinition>,
 }
 
@@ -44,19 +43,19 @@ impl Served for Tools {
     fn call<'a>(&'a self, call: ServedCall<'a>) -> BoxFuture<'a, Option<Value>> {
         Box::pin(async move {
             (call.progress)(format!("{} runs", call.tool));
-            let handed = self.hands.call(call.tool, call.arguments, call.cancel);
-            Some(result(handed.await?))
+            let answer = self.session.call(call.tool, call.arguments, call.cancel);
+            Some(result(answer.await?))
         })
     }
 }
 
 /// A `CallToolResult`.
-fn result(handed: Handed) -> Value {
-    let content: Vec<Value> = match handed.content {
+fn result(answer: ToolAnswer) -> Value {
+    let content: Vec<Value> = match answer.content {
         Content::Text(text) => vec![json!({"type": "text", "text": text})],
         Content::Blocks(blocks) => blocks.iter().map(block).collect(),
     };
-    json!({"content": content, "isError": handed.is_error})
+    json!({"content": content, "isError": answer.is_error})
 }
 
 fn block(block: &ContentBlock) -> Value {
@@ -80,23 +79,30 @@ fn block(block: &ContentBlock) -> Value {
 /// Serves until the client disconnects or a signal arrives.
 pub(super) async fn run(environment: Environment, arguments: ServeArguments) -> Outcome {
     let options = SessionOptions {
-        tools: arguments.tools.as_ref().map(|names| {
-            let names = names.split([',', ' ']).map(str::trim);
-            names
-                .filter(|name| !name.is_empty())
-                .map(str::to_owned)
-                .collect()
-        }),
-        allowed_tools: arguments.allowed_tools,
-        disallowed_tools: arguments.disallowed_tools,
-        permission_mode: arguments.permission_mode,
-        add_dirs: arguments.add_dir,
+        tools: ToolOptions {
+            only: arguments.tools.as_ref().map(|names| {
+                let names = names.split([',', ' ']).map(str::trim);
+                names
+                    .filter(|name| !name.is_empty())
+                    .map(str::to_owned)
+                    .collect()
+            }),
+            ..ToolOptions::default()
+        },
+        permissions: PermissionOptions {
+            allow: arguments.allowed_tools,
+            deny: arguments.disallowed_tools,
+            mode: arguments.permission_mode,
+            folders: arguments.add_dir,
+            ..PermissionOptions::default()
+        },
         ..SessionOptions::default()
     };
     let environment = places(environment).environment;
-    let (hands, mut events, remarks) = Hands::open(environment, options).await.or_usage()?;
+    let (session, mut events, remarks) =
+        SessionTools::open(environment, options).await.or_usage()?;
     for remark in &remarks {
-        notice(remark);
+        notice(&remark.to_string());
     }
     let telling = lathe_spawn::task(async move {
         while let Some(event) = events.next().await {
@@ -116,8 +122,8 @@ pub(super) async fn run(environment: Environment, arguments: ServeArguments) -> 
         version: env!("CARGO_PKG_VERSION").to_owned(),
         instructions: INSTRUCTIONS.to_owned(),
     };
-    let list = hands.tools().await;
-    let tools = Arc::new(Tools { hands, list });
+    let list = session.tools().await;
+    let tools = Arc::new(Tools { session, list });
     let outcome = match arguments.http {
         None => serve::stdio(tools.clone(), identity, cancel).await,
         Some(address) => match serve::bind(address).await {
@@ -130,7 +136,7 @@ pub(super) async fn run(environment: Environment, arguments: ServeArguments) -> 
         },
     };
     if let Ok(tools) = Arc::try_unwrap(tools).map_err(drop) {
-        tools.hands.finish().await;
+        tools.session.finish().await;
     }
     telling.abort();
     outcome.or_failure()?;

@@ -1,16 +1,17 @@
 //! The tools of a session without its model: for callers that bring their own, such as the client of
 //! `lathe mcp serve`.
 //!
-//! A call goes the same way as one of the model: input, hooks, permission, run, hooks, size. Nobody is there to
-//! be asked, so what would be asked is refused with the rule that would allow it.
+//! A call goes through the same pipeline as one of the model. There is nobody to ask, so a call that would need
+//! an answer is refused with the rule that would allow it.
 
 use crate::call::{IncomingCall, Stage};
 use crate::conversation::{Conversation, RunningTurn};
-use crate::open::options::{OpenError, SessionOptions};
+use crate::open::options::{HistoryOptions, OpenError, SessionOptions};
 use crate::open::{Prepared, prepare};
 use crate::session::events::EventStream;
 use crate::turn::frozen;
 use lathe_protocol::content::{Content, ToolUseBlock};
+use lathe_protocol::diagnostic::Diagnostic;
 use lathe_protocol::ids::{RecordId, RequestId};
 use lathe_settings::Environment;
 use lathe_tools::ToolDefinition;
@@ -23,38 +24,38 @@ use tokio_util::sync::CancellationToken;
 const CONVERSATIONAL: [&str; 3] = ["ToolSearch", "StructuredOutput", "AskUserQuestion"];
 
 /// The tools of a session.
-pub struct Hands {
+pub struct SessionTools {
     conversation: Mutex<Conversation>,
     turn: RunningTurn,
 }
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Debug)]
-pub struct Handed {
-    /// What the tool gives.
+pub struct ToolAnswer {
+    /// The content for a model.
     pub content: Content,
-    /// The same for programs.
+    /// The content for programs.
     pub structured: Value,
     /// Whether it failed or was refused.
     pub is_error: bool,
 }
 
-impl Hands {
-    /// Gets the tools ready. Gives what the person should know, too.
+impl SessionTools {
+    /// Opens the tools, with remarks for the person.
     ///
     /// # Errors
     /// When the caller's choice is wrong.
     pub async fn open(
         mut environment: Environment,
         options: SessionOptions,
-    ) -> Result<(Self, EventStream, Vec<String>), OpenError> {
+    ) -> Result<(Self, EventStream, Vec<Diagnostic>), OpenError> {
         // No model is asked, so no key is needed; whatever is there stays.
         environment
             .variables
             .entry("ANTHROPIC_AUTH_TOKEN".to_owned())
             .or_insert_with(|| "none".to_owned());
         let options = SessionOptions {
-            persist: false,
+            history: HistoryOptions::ephemeral(),
             ..options
         };
         let Prepared {
@@ -63,11 +64,11 @@ impl Hands {
             remarks,
             ..
         } = prepare(environment, options).await?;
-        let hands = Self {
+        let tools = Self {
             conversation: Mutex::new(conversation),
             turn: RunningTurn::new(RecordId::random()),
         };
-        Ok((hands, events, remarks))
+        Ok((tools, events, remarks))
     }
 
     /// The tools that may be called.
@@ -83,7 +84,7 @@ impl Hands {
         name: &str,
         input: Value,
         cancel: CancellationToken,
-    ) -> Option<Handed> {
+    ) -> Option<ToolAnswer> {
         let calls = {
             let conversation = self.conversation.lock().await;
             let offered = conversation.shared.offered_tools();
@@ -104,7 +105,7 @@ impl Hands {
             Stage::Ready(call) => Box::pin(calls.run(id, call, cancel)).await,
             Stage::Refused(refused) => *refused,
         };
-        Some(Handed {
+        Some(ToolAnswer {
             content: result.content,
             structured: result.structured,
             is_error: result.is_error,
