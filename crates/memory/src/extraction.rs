@@ -23,7 +23,7 @@ const MOST_CHARACTERS: usize = 2_000;
 const MOST_WAITING: usize = 20;
 /// Tokens that the answer may have.
 pub const MOST_TOKENS: u32 = 2_000;
-/// What is done with memories that are found.
+/// How found memories are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Extraction {
     /// Extraction is off.
@@ -51,7 +51,7 @@ impl Extraction {
 /// When a session looks for something worth remembering.
 #[derive(Debug, Default)]
 pub struct Extractor {
-    /// What is done with memories that are found.
+    /// How found memories are used.
     pub mode: Extraction,
     /// Tokens of the conversation at the last look.
     seen: u64,

@@ -193,8 +193,8 @@ pub(crate) struct Parts {
     pub(crate) environment: Vec<(OsString, OsString)>,
 }
 
-/// The environment that a child inherits from this process, for code that must know all of it. What Lathe
-/// itself is told by its environment is in `lathe_settings::Environment`.
+/// The environment that a child inherits from this process, for code that must know all of it. Lathe's
+/// own variables are in `lathe_settings::Environment`.
 #[must_use]
 #[expect(
     clippy::disallowed_methods,

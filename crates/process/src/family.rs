@@ -6,7 +6,7 @@
 //! so a daemon that left the group and the session is still below it. The marker is for when the
 //! leader is gone already (`exec`, `kill -9 $$`) and the tree with it.
 //!
-//! What can still escape, by intent only: a process whose leader was replaced or killed, *and*
+//! Some processes can still escape, by intent only: a process whose leader was replaced or killed, *and*
 //! that made its own session, *and* cleared its environment.
 
 use nix::sys::signal::{Signal, kill};

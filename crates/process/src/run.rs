@@ -33,7 +33,7 @@ const DRAIN_TIME: Duration = Duration::from_millis(250);
 pub struct Job {
     /// The program.
     pub command: Command,
-    /// What it reads on stdin.
+    /// Its standard input.
     pub stdin: Vec<u8>,
     /// When it must have ended.
     pub deadline: Deadline,

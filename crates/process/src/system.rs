@@ -29,7 +29,7 @@ pub(crate) fn owned(descriptor: RawFd) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(descriptor) }
 }
 
-/// What a child needs, with every allocation made beforehand.
+/// The inputs of a child, with every allocation made beforehand.
 pub(crate) struct Plan {
     pub(crate) program: CString,
     pub(crate) arguments: Vec<CString>,
@@ -226,7 +226,7 @@ mod linux {
     /// tidy up each time it is given back.
     const STACK: usize = 32 * 1024;
 
-    /// What the child reads, and the one thing that it writes.
+    /// The memory that the child reads, and the one word that it writes.
     struct Shared<'a> {
         program: *const libc::c_char,
         arguments: *const *const libc::c_char,

@@ -1,4 +1,4 @@
-//! What is kept of an agent beside its transcript: who it is and how it is doing.
+//! The file beside an agent's transcript: its identity and its state.
 //!
 //! The first fields have the names that SDK hosts read; the rest is ours. The file is written when the
 //! agent starts and when it ends, whole each time, so that a session that is taken up after a crash

@@ -11,7 +11,7 @@ use lathe_permissions::parse_rule;
 use lathe_protocol::tool_name::server_name;
 use lathe_tools::{DynTool, ToolRegistry, agent, ask_user_question, structured_output};
 
-/// What no agent may use: it would speak for the main conversation.
+/// Tools that no agent may use: they speak for the main conversation.
 pub(crate) const FORBIDDEN: [&str; 4] = [
     ask_user_question::NAME,
     "EnterPlanMode",
@@ -19,7 +19,7 @@ pub(crate) const FORBIDDEN: [&str; 4] = [
     structured_output::NAME,
 ];
 
-/// What a background agent may use.
+/// Tools of a background agent.
 const IN_BACKGROUND: [&str; 25] = [
     "Agent",
     "Bash",

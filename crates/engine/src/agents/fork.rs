@@ -1,7 +1,7 @@
 //! Forks: agents that go on from where the conversation stands.
 //!
 //! A fork's first request has the same system prompt, the same tools and the same messages as its
-//! parent's, byte for byte; only what it is told at the end differs. So all forks of one answer read the
+//! parent's, byte for byte; only the prompt at the end differs. So all forks of one answer read the
 //! provider's cache. The calls that are still open, their own among them, all get the same fixed result.
 //!
 //! The conversation publishes a [`ForkPoint`] when an answer that asks for forks is complete: every fork
@@ -18,7 +18,7 @@ use lathe_session::History;
 use lathe_tools::ToolRegistry;
 use std::sync::Arc;
 
-/// What stands for the result of each open call.
+/// The result of each open call in a fork.
 pub(crate) const PLACEHOLDER: &str =
     "This call was handed to a copy of you. You are one of these copies; your order follows.";
 
@@ -81,7 +81,7 @@ pub(crate) fn take_fork_point(conversation: &mut Conversation, point: &ForkPoint
     }
 }
 
-/// What a fork is told.
+/// The prompt of a fork.
 pub(crate) fn directive(prompt: &str) -> String {
     format!(
         "You are a copy of the agent above, working beside it. Do only the following, with your own tool calls; don't start forks, don't ask the person, don't repeat what was done. End with a short report of what you did and found: it goes to the agent that you were copied from.\n\nYour order: {prompt}"

@@ -1,4 +1,4 @@
-//! `@agent-name` in a person's words: the model is told to give the work to that agent.
+//! `@agent-name` in a prompt: a reminder asks the model to give the work to that agent.
 //!
 //! It holds for every face, since the words themselves carry it. A name that isn't there is said to the
 //! person, with the nearest one; the words stay as they are.

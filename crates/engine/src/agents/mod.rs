@@ -103,7 +103,7 @@ pub(crate) struct AgentPlace {
     pub(crate) entry: Arc<Entry>,
 }
 
-/// What the agents of a conversation start with.
+/// The configuration that agents of a conversation start with.
 #[derive(Clone)]
 pub(crate) struct Seed {
     pub(crate) prompt: PromptParts,
@@ -122,7 +122,7 @@ pub(crate) struct Agents {
     catalog: RwLock<Arc<AgentCatalog>>,
     /// The definitions that the main conversation's model knows of.
     told: Mutex<Arc<AgentCatalog>>,
-    /// Agents of an earlier run whose end the model is told of with the next words.
+    /// Agents of an earlier run whose end goes to the model with the next prompt.
     untold: Mutex<Vec<Arc<Entry>>>,
     pub(crate) paths: SessionPaths,
     /// How their transcripts are written; `None` writes none.
@@ -130,7 +130,7 @@ pub(crate) struct Agents {
     /// Ends them all with the session.
     pub(crate) cancel: CancellationToken,
     tracker: TaskTracker,
-    /// Set when the session ends: nothing is told any more.
+    /// Set when the session ends: no notifications are sent any more.
     ending: AtomicBool,
     /// How long the end of the session waits for those in the background; zero is for ever, `None` not
     /// at all.
@@ -175,7 +175,7 @@ impl Agents {
         *self.catalog.write() = catalog;
     }
 
-    /// What changed about the agents since the model was told, for the end of the conversation: the
+    /// Changes of the agents since the model got the list, for the end of the conversation: the
     /// description of the Agent tool stays as it is, so that the cached prefix does.
     pub(crate) fn news(&self, types: Option<&[String]>) -> Option<String> {
         let now = self.catalog();
@@ -193,7 +193,7 @@ impl Agents {
         now
     }
 
-    /// The model has been told of the agents of the earlier run.
+    /// The model got the agents of the earlier run.
     pub(crate) fn told_of_earlier(&self) {
         for entry in std::mem::take(&mut *self.untold.lock()) {
             entry.set_known(true);
@@ -262,7 +262,7 @@ impl Agents {
         self.entries.lock().push(entry);
     }
 
-    /// Whether an agent works that the main conversation is told of when it ends.
+    /// Whether an agent is running whose end the main conversation gets.
     pub(crate) fn owes_an_end(&self) -> bool {
         self.entries
             .lock()
@@ -323,7 +323,7 @@ pub(crate) struct Entry {
     read: Mutex<u64>,
 }
 
-/// What changes about an agent.
+/// The changing state of an agent.
 #[derive(Debug, Clone)]
 pub(crate) struct State {
     pub(crate) status: AgentStatus,
@@ -344,7 +344,7 @@ pub(crate) struct State {
     pub(crate) conversation: Weak<ConversationShared>,
 }
 
-/// What an agent is made with.
+/// The facts of a new agent.
 pub(crate) struct NewEntry {
     pub(crate) id: AgentId,
     pub(crate) name: Option<String>,
@@ -425,7 +425,7 @@ impl Entry {
         change(&mut self.state.lock());
     }
 
-    /// What it has used until now.
+    /// Its usage until now.
     pub(crate) fn usage(&self) -> TaskUsage {
         let state = self.state.lock();
         let mut usage = state.usage;
@@ -463,7 +463,7 @@ impl Entry {
         }
     }
 
-    /// What was written to its output since this was last asked.
+    /// The part of its output that was written since the last call.
     fn new_output(&self) -> String {
         use std::io::{Read as _, Seek as _, SeekFrom};
         const MOST: u64 = 30_000;
@@ -484,7 +484,7 @@ impl Entry {
     }
 }
 
-/// The agents that the model is told of: the definitions that an agent may start, with the fork.
+/// The agents in the list for the model: the definitions that an agent may start, with the fork.
 pub(crate) fn listed(
     catalog: &AgentCatalog,
     types: Option<&[String]>,
@@ -539,7 +539,7 @@ fn is_listed(definition: &AgentDefinition, types: Option<&[String]>) -> bool {
     types.is_none_or(|types| types.contains(&definition.name))
 }
 
-/// What an agent is for and what it can use, in a line.
+/// The purpose and the tools of an agent, in a line.
 fn purpose(definition: &AgentDefinition) -> String {
     match &definition.tools {
         Some(tools) => format!("{} (Tools: {})", definition.description, tools.join(", ")),

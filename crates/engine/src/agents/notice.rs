@@ -17,7 +17,7 @@ const TASK: &str = "taskId";
 /// How much of a result a notification carries; the file has the rest.
 const MOST_RESULT: usize = 24_000;
 
-/// The end of something, in the words that the model is told.
+/// The end of a task, as text for the model.
 pub(crate) struct Notice<'a> {
     pub(crate) task_id: &'a str,
     pub(crate) tool_use_id: Option<&'a str>,

@@ -1,7 +1,7 @@
 //! The agents of a session that is taken up again.
 //!
 //! Their files say who they were and how they ended. One that worked when the process died was killed by
-//! that; it can be woken with SendMessage like any other. What the model doesn't know yet it is told with
+//! that; it can be woken with SendMessage like any other. What the model doesn't know yet comes with
 //! the next words.
 
 use crate::agents::disk::Meta;
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Agents that are named one by one.
 const MOST_NAMED: usize = 32;
-/// How much of a result is told.
+/// How much of a result the model gets.
 const MOST_RESULT: usize = 4_000;
 
 impl Agents {
@@ -50,10 +50,10 @@ impl Agents {
         let mut untold = Vec::new();
         let mut interrupted = 0;
         for (id, mut meta) in found {
-            let heard = !meta.known && meta.status != "running" && was_told(&id);
-            meta.known |= heard;
+            let learned = !meta.known && meta.status != "running" && was_told(&id);
+            meta.known |= learned;
             let entry = self.take_up(id, &meta, results_folder);
-            if heard {
+            if learned {
                 self.keep(&entry);
             }
             if meta.status == "running" {
@@ -116,7 +116,7 @@ impl Agents {
     }
 }
 
-/// What becomes of the worktree of an agent that was interrupted.
+/// Concludes the worktree of an agent that was interrupted.
 async fn conclude(path: &Path) -> Option<String> {
     match Worktree::find(path).await?.conclude(None).await {
         Conclusion::Removed => None,

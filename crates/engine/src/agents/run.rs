@@ -37,7 +37,7 @@ pub(crate) struct Ready {
     pub(crate) worktree: Option<Worktree>,
     /// The hooks of its definition, while it runs.
     pub(crate) hooks: Option<SourceHandle>,
-    /// What it should know beside the prompt.
+    /// Text beside the prompt.
     pub(crate) briefing: Option<String>,
     /// Who it is; a fork has no definition.
     pub(crate) definition: Option<AgentDefinition>,

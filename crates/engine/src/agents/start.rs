@@ -38,7 +38,7 @@ pub(crate) enum StartFrom {
     New,
     /// Where its parent stands.
     Fork(Arc<ForkPoint>),
-    /// What it said and did before.
+    /// Its own history.
     Again(Vec<Arc<Record>>),
 }
 
@@ -321,7 +321,7 @@ fn permissions(
     });
     let filter = definition.map(ToolFilter::of_agent).unwrap_or_default();
     let reads_only = definition.is_some_and(|definition| definition.read_only);
-    // Whoever starts an agent with uses of its tools limited limits itself; the agent has its own list.
+    // The limits on uses of tools are the parent's own; the agent has its own list.
     let others = definition.is_some() && !parent.permissions.snapshot().limits.only.is_empty();
     let narrows = others || reads_only || !filter.denied.is_empty() || !filter.only.is_empty();
     if mode.is_none() && worktree.is_none() && memory.is_none() && !narrows {
@@ -424,7 +424,7 @@ fn fixed(
         extra: child.extra.clone(),
         cache: child.cache,
     };
-    // Agents that it starts are told about the session's surroundings, not about its own.
+    // Agents that it starts get the session's surroundings, not its own.
     child.prompt = seed.prompt.clone();
     (fixed, child)
 }

@@ -21,18 +21,18 @@ pub(crate) struct Worktree {
     pub(crate) branch: String,
     /// The commit that it started from.
     pub(crate) base: String,
-    /// What the agent should know about it.
+    /// Remarks for the agent.
     pub(crate) remarks: Vec<String>,
     /// Says to other processes that it has an owner.
     _held: Option<std::fs::File>,
 }
 
-/// What became of a worktree.
+/// The end of a worktree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Conclusion {
     /// Nothing was in it, so it is gone.
     Removed,
-    /// It stays; why, in words for whoever goes on with the work.
+    /// It stays; the text says why and where.
     Kept(String),
 }
 
@@ -171,7 +171,7 @@ impl Worktree {
         })
     }
 
-    /// What the agent is told.
+    /// The text for the agent.
     pub(crate) fn briefing(&self, parent: &Path) -> String {
         let mut text = format!(
             "You work in a git worktree of your own: {} (branch {}). It is a copy of {}. Paths that you were told or that stand in the conversation may lie in the original: translate them to the worktree, read a file again before you change it, and write only in the worktree.",
@@ -236,7 +236,7 @@ impl Worktree {
         .await?;
         // Git would remove files that it ignores without a word. What a build leaves fills whole folders;
         // single files, and those that the agent's own tools had in hand, are somebody's work.
-        let counts = |line: &str| match line.strip_prefix("!! ") {
+        let is_work = |line: &str| match line.strip_prefix("!! ") {
             Some(ignored) if ignored.ends_with('/') => {
                 let folder = self.path.join(ignored);
                 files.is_none_or(|files| files.iter().any(|file| file.starts_with(&folder)))
@@ -244,7 +244,7 @@ impl Worktree {
             _ => true,
         };
         let head = git(&self.path, &["rev-parse", "HEAD"]).await?;
-        Ok(status.lines().any(counts) || head != self.base)
+        Ok(status.lines().any(is_work) || head != self.base)
     }
 
     /// Removes it if nothing was done in it. `files` are those that the agent read or wrote; `None`, when

@@ -30,7 +30,7 @@ pub(crate) struct Executor {
     delivered: usize,
     /// Why calls that have not begun will not begin.
     closed: Option<String>,
-    /// What delivered calls did, for the report after a withdrawn answer.
+    /// The effects of delivered calls, for the report after a withdrawn answer.
     effects: Vec<(String, Value, String)>,
 }
 

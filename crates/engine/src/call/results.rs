@@ -46,7 +46,7 @@ fn fit_text(text: String, limit: usize, folder: &Path, call: &ToolUseId, index: 
     shorten(&text, folder, call, index)
 }
 
-/// Keeps a text in a file and gives what the model is told instead.
+/// Keeps a text in a file and gives the text for the model instead.
 pub(crate) fn shorten(text: &str, folder: &Path, call: &ToolUseId, index: usize) -> String {
     let preview = beginning(text, PREVIEW_BYTES);
     let lines = text.lines().count();

@@ -1,7 +1,7 @@
 //! Tools that are loaded when they are wanted.
 //!
 //! MCP servers can bring hundreds of tools, and their definitions are part of every request. When they
-//! take more than a tenth of the window, only their names are told to the model (in a reminder), and it
+//! take more than a tenth of the window, the model gets only their names (in a reminder), and it
 //! loads those it wants with `ToolSearch`. A loaded tool stays loaded: each change of the list of tools
 //! costs the provider's cache. Built-in tools are always there.
 
@@ -169,7 +169,7 @@ fn ranked(tools: &[ToolDefinition], query: &str, most: usize) -> Vec<ToolDefinit
         .collect()
 }
 
-/// What the model is told of tools that wait.
+/// The reminder of tools that wait.
 pub(crate) fn waiting_tools(conversation: &mut Conversation) -> Option<String> {
     // The list of what waits is made together with the list of tools.
     conversation.encoded_tools();
@@ -201,7 +201,7 @@ struct ToolSearch {
     deferred: Arc<DeferredTools>,
 }
 
-/// What is looked for.
+/// The query.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Input {
     /// Words that the tool's name or description should hold, or `select:name,name` for tools whose

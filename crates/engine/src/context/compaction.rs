@@ -65,12 +65,12 @@ struct Kept {
     decisions: Vec<Fact>,
 }
 
-/// What a compaction is to do.
+/// The plan of a compaction.
 #[derive(Default)]
 struct Plan<'a> {
     trigger: &'a str,
     instructions: Option<&'a str>,
-    /// What stays as it is, after the summary.
+    /// The records that stay as they are, after the summary.
     kept: Kept,
     /// Notes that take the place of a summary.
     notes: Option<String>,
@@ -229,7 +229,7 @@ fn check_progress(
     }
 }
 
-/// What follows from a new beginning: nothing that was shown is in the conversation any more.
+/// Resets the state that depends on what is in the conversation.
 async fn after_compaction(
     conversation: &mut Conversation,
     trigger: &str,

@@ -49,7 +49,7 @@ fn words(name: &str, status: &str, commits: &str) -> String {
     text
 }
 
-/// What git prints; `None` when it fails. No program that the repository names is run for it.
+/// The output of git; `None` when it fails. No program that the repository names is run for it.
 pub(crate) async fn ask(folder: &Path, arguments: &[&str]) -> Option<String> {
     let job = Job::new(Command::git(folder).arguments(arguments), LIMIT);
     let finished = lathe_process::run(job).await.ok()?;

@@ -14,13 +14,13 @@ use serde::Deserialize as _;
 /// Counts a conversation.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
-    /// What the provider counted last, the fixed part included.
+    /// The provider's last count, the fixed part included.
     counted: Option<u64>,
     /// Guesses for what came since, oldest first.
     since: Vec<Guess>,
     /// How many of them the request that runs holds.
     sent: usize,
-    /// What was taken out of the counted part since.
+    /// The tokens taken out of the counted part since.
     taken_out: u64,
     /// The message of the model whose usage was taken on resume.
     resumed_from: Option<String>,
@@ -49,7 +49,7 @@ impl Meter {
         }
     }
 
-    /// Measures a record of a transcript: the usage that it carries counts.
+    /// Measures a record of a transcript by the usage that it carries.
     pub(crate) fn replay(&mut self, record: &MessageRecord) {
         if record.kind == RecordKind::Assistant
             && let Some(RecordMessage::Assistant(message)) = &record.message

@@ -23,7 +23,7 @@ const CLEARED_TOOLS: [&str; 10] = [
 const KEPT: usize = 5;
 /// How many tokens it must free.
 pub(crate) const LEAST_GAIN: u64 = 20_000;
-/// What stands where a result was.
+/// The text in place of a removed result.
 pub(crate) const MARKER: &str =
     "[This older result was cleared to make room. Make the call again if it is needed.]";
 

@@ -1,4 +1,4 @@
-//! What the model is sent and how much of its window that takes.
+//! The request to the model and how much of its window it takes.
 //!
 //! A session lives longer than a window. This part counts what is in it (`meter`), makes room before
 //! it is full (`room`, `micro`, and the summary in `compaction.rs`), brings back what a summary
@@ -55,7 +55,7 @@ impl Windows {
         }
     }
 
-    /// What a conversation may fill: the window without room for an answer. In a small window the
+    /// The room of a conversation: the window without room for an answer. In a small window the
     /// answer's room is at most a third.
     #[must_use]
     pub fn effective(self) -> u64 {
@@ -80,14 +80,14 @@ impl Windows {
         compact_at - WARNING_MARGIN.min(compact_at / 4)
     }
 
-    /// What compaction keeps free.
+    /// The room that compaction keeps free.
     #[must_use]
     pub fn reserve(self) -> u64 {
         self.window - self.compact_at()
     }
 }
 
-/// What a conversation remembers about its window.
+/// The state of a conversation's window.
 #[derive(Debug, Default)]
 pub(crate) struct ContextState {
     pub(crate) meter: meter::Meter,
@@ -99,7 +99,7 @@ pub(crate) struct ContextState {
     pub(crate) upkeep: Upkeep,
     /// Reminders of plan mode that the model got.
     pub(crate) plan: crate::conversation::plan::PlanReminders,
-    /// What happened before the session was taken up and the model doesn't know.
+    /// Events before the session was resumed that the model doesn't know.
     pub(crate) since_interruption: Option<String>,
     /// Which tools were loaded when the list of tools was written last.
     pub(crate) tools_generation: u64,

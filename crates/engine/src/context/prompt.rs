@@ -20,7 +20,7 @@ const BOUNDARY: &str = "__SYSTEM_PROMPT_DYNAMIC_BOUNDARY__";
 /// Which of them is about writing code.
 const WORK: usize = 1;
 
-/// What the system prompt is made of.
+/// The parts of the system prompt.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PromptParts {
     /// Replaces our own prompt; empty means none at all.
@@ -31,19 +31,19 @@ pub struct PromptParts {
     pub surroundings: Surroundings,
     /// The instruction files, already put together.
     pub instructions: String,
-    /// What is said about kept memory; empty means nothing.
+    /// The part about kept memory; may be empty.
     pub memory: String,
     /// The language to answer in, if set.
     pub language: Option<String>,
-    /// What commits and pull requests say at their end; empty means nothing.
+    /// The text at the end of commits and pull requests; may be empty.
     pub attribution: String,
-    /// What the output style says; empty for the default one.
+    /// The text of the output style; empty for the default one.
     pub style: String,
     /// Whether the output style takes the place of what is said about writing code.
     pub style_alone: bool,
-    /// Whether what varies is told in the conversation instead, so that many people share the prompt.
+    /// Whether the varying part is in the conversation instead, so that many people share the prompt.
     pub varying_apart: bool,
-    /// What a host says about how to plan; told with plan mode, not in the system prompt.
+    /// A host's instructions for planning; part of the reminder of plan mode, not of the system prompt.
     pub planning: Option<String>,
     /// Whether cached parts live for an hour instead of five minutes.
     pub long_cache: bool,
@@ -112,13 +112,13 @@ impl PromptParts {
         blocks
     }
 
-    /// What varies, where it is to be told in the conversation.
+    /// The varying part, if it belongs into the conversation.
     #[must_use]
     pub fn told_apart(&self) -> Option<String> {
         (self.varying_apart && self.replacement.is_none()).then(|| self.varying())
     }
 
-    /// What varies from session to session.
+    /// The part that varies from session to session.
     pub(crate) fn varying(&self) -> String {
         let at = &self.surroundings;
         let mut text = format!("Surroundings:\n- Working folder: {}\n", at.cwd.display());
@@ -201,7 +201,7 @@ pub fn attribution_lines(settings: &lathe_settings::schema::Settings) -> [Option
     ]
 }
 
-/// What the system prompt says about them.
+/// Their part of the system prompt.
 #[must_use]
 pub fn attribution_text(settings: &lathe_settings::schema::Settings) -> String {
     let [commit, pull_request] = attribution_lines(settings);

@@ -21,7 +21,7 @@ const GIT_PATIENCE: Duration = Duration::from_millis(5);
 /// Shares of a budget at which a word is due, in percent.
 const BUDGET_MARKS: [u64; 2] = [75, 90];
 
-/// What is due at some time.
+/// The reminders that are due at some time.
 #[derive(Debug, Default)]
 pub(crate) struct Reminders {
     /// Model calls since the task list was touched.
@@ -40,7 +40,7 @@ impl Reminders {
         self.git = Some(lathe_spawn::task(async move { git::state(&folder).await }));
     }
 
-    /// What git said, once.
+    /// The state of the repository, once.
     async fn git_state(&mut self) -> Option<String> {
         let asked = self.git.as_mut()?;
         match tokio::time::timeout(GIT_PATIENCE, asked).await {

@@ -1,4 +1,4 @@
-//! What a summary loses and the model needs: the files it works on, the task list, what runs, the
+//! Restores what a summary loses and the model needs: the files it works on, the task list, what runs, the
 //! instructions of the folders it works in.
 
 use crate::context::KeptPrompt;
@@ -26,7 +26,7 @@ const MOST_AGENTS: usize = 20;
 /// More of a file than could ever be shown.
 const MOST_BYTES_READ: u64 = 256 * 1024;
 
-/// What comes back after a compaction, each piece for itself.
+/// The texts for the conversation after a compaction, each for itself.
 pub(crate) fn restored(conversation: &Conversation) -> Vec<String> {
     let mut left = TOKENS_IN_ALL.min(room::windows(conversation).compact_at() / 5);
     let mut pieces = Vec::new();

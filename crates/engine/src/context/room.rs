@@ -3,7 +3,7 @@
 //! Before each model call the conversation is measured. Near the limit, the cheap way is tried first
 //! (old results), then the summary. A compaction that fails, or after which the provider still counts a
 //! full window, made no progress; after [`MOST_FAILURES`] of them in a row nothing is tried any more and the
-//! person is told: this never loops.
+//! person gets a warning: this never loops.
 
 use crate::context::Windows;
 use crate::context::compaction;
@@ -24,7 +24,7 @@ pub(crate) const MOST_FAILURES: u32 = 3;
 const MOST_COUNT_FAILURES: u32 = 2;
 /// How long a count may take; the guess is good enough otherwise.
 const COUNT_LIMIT: Duration = Duration::from_secs(5);
-/// What an image counts where nobody looked at it.
+/// The tokens of an image whose size is not known.
 const TOKENS_PER_IMAGE: u64 = 1_600;
 /// Guesses below this don't change a decision.
 const GUESSES_THAT_MATTER: u64 = 2_000;

@@ -33,7 +33,7 @@ pub struct ContextUsage {
     pub model: String,
     /// The instruction files: path, whose they are, tokens.
     pub instruction_files: Vec<(PathBuf, String, u64)>,
-    /// What the provider counted for the last answer.
+    /// The provider's count for the last answer.
     pub api_usage: Option<lathe_protocol::usage::Usage>,
 }
 
@@ -51,7 +51,7 @@ pub struct ContextThresholds {
 /// A part of the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ContextPart {
-    /// What it is.
+    /// Its name.
     pub name: &'static str,
     /// Its tokens.
     pub tokens: u64,

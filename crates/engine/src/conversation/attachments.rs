@@ -1,10 +1,10 @@
-//! What a prompt mentions: `@file`, `@file#L1-20`, `@folder/` and images become attachments.
+//! Mentions in a prompt: `@file`, `@file#L1-20`, `@folder/` and images become attachments.
 //!
 //! A mention is an `@` at the start of a word, followed by a path that is there; with quotes the path
 //! may hold blanks (`@"my file.txt"`). Anything else (a mail address, a decorator, a name) is left
 //! alone. What is mentioned is put after the prompt as a record of its own, bounded in size; it doesn't
 //! count as read, so the model still reads a file before it changes it. Files outside the session's
-//! folders and files that hold secrets are not attached, and the person is told.
+//! folders and files that hold secrets are not attached, and a notice says so.
 
 use crate::conversation::Conversation;
 use base64::Engine as _;
@@ -143,7 +143,7 @@ fn mentioned_path(conversation: &Conversation, written: &str) -> Option<PathBuf>
         .find(|path| path.exists())
 }
 
-/// What is attached for a path.
+/// The attachment of a path.
 fn attachment(path: &Path, shown: &str, lines: Option<(usize, usize)>) -> Option<Value> {
     let metadata = std::fs::metadata(path).ok()?;
     if metadata.is_dir() {

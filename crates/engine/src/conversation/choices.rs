@@ -3,7 +3,7 @@
 use lathe_model::Thinking;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// What may change between steps.
+/// The choices that may change between steps.
 #[derive(Debug, Clone)]
 pub(crate) struct Choices {
     /// The model to use from the next step on.
@@ -19,7 +19,7 @@ pub(crate) struct Choices {
 /// The choices in effect, and those that the conversation began with.
 pub(crate) struct ChoiceCell {
     now: RwLock<Choices>,
-    /// What a reset goes back to.
+    /// The choices of a reset.
     pub(crate) first: Choices,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Prompt hooks and the classifier ask one question ([`ask_beside`]). An agent hook looks around first, so
 //! it gets a conversation of its own: no transcript, nobody to ask, no hooks (a hook must not set off
-//! hooks), only tools that read, and its own memory of files. What it uses counts to the session.
+//! hooks), only tools that read, and its own memory of files. Its usage is part of the session's.
 
 use crate::conversation::hook_points::HookPoints;
 use crate::conversation::questions::{Answerer, Questions};

@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 /// How long hooks may hold up the end of a session.
 const END_LIMIT: Duration = Duration::from_secs(5);
 
-/// The hooks of a conversation, with what they are told.
+/// The hooks of a conversation, with their input.
 pub(crate) struct HookPoints {
     pub(crate) registry: Arc<HookRegistry>,
     pub(crate) late: Mutex<mpsc::UnboundedReceiver<LateAnswer>>,
@@ -193,7 +193,7 @@ impl HookPoints {
         outcome
     }
 
-    /// What the model gets after a call: `additional_context` includes the objections.
+    /// The texts for the model after a call: `additional_context` includes the objections.
     pub(crate) async fn post_tool_use(
         &self,
         name: &str,
@@ -446,7 +446,7 @@ impl HookPoints {
             ),
             Err(error) => self.events.notice(
                 NoticeLevel::Warning,
-                format!("The variables of SessionStart hooks don't count: {error}"),
+                format!("The variables of SessionStart hooks were not set: {error}"),
             ),
         }
     }
@@ -618,7 +618,7 @@ impl HookPoints {
         }
     }
 
-    /// What background hooks had to say since the last time.
+    /// The answers of background hooks since the last call.
     pub(crate) fn take_late_context(&self) -> Vec<String> {
         let mut late = self.late.lock();
         let mut texts = Vec::new();

@@ -1,4 +1,4 @@
-//! The language servers of a session: which there are, what they hear of, and what is told of what they find.
+//! The language servers of a session: which there are, the edits that they get, and the problems that the model gets.
 //!
 //! [`lathe_lsp`] starts and asks them; here they are put together from settings and plugins, told of what our
 //! tools change ([`Observed`]) and what commands change, and what is new since an edit goes with the next
@@ -27,7 +27,7 @@ use tokio::runtime::Handle;
 #[derive(Clone)]
 pub(crate) struct Language {
     pub(crate) servers: LanguageServers,
-    /// Whose edits are told apart.
+    /// The conversation that edits belong to.
     conversation: LspConversation,
     /// Whether the caller wants the tool, should there be servers.
     wanted: bool,
@@ -156,7 +156,7 @@ impl ChangeObserver for Observed {
     }
 }
 
-/// What language servers find in changed files that wasn't there before.
+/// New problems that language servers find in changed files.
 pub(crate) async fn language_news(
     conversation: &Conversation,
     turn: &RunningTurn,

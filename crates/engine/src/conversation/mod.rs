@@ -127,7 +127,7 @@ pub(crate) struct Parts {
     pub(crate) records: RecordFactory,
     pub(crate) parent_tool_use_id: Option<ToolUseId>,
     pub(crate) fixed: Fixed,
-    /// What agents of this conversation start with.
+    /// The configuration that agents of this conversation start with.
     pub(crate) seed: Arc<crate::agents::Seed>,
 }
 
@@ -353,13 +353,13 @@ impl Conversation {
         self.history.request_messages()
     }
 
-    /// Measures how full the window would be now, for whoever asks before the next request.
+    /// Measures how full the window would be now, for faces that ask before the next request.
     pub(crate) fn measure_context(&mut self) {
         let tools = self.encoded_tools();
         self.note_context(&tools);
     }
 
-    /// Notes how full the window is, for whoever asks.
+    /// Notes how full the window is, for faces.
     fn note_context(&mut self, tools: &Bytes) {
         let sizes = self.context.sizes(&self.fixed.system, tools).clone();
         let prompt = &self.fixed.prompt;

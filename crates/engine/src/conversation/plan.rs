@@ -3,7 +3,7 @@
 //! The plan is a file of its own, `<config home>/plans/<three words>-<id>.md`. Both come from the
 //! session's id, so a session that is taken up again, or whose conversation was compacted, finds its
 //! plan where it was. In plan mode only reading is possible, and writing that file; the permission
-//! decision holds that, not this module. What the model is told about it is appended at the end of the
+//! decision holds that, not this module. Reminders of it are appended at the end of the
 //! conversation when the mode is entered, again now and then, and when it is left.
 
 use crate::conversation::questions::Answerer;
@@ -16,19 +16,19 @@ use lathe_tools::host::{PlanModeError, PlanState};
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 
-/// Model calls in plan mode before the model is told of it again.
+/// Model calls in plan mode before the next reminder of it.
 const AGAIN_AFTER: u32 = 12;
 /// Bytes of a plan that are looked at.
 const MOST_BYTES: u64 = 256 * 1024;
 
-/// What a conversation knows about planning.
+/// The state of planning in a conversation.
 #[derive(Debug, Default)]
 pub(crate) struct Planning {
     /// The mode that was on before plan mode.
     before: Mutex<Option<PermissionMode>>,
 }
 
-/// What the model was told of plan mode.
+/// The reminders of plan mode that the model got.
 #[derive(Debug, Default)]
 pub(crate) struct PlanReminders {
     told: bool,
@@ -189,7 +189,7 @@ impl ConversationShared {
     }
 }
 
-/// What the model is told about plan mode now, if anything.
+/// The reminder of plan mode that is due now, if any.
 pub(crate) fn plan_reminder(conversation: &mut Conversation) -> Option<String> {
     let active = conversation.shared.permissions.mode() == PermissionMode::Plan;
     let reminders = &mut conversation.context.plan;

@@ -50,7 +50,7 @@ pub struct Questions {
     main: Option<Arc<Permissions>>,
 }
 
-/// What became of a question.
+/// The end of a question.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Answer {
     /// Someone answered.

@@ -8,7 +8,7 @@ use lathe_session::RecordTemplate;
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// What all records of a conversation have in common.
+/// The fields that all records of a conversation have in common.
 #[derive(Debug, Clone)]
 pub(crate) struct RecordFactory {
     pub(crate) session_id: SessionId,

@@ -46,7 +46,7 @@ pub(crate) struct ConversationShared {
     pub(crate) state: ConversationState,
     pub(crate) spending: Spending,
     pub(crate) integrations: Integrations,
-    /// What agents of this conversation start with.
+    /// The configuration that agents of this conversation start with.
     pub(crate) seed: Arc<Seed>,
 }
 
@@ -145,12 +145,12 @@ impl ConversationState {
     }
 }
 
-/// What a conversation used.
+/// The usage of a conversation.
 #[derive(Default)]
 pub(crate) struct Spending {
     /// As of the last step.
     pub(crate) totals: Mutex<Totals>,
-    /// What agents and side questions used, until the ledger absorbs it.
+    /// The usage of agents and side questions, until the ledger absorbs it.
     pub(crate) waiting: Mutex<Vec<(Part, Totals)>>,
 }
 
@@ -208,7 +208,7 @@ impl ConversationShared {
         registry
     }
 
-    /// What a face is told at the start of a turn.
+    /// The facts that a face gets at the start of a turn.
     pub(crate) fn session_init(&self, model: &str) -> SessionInit {
         SessionInit {
             cwd: self.tools.working_folder.read().display().to_string(),

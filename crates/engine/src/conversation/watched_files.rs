@@ -1,7 +1,7 @@
 //! Files that hooks want to hear of: `watchPaths` in the answer of a `SessionStart`, `CwdChanged` or
-//! `FileChanged` hook names them, and `FileChanged` hooks are told when one appears, changes or goes.
+//! `FileChanged` hook names them, and `FileChanged` hooks run when one appears, changes or goes.
 //!
-//! What the system reports is only a reason to look: what counts is whether a file is another one than it
+//! A report of the system is only a reason to look: a file has changed if it is another one than it
 //! was. A folder stands for the files in it, not for those below. Nothing runs before the first path is
 //! named, and everything ends with the session.
 
@@ -17,12 +17,12 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-/// How long it must be quiet before a change is told.
+/// How long it must be quiet before a change is reported.
 const QUIET: Duration = Duration::from_millis(100);
 /// Files that are watched at most.
 const MOST: usize = 1_000;
 
-/// What a file was like when it was looked at last.
+/// The state of a file at the last look.
 type Stamp = (Option<SystemTime>, u64);
 
 /// The files that hooks want to hear of.
@@ -32,7 +32,7 @@ pub(crate) struct WatchedFiles {
     wanted: OnceLock<watch::Sender<Wanted>>,
 }
 
-/// What is to be watched, and what it was like when it was named: a change between then and the first look is
+/// The files to watch, with their state when they were named: a change between then and the first look is
 /// told too.
 #[derive(Clone, Default)]
 struct Wanted {
@@ -41,7 +41,7 @@ struct Wanted {
 }
 
 impl WatchedFiles {
-    /// Whose hooks are told. Without this nothing is watched.
+    /// The hooks to run. Without them nothing is watched.
     pub(crate) fn tell(&self, hooks: &Arc<HookPoints>) {
         let _ = self.hooks.set(Arc::downgrade(hooks));
     }
@@ -143,7 +143,7 @@ fn watch_folders(watcher: &mut QuietWatcher, watched: &mut BTreeSet<PathBuf>, pa
     *watched = folders;
 }
 
-/// What the files are like now; `None` is one that isn't there.
+/// The state of the files now; `None` is one that doesn't exist.
 fn look(paths: &[PathBuf]) -> BTreeMap<PathBuf, Option<Stamp>> {
     let stamp = |path: &Path| {
         let facts = std::fs::metadata(path)
@@ -173,7 +173,7 @@ fn look(paths: &[PathBuf]) -> BTreeMap<PathBuf, Option<Stamp>> {
     found
 }
 
-/// What happened in between, by path.
+/// The changes in between, by path.
 fn differences(
     before: &BTreeMap<PathBuf, Option<Stamp>>,
     now: &BTreeMap<PathBuf, Option<Stamp>>,

@@ -3,7 +3,7 @@
 //! A definition names servers of the session (then the agent waits for them and keeps their tools whatever
 //! its list of tools says), or brings servers of its own, which only it has. Those are connected before its
 //! first request, with the same policies and the same handshake as the session's; one that can't be
-//! connected is told to the person and to the agent, and the agent works without.
+//! connected is reported to the person and to the agent, and the agent works without it.
 
 use super::caller::Caller;
 use super::handlers::SessionHandlers;
@@ -37,7 +37,7 @@ pub(crate) struct AgentServers {
     own: Option<Manager>,
     /// Asks them; held so that it is there for a server that has no tools yet.
     caller: Option<Arc<Caller>>,
-    /// What the agent should know.
+    /// Remarks for the agent.
     pub(crate) news: Vec<String>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Owner<'a> {
     pub(crate) agent: &'a Arc<ConversationShared>,
     /// The main conversation.
     pub(crate) root: &'a Arc<ConversationShared>,
-    /// What the agent was started for, for the person.
+    /// The description of the agent, for the person.
     pub(crate) description: &'a str,
     pub(crate) definition: &'a AgentDefinition,
 }
@@ -228,7 +228,7 @@ impl Mcp {
     /// The servers that only this agent has: their prompts are skills of it.
     fn take_own(&self, caller: &Arc<Caller>) {
         if let Some(agent) = &self.of_agent {
-            // An agent begins once; a second list would be a mistake, and the first one counts.
+            // An agent begins once; a second list would be a mistake, and the first one stays.
             let _ = agent.own.set(Arc::downgrade(caller));
         }
     }

@@ -2,7 +2,7 @@
 
 use super::offer::Which;
 use super::prompts::McpPrompt;
-use super::resources::McpResource;
+use super::resources::{McpResource, resources};
 use super::{Running, fit_hosted};
 use crate::conversation::ConversationShared;
 use indexmap::IndexMap;
@@ -36,11 +36,11 @@ pub struct McpServer {
     pub needs_approval: bool,
     /// The entry as it is written, for a person who has to decide.
     pub entry: Value,
-    /// What it said of itself.
+    /// Its own description.
     pub info: Value,
     /// Its tools: name and description.
     pub tools: Vec<(String, String)>,
-    /// What was left out or cut.
+    /// Parts that were left out or cut.
     pub remarks: Vec<String>,
 }
 
@@ -147,7 +147,7 @@ impl McpControl {
         servers
     }
 
-    /// All servers, as SDK hosts are told of them (`mcp_status`).
+    /// All servers, in the form for SDK hosts (`mcp_status`).
     #[must_use]
     pub fn frames(&self) -> Vec<Value> {
         let Ok(running) = self.running() else {
@@ -184,7 +184,7 @@ impl McpControl {
     }
 
     /// The server that a tool belongs to, by the name that the model uses, and where that server is
-    /// declared, as hosts are told it with a question.
+    /// declared, in the form for hosts.
     #[must_use]
     pub fn provenance(&self, tool: &str) -> Option<Value> {
         let running = self.running().ok()?;
@@ -229,7 +229,7 @@ impl McpControl {
     #[must_use]
     pub fn resources(&self) -> Vec<McpResource> {
         let running = self.shared.integrations.mcp.running();
-        running.map(Running::resources).unwrap_or_default()
+        running.map_or_else(Vec::new, |running| resources(&running.manager))
     }
 
     /// Waits until no server is being connected.

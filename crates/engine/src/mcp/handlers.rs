@@ -1,4 +1,4 @@
-//! What MCP servers may ask of a session: its folders, a person's answer, a model's answer.
+//! Requests of MCP servers to a session: its folders, a person's answer, a model's answer.
 
 use crate::conversation::ConversationShared;
 use crate::conversation::hook_points::HookPoints;
@@ -211,7 +211,7 @@ impl HookPoints {
     }
 }
 
-/// What a hook says with `action` and `content`.
+/// The answer of a hook with `action` and `content`.
 fn reply_of(extra: &lathe_protocol::Extra) -> Option<ElicitationReply> {
     let answer = json!({"action": extra.get("action")?, "content": extra.get("content")});
     serde_json::from_value(answer).ok()

@@ -3,13 +3,13 @@
 //!
 //! `Mcp::start` reads the configuration and hands it to one [`Manager`]; nothing waits for a server then.
 //! A turn that begins waits a moment for those that are being connected (`Mcp::begin_turn`); one that is
-//! late joins with the next turn, and the model is told. While a turn runs, a connected server may change its
-//! list of tools: that counts from the next request. The tools themselves are those of `lathe_tools`; here is
-//! whoever stands behind them (`caller`), what servers may ask of us (`handlers`, `sampling`, `elicitation`),
+//! late joins with the next turn, and the model gets a reminder. While a turn runs, a connected server may change its
+//! list of tools: that takes effect with the next request. The tools themselves are those of `lathe_tools`; here is
+//! the caller behind them (`caller`), requests of servers to us (`handlers`, `sampling`, `elicitation`),
 //! what a prompt can name (`prompts`, `resources`), and what a face can do (`control`).
 //!
 //! A server is never trusted: its tools can't take the name of another tool, its words are cleaned before
-//! anyone sees them, and a failing one is told to the person once while the session goes on.
+//! anyone sees them, and a failing one is reported once while the session goes on.
 
 pub(crate) mod agents;
 mod caller;
@@ -55,14 +55,14 @@ const END_LIMIT: Duration = Duration::from_secs(5);
 /// The version of the protocol that servers inside a host are spoken to in.
 pub const HOSTED_PROTOCOL: &str = "2025-11-25";
 
-/// What a caller chooses about MCP servers.
+/// The caller's choices about MCP servers.
 #[derive(Clone, Default)]
 pub struct McpOptions {
     /// The values of `--mcp-config`.
     pub configs: Vec<String>,
     /// Whether only those count (`--strict-mcp-config`).
     pub strict: bool,
-    /// What plugins bring.
+    /// Servers of plugins.
     pub plugins: Vec<PluginServers>,
     /// Servers that live in an SDK host, by name.
     pub hosted: Vec<String>,
@@ -84,7 +84,7 @@ impl std::fmt::Debug for McpOptions {
     }
 }
 
-/// What starting takes.
+/// The inputs of a start.
 pub(crate) struct Start<'a> {
     pub(crate) options: &'a McpOptions,
     pub(crate) places: &'a Places,
@@ -110,11 +110,11 @@ struct OfAgent {
     session: Arc<Mcp>,
     /// Its definition's word on what it may use.
     filter: crate::agents::ToolFilter,
-    /// Those that only it has. They end with it, whoever looks at them here.
+    /// Those that only it has. They end with it.
     own: OnceLock<Weak<Caller>>,
 }
 
-/// What is there once servers were started.
+/// The state once servers were started.
 struct Running {
     manager: Manager,
     caller: Arc<Caller>,
@@ -130,7 +130,7 @@ struct Running {
     samples: std::sync::atomic::AtomicUsize,
 }
 
-/// What is known of the configuration.
+/// The known configuration.
 struct Known {
     declared: Servers,
     options: McpOptions,
@@ -216,7 +216,7 @@ impl Mcp {
         remarks
     }
 
-    /// What an agent of the session sees of them: prompts, less those that its definition forbids. Their
+    /// The servers as an agent of the session sees them: prompts, less those that its definition forbids. Their
     /// tools are in its list.
     pub(crate) fn for_agent(session: &Arc<Self>, filter: crate::agents::ToolFilter) -> Self {
         Self {
@@ -229,7 +229,7 @@ impl Mcp {
         }
     }
 
-    /// Whoever knows the prompts of a conversation: an agent's own servers go before the session's.
+    /// The managers of the servers with prompts: an agent's own servers go before the session's.
     fn managers(&self) -> Vec<Manager> {
         let Some(agent) = &self.of_agent else {
             let running = self.running().into_iter();
@@ -354,7 +354,7 @@ impl Running {
 }
 
 impl Known {
-    /// Where a server comes from, as hosts are told it: `sdk` is one that lives in the host, which only the
+    /// The source of a server for hosts: `sdk` is one that lives in the host, which only the
     /// host can declare.
     fn source(&self, name: &str) -> &'static str {
         let hosted =
@@ -373,7 +373,7 @@ impl Known {
         scope.name()
     }
 
-    /// What the list of servers is made from.
+    /// The sources of the list of servers.
     fn request<'a>(
         &'a self,
         places: &'a Places,
@@ -457,7 +457,7 @@ fn fit_hosted(config: &mut ServerConfig) {
     }
 }
 
-/// Listens to what happens to servers, until the session ends. The person is told of each thing once.
+/// Listens to what happens to servers, until the session ends. Each event is reported once.
 fn watch(manager: &Manager, shared: &Arc<ConversationShared>) {
     let mut changes = manager.changes();
     let shared = Arc::downgrade(shared);
@@ -523,7 +523,7 @@ fn note_change(shared: &Weak<ConversationShared>) -> Option<()> {
     Some(())
 }
 
-/// What the person was told.
+/// The remarks that the person got.
 #[derive(Default)]
 struct Told {
     texts: HashSet<String>,
@@ -546,7 +546,7 @@ impl Told {
         }
     }
 
-    /// What of a server's lists isn't used.
+    /// The parts of a server's lists that aren't used.
     fn lists(&mut self, server: Option<ServerStatus>, events: &EventSink) {
         let Some(server) = server.filter(|server| server.state == State::Connected) else {
             return;

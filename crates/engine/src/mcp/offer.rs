@@ -1,4 +1,4 @@
-//! Which tools of MCP servers the model is offered, and what it is told when that changes.
+//! The tools of MCP servers that the model is offered, and the reminders when they change.
 
 use super::Running;
 use crate::conversation::{Conversation, ConversationShared};
@@ -28,7 +28,7 @@ pub(super) enum Which {
     Offered,
 }
 
-/// What is offered.
+/// The tools that are offered.
 #[derive(Default)]
 pub(super) struct Offer {
     /// The servers whose tools are offered.
@@ -38,11 +38,11 @@ pub(super) struct Offer {
     tools: HashMap<String, (Value, Arc<dyn DynTool>)>,
     /// The tools with which resources are read, while there are any.
     resources: Option<[Arc<dyn DynTool>; 2]>,
-    /// What the model knows: server and tools.
+    /// The servers and tools that the model knows.
     known: BTreeMap<String, BTreeSet<String>>,
     /// Servers whose words about themselves the model has read.
     introduced: BTreeSet<String>,
-    /// What the person was told of tools that are left out.
+    /// Tools that are left out and were reported.
     complained: HashSet<String>,
     /// How often what was told had been forgotten when this was last looked at.
     forgotten: u64,
@@ -168,7 +168,7 @@ impl Offer {
         }
     }
 
-    /// What the model should be told: servers that came and went, and what they say about themselves.
+    /// Changes for the model: servers that came and went, and their instructions.
     fn news(
         &mut self,
         shared: &ConversationShared,
@@ -225,7 +225,7 @@ impl Offer {
         for (server, names) in now {
             let before = self.known.get(server);
             let old = before.unwrap_or(&nothing);
-            // Tools that wait to be looked for are told by whoever makes them wait.
+            // Tools that wait to be loaded are announced by `tool_search`.
             let new: Vec<&str> = names
                 .difference(old)
                 .map(String::as_str)
@@ -295,7 +295,7 @@ fn news(shared: &ConversationShared, first: bool) -> Vec<String> {
     texts
 }
 
-/// Takes over what MCP servers changed since the last request, and gives what the model should be told.
+/// Takes over the changes of MCP servers since the last request, and gives the text for the model.
 pub(crate) fn mcp_news(conversation: &mut Conversation) -> Vec<String> {
     let shared = conversation.shared.clone();
     shared.integrations.mcp.between_requests(&shared);

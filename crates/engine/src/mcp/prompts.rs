@@ -23,7 +23,7 @@ pub struct McpPrompt {
     pub server: String,
     /// The server's own name for it.
     pub name: String,
-    /// What it does.
+    /// Its description.
     pub description: String,
     /// Its arguments: name, what it is for, whether it must be given.
     pub arguments: Vec<(String, String, bool)>,
@@ -57,7 +57,7 @@ impl McpPrompt {
         })
     }
 
-    /// What may follow the command, in a line.
+    /// The arguments of the command, in a line.
     #[must_use]
     pub fn hint(&self) -> String {
         let words: Vec<String> = self

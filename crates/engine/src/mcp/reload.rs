@@ -3,8 +3,8 @@
 //!
 //! Files are looked at when the system says that something happened beside them. What is new is connected,
 //! what is gone is ended, a server with another configuration is connected anew, and a new server of the
-//! project waits for a person's word. Each change is told once. A file that is broken, because someone is
-//! in the middle of editing it, changes nothing but is told.
+//! project waits for a person's word. Each change is reported once. A file that is broken, because someone is
+//! in the middle of editing it, changes nothing but is reported.
 
 use super::Running;
 use crate::conversation::ConversationShared;
@@ -166,7 +166,7 @@ impl Running {
     }
 }
 
-/// What a person should know of the way from one list to another.
+/// The changes from one list to another, as notices.
 fn differences(
     before: &Servers,
     now: &Servers,

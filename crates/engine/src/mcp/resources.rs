@@ -1,8 +1,8 @@
 //! Resources that a prompt mentions: `@server:uri`.
 
-use super::Running;
 use crate::conversation::Conversation;
 use crate::conversation::records::reminder;
+use lathe_mcp::Manager;
 use lathe_protocol::content::{Content, ContentBlock};
 use lathe_protocol::event::NoticeLevel;
 use lathe_settings::Variable;
@@ -23,9 +23,9 @@ pub struct McpResource {
     pub server: String,
     /// Its address; a template has parts in braces.
     pub uri: String,
-    /// What to call it.
+    /// Its name.
     pub name: String,
-    /// What it is.
+    /// Its description.
     pub description: String,
     /// Its media type, if the server says it.
     pub mime_type: Option<String>,
@@ -33,34 +33,32 @@ pub struct McpResource {
     pub is_template: bool,
 }
 
-impl Running {
-    /// The resources of connected servers, and their templates.
-    pub(super) fn resources(&self) -> Vec<McpResource> {
-        let read = |server: String, item: &serde_json::Value, key: &str| {
-            let text = |name: &str| {
-                item.get(name)
-                    .and_then(serde_json::Value::as_str)
-                    .map(clean)
-            };
-            Some(McpResource {
-                server,
-                uri: text(key)?,
-                name: text("title").or_else(|| text("name")).unwrap_or_default(),
-                description: text("description").unwrap_or_default(),
-                mime_type: text("mimeType"),
-                is_template: key == "uriTemplate",
-            })
+/// The resources of connected servers, and their templates.
+pub(super) fn resources(manager: &Manager) -> Vec<McpResource> {
+    let read = |server: String, item: &serde_json::Value, key: &str| {
+        let text = |name: &str| {
+            item.get(name)
+                .and_then(serde_json::Value::as_str)
+                .map(clean)
         };
-        let plain = self.manager.resources().into_iter();
-        let templates = self.manager.resource_templates().into_iter();
-        plain
-            .filter_map(|item| read(item.server, &item.item, "uri"))
-            .chain(templates.filter_map(|item| read(item.server, &item.item, "uriTemplate")))
-            .collect()
-    }
+        Some(McpResource {
+            server,
+            uri: text(key)?,
+            name: text("title").or_else(|| text("name")).unwrap_or_default(),
+            description: text("description").unwrap_or_default(),
+            mime_type: text("mimeType"),
+            is_template: key == "uriTemplate",
+        })
+    };
+    let plain = manager.resources().into_iter();
+    let templates = manager.resource_templates().into_iter();
+    plain
+        .filter_map(|item| read(item.server, &item.item, "uri"))
+        .chain(templates.filter_map(|item| read(item.server, &item.item, "uriTemplate")))
+        .collect()
 }
 
-/// The mentions of a text: server and address. Only names of servers count.
+/// The mentions of a text: server and address. Only names of servers are mentions.
 fn mentions(text: &str, servers: &[String]) -> Vec<(String, String)> {
     let mut found: Vec<(String, String)> = Vec::new();
     let mut before = ' ';
@@ -92,7 +90,7 @@ fn mentions(text: &str, servers: &[String]) -> Vec<(String, String)> {
     found
 }
 
-/// Attaches the resources that a prompt mentions. One that can't be read is told to the person.
+/// Attaches the resources that a prompt mentions. One that can't be read is reported.
 pub(crate) async fn attach_resources(
     conversation: &mut Conversation,
     text: &str,

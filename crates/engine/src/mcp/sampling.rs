@@ -129,7 +129,7 @@ pub(super) async fn sample(
     }))
 }
 
-/// What the person is asked.
+/// The question to the person.
 fn question(server: &str, request: &Value, status: Option<&ServerStatus>) -> PermissionRequest {
     let mut shown = Vec::new();
     for message in request

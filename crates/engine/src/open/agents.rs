@@ -27,7 +27,7 @@ use std::time::Duration;
 /// How long the end of a session that nobody watches waits for its background agents.
 const USUAL_PATIENCE: Duration = Duration::from_secs(600);
 
-/// The agent that the main conversation runs as. What it says about model, mode and effort counts where
+/// The agent that the main conversation runs as. Its model, mode and effort are used where
 /// the caller said nothing.
 ///
 /// # Errors
@@ -83,7 +83,7 @@ fn add_servers(definition: &AgentDefinition, options: &mut SessionOptions) {
 /// The system prompt of a main conversation that runs as an agent.
 pub(crate) fn main_prompt(parts: PromptParts, definition: &AgentDefinition) -> PromptParts {
     if parts.replacement.is_some() {
-        // The caller's own prompt counts more.
+        // The caller's own prompt takes precedence.
         return parts;
     }
     let mut around = parts.clone();
@@ -217,7 +217,7 @@ pub(crate) fn agents(
     Arc::new(agents)
 }
 
-/// What agents of the main conversation start with.
+/// The configuration that agents of the main conversation start with.
 pub(crate) fn seed(fixed: &Fixed, parts: &PromptParts, git_branch: Option<&str>) -> Arc<Seed> {
     Arc::new(Seed {
         prompt: parts.clone(),
@@ -231,14 +231,14 @@ pub(crate) fn seed(fixed: &Fixed, parts: &PromptParts, git_branch: Option<&str>)
     })
 }
 
-/// What the main conversation's agent may do at most.
+/// Narrows the permissions to those of the main conversation's agent.
 pub(crate) fn narrow_main(permissions: &Permissions, definition: &AgentDefinition) {
     let filter = ToolFilter::of(definition);
     permissions
         .update_context(|context| agents::narrow(context, &filter, definition.read_only, None));
 }
 
-/// What a new conversation that runs as an agent begins with: the skills that the agent knows, and its
+/// The beginning of a new conversation that runs as an agent: the skills that the agent knows, and its
 /// first words.
 pub(crate) fn brief_main(conversation: &mut Conversation, definition: &AgentDefinition) {
     let skills = agents::preloaded(&conversation.shared, definition);

@@ -19,13 +19,13 @@ use tokio_util::sync::CancellationToken;
 const LIMIT: Duration = Duration::from_secs(60);
 /// How much of a change is shown.
 const MOST_CHARACTERS: usize = 24_000;
-/// The longest text that counts as an answer.
+/// The longest answer that is accepted.
 const MOST_ANSWER: usize = 6_000;
 
 const COMMIT: &str = "You write commit messages. You are shown a change and the subjects of earlier commits. Answer with the message alone: a subject of at most 72 characters in the manner of the earlier ones, and, where the reason isn't plain from it, a blank line and a short body that says why. Plain text, no code fence, no trailers.";
 const PULL_REQUEST: &str = "You write descriptions of pull requests. You are shown the commits and the change of a branch. Answer with a title of at most 72 characters, a blank line, and a description: what changes and why, then how it was or can be tested. Short, Markdown, no code fence around it, no trailers.";
 
-/// What words are wanted for.
+/// The kind of text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// A commit of what is staged, or of everything that changed where nothing is.

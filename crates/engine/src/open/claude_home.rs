@@ -6,7 +6,7 @@ use std::path::Path;
 /// The file in the config home whose presence says that the remark was made.
 const MARKER: &str = "claude-home-announced";
 
-/// What of `~/.claude` takes effect and how to switch it off, on the first start that finds something.
+/// A remark on the files of `~/.claude` that take effect, on the first start that finds some.
 pub(super) fn first_remark(places: &Places) -> Option<String> {
     let home = places.claude_home.as_ref()?;
     let marker = places.config_home.join(MARKER);

@@ -20,7 +20,7 @@ use lathe_tools::ToolContext;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// What a session works with.
+/// A session with its services.
 pub(super) struct Equipped {
     pub(super) loaded: Loaded,
     pub(super) catalog: Arc<Catalog>,

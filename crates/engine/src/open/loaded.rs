@@ -31,7 +31,7 @@ pub(super) struct Loaded {
     pub(super) remarks: Vec<Diagnostic>,
 }
 
-/// Loads what the session's parts are made from.
+/// Loads settings, plugins and extensions.
 pub(super) async fn load(
     environment: Environment,
     mut options: SessionOptions,
@@ -110,7 +110,7 @@ impl<T: Clone> Reading<T> {
     }
 }
 
-/// What is read of agents and output styles.
+/// The agents and output styles that were read.
 pub(super) type AgentsAndStyles = (Arc<AgentCatalog>, Arc<OutputStyles>);
 
 /// Starts to read what users added as files, on threads beside the rest of the opening.

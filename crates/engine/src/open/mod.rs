@@ -1,8 +1,8 @@
-//! Opening a session: from what the caller chose and what the surroundings say to a running actor.
+//! Opening a session: from the caller's options and the surroundings to a running actor.
 //!
 //! Three steps, each a function of the one before: `loaded` reads settings, plugins and extensions;
 //! `equipped` adds provider, transcript, permissions, tools and hooks; `ready` makes the conversation.
-//! Then servers, hooks and watchers start. Nothing here prints; what a face should tell the person is in
+//! Then servers, hooks and watchers start. Nothing here prints; remarks for the person are in
 //! [`Opened::remarks`].
 
 pub(crate) mod agents;
@@ -29,6 +29,7 @@ use crate::session::{self, SessionHandle, live};
 use futures::future::BoxFuture;
 use lathe_session::cleanup;
 use lathe_protocol::diagnostic::Diagnostic;
+use lathe_session::Loaded;
 use lathe_settings::write::OwnWrites;
 use lathe_settings::{Environment, LoadOptions, Places, Resolved};
 use std::sync::Arc;
@@ -41,6 +42,8 @@ pub struct Opened {
     pub events: EventStream,
     /// Problems of the configuration, and what was skipped because of them.
     pub remarks: Vec<Diagnostic>,
+    /// The transcript of a resumed session as it was read, for faces that show it.
+    pub history: Option<Loaded>,
 }
 
 /// Opens a session.
@@ -62,6 +65,7 @@ async fn begin(environment: Environment, options: SessionOptions) -> Result<Open
         mut conversation,
         events,
         mut remarks,
+        history,
         start,
     } = prepared;
     let Start {
@@ -114,6 +118,7 @@ async fn begin(environment: Environment, options: SessionOptions) -> Result<Open
         session: session::start(conversation),
         events,
         remarks,
+        history,
     })
 }
 
@@ -142,10 +147,11 @@ pub(crate) struct Prepared {
     pub(crate) conversation: Conversation,
     pub(crate) events: EventStream,
     pub(crate) remarks: Vec<Diagnostic>,
+    history: Option<Loaded>,
     start: Start,
 }
 
-/// What beginning it takes.
+/// The inputs of its start.
 struct Start {
     hooks: Arc<HookPoints>,
     source: &'static str,
@@ -199,7 +205,7 @@ async fn start_hooks(
     if verdict.reloads_skills() {
         let shared = conversation.shared.clone();
         let reading = lathe_spawn::blocking(move || shared.extensions_changed());
-        // What is wrong with the files is told; a reader that fails leaves what was known.
+        // Problems of the files become notices; a reader that fails leaves the known extensions.
         let _ = reading.await;
     }
     if let Some(title) = verdict.session_title {

@@ -32,7 +32,7 @@ pub struct SessionOptions {
     pub prompt: PromptOptions,
     /// The tools, and the shape of the answer.
     pub tools: ToolOptions,
-    /// What calls may do without a question, and who answers questions.
+    /// Permissions without a question, and who answers questions.
     pub permissions: PermissionOptions,
     /// Limits of turns and money.
     pub limits: LimitOptions,
@@ -97,7 +97,7 @@ pub struct ToolOptions {
     pub output_schema: Option<serde_json::Value>,
 }
 
-/// What calls may do without a question, and who answers questions.
+/// Permissions without a question, and who answers questions.
 #[derive(Debug, Clone, Default)]
 pub struct PermissionOptions {
     /// The permission mode; `None` leaves it to settings.

@@ -231,7 +231,7 @@ pub(crate) fn undo(
     }
 }
 
-/// What the API is asked for beside the conversation.
+/// The fields of a request beside the conversation.
 pub(crate) fn output_config(
     options: &SessionOptions,
 ) -> serde_json::Map<String, serde_json::Value> {
@@ -264,7 +264,7 @@ pub(crate) fn offered(
     crate::open::agents::add_tools(&mut registry, agents, options, environment);
     if let Some(names) = &options.tools.only {
         for name in names {
-            // Language servers may not be there here; whoever lists the tool needn't know.
+            // There may be no language servers here; a list that names the tool is valid all the same.
             if registry.find(name).is_none() && name != lathe_tools::lsp::NAME {
                 let known: Vec<&str> = registry.names().collect();
                 return Err(OpenError::Usage(format!(

@@ -1,4 +1,4 @@
-//! What the next request of a session here would hold, without sending it.
+//! A preview of the next request of a session here, without sending it.
 
 use crate::context::usage::{ContextUsage, complete};
 use crate::conversation::attachments;
@@ -25,7 +25,7 @@ pub struct Preview {
     pub tools: Vec<(String, usize)>,
     /// Every part of the request with its size, in the order in which it is sent.
     pub parts: Vec<PreviewPart>,
-    /// What the person should know.
+    /// Problems of the configuration.
     pub remarks: Vec<Diagnostic>,
 }
 

@@ -36,7 +36,7 @@ use lathe_tools::structured_output::StructuredOutput;
 use parking_lot::RwLock;
 use std::sync::Arc;
 
-/// What the API calls a budget of tokens for a whole task.
+/// The beta of the API for token budgets of a whole task.
 const TASK_BUDGET_BETA: &str = "task-budgets-2026-03-13";
 
 /// The prompt of the main conversation and what it was made from.
@@ -93,16 +93,13 @@ pub(super) async fn ready(mut equipped: Equipped) -> Result<Prepared, OpenError>
         hooks,
         ..
     } = equipped;
-    let questions = Arc::new(Questions::new(
-        loaded.options.permissions.answerer,
-        events.clone(),
-    ));
+    let questions = Questions::new(loaded.options.permissions.answerer, events.clone());
     questions.set_guide(guide_of(&loaded.settings));
     let parts = Parts {
         events,
         permissions,
         hooks: hooks.clone(),
-        questions,
+        questions: Arc::new(questions),
         tools,
         toolbox: Toolbox {
             deferred,
@@ -150,6 +147,7 @@ pub(super) async fn ready(mut equipped: Equipped) -> Result<Prepared, OpenError>
         conversation,
         events: stream,
         remarks: loaded.remarks,
+        history: transcript.history,
         start: Start {
             hooks,
             source,
@@ -484,7 +482,7 @@ fn take_over(conversation: &Conversation, carried: &Carried, remarks: &mut Vec<D
     }
 }
 
-/// What a new conversation begins with: the words of the agent that it runs as, and the varying part of the
+/// The beginning of a new conversation: the prompt of the agent that it runs as, and the varying part of the
 /// prompt where that goes into the conversation.
 fn first_words(conversation: &mut Conversation, main: Option<&lathe_extensions::AgentDefinition>) {
     if conversation.tip.is_none()
@@ -500,7 +498,7 @@ fn first_words(conversation: &mut Conversation, main: Option<&lathe_extensions::
     }
 }
 
-/// What the system prompt says about kept memory.
+/// The part of the system prompt about kept memory.
 fn memory_text(places: &Places, settings: &Resolved, remarks: &mut Vec<Diagnostic>) -> String {
     if settings.settings.auto_memory == Some(false) {
         return String::new();

@@ -11,7 +11,7 @@ use lathe_protocol::diagnostic::Diagnostic;
 use lathe_protocol::record::{Record, RecordMessage};
 use lathe_session::{Interruption, Loaded, SessionPaths};
 
-/// What a session used before.
+/// The usage that is kept with a session.
 pub(super) fn kept_totals(history: Option<&Loaded>) -> Option<Totals> {
     serde_json::from_value(history?.facts.cost.clone()?).ok()
 }

@@ -1,4 +1,4 @@
-//! What runs beside the turns of a session: notes, documents, memory. One place knows of all of it, so
+//! Work beside the turns of a session: notes, documents, memory. One place knows of all of it, so
 //! that the end of a session leaves nothing running and nothing half done where someone asked for it.
 
 use crate::conversation::{Conversation, ConversationShared};
@@ -22,7 +22,7 @@ pub(crate) struct Background {
     tasks: Mutex<Vec<JoinHandle<()>>>,
     /// Whether the end of the session waits for it: nobody sits there who wants to leave.
     waits_at_end: AtomicBool,
-    /// Whether the last thing that was heard was to stop.
+    /// Whether the last request was to stop.
     interrupted: AtomicBool,
     end_reason: Mutex<EndReason>,
 }
@@ -118,7 +118,7 @@ pub(crate) fn note_side_usage(
     shared.spending.waiting.lock().push(used);
 }
 
-/// Asks a model one question beside the conversation, and counts what that cost.
+/// Asks a model one question beside the conversation, and records its cost.
 ///
 /// # Errors
 /// When the provider fails for good, or its answer can't be read.

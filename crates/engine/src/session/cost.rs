@@ -1,4 +1,4 @@
-//! What a session cost, in words: by model and by part, with what the cache saved shown apart.
+//! The cost of a session as text: by model and by part, with the savings of the cache.
 
 use crate::session::ledger::{PartUsage, Totals};
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! What a session used and what it cost.
+//! The usage and the cost of a session.
 
 use indexmap::IndexMap;
 use lathe_model::catalog::Catalog;
@@ -11,13 +11,13 @@ use std::time::Duration;
 #[derive(Debug, Clone, Default)]
 pub struct Ledger {
     totals: Totals,
-    /// What was used since it was last passed on.
+    /// The usage since it was last passed on.
     fresh: Totals,
     turn: Usage,
     turn_api_time: Duration,
 }
 
-/// What is kept with the session.
+/// The totals that are kept with the session.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Totals {
@@ -33,7 +33,7 @@ pub struct Totals {
     pub lines_removed: u64,
     /// Models that were used and whose price is unknown.
     pub unpriced_models: Vec<String>,
-    /// What the parts of the work used: the conversation itself, and what ran beside it.
+    /// The usage by part: the conversation itself, and the work beside it.
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub parts: IndexMap<Part, PartUsage>,
     /// Why requests didn't continue the one before, and how often.
@@ -41,7 +41,7 @@ pub struct Totals {
     pub cache_breaks: IndexMap<String, u64>,
 }
 
-/// What a model call was for.
+/// The purpose of a model call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
@@ -71,7 +71,7 @@ impl Part {
     }
 }
 
-/// What a part used.
+/// The usage of a part.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PartUsage {
@@ -224,7 +224,7 @@ impl Ledger {
         self.turn.add(usage);
     }
 
-    /// What was used since this was last asked.
+    /// The usage since the last call.
     pub fn take_fresh(&mut self) -> Totals {
         std::mem::take(&mut self.fresh)
     }
@@ -276,7 +276,7 @@ impl Ledger {
         self.turn_api_time
     }
 
-    /// What is kept with the session.
+    /// The totals that are kept with the session.
     #[must_use]
     pub fn totals(&self) -> &Totals {
         &self.totals

@@ -24,7 +24,7 @@ pub(crate) struct SettingsLoader {
 struct LoaderState {
     /// The options that the session was opened with.
     options: LoadOptions,
-    /// What a face changed since, on top of `--settings`.
+    /// Changes of a face since, on top of `--settings`.
     changed: serde_json::Map<String, Value>,
     /// Tells the watcher to load with other options from now on.
     watcher: Option<mpsc::UnboundedSender<LoadOptions>>,
@@ -119,7 +119,7 @@ pub(crate) fn change_flags(
     Ok(())
 }
 
-/// What each source of settings says, weakest first.
+/// The settings by source, weakest first.
 pub(crate) fn layers(settings: &Resolved) -> Vec<Value> {
     settings
         .layers
@@ -317,7 +317,7 @@ fn tell_end(shared: &Arc<ConversationShared>, command: &BackgroundCommand) {
     }
     .text();
     let mut prompt = notice::prompt(command.id.as_str(), text);
-    // Whoever stopped it from outside needs no answer; the model learns of it with the next words.
+    // A command that was stopped from outside needs no answer; the model learns of it with the next prompt.
     prompt.context_only = command.status == BackgroundStatus::Stopped;
     conversation.enqueue(prompt);
 }

@@ -89,8 +89,8 @@ impl SessionHandle {
         self.ops.send(Message::Op(op)).is_ok()
     }
 
-    /// Waits until everything that was told so far has been heard: a prompt is in the queue then.
-    pub async fn heard(&self) {
+    /// Waits until the actor has processed every operation that was sent so far: a prompt is in the queue then.
+    pub async fn processed(&self) {
         let (sender, receiver) = oneshot::channel();
         if self.ops.send(Message::Heard(sender)).is_ok() {
             // The session may end meanwhile; then there is nothing to wait for.
@@ -150,7 +150,7 @@ impl SessionHandle {
         }
     }
 
-    /// What the model sees: its window, tools, notes and files.
+    /// The context of the model: its window, tools, notes and files.
     #[must_use]
     pub fn context(&self) -> ContextHandle<'_> {
         ContextHandle {
@@ -223,10 +223,10 @@ impl SessionHandle {
     }
 }
 
-/// What reaches the actor.
+/// A message to the actor.
 enum Message {
     Op(Op),
-    /// Answered when everything before it was heard.
+    /// Answered when everything before it was processed.
     Heard(oneshot::Sender<()>),
 }
 
@@ -524,7 +524,7 @@ impl Actor {
             .finish(&self.shared.state.notes.cancel)
             .await;
         if !self.shared.spending.waiting.lock().is_empty() {
-            // Something was asked beside the last turn: it counts too.
+            // Questions beside the last turn are part of the cost, too.
             let mut conversation = self.conversation.lock().await;
             conversation.take_extra_usage();
             let totals = serde_json::to_value(conversation.ledger.totals()).unwrap_or_default();

@@ -78,7 +78,7 @@ impl Plugins {
         }
     }
 
-    /// What there is.
+    /// The loaded plugins.
     pub(crate) fn loaded(&self) -> Arc<LoadedPlugins> {
         self.loaded.read().clone()
     }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What all conversations of a session use: one per session.
+/// The services of all conversations of a session: one per session.
 pub(crate) struct Session {
     pub(crate) id: SessionId,
     pub(crate) provider: Arc<dyn Provider>,

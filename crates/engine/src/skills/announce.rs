@@ -1,4 +1,4 @@
-//! What the model is told of skills, always at the end of the conversation.
+//! The list of skills for the model, always at the end of the conversation.
 
 use super::{Extensions, Settled, prompts};
 use crate::context::room;
@@ -18,7 +18,7 @@ const NAMES: &str = "skillNames";
 const FIRST: &str = "Skills that you can use with the Skill tool. Use one when it fits what is asked, before you begin:";
 const LATER: &str = "Skills that can be used now, too:";
 
-/// What is to be told, and what was told then.
+/// The text to add, and the skills that the model knows after it.
 struct Announcement {
     text: String,
     /// The names of the skills that it tells of, in their order.
@@ -26,7 +26,7 @@ struct Announcement {
 }
 
 impl Extensions {
-    /// What the model hasn't been told yet. Conditional skills wait until they are awake.
+    /// The skills that the model doesn't know yet. Conditional skills wait until they are active.
     fn announcement(&self, window: u64, prompts: Vec<Skill>) -> Option<Announcement> {
         let skills = self.skills();
         let mut state = self.state.lock();

@@ -1,4 +1,4 @@
-//! What users add as files, at work in a session: which agents, skills, commands and output styles there
+//! Extensions that users add as files, in a session: which agents, skills, commands and output styles there
 //! are, what the model was told of them, and what the ones in use change.
 //!
 //! - [`Extensions`] holds the catalogs. They are read beside the rest of the opening and again when a
@@ -33,7 +33,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// What a session is opened with, as far as it concerns extensions.
+/// The options of a session for extensions.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ExtensionOptions {
     pub(crate) sources: Sources,
@@ -90,7 +90,7 @@ struct Common {
     /// Set once the skills were read for the first time.
     skills_read: OnceLock<()>,
     styles: RwLock<Arc<OutputStyles>>,
-    /// The output style that counts, and whether the prompt doesn't say so yet.
+    /// The output style in effect, and whether the prompt doesn't have it yet.
     style: Mutex<(String, bool)>,
 }
 
@@ -104,10 +104,10 @@ impl Drop for Reading {
     }
 }
 
-/// What was told and what is in use.
+/// The skills that the model knows and those in use.
 #[derive(Default)]
 struct State {
-    /// What the model was told of each skill.
+    /// The text for each skill that the model got.
     told: HashMap<String, String>,
     /// Skills that a touched file woke.
     awake: BTreeSet<String>,
@@ -122,11 +122,11 @@ struct State {
     asked_for: Option<String>,
     /// Tokens of what was told.
     told_tokens: u64,
-    /// What there was when there was nothing left to tell.
+    /// The state when nothing was left to announce.
     settled: Option<Settled>,
 }
 
-/// What the model knows all of: the skills of files, how many were awake, and prompts of servers.
+/// Everything that the model knows: the skills of files, how many were awake, and prompts of servers.
 struct Settled {
     skills: Arc<SkillCatalog>,
     awake: usize,
@@ -142,7 +142,7 @@ struct Use {
 
 impl Extensions {
     /// Begins to read the skills, on a thread of its own: with many of them that takes a while, and a
-    /// session needs them last. Whoever asks for them sooner waits ([`Self::skills`]). Agents and styles
+    /// session needs them last. A caller that needs them sooner waits ([`Self::skills`]). Agents and styles
     /// come with [`Self::take_agents`].
     pub(crate) fn begin(options: ExtensionOptions) -> Self {
         let chosen = options.clone();
@@ -221,7 +221,7 @@ impl Extensions {
     }
 
     /// The skills. Right after the start of a session this waits until they were read: a moment at most,
-    /// and there is nothing else to do for whoever needs them.
+    /// and there is nothing else to do for callers that need them.
     pub(crate) fn skills(&self) -> Arc<SkillCatalog> {
         self.common.skills_read.wait();
         self.common.skills.read().clone()
@@ -235,7 +235,7 @@ impl Extensions {
         self.common.options.read().sources.plugins.clone()
     }
 
-    /// What is wrong with files.
+    /// Problems of files.
     pub(crate) fn problems(&self) -> Vec<Problem> {
         let mut problems = self.agents().problems.clone();
         problems.extend(self.skills().problems.iter().cloned());
@@ -261,7 +261,7 @@ impl Extensions {
         remarks
     }
 
-    /// The names of the skills, as faces are told of them.
+    /// The names of the skills for faces.
     pub(crate) fn skill_names(&self) -> Vec<String> {
         let skills = self.skills();
         skills
@@ -271,7 +271,7 @@ impl Extensions {
             .collect()
     }
 
-    /// The name of the output style that counts.
+    /// The name of the output style in effect.
     pub(crate) fn style_name(&self) -> String {
         self.common.style.lock().0.clone()
     }
@@ -368,14 +368,14 @@ impl Extensions {
         }
     }
 
-    /// Whether a skill of that name counts: a host may have named those that do.
-    fn counts(&self, name: &str) -> bool {
+    /// Whether a skill of that name is loaded: a host may have named the only ones.
+    fn is_wanted(&self, name: &str) -> bool {
         let options = self.common.options.read();
         let only = options.only_skills.as_ref();
         only.is_none_or(|names| names.iter().any(|known| known == name))
     }
 
-    /// What is in use, for a compaction: the newest first, each within its share.
+    /// The skills in use, for a compaction: the newest first, each within its share.
     pub(crate) fn restored(&self) -> Vec<String> {
         using::restored(&self.state.lock().used)
     }

@@ -65,7 +65,7 @@ impl ConversationShared {
             .into_iter()
             .filter(|prompt| prompt.command.len() <= LONGEST_NAME)
             .filter(|prompt| !self.permissions.is_blanket_denied(&prompt.command))
-            .filter(|prompt| self.integrations.extensions.counts(&prompt.command))
+            .filter(|prompt| self.integrations.extensions.is_wanted(&prompt.command))
             .filter(|prompt| skills.get(&prompt.command).is_none())
             .filter(|prompt| seen.insert(prompt.command.clone()))
             .map(|prompt| {
@@ -81,7 +81,7 @@ impl ConversationShared {
         all.into_iter().map(|(_, skill)| skill).collect()
     }
 
-    /// The names of all skills, as faces are told of them: of files first, then of servers.
+    /// The names of all skills for faces: of files first, then of servers.
     pub(crate) fn skill_names(&self) -> Vec<String> {
         let mut names = self.integrations.extensions.skill_names();
         names.extend(self.prompt_skills().into_iter().map(|skill| skill.name));

@@ -48,7 +48,7 @@ pub(crate) fn bind(shared: &Arc<ConversationShared>) {
 pub(crate) struct Input {
     /// The skill's name, as it was listed.
     skill: String,
-    /// What would be typed after `/name`.
+    /// The arguments, as they would be typed after `/name`.
     #[serde(default)]
     args: Option<String>,
 }

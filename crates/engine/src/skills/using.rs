@@ -140,8 +140,8 @@ impl ConversationShared {
         }
     }
 
-    /// What a command of a skill prints. It goes the way of every call: hooks, rules, a question where
-    /// someone can answer. What may not run is said in its place.
+    /// The output of a command of a skill. It goes through the pipeline of every call: hooks, rules, a question where
+    /// someone can answer. A command that may not run is replaced by the reason.
     async fn command_output(
         self: &Arc<Self>,
         command: &str,
@@ -256,7 +256,7 @@ impl Extensions {
     }
 }
 
-/// What comes back after a compaction.
+/// The texts of used skills for the conversation after a compaction.
 pub(super) fn restored(used: &[Use]) -> Vec<String> {
     let mut left = TOKENS_IN_ALL;
     let mut texts = Vec::new();

@@ -7,7 +7,7 @@
 use lathe_protocol::event::TerminalReason;
 use lathe_protocol::message::StopReason;
 
-/// What the loop remembers from step to step.
+/// The state of the loop between steps.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct LoopState {
     /// Model calls made for this turn.
@@ -40,14 +40,14 @@ pub enum OutputCap {
     Large,
 }
 
-/// What a turn may use.
+/// The limits of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Limits {
     /// Model calls of one turn.
     pub max_turns: Option<u32>,
     /// Dollars of this run.
     pub max_budget_usd: Option<f64>,
-    /// Dollars that the session's totals hold and that don't count: a resumed session spent them before
+    /// Dollars of the session's totals that are not part of the budget: a resumed session spent them before
     /// this run. Negative where this run spent some in a session that was cleared.
     pub spent_before_usd: f64,
     /// Tokens of the session, input and output, cached or not.
@@ -67,7 +67,7 @@ pub const MAX_STOP_HOOK_OBJECTIONS: u32 = 8;
 /// How often structured output may come in the wrong shape.
 pub const MAX_STRUCTURED_OUTPUT_FAILURES: u32 = 5;
 
-/// What a step came to.
+/// The outcome of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StepOutcome {
     /// The model answered.
@@ -129,7 +129,7 @@ pub enum Failure {
     Other,
 }
 
-/// What was going on when the person interrupted.
+/// The phase in which the person interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// The model was writing.
@@ -138,7 +138,7 @@ pub enum Phase {
     Tools,
 }
 
-/// What happens next.
+/// The next move of the loop.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Transition {
     /// Another step.
@@ -154,7 +154,7 @@ pub enum Continue {
     ToolResults,
     /// The answer was cut at the small limit: the same request again with the large one.
     OutputEscalated,
-    /// The answer was cut at the large limit: the model is told to go on.
+    /// The answer was cut at the large limit: a reminder lets the model go on.
     OutputResumed,
     /// The conversation didn't fit: compact it and try again.
     Compact,
@@ -217,7 +217,7 @@ pub fn gate(state: &LoopState, limits: &Limits, spent_usd: f64) -> Option<Done> 
 }
 
 impl Limits {
-    /// What of a session's dollars this run spent.
+    /// The part of a session's dollars that this run spent.
     #[must_use]
     pub fn spent_in_run(&self, session_usd: f64) -> f64 {
         (session_usd - self.spent_before_usd).max(0.0)
@@ -230,7 +230,7 @@ impl Limits {
     }
 }
 
-/// What happens after a step.
+/// Decides what follows a step.
 #[must_use]
 pub fn decide(state: &LoopState, limits: &Limits, outcome: &StepOutcome) -> Transition {
     match outcome {

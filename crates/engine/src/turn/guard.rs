@@ -16,7 +16,7 @@ pub(crate) struct RepeatGuard {
     count: u32,
 }
 
-/// What the guard says of a call.
+/// The verdict on a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Nothing.

@@ -31,13 +31,13 @@ use lathe_protocol::op::Prompt;
 use lathe_session::history::Tail;
 use std::sync::Arc;
 
-/// What the model is told after its answer was cut.
+/// The reminder after an answer was cut.
 const GO_ON: &str = "Your answer was cut at the output limit. Go on exactly where it stopped, without repeating or summing up anything. Work in smaller pieces.";
-/// What the model is told when it stopped without its structured output.
+/// The reminder after an answer without structured output.
 const GIVE_OUTPUT: &str =
     "Finish by calling the StructuredOutput tool with your answer in the wanted shape.";
 impl Conversation {
-    /// Runs a turn to its end. The result has been told to the faces when it returns.
+    /// Runs a turn to its end. The faces have the result when it returns.
     pub(crate) async fn run_turn(&mut self, prompt: Prompt, turn: &RunningTurn) -> Arc<TurnResult> {
         let mut report = Report::new(prompt.origin.clone());
         self.ledger.start_turn();
@@ -59,7 +59,7 @@ impl Conversation {
             Err(done) => done,
         };
         let result = report.finish(self, turn, &state, done).await;
-        // Whoever asks now gets what the provider counted, with the last answer in it.
+        // From now on the usage is what the provider counted, with the last answer in it.
         self.measure_context();
         self.shared.events.send(Event::TurnFinished(result.clone()));
         result
@@ -308,7 +308,7 @@ impl Conversation {
         }
     }
 
-    /// What the session has spent, agents included: dollars and tokens.
+    /// The dollars and tokens that the session has spent, agents included.
     fn spent(&self) -> (f64, u64) {
         let root = self.shared.role.place().map(|place| place.root.upgrade());
         let Some(Some(root)) = root else {

@@ -6,7 +6,7 @@ use lathe_protocol::event::NoticeLevel;
 use lathe_settings::schema::Settings;
 use serde_json::{Map, Value, json};
 
-/// What settings say about models and their prices; `None` when they say nothing. A price that
+/// The models and prices that settings declare; `None` if there are none. A price that
 /// isn't named stays as it is known.
 pub(crate) fn declared(settings: &Settings, catalog: &Catalog) -> Option<Value> {
     let mut models: Map<String, Value> = Map::new();

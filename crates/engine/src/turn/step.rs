@@ -3,7 +3,7 @@
 //! The stream of deliveries and the running calls are waited for together, so a call begins while the
 //! model still writes, and its result is in the transcript as soon as it is its turn. When an answer is
 //! withdrawn, the conversation goes back to where it was; calls that had already begun are stopped, and
-//! what they did is told to the model, so that nothing is silently done twice.
+//! the model learns of their effects, so that nothing is silently done twice.
 
 use crate::agents::fork;
 use crate::call::executor::{Delivered, Executor};
@@ -29,12 +29,12 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What a step came to, with what the turn reports of it.
+/// The outcome of a step, with the parts that the turn reports.
 pub(crate) struct StepReport {
     pub(crate) outcome: StepOutcome,
     /// The error behind a failure.
     pub(crate) error: Option<ModelError>,
-    /// What the model said.
+    /// The text of the answer.
     pub(crate) text: String,
     pub(crate) stop_reason: Option<StopReason>,
     /// The records of the answer and its results.
@@ -57,9 +57,9 @@ struct Attempt {
     message_id: Option<String>,
     ending: Option<CallEnding>,
     texts: Vec<String>,
-    /// The calls with their results, where a hook wants to hear of them together.
+    /// The calls with their results, for a hook that wants them together.
     batch: Vec<serde_json::Value>,
-    /// Whether the model is told what calls of a withdrawn attempt did.
+    /// Whether the model learns of the effects of a withdrawn attempt.
     told_effects: bool,
     /// Whether one of its calls asks for a fork.
     forks: bool,

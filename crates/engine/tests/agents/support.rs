@@ -128,6 +128,7 @@ impl Place {
             session,
             events,
             remarks,
+            ..
         } = lathe_engine::open(self.environment(), options)
             .await
             .unwrap_or_else(|error| panic!("{error}"));

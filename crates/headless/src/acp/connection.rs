@@ -65,7 +65,7 @@ enum Taking {
 impl Connection {
     pub(super) fn new(environment: Environment, options: AcpOptions, client: Client) -> Self {
         let mut session = options.session;
-        session.answerer = Answerer::Face;
+        session.permissions.answerer = Answerer::Face;
         session.mcp.face_answers = true;
         Self {
             shared: Arc::new(Shared {
@@ -324,13 +324,14 @@ impl Shared {
         let mut options = self.options.clone();
         options.mcp.configs.extend(workspace.servers()?);
         options
-            .add_dirs
+            .permissions
+            .folders
             .extend(workspace.additional_directories.unwrap_or_default());
-        options.fork = how == Taking::Fork;
-        options.session = choice;
+        options.history.fork = how == Taking::Fork;
+        options.history.session = choice;
         let mut environment = self.environment.clone();
         environment.cwd = std::fs::canonicalize(&workspace.cwd).unwrap_or(workspace.cwd);
-        let allow_bypass = options.allow_bypass;
+        let allow_bypass = options.permissions.allow_bypass;
         let opened = Box::pin(lathe_engine::open(environment, options)).await;
         let opened = opened.map_err(|error| open_error(&error))?;
         let able = *self.able.lock();

@@ -156,7 +156,7 @@ impl OpenSession {
 
     /// Stops the turn. Prompts that it hasn't begun with are answered now, the others when it has ended.
     pub(super) async fn cancel(&self, how: Cancelled) {
-        self.handle.heard().await;
+        self.handle.processed().await;
         let queued = self.handle.history().queued();
         self.handle.send(Op::Interrupt { drop_queued: true });
         let mut dropped = Vec::new();

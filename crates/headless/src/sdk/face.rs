@@ -392,14 +392,14 @@ impl<E: Write> Face<E> {
             }
             Ok(ControlRequest::Interrupt { cancel_queued }) => {
                 let session = self.session().await?;
-                session.heard().await;
+                session.processed().await;
                 self.interrupt(&id, &session, cancel_queued);
                 Ok(())
             }
             Ok(ControlRequest::CancelAsyncMessage { message_uuid }) => {
                 let session = self.session().await?;
                 let cancelled = self.prompts.cancel(message_uuid) || {
-                    session.heard().await;
+                    session.processed().await;
                     session.history().cancel_queued(message_uuid)
                 };
                 if cancelled {

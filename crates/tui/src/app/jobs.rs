@@ -6,11 +6,11 @@ use crate::prompt::completion::FileIndex;
 use crate::prompt::history::History;
 use crate::prompt::keymap::{self, Keymap};
 use futures::FutureExt as _;
-use lathe_engine::{LoadedSettings, OpenError, Opened, SessionChoice, SessionOptions};
+use lathe_engine::{LoadedSettings, OpenError, Opened, SessionOptions};
 use lathe_extensions::plugins::{PluginError, Prepared};
 use lathe_hooks::HelperError;
 use lathe_protocol::record::{MessageRecord, Record};
-use lathe_session::SessionInfo;
+use lathe_session::{Loaded, SessionInfo};
 use lathe_settings::trust::Bring;
 use lathe_settings::trust_store::TrustStore;
 use lathe_settings::{Environment, LoadOptions, Places, trust_store};
@@ -248,21 +248,25 @@ pub(crate) async fn open(
     environment: Environment,
     options: SessionOptions,
 ) -> Result<(Opened, Vec<MessageRecord>), OpenError> {
-    let resumed = options.history.session != SessionChoice::New;
-    let opened = Box::pin(lathe_engine::open(environment, options)).await?;
-    let transcript = opened.session.transcript().to_owned();
-    let records = if resumed {
-        lathe_spawn::blocking(move || conversation(&transcript))
+    let mut opened = Box::pin(lathe_engine::open(environment, options)).await?;
+    let records = match opened.history.take() {
+        Some(history) => lathe_spawn::blocking(move || conversation(history))
             .await
-            .unwrap_or_default()
-    } else {
-        Vec::new()
+            .unwrap_or_default(),
+        None => Vec::new(),
     };
     Ok((opened, records))
 }
 
-fn conversation(transcript: &Path) -> Vec<MessageRecord> {
-    let Ok(loaded) = lathe_session::load(transcript) else {
+/// The messages of a resumed session. The transcript is read again only if the session needed just the part
+/// after its last compaction.
+fn conversation(history: Loaded) -> Vec<MessageRecord> {
+    let whole = if history.partial {
+        lathe_session::load(&history.path)
+    } else {
+        Ok(history)
+    };
+    let Ok(loaded) = whole else {
         return Vec::new();
     };
     loaded

@@ -1,4 +1,4 @@
-//! What the model of a session sees: its window, tools, notes, and files that count as read.
+//! The context of a session's model: its window, tools, notes, and files that it has read.
 
 use crate::context::usage::{ContextUsage, complete};
 use crate::conversation::ConversationShared;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// What the model of a session sees: its window, tools, notes, and files that count as read.
+/// The context of a session's model: its window, tools, notes, and files that it has read.
 ///
 /// Answers don't wait for a turn that runs.
 #[derive(Clone, Copy)]

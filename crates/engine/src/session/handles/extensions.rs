@@ -41,7 +41,7 @@ impl ExtensionsHandle<'_> {
         self.shared.session.agents.catalog()
     }
 
-    /// The output styles, and the name of the one that counts.
+    /// The output styles, and the name of the one in effect.
     #[must_use]
     pub fn output_styles(self) -> (Arc<OutputStyles>, String) {
         let extensions = &self.shared.integrations.extensions;
@@ -56,13 +56,13 @@ impl ExtensionsHandle<'_> {
         self.shared.integrations.extensions.change_style(name)
     }
 
-    /// What plugins bring.
+    /// The contributions of plugins.
     #[must_use]
     pub fn contributions(self) -> Vec<PluginContribution> {
         self.shared.integrations.extensions.plugins()
     }
 
-    /// What is wrong with files of agents, skills, commands and output styles.
+    /// Problems of the files of agents, skills, commands and output styles.
     #[must_use]
     pub fn problems(self) -> Vec<Problem> {
         self.shared.integrations.extensions.problems()

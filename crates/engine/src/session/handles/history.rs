@@ -138,7 +138,7 @@ impl HistoryHandle<'_> {
         }
     }
 
-    /// What the session used, as of the last step and of what was asked beside it.
+    /// The usage of the session, as of the last step, with the questions beside it.
     #[must_use]
     pub fn totals(self) -> crate::session::ledger::Totals {
         // Held while the totals are read, so that nothing is counted twice.
@@ -150,7 +150,7 @@ impl HistoryHandle<'_> {
         totals
     }
 
-    /// The dollars that count for the budget of this run: not those that a resumed session spent before.
+    /// The dollars that this run spent of its budget, without those that a resumed session spent before.
     #[must_use]
     pub fn spent_in_run_usd(self) -> f64 {
         let spent = self.shared.spending.totals.lock().cost_usd();

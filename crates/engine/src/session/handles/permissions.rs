@@ -81,7 +81,7 @@ impl PermissionsHandle<'_> {
         self.shared.permissions.snapshot().roots.clone()
     }
 
-    /// Adds a folder that may be worked in; `source` is who wished it, as hooks are told.
+    /// Adds a folder that may be worked in; `source` is who asked for it, for hooks.
     pub fn add_root(self, folder: &Path, source: &'static str) {
         self.shared.permissions.add_root(folder);
         let mut roots = self.shared.tools.roots.write();

@@ -28,7 +28,7 @@ impl PluginsHandle<'_> {
         self.shared.session.plugins.folders()
     }
 
-    /// Names another folder with a plugin, absolute; it counts when the plugins are loaded again. Its MCP
+    /// Names another folder with a plugin, absolute; it takes effect when the plugins are loaded again. Its MCP
     /// servers may be the caller's business.
     pub fn add_folder(self, folder: &Path, with_servers: bool) {
         self.shared.session.plugins.name(folder, with_servers);
@@ -66,7 +66,7 @@ impl PluginsHandle<'_> {
         (without(&then, &now), without(&now, &then))
     }
 
-    /// Loads the plugins again: what was installed, switched or removed since counts from now on.
+    /// Loads the plugins again: what was installed, switched or removed since takes effect.
     pub fn reload(self) -> Arc<LoadedPlugins> {
         reload(self.shared)
     }

@@ -28,7 +28,7 @@ impl<'a> SettingsHandle<'a> {
         self.shared.session.settings.value.read().clone()
     }
 
-    /// What each source of settings says, weakest first.
+    /// The settings by source, weakest first.
     #[must_use]
     pub fn layers(self) -> Vec<Value> {
         self.shared.session.settings.layers.read().clone()
@@ -93,7 +93,7 @@ impl<'a> SettingsHandle<'a> {
         }
     }
 
-    /// What the `fileSuggestion` command finds for a word after `@`: it gets `{"query": …}` and prints
+    /// The paths that the `fileSuggestion` command finds for a word after `@`: it gets `{"query": …}` and prints
     /// a path a line. `None` if settings name no such command.
     pub fn suggested_files(
         self,

@@ -3,7 +3,7 @@
 //!
 //! None of them is needed, so each may fail silently: it has a time limit, it can be cancelled, it has
 //! no tools, and an answer that isn't of the wanted shape is dropped. A face asks for those that it
-//! wants; print mode asks for none. What they cost counts to the session.
+//! wants; print mode asks for none. Their cost is part of the session's.
 
 use crate::conversation::{Conversation, ConversationShared};
 use crate::session::background;
@@ -44,12 +44,12 @@ impl SideQuestionsHandle<'_> {
         suggest_title(self.shared, cancel).await
     }
 
-    /// What the person may say next.
+    /// A suggestion for the next prompt.
     pub async fn next_prompt(self, cancel: &CancellationToken) -> Option<String> {
         suggest_prompt(self.shared, cancel).await
     }
 
-    /// What the person may say next, asked without holding on to the session's handle meanwhile.
+    /// A suggestion for the next prompt, asked without holding on to the session's handle meanwhile.
     pub fn next_prompt_later(
         self,
         cancel: CancellationToken,
@@ -58,12 +58,12 @@ impl SideQuestionsHandle<'_> {
         async move { suggest_prompt(&shared, &cancel).await }
     }
 
-    /// What happened while the person was away.
+    /// A summary of what happened while the person was away.
     pub async fn away_summary(self, cancel: &CancellationToken) -> Option<String> {
         away_summary(self.shared, cancel).await
     }
 
-    /// What happened while the person was away, asked without holding on to the session's handle meanwhile.
+    /// A summary of what happened while the person was away, asked without holding on to the session's handle meanwhile.
     pub fn away_summary_later(
         self,
         cancel: CancellationToken,
@@ -72,7 +72,7 @@ impl SideQuestionsHandle<'_> {
         async move { away_summary(&shared, &cancel).await }
     }
 
-    /// What a call did, in a few words.
+    /// A short description of what a call did.
     pub async fn tool_use(
         self,
         tool: &str,
@@ -89,7 +89,7 @@ impl SideQuestionsHandle<'_> {
         one_line(&answer, 120)
     }
 
-    /// What an agent is doing, in a few words.
+    /// A short description of what an agent is doing.
     pub async fn progress(
         self,
         order: &str,

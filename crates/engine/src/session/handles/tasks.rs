@@ -35,7 +35,7 @@ pub struct TasksHandle<'a> {
 }
 
 impl TasksHandle<'_> {
-    /// What runs, or ran, in the background.
+    /// The commands that run, or ran, in the background.
     #[must_use]
     pub fn commands(self) -> Vec<BackgroundCommand> {
         self.shared.tools.shell.background().list()
