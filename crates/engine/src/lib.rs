@@ -35,9 +35,10 @@ pub use open::preview::{Preview, PreviewPart, context_usage, preview};
 pub use open::{Opened, SessionTools, ToolAnswer, open};
 pub use session::events::EventStream;
 pub use session::{
-    Carried, ChangedFilesError, ContextHandle, EndReason, ExtensionsHandle, HistoryHandle,
-    ModelHandle, PermissionsHandle, PluginsHandle, Restart, SessionHandle, SettingsHandle,
-    SideQuestionsHandle, TaskError, TasksHandle, UnknownEffort, cost, events, ledger, plugins,
+    Carried, ChangedFilesError, ContextHandle, EndReason, ExtensionsHandle, FlagError,
+    HistoryHandle, ModelHandle, PermissionsHandle, PluginsHandle, Restart, SessionHandle,
+    SettingsHandle, SideQuestionsHandle, TaskError, TasksHandle, UnknownEffort, cost, events,
+    ledger, plugins,
 };
 pub use skills::UnknownStyle;
 pub use turn::decide;

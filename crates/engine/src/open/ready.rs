@@ -355,7 +355,9 @@ fn choices(equipped: &Equipped, model: &ResolvedModel) -> Result<Choices, OpenEr
         .effort
         .map(lathe_settings::schema::Effort::name);
     let effort = match kept_choice(equipped) {
-        Some((_, Some(kept))) if options.model.effort.as_deref() == of_settings => Some(kept.clone()),
+        Some((_, Some(kept))) if options.model.effort.as_deref() == of_settings => {
+            Some(kept.clone())
+        }
         _ => options.model.effort.clone(),
     };
     Ok(Choices {

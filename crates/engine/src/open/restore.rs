@@ -6,8 +6,8 @@ use crate::context::KeptPrompt;
 use crate::conversation::Conversation;
 use crate::session::ledger::{Ledger, Totals};
 use lathe_protocol::content::ContentBlock;
-use lathe_protocol::permission::PermissionMode;
 use lathe_protocol::diagnostic::Diagnostic;
+use lathe_protocol::permission::PermissionMode;
 use lathe_protocol::record::{Record, RecordMessage};
 use lathe_session::{Interruption, Loaded, SessionPaths};
 

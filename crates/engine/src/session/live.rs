@@ -3,7 +3,7 @@
 
 use crate::agents::notice::{self, Notice};
 use crate::conversation::ConversationShared;
-use crate::turn::models;
+use crate::turn::models::{self, NotAvailable};
 use lathe_permissions::PermissionContext;
 use lathe_protocol::event::{Event, NoticeLevel, TaskNotice, TaskStatus, TaskUsage};
 use lathe_settings::watch::SettingsWatcher;
@@ -14,6 +14,17 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::sync::{Arc, Weak};
 use tokio::sync::mpsc;
+
+/// Why settings of a running session can't be changed.
+#[derive(Debug, thiserror::Error)]
+pub enum FlagError {
+    /// A value is invalid.
+    #[error("{0}")]
+    Settings(Box<Problem>),
+    /// The model may not be used.
+    #[error(transparent)]
+    Model(#[from] NotAvailable),
+}
 
 /// Loads settings again when a face changes them.
 pub(crate) struct SettingsLoader {
@@ -69,7 +80,7 @@ impl SettingsLoader {
     }
 
     /// Puts changes on top of the flag settings; `null` takes a key back. Gives the settings with them.
-    fn change(&self, changes: &serde_json::Map<String, Value>) -> Result<Resolved, Box<Problem>> {
+    fn change(&self, changes: &serde_json::Map<String, Value>) -> Result<Resolved, FlagError> {
         let mut state = self.state.lock();
         let mut changed = state.changed.clone();
         for (key, value) in changes {
@@ -87,7 +98,7 @@ impl SettingsLoader {
         }
         let resolved = lathe_settings::load(&self.places, &options);
         if let Some(problem) = resolved.flag_errors().first() {
-            return Err(Box::new((*problem).clone()));
+            return Err(FlagError::Settings(Box::new((*problem).clone())));
         }
         state.changed = changed;
         if let Some(watcher) = &state.watcher {
@@ -104,7 +115,7 @@ impl SettingsLoader {
 pub(crate) fn change_flags(
     shared: &ConversationShared,
     changes: &serde_json::Map<String, Value>,
-) -> Result<(), Box<Problem>> {
+) -> Result<(), FlagError> {
     let resolved = shared.session.settings.loader.change(changes)?;
     apply(shared, &resolved);
     if let Some(effort) = changes.get("effort") {
@@ -113,7 +124,7 @@ pub(crate) fn change_flags(
     // This change is newer than the choice of the command line.
     if let Some(model) = changes.get("model") {
         let wanted = model.as_str().unwrap_or(&shared.choices.first.model);
-        let chosen = models::choose_model(shared, wanted).map_err(|it| it.to_string())?;
+        let chosen = models::choose_model(shared, wanted)?;
         shared.choices.write().model = chosen;
     }
     Ok(())

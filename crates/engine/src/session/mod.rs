@@ -19,6 +19,7 @@ pub use handles::{
     PermissionsHandle, PluginsHandle, SettingsHandle, SideQuestionsHandle, TaskError, TasksHandle,
     UnknownEffort,
 };
+pub use live::FlagError;
 pub use restart::{Carried, Restart};
 pub(crate) use services::{Session, SessionSettings};
 

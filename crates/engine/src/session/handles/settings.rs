@@ -1,8 +1,9 @@
 //! The settings of a session, and the commands that settings name.
 
 use crate::conversation::ConversationShared;
+use crate::session::live::FlagError;
 use lathe_hooks::helper::{HelperContext, HelperError, run_helper};
-use lathe_settings::{LoadOptions, Places, Problem};
+use lathe_settings::{LoadOptions, Places};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +51,7 @@ impl<'a> SettingsHandle<'a> {
     ///
     /// # Errors
     /// When they are wrong; then nothing changes.
-    pub fn change_flags(self, changes: &Map<String, Value>) -> Result<(), Box<Problem>> {
+    pub fn change_flags(self, changes: &Map<String, Value>) -> Result<(), FlagError> {
         crate::session::live::change_flags(self.shared, changes)
     }
 
