@@ -4,6 +4,7 @@
 //! this version doesn't know is kept as it is ([`Record::Other`]).
 
 use crate::Extra;
+use crate::content::{Content, ContentBlock};
 use crate::ids::{AgentId, RecordId, SessionId};
 use crate::message::{AssistantMessage, Message};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -134,7 +135,7 @@ pub enum RecordMessage {
 impl RecordMessage {
     /// The message's blocks, whatever its form.
     #[must_use]
-    pub fn blocks(&self) -> Vec<crate::content::ContentBlock> {
+    pub fn blocks(&self) -> Vec<ContentBlock> {
         match self {
             Self::Assistant(message) => message.content.clone(),
             Self::Plain(message) => message.content.clone().into_blocks(),
@@ -154,8 +155,12 @@ impl RecordMessage {
 /// The subtype of the `system` record that marks a compaction.
 pub const COMPACT_BOUNDARY: &str = "compact_boundary";
 
+/// How a user message starts that records an interruption by the person.
+pub const INTERRUPTED_BY_USER: &str = "[Request interrupted by user";
+
 impl MessageRecord {
-    /// Whether this is the person's own words: not tool results, not text added by the harness.
+    /// Whether this is the person's own words: not tool results, not text added by the harness, such as
+    /// the marker of an interruption.
     #[must_use]
     pub fn is_prompt(&self) -> bool {
         self.kind == RecordKind::User
@@ -163,9 +168,11 @@ impl MessageRecord {
             && !self.is_compact_summary
             && match &self.message {
                 Some(RecordMessage::Plain(message)) => match &message.content {
-                    crate::content::Content::Text(_) => true,
-                    crate::content::Content::Blocks(blocks) => {
-                        !blocks.iter().any(|block| block.as_tool_result().is_some())
+                    Content::Text(text) => !text.starts_with(INTERRUPTED_BY_USER),
+                    Content::Blocks(blocks) => {
+                        let is_marker = matches!(blocks.as_slice(), [ContentBlock::Text(text)]
+                            if text.text.starts_with(INTERRUPTED_BY_USER));
+                        !is_marker && !blocks.iter().any(|block| block.as_tool_result().is_some())
                     }
                 },
                 _ => false,
@@ -360,6 +367,23 @@ mod tests {
             "uuid": "6f2a8c1e-0000-4000-8000-000000000002", "timestamp": "2026-01-01T00:00:00.000Z",
             "promptId": "p1"
         })
+    }
+
+    #[test]
+    fn the_marker_of_an_interruption_is_no_prompt() {
+        let read = |content: Value| -> MessageRecord {
+            serde_json::from_value(serde_json::json!({
+                "type": "user", "uuid": RecordId::random(), "parentUuid": null,
+                "sessionId": SessionId::random(), "timestamp": "2026-01-01T00:00:00.000Z",
+                "cwd": "/", "version": "1", "message": {"role": "user", "content": content},
+            }))
+            .unwrap()
+        };
+        let marker = "[Request interrupted by user for tool use]";
+        assert!(read("words".into()).is_prompt());
+        assert!(!read(marker.into()).is_prompt());
+        let block = serde_json::json!([{"type": "text", "text": marker}]);
+        assert!(!read(block).is_prompt());
     }
 
     #[test]

@@ -9,7 +9,9 @@ use crate::error::SessionError;
 use crate::load::Loaded;
 use lathe_protocol::content::{ContentBlock, ToolResultBlock, ToolUseBlock};
 use lathe_protocol::ids::{RecordId, ToolUseId};
-use lathe_protocol::record::{Fact, MessageRecord, Record, RecordKind, RecordMessage};
+use lathe_protocol::record::{
+    Fact, INTERRUPTED_BY_USER, MessageRecord, Record, RecordKind, RecordMessage,
+};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -34,9 +36,6 @@ pub enum Interruption {
     /// All calls have results, and the model hasn't seen them.
     AfterTools,
 }
-
-/// How a user message starts that records an interruption by the person.
-pub const INTERRUPTED_BY_USER: &str = "[Request interrupted by user";
 
 /// A record that is part of a conversation.
 pub(crate) fn as_message(record: &Record) -> Option<&MessageRecord> {

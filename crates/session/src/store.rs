@@ -450,7 +450,7 @@ fn shown_prompt(record: &MessageRecord) -> Option<String> {
     let hidden = text.is_empty()
         || text.starts_with("<command-")
         || text.starts_with("<local-command-")
-        || text.starts_with(crate::chain::INTERRUPTED_BY_USER);
+        || text.starts_with(lathe_protocol::record::INTERRUPTED_BY_USER);
     (!hidden).then(|| one_line(text, 200))
 }
 

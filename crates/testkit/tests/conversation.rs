@@ -218,3 +218,34 @@ fn a_background_hook_that_objects_wakes_the_model() {
     assert!(told.contains("the build is broken"), "{told}");
     server.finish();
 }
+
+#[test]
+fn a_permission_hook_is_heard_before_a_host_that_answers_at_once() {
+    let server = BlockingServer::start(
+        Scenario::new()
+            .reply(Reply::tool_use(
+                "Bash",
+                json!({"command": "touch made.txt"}),
+            ))
+            .reply(Reply::text("{{last_tool_result}}")),
+    )
+    .unwrap();
+    let home = TestHome::with_server(&server);
+    let settings = json!({"hooks": {"PermissionRequest": [{"hooks": [{
+        "type": "command", "command": "echo 'not today' >&2; exit 2",
+    }]}]}});
+    home.write(home.config().join("settings.json"), settings.to_string());
+    let mut session = StreamJson::start(&home, ["--permission-prompt-tool", "stdio"]);
+    session.prompt("make it");
+    let result = session.wait_for(|frame| {
+        assert_ne!(frame["type"], "control_request", "the host was asked first");
+        frame["type"] == "result"
+    });
+    assert!(
+        result["result"].as_str().unwrap().contains("not today"),
+        "{result}"
+    );
+    assert!(!home.project().join("made.txt").exists());
+    assert_eq!(session.close().code(), Some(0));
+    server.finish();
+}

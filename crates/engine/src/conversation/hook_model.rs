@@ -31,6 +31,9 @@ use tokio_util::sync::CancellationToken;
 
 /// How many model calls an agent hook may make.
 const AGENT_TURNS: u32 = 50;
+/// What an agent hook is told that stopped without a verdict.
+const MISSING_VERDICT: &str =
+    "You have not given your verdict. Call GiveVerdict now, with what you know.";
 /// The tools of an agent hook.
 const READING_TOOLS: [&str; 3] = ["Glob", "Grep", "Read"];
 
@@ -83,8 +86,15 @@ impl HookModel for SessionHookModel {
             });
             let model = Self::model(&shared, question.model.as_deref());
             let (conversation, stream) = conversation(&shared, model, registry);
+            let given = || verdict.lock().is_some();
             // Boxed: a conversation is large.
-            let running = run(conversation, stream, question.prompt, &question.cancel);
+            let running = run(
+                conversation,
+                stream,
+                question.prompt,
+                given,
+                &question.cancel,
+            );
             let result = Box::pin(running).await;
             shared.spending.waiting.lock().push((Part::Inner, result.1));
             let given: Option<HookVerdict> = verdict.lock().take();
@@ -103,6 +113,11 @@ fn conversation(
     let folder = parent.tools.working_folder.read().clone();
     let roots = parent.tools.roots.read().clone();
     let tools = Arc::new(parent.tools.for_agent(folder.clone(), roots));
+    // What was said and done is what such a hook is most often asked about.
+    let transcript = parent.transcript.path().to_owned();
+    let permissions = Arc::new(parent.permissions.for_agent(|context| {
+        context.readable_paths.push(transcript);
+    }));
     let (hook_registry, late) = HookRegistry::new();
     let hooks = Arc::new(HookPoints {
         registry: hook_registry,
@@ -111,7 +126,7 @@ fn conversation(
         transcript: parent.transcript.path().to_owned(),
         project: parent.hooks.project.clone(),
         tools: tools.clone(),
-        permissions: parent.permissions.clone(),
+        permissions: permissions.clone(),
         events: sink.clone(),
         environment_file: None,
         agent: None,
@@ -120,7 +135,7 @@ fn conversation(
     });
     let parts = Parts {
         events: sink.clone(),
-        permissions: parent.permissions.clone(),
+        permissions,
         hooks,
         questions: Arc::new(Questions::new(Answerer::Nobody, sink)),
         tools,
@@ -153,28 +168,39 @@ async fn run(
     mut conversation: Conversation,
     mut stream: events::EventStream,
     prompt: String,
+    given: impl Fn() -> bool,
     cancel: &CancellationToken,
 ) -> (Arc<TurnResult>, crate::session::ledger::Totals) {
     // Nobody watches; events are taken so that nothing waits for them.
     let drain = lathe_spawn::task(async move { while stream.next().await.is_some() {} });
+    let mut result = say(&mut conversation, prompt, cancel).await;
+    if !given() && !result.is_error && !cancel.is_cancelled() {
+        result = say(&mut conversation, MISSING_VERDICT.to_owned(), cancel).await;
+    }
+    drain.abort();
+    (result, conversation.ledger.totals().clone())
+}
+
+/// One turn of an agent hook.
+async fn say(
+    conversation: &mut Conversation,
+    prompt: String,
+    cancel: &CancellationToken,
+) -> Arc<TurnResult> {
     let prompt = Prompt {
         verbatim: true,
         ..Prompt::new(prompt)
     };
     let turn = RunningTurn::new(prompt.uuid);
-    let result = {
-        let run = conversation.run_turn(prompt, &turn);
-        tokio::pin!(run);
-        tokio::select! {
-            result = &mut run => result,
-            () = cancel.cancelled() => {
-                turn.cancel.cancel();
-                run.await
-            }
+    let run = conversation.run_turn(prompt, &turn);
+    tokio::pin!(run);
+    tokio::select! {
+        result = &mut run => result,
+        () = cancel.cancelled() => {
+            turn.cancel.cancel();
+            run.await
         }
-    };
-    drain.abort();
-    (result, conversation.ledger.totals().clone())
+    }
 }
 
 /// Why an agent hook gave no verdict.

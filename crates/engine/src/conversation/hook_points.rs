@@ -245,6 +245,12 @@ impl HookPoints {
         after_call(outcome, name)
     }
 
+    /// Whether a hook may answer permission questions about a tool.
+    pub(crate) fn wants_permission_requests(&self, tool: &str) -> bool {
+        self.registry
+            .matches(HookEvent::PermissionRequest, Some(tool))
+    }
+
     /// A hook's answer to a permission question; `None` when none has one.
     pub(crate) async fn permission_request(
         &self,

@@ -61,6 +61,9 @@ pub(crate) enum Answer {
     Withdrawn,
 }
 
+/// How long hooks are waited for before anyone else is asked.
+const HOOKS_FIRST: std::time::Duration = std::time::Duration::from_secs(1);
+
 impl Questions {
     /// No questions yet.
     #[must_use]
@@ -199,10 +202,21 @@ impl Questions {
         let mut race = Race::new(request);
         let request = race.request().clone();
         let over = race.over();
-        race.enter(AnswererKind::Hook, {
+        if hooks.wants_permission_requests(&request.tool_name) {
             let (hooks, request, over) = (hooks.clone(), request.clone(), over.clone());
-            async move { hooks.permission_request(&request, &over).await }
-        });
+            let mut asking =
+                lathe_spawn::task(async move { hooks.permission_request(&request, &over).await });
+            // A host may answer at once, and a hook takes a moment to start: hooks have their say first.
+            tokio::select! {
+                reply = &mut asking => if let Ok(Some(reply)) = reply {
+                    return Answer::Reply(reply);
+                },
+                () = tokio::time::sleep(HOOKS_FIRST) => {
+                    race.enter(AnswererKind::Hook, async move { asking.await.ok().flatten() });
+                }
+                () = cancel.cancelled() => return Answer::Withdrawn,
+            }
+        }
         let asked = self.answerer() == Answerer::Face;
         if asked {
             let ticket = race.ticket(AnswererKind::Host);

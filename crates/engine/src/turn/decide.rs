@@ -26,6 +26,8 @@ pub struct LoopState {
     pub structured_output_reminders: u32,
     /// How often structured output came in the wrong shape.
     pub structured_output_failures: u32,
+    /// How often the provider paused its answer, in a row.
+    pub pauses: u32,
     /// Why the last step was followed by another.
     pub last: Option<Continue>,
 }
@@ -64,6 +66,8 @@ pub struct Limits {
 pub const MAX_OUTPUT_RESUMES: u32 = 3;
 /// How often stop hooks may send the model back to work.
 pub const MAX_STOP_HOOK_OBJECTIONS: u32 = 8;
+/// How often the provider may pause an answer in a row.
+pub const MAX_PAUSES: u32 = 20;
 /// How often structured output may come in the wrong shape.
 pub const MAX_STRUCTURED_OUTPUT_FAILURES: u32 = 5;
 
@@ -348,7 +352,15 @@ fn after_answer(
         {
             Transition::Continue(Continue::Compact)
         }
-        Some(StopReason::PauseTurn) => Transition::Continue(Continue::Paused),
+        Some(StopReason::PauseTurn) if state.pauses < MAX_PAUSES => {
+            Transition::Continue(Continue::Paused)
+        }
+        Some(StopReason::PauseTurn) => Transition::Done(Done::Ended {
+            reason: TerminalReason::ApiError,
+            message: format!(
+                "The provider paused its answer {MAX_PAUSES} times in a row without coming to an end"
+            ),
+        }),
         _ if limits.structured_output && state.structured_output_reminders == 0 => {
             Transition::Continue(Continue::StructuredOutputWanted)
         }
@@ -381,6 +393,10 @@ impl LoopState {
                 next.output_resumes = 0;
             }
         }
+        next.pauses = match reason {
+            Continue::Paused => next.pauses + 1,
+            _ => 0,
+        };
         next.last = Some(reason);
         next
     }
@@ -389,6 +405,24 @@ impl LoopState {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_that_is_paused_for_ever_ends_the_turn() {
+        let mut state = LoopState::default();
+        let paused = answered(StopReason::PauseTurn, 0);
+        for _ in 0..MAX_PAUSES {
+            let next = decide(&state, &Limits::default(), &paused);
+            assert_eq!(next, Transition::Continue(Continue::Paused));
+            state = state.after(&paused, Continue::Paused);
+        }
+        let last = decide(&state, &Limits::default(), &paused);
+        assert!(
+            matches!(last, Transition::Done(Done::Ended { .. })),
+            "{last:?}"
+        );
+        let between = state.after(&paused, Continue::ToolResults);
+        assert_eq!(between.pauses, 0, "only those in a row count");
+    }
 
     fn answered(stop_reason: StopReason, calls: usize) -> StepOutcome {
         StepOutcome::Answered {

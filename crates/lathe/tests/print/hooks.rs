@@ -276,3 +276,66 @@ fn hooks_are_told_the_prompt_the_effort_and_what_an_event_is_about() {
     }
     server.finish();
 }
+
+#[test]
+fn an_agent_hook_without_a_verdict_is_asked_again() {
+    let contains = lathe_scripted::When::last_user_text_contains;
+    let server = server([
+        Reply::text("I would say yes").when(contains("Judge the prompt")),
+        Reply::tool_use(
+            "GiveVerdict",
+            json!({"ok": false, "reason": "it is too late"}),
+        )
+        .when(contains("not given your verdict")),
+        Reply::text("noted").when(lathe_scripted::When::tool_result_for("GiveVerdict")),
+    ]);
+    let home = TestHome::with_server(&server);
+    let settings = json!({"hooks": {"UserPromptSubmit": [{"hooks": [
+        {"type": "agent", "prompt": "Judge the prompt: $ARGUMENTS"}
+    ]}]}});
+    home.write(home.config().join("settings.json"), settings.to_string());
+    let output = home.run(["-p", "work at night"], "");
+    let said = format!("{}{}", output.stdout, output.stderr);
+    assert!(said.contains("it is too late"), "{output:#?}");
+    server.finish();
+}
+
+#[test]
+fn an_agent_hook_can_read_the_transcript() {
+    let id = "55555555-5555-4555-8555-555555555555";
+    let home = TestHome::new();
+    let key: String = home
+        .project()
+        .canonicalize()
+        .unwrap()
+        .to_string_lossy()
+        .chars()
+        .map(|letter| {
+            if letter.is_ascii_alphanumeric() {
+                letter
+            } else {
+                '-'
+            }
+        })
+        .collect();
+    let transcript = home.config().join(format!("projects/{key}/{id}.jsonl"));
+    let server = server([
+        Reply::text("The answer is 42."),
+        Reply::tool_use("Read", json!({"file_path": transcript})).when(
+            lathe_scripted::When::last_user_text_contains("Look at the transcript"),
+        ),
+        Reply::tool_use("GiveVerdict", json!({"ok": true}))
+            .when(lathe_scripted::When::tool_result_for("Read")),
+        Reply::text("fine").when(lathe_scripted::When::tool_result_for("GiveVerdict")),
+    ]);
+    let home = home.server(&server);
+    let settings = json!({"hooks": {"Stop": [{"hooks": [
+        {"type": "agent", "prompt": "Look at the transcript: $ARGUMENTS"}
+    ]}]}});
+    home.write(home.config().join("settings.json"), settings.to_string());
+    let output = home.run(["-p", "what is it?", "--session-id", id], "");
+    assert_eq!(output.code(), Some(0), "{output:#?}");
+    let read = server.requests()[2].last_results()[0].to_string();
+    assert!(read.contains("what is it?"), "{read}");
+    server.finish();
+}
