@@ -249,3 +249,54 @@ fn a_permission_hook_is_heard_before_a_host_that_answers_at_once() {
     assert_eq!(session.close().code(), Some(0));
     server.finish();
 }
+
+#[test]
+fn a_hook_that_looks_at_files_leaves_what_the_model_knows_of_them_alone() {
+    let system = lathe_scripted::When::system_contains;
+    let hook = || system("You check one event");
+    let look = || Reply::tool_use("Read", json!({"file_path": "plan.txt"})).when(hook());
+    let verdict = || Reply::tool_use("GiveVerdict", json!({"ok": true})).when(hook());
+    let server = BlockingServer::start(
+        Scenario::new()
+            .reply(look())
+            .reply(verdict())
+            .reply(Reply::text("fine").when(hook()))
+            .reply(Reply::tool_use("Read", json!({"file_path": "notes.txt"})))
+            .reply(Reply::text("read"))
+            .reply(look())
+            .reply(verdict())
+            .reply(Reply::text("fine").when(hook()))
+            .reply(Reply::tool_use(
+                "Write",
+                json!({"file_path": "plan.txt", "content": "overwritten"}),
+            ))
+            .reply(Reply::text("{{last_tool_result}}")),
+    )
+    .unwrap();
+    let home = TestHome::with_server(&server);
+    home.write("plan.txt", "the person's plan\n");
+    home.write("notes.txt", "one\n");
+    let settings = json!({"hooks": {"UserPromptSubmit": [{"hooks": [
+        {"type": "agent", "prompt": "Look at plan.txt and @notes.txt"}
+    ]}]}});
+    home.write(home.config().join("settings.json"), settings.to_string());
+    let mut session = StreamJson::start(&home, ["--permission-mode", "acceptEdits"]);
+    session.prompt("read the notes");
+    assert_eq!(session.wait_for_result()["result"], "read");
+    home.write("notes.txt", "one\ntwo, by the person\n");
+    session.prompt("go on");
+    let result = session.wait_for_result();
+    assert_eq!(session.close().code(), Some(0));
+    assert_eq!(home.read("plan.txt"), "the person's plan\n", "{result}");
+    let main = |request: &&lathe_scripted::RecordedRequest| {
+        !request.system_text().contains("You check one event")
+    };
+    let requests = server.requests();
+    let told = requests.iter().filter(main).nth(2).unwrap();
+    let told = told.body["messages"].to_string();
+    assert!(
+        told.contains("changed on disk") && told.contains("two, by the person"),
+        "the hook took the notice away: {told}"
+    );
+    server.finish();
+}
