@@ -424,7 +424,7 @@ async fn hooks_hear_of_an_agents_start_and_end_and_its_own_hooks_hold_only_there
     let log = place.root().join("log");
     let note = |word: &str| {
         json!([{"hooks": [{"type": "command",
-            "command": format!("printf '%s %s\\n' {word} \"$(cat | grep -o '\"agent_type\":\"[a-z]*\"')\" >> {}", log.display())}]}])
+            "command": format!("printf '%s %s\\n' {word} \"$(cat | grep -o '\"agent_type\":\"[a-z]*\"' | head -n 1)\" >> {}", log.display())}]}])
     };
     place.settings = json!({"hooks": {
         "SubagentStart": note("start"), "SubagentStop": note("stop"), "Stop": note("main"),

@@ -89,7 +89,10 @@ async fn five_hundred_turns_through_compactions_are_read_from_the_cache() {
         end.system_text(),
         Value::from(end.messages().to_vec()).to_string(),
     );
-    assert!(system.contains("Mind the cuckoo.") && system.contains("the person likes tabs"));
+    assert!(
+        system.contains("Mind the cuckoo.") && system.contains("the person likes tabs"),
+        "{system}\n{messages}"
+    );
     for kept in [
         "Wind the clock",
         "notes.txt as it is now",

@@ -226,7 +226,11 @@ async fn near_the_limit_the_provider_is_asked_to_count_and_its_word_goes_before_
     let result = talk.say(letters).await;
     assert!(!result.is_error, "{:?}", result.errors);
     let seen = talk.finish().await;
-    assert_eq!(counts(), 1);
+    assert_eq!(
+        counts(),
+        2,
+        "for the prompt alone, and for the conversation with it"
+    );
     assert_eq!(seen.compactions, [], "the provider says that there is room");
     assert_eq!(place.server.problems(), Vec::<String>::new());
 }
