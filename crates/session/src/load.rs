@@ -170,6 +170,18 @@ fn lightened(record: Record) -> Record {
 }
 
 impl Loaded {
+    /// The whole transcript: read again if this is only the part after the last compaction.
+    ///
+    /// # Errors
+    /// If the file can't be read.
+    pub fn whole(self) -> Result<Self, SessionError> {
+        if self.partial {
+            load(&self.path)
+        } else {
+            Ok(self)
+        }
+    }
+
     fn take_line(&mut self, reader: &mut LineReader, offset: u64, line: &[u8]) -> Option<Record> {
         let whole = line.ends_with(b"\n");
         let damaged = |reason| DamagedLine {

@@ -17,7 +17,7 @@ use lathe_engine::{Answerer, OpenError, SessionChoice, SessionOptions};
 use lathe_protocol::ids::SessionId;
 use lathe_protocol::op::Prompt;
 use lathe_protocol::record::{MessageRecord, Record};
-use lathe_session::{Scope, SessionInfo, SessionStore};
+use lathe_session::{Loaded, Scope, SessionInfo, SessionStore};
 use lathe_settings::Environment;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -338,9 +338,8 @@ impl Shared {
         let handle = Arc::new(opened.session);
         let session = OpenSession::new(handle, self.client.clone(), able, allow_bypass);
         let mut updates = Updates::new(able);
-        if how == Taking::Load {
-            let transcript = session.handle.transcript().to_owned();
-            let records = lathe_spawn::blocking(move || conversation(&transcript)).await;
+        if let Some(history) = opened.history.filter(|_| how == Taking::Load) {
+            let records = lathe_spawn::blocking(move || conversation(history)).await;
             for update in updates.replay(records.unwrap_or_default().iter()) {
                 self.client.host().room().await;
                 self.client.update(&session.id, &update);
@@ -474,9 +473,9 @@ fn open_error(error: &OpenError) -> RpcError {
     RpcError::new(code, error.to_string())
 }
 
-/// The conversation of a transcript.
-fn conversation(transcript: &Path) -> Vec<MessageRecord> {
-    let Ok(loaded) = lathe_session::load(transcript) else {
+/// The messages of a resumed session.
+fn conversation(history: Loaded) -> Vec<MessageRecord> {
+    let Ok(loaded) = history.whole() else {
         return Vec::new();
     };
     let history = loaded.history().into_iter();

@@ -258,15 +258,9 @@ pub(crate) async fn open(
     Ok((opened, records))
 }
 
-/// The messages of a resumed session. The transcript is read again only if the session needed just the part
-/// after its last compaction.
+/// The messages of a resumed session.
 fn conversation(history: Loaded) -> Vec<MessageRecord> {
-    let whole = if history.partial {
-        lathe_session::load(&history.path)
-    } else {
-        Ok(history)
-    };
-    let Ok(loaded) = whole else {
+    let Ok(loaded) = history.whole() else {
         return Vec::new();
     };
     loaded
