@@ -119,12 +119,8 @@ impl OutputStyles {
             return;
         }
         if name.eq_ignore_ascii_case(DEFAULT) {
-            fields.report_fatal(
-                "name",
-                "'default' is reserved for the style that changes nothing, so this one is ignored",
-                "give it another name",
-            );
-            return;
+            // A style of the user's own under this name applies where none is chosen.
+            DEFAULT.clone_into(&mut name);
         }
         let forced = fields.flag("force-for-plugin").unwrap_or(false);
         if forced && prefix.is_empty() {

@@ -14,6 +14,7 @@ use lathe_protocol::ids::SessionId;
 use lathe_protocol::op::{Op, Prompt};
 use std::fmt::Display;
 use std::io::Write;
+use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -48,6 +49,8 @@ pub struct PrintOptions {
     pub format: Format,
     /// Whether every call is printed on standard error.
     pub verbose: bool,
+    /// A file that the answer is written to.
+    pub last_message: Option<PathBuf>,
     /// The MCP tool that answers permission questions; without one they are refused.
     pub permission_tool: Option<String>,
     /// Changes when a signal arrives.
@@ -96,9 +99,17 @@ pub async fn run(
         session.finish().await;
         return exit;
     }
+    let file = options.last_message.clone();
     let (result, signal) = turn(&session, &mut events, options, &mut printer).await;
     session.finish().await;
-    printer.conclude(result.as_deref(), signal)
+    let exit = printer.conclude(result.as_deref(), signal);
+    if let (Some(file), Some(result)) = (file, result)
+        && let Err(error) = std::fs::write(&file, &result.text)
+    {
+        printer.complain(format!("{} can't be written: {error}", file.display()));
+        return Exit::Failure;
+    }
+    exit
 }
 
 /// Sends the prompt and follows the session to its end. Gives the last result and the signal that came.

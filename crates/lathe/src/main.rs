@@ -24,12 +24,13 @@ fn main() -> ExitCode {
     // Answered before anything is set up: scripts ask for the version often.
     let mut words = std::env::args_os().skip(1);
     if let (Some(first), None) = (words.next(), words.next())
-        && (first == "--version" || first == "-V")
+        && (first == "--version" || first == "-V" || first == "-v")
     {
         let _ = writeln!(std::io::stdout(), "lathe {}", env!("CARGO_PKG_VERSION"));
         return ExitCode::SUCCESS;
     }
-    let arguments = match Arguments::try_parse() {
+    let arguments = match Arguments::try_parse_from(arguments::with_overrides(std::env::args_os()))
+    {
         Ok(arguments) => arguments,
         Err(error) => {
             let _ = error.print();

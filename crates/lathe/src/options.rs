@@ -39,6 +39,7 @@ pub(crate) fn of(arguments: &SessionArguments) -> Result<SessionOptions, CliErro
         &extensions.plugin_dir_no_mcp[..],
     ]
     .concat();
+    let without = Without::of(arguments);
     Ok(SessionOptions {
         model: model_options(arguments),
         prompt: PromptOptions {
@@ -52,6 +53,7 @@ pub(crate) fn of(arguments: &SessionArguments) -> Result<SessionOptions, CliErro
                 system.append_system_prompt_file.as_deref(),
                 "--append-system-prompt-file",
             )?,
+            varying_apart: system.exclude_dynamic_system_prompt_sections,
             ..PromptOptions::default()
         },
         tools: ToolOptions {
@@ -84,11 +86,13 @@ pub(crate) fn of(arguments: &SessionArguments) -> Result<SessionOptions, CliErro
             resume_at: session.resume_session_at.map(RecordId),
             resume_drops_turn: session.resume_drops_turn.map(RecordId),
             persist: !session.no_session_persistence,
+            title: session.name.clone(),
             ..HistoryOptions::default()
         },
         settings: SettingsOptions {
-            flags: settings.settings.clone(),
-            sources: setting_sources(settings.setting_sources.as_deref())?,
+            flags: settings_flags(arguments, without),
+            sources: sources(arguments, without)?,
+            restricted: settings.restricted,
             managed: settings.managed_settings.clone(),
             project_root: settings.project_config_root.clone(),
             loaded: None,
@@ -98,11 +102,13 @@ pub(crate) fn of(arguments: &SessionArguments) -> Result<SessionOptions, CliErro
             agents: agents(extensions.agents.as_deref())?,
             plugin_folders,
             plugins_without_servers: extensions.plugin_dir_no_mcp.clone(),
+            without_files: without != Without::Nothing,
+            without_skills: extensions.disable_slash_commands,
             ..ExtensionOptions::default()
         },
         mcp: McpOptions {
             configs: extensions.mcp_config.clone(),
-            strict: extensions.strict_mcp_config,
+            strict: extensions.strict_mcp_config || without != Without::Nothing,
             ..McpOptions::default()
         },
         interactive: false,
@@ -120,6 +126,68 @@ fn model_options(arguments: &SessionArguments) -> ModelOptions {
         betas: model.betas.clone(),
         task_budget: model.task_budget,
     }
+}
+
+/// What is left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Without {
+    Nothing,
+    /// What users add: instruction files, hooks, extensions, servers (`--safe-mode`).
+    Additions,
+    /// Settings files as well (`--bare`).
+    Settings,
+}
+
+impl Without {
+    fn of(arguments: &SessionArguments) -> Self {
+        if arguments.settings.bare {
+            Self::Settings
+        } else if arguments.settings.safe_mode {
+            Self::Additions
+        } else {
+            Self::Nothing
+        }
+    }
+}
+
+/// The settings files to load; with `--bare` none but those that are named.
+fn sources(
+    arguments: &SessionArguments,
+    without: Without,
+) -> Result<Option<Vec<Source>>, CliError> {
+    let named = setting_sources(arguments.settings.setting_sources.as_deref())?;
+    Ok(match (named, without) {
+        (None, Without::Settings) => Some(Vec::new()),
+        (named, _) => named,
+    })
+}
+
+/// The settings of the flags, the strongest last.
+fn settings_flags(arguments: &SessionArguments, without: Without) -> Vec<String> {
+    let mut flags = Vec::new();
+    if without != Without::Nothing {
+        let off = serde_json::json!({
+            "disableAllHooks": true,
+            "autoMemory": false,
+            "includeGitInstructions": without == Without::Additions,
+            "instructionExcludes": ["**"],
+            "outputStyle": "default",
+            "statusLine": null,
+            "fileSuggestion": null,
+            "enabledPlugins": null,
+            "lspServers": null,
+            "readClaudeHome": false,
+        });
+        flags.push(off.to_string());
+    }
+    flags.extend(arguments.settings.settings.iter().cloned());
+    let single = arguments.model.autocompact.iter();
+    let single = single.chain(&arguments.settings.config);
+    flags.extend(single.map(ToString::to_string));
+    if let Some(on) = arguments.output.prompt_suggestions {
+        flags.push(serde_json::json!({"promptSuggestions": on}).to_string());
+    }
+    flags
 }
 
 fn check_permission_prompt_tool(tool: Option<&str>) -> Result<(), CliError> {

@@ -1,10 +1,14 @@
 //! The prompt of print mode: the argument, standard input, or both.
 
+use crate::arguments::SessionArguments;
 use crate::error::{CliError, notice};
+use base64::Engine as _;
+use lathe_protocol::content::{Content, ContentBlock};
+use lathe_settings::Environment;
 use std::fs;
 use std::io::{self, IsTerminal as _, Read as _};
 use std::os::unix::fs::FileTypeExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -40,6 +44,54 @@ pub(crate) fn read(argument: &str) -> Result<String, CliError> {
         return Err(missing("the prompt is empty"));
     }
     Ok(prompt)
+}
+
+/// The prompt with images before it.
+///
+/// # Errors
+/// When a file can't be read or is no image.
+pub(crate) fn with_images(
+    prompt: String,
+    images: &[PathBuf],
+    environment: &Environment,
+) -> Result<Content, CliError> {
+    if images.is_empty() {
+        return Ok(prompt.into());
+    }
+    let mut blocks = Vec::new();
+    for image in images {
+        let fitted = read_image(image, environment)?;
+        let data = base64::engine::general_purpose::STANDARD.encode(&fitted.bytes);
+        blocks.push(ContentBlock::image(fitted.media_type, data));
+    }
+    blocks.push(ContentBlock::text(prompt));
+    Ok(blocks.into())
+}
+
+/// The prompt of the terminal, which mentions the images.
+///
+/// # Errors
+/// When a file can't be read or is no image.
+pub(crate) fn with_mentions(
+    arguments: &SessionArguments,
+    environment: &Environment,
+) -> Result<Option<String>, CliError> {
+    let mut prompt = arguments.prompt.clone();
+    for image in &arguments.output.image {
+        read_image(image, environment)?;
+        let path = environment.resolve(&image.to_string_lossy());
+        let text = prompt.get_or_insert_default();
+        text.push_str(&format!(" @\"{}\"", path.display()));
+    }
+    Ok(prompt)
+}
+
+fn read_image(image: &Path, environment: &Environment) -> Result<lathe_images::Fitted, CliError> {
+    let path = environment.resolve(&image.to_string_lossy());
+    let shown = path.display();
+    let bytes = fs::read(&path)
+        .map_err(|error| CliError::usage(format!("--image: {shown} can't be read: {error}")))?;
+    lathe_images::fit(&bytes).map_err(|error| CliError::usage(format!("--image: {shown}: {error}")))
 }
 
 /// What the reading thread reports.

@@ -8,6 +8,7 @@ use lathe_headless::acp::AcpOptions;
 use lathe_headless::exit::Exit;
 use lathe_headless::print::{self, Format, PrintOptions, Signal};
 use lathe_headless::sdk::SdkOptions;
+use lathe_protocol::content::Content;
 use lathe_protocol::frame::{FrameOptions, SessionStateFrames};
 use lathe_protocol::op::Prompt;
 use lathe_settings::{Environment, Variable};
@@ -25,11 +26,14 @@ pub(crate) fn output_never_blocks(arguments: &SessionArguments) -> bool {
 }
 
 /// Runs a session.
-pub(crate) async fn run(mut environment: Environment, arguments: SessionArguments) -> Outcome {
+pub(crate) async fn run(mut environment: Environment, mut arguments: SessionArguments) -> Outcome {
     enter_folder(&mut environment, &arguments)?;
     if arguments.settings.no_claude_home {
         let name = Variable::ReadClaudeHome.name().to_owned();
         environment.variables.insert(name, "0".to_owned());
+    }
+    if let Some(wanted) = arguments.session.from_pr.take() {
+        arguments.session.resume = Some(session_of_pull_request(&environment, &wanted)?);
     }
     let output = &arguments.output;
     if output.input_format == InputFormat::StreamJson {
@@ -49,6 +53,7 @@ pub(crate) async fn run(mut environment: Environment, arguments: SessionArgument
     }
     let options = options::of(&arguments)?;
     let prompt = prompt::read(arguments.prompt.as_deref().unwrap_or_default())?;
+    let prompt = prompt::with_images(prompt, &arguments.output.image, &environment)?;
     print_one(environment, options, &arguments, prompt).await
 }
 
@@ -67,7 +72,7 @@ async fn interactive(environment: Environment, mut arguments: SessionArguments) 
     }
     options.interactive = true;
     let terminal = lathe_tui::TerminalOptions {
-        prompt: arguments.prompt.clone(),
+        prompt: prompt::with_mentions(&arguments, &environment)?,
         pick_session,
         screen_reader: false,
     };
@@ -94,7 +99,7 @@ fn frame_options(environment: &Environment, arguments: &SessionArguments) -> Fra
         hook_events: arguments.output.include_hook_events,
         replay_user_messages: arguments.output.replay_user_messages,
         session_state,
-        forward_subagent_text: false,
+        forward_subagent_text: arguments.output.forward_subagent_text,
     }
 }
 
@@ -135,6 +140,7 @@ async fn drive(
         prompt: arguments.prompt.clone().filter(|prompt| !prompt.is_empty()),
         checkpointing: environment.is_on(Variable::HostFileCheckpointing),
         mirror: arguments.session.session_mirror,
+        suggestions: arguments.output.prompt_suggestions == Some(true),
         permission_tool: permission_tool
             .filter(|tool| *tool != "stdio")
             .map(str::to_owned),
@@ -189,7 +195,7 @@ async fn print_one(
     environment: Environment,
     mut options: SessionOptions,
     arguments: &SessionArguments,
-    prompt: String,
+    prompt: Content,
 ) -> Outcome {
     let signals = listen();
     let format = match arguments.output.output_format {
@@ -220,6 +226,7 @@ async fn print_one(
         prompt: Prompt::new(prompt),
         format,
         verbose: arguments.output.verbose,
+        last_message: arguments.output.output_last_message.clone(),
         permission_tool,
         signals,
     };
@@ -254,6 +261,44 @@ fn enter_folder(
     Ok(())
 }
 
+/// The newest session of the folder that mentions a pull request.
+fn session_of_pull_request(environment: &Environment, wanted: &str) -> Result<String, CliError> {
+    let number = wanted.trim().trim_end_matches('/').rsplit('/').next();
+    let number = number.unwrap_or_default().trim_start_matches('#');
+    if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(
+            CliError::usage(format!("--from-pr {wanted}: not a pull request"))
+                .hint("give its number or its address, such as https://host/owner/name/pull/12"),
+        );
+    }
+    let mark = if wanted.contains("://") {
+        wanted.trim().trim_end_matches('/').to_owned()
+    } else {
+        format!("/pull/{number}")
+    };
+    let store = lathe_session::SessionStore::new(lathe_settings::paths::config_home(environment));
+    let sessions = store.list(lathe_session::store::Scope::Project(&environment.cwd), None);
+    let found = sessions.into_iter().find(|session| {
+        std::fs::read(&session.path).is_ok_and(|bytes| mentions(&bytes, mark.as_bytes()))
+    });
+    found.map(|session| session.id.to_string()).ok_or_else(|| {
+        CliError::failure(format!("no session of this folder mentions {mark}"))
+            .hint("`lathe sessions list` shows the sessions; --resume takes one by its id or title")
+    })
+}
+
+/// Whether a text holds the mark, not followed by another digit.
+fn mentions(bytes: &[u8], mark: &[u8]) -> bool {
+    let mut rest = bytes;
+    while let Some(at) = rest.windows(mark.len()).position(|window| window == mark) {
+        rest = &rest[at + mark.len()..];
+        if !rest.first().is_some_and(u8::is_ascii_digit) {
+            return true;
+        }
+    }
+    false
+}
+
 /// Listens for signals. The second one ends the process at once.
 fn listen() -> watch::Receiver<Signal> {
     let (sender, receiver) = watch::channel(Signal::None);
@@ -277,11 +322,15 @@ fn listen() -> watch::Receiver<Signal> {
             if count > 1 {
                 lathe_shell::run::kill_everything(std::time::Duration::ZERO);
                 let _ = std::io::stdout().flush();
+                let exit = match got {
+                    Signal::Terminate => Exit::Terminated,
+                    Signal::Interrupt | Signal::None => Exit::Interrupted,
+                };
                 #[expect(
                     clippy::exit,
                     reason = "a second signal ends the process at once; its children are dead"
                 )]
-                std::process::exit(i32::from(Exit::Interrupted.code()));
+                std::process::exit(i32::from(exit.code()));
             }
             let _ = sender.send(got);
         }

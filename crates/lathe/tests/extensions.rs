@@ -438,7 +438,7 @@ fn a_host_gets_commands_skills_and_styles_and_runs_them() {
     assert_eq!(answer["output_style"], "default");
     assert_eq!(
         answer["available_output_styles"],
-        json!(["default", "explanatory", "learning", "pirate"])
+        json!(["default", "Explanatory", "Learning", "pirate"])
     );
     session.prompt("/cost");
     let init = session.wait_for(|frame| frame["subtype"] == "init");

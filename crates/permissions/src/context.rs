@@ -133,7 +133,7 @@ impl PermissionContext {
                 .ignore
                 .as_ref()
                 .is_some_and(|ignore| ignore.names(path));
-            named.then(|| format!("`{}` is kept secret by .latheignore", path.display()))
+            named.then(|| format!("`{}` is kept secret by .latheignore (or .claudeignore, .cursorignore, .aiignore)", path.display()))
         })
     }
 

@@ -14,7 +14,15 @@ use std::sync::Arc;
 const OWN_FOLDERS: &[&str] = &[".lathe", ".claude"];
 
 /// Files that belong to the agent's own configuration wherever they are.
-const OWN_FILES: &[&str] = &[".mcp.json", ".latheignore", ".claude.json", ".lathe.json"];
+const OWN_FILES: &[&str] = &[
+    ".mcp.json",
+    ".latheignore",
+    ".claudeignore",
+    ".cursorignore",
+    ".aiignore",
+    ".claude.json",
+    ".lathe.json",
+];
 
 /// Start-up files of shells and logins.
 const STARTUP_FILES: &[&str] = &[
@@ -465,6 +473,21 @@ fn ends_so(name: &str, end: &str) -> bool {
         .is_some_and(|back| back.eq_ignore_ascii_case(end))
 }
 
+/// The file of a project that names its secrets.
+const IGNORE_FILE: &str = ".latheignore";
+/// Files of other programs that name what a model may not see.
+const FOREIGN_IGNORE_FILES: &[&str] = &[".claudeignore", ".cursorignore", ".aiignore"];
+/// Files of other programs that name what is not searched.
+const UNREAD_IGNORE_FILES: &[&str] = &[".geminiignore", ".crushignore"];
+
+fn add_lines(builder: &mut GitignoreBuilder, file: &Path, text: &str, problems: &mut Vec<String>) {
+    for (index, line) in text.lines().enumerate() {
+        if let Err(error) = builder.add_line(None, line) {
+            problems.push(format!("{}:{}: {error}", file.display(), index + 1));
+        }
+    }
+}
+
 /// A project's `.latheignore`: further paths that are secrets there, in the format of `.gitignore`.
 #[derive(Debug, Clone)]
 pub struct IgnoreFile {
@@ -473,30 +496,42 @@ pub struct IgnoreFile {
 }
 
 impl IgnoreFile {
-    /// Reads `.latheignore` in a folder. Without the file there is nothing; lines that are not
+    /// Reads `.latheignore` and its kin in a folder. Without such a file there is nothing; lines that are not
     /// patterns are returned as problems.
     #[must_use]
     pub fn load(folder: &Path) -> (Option<Self>, Vec<String>) {
         // Paths are compared with their links followed.
         let folder = &crate::path::real_folder(folder);
-        let file = folder.join(".latheignore");
-        let text = match std::fs::read_to_string(&file) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return (None, Vec::new());
+        let mut builder = GitignoreBuilder::new(folder);
+        let mut problems = Vec::new();
+        let mut any = false;
+        // Ours last, so that it has the last word.
+        for name in FOREIGN_IGNORE_FILES.iter().chain(&[IGNORE_FILE]) {
+            let file = folder.join(name);
+            match std::fs::read_to_string(&file) {
+                Ok(text) => {
+                    any = true;
+                    add_lines(&mut builder, &file, &text, &mut problems);
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => problems.push(format!(
+                    "{}: can't be read: {error}; its secrets are not known",
+                    file.display()
+                )),
             }
-            Err(error) => {
-                return (
-                    None,
-                    vec![format!(
-                        "{}: can't be read: {error}; its secrets are not known",
-                        file.display()
-                    )],
-                );
+        }
+        for name in UNREAD_IGNORE_FILES {
+            if folder.join(name).is_file() {
+                problems.push(format!(
+                    "{}: not read, because it names what is not searched rather than what is secret; name secrets in {IGNORE_FILE}",
+                    folder.join(name).display()
+                ));
             }
-        };
-        let (ignore, problems) = Self::of_text(folder, &text);
-        (Some(ignore), problems)
+        }
+        if !any {
+            return (None, problems);
+        }
+        (Some(Self::built(folder, &builder, &mut problems)), problems)
     }
 
     /// The same from a text.
@@ -504,29 +539,20 @@ impl IgnoreFile {
     pub fn of_text(folder: &Path, text: &str) -> (Self, Vec<String>) {
         let mut builder = GitignoreBuilder::new(folder);
         let mut problems = Vec::new();
-        for (index, line) in text.lines().enumerate() {
-            if let Err(error) = builder.add_line(None, line) {
-                problems.push(format!(
-                    "{}:{}: {error}",
-                    folder.join(".latheignore").display(),
-                    index + 1
-                ));
-            }
-        }
+        add_lines(&mut builder, &folder.join(IGNORE_FILE), text, &mut problems);
+        let ignore = Self::built(folder, &builder, &mut problems);
+        (ignore, problems)
+    }
+
+    fn built(folder: &Path, builder: &GitignoreBuilder, problems: &mut Vec<String>) -> Self {
         let patterns = builder.build().unwrap_or_else(|error| {
-            problems.push(format!(
-                "{}: {error}",
-                folder.join(".latheignore").display()
-            ));
+            problems.push(format!("{}: {error}", folder.join(IGNORE_FILE).display()));
             Gitignore::empty()
         });
-        (
-            Self {
-                root: folder.to_path_buf(),
-                patterns: Arc::new(patterns),
-            },
-            problems,
-        )
+        Self {
+            root: folder.to_path_buf(),
+            patterns: Arc::new(patterns),
+        }
     }
 
     /// Whether the file names this path or a folder that it lies in.
@@ -695,5 +721,21 @@ mod tests {
         assert!(!ignore.names(Path::new("/p/a/only-top")));
         assert!(!ignore.names(Path::new("/q/dump.sql")));
         assert!(!ignore.names(Path::new("/p")));
+    }
+    #[test]
+    fn ignore_files_of_other_programs_count_or_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = crate::path::real_folder(folder.path());
+        std::fs::write(root.join(".cursorignore"), "keys/\n*.pem\n").unwrap();
+        std::fs::write(root.join(".latheignore"), "!public.pem\n").unwrap();
+        std::fs::write(root.join(".geminiignore"), "node_modules/\n").unwrap();
+        let (ignore, problems) = IgnoreFile::load(&root);
+        let ignore = ignore.unwrap();
+        assert!(ignore.names(&root.join("keys/a")));
+        assert!(ignore.names(&root.join("x.pem")));
+        assert!(!ignore.names(&root.join("public.pem")));
+        assert!(!ignore.names(&root.join("node_modules/x")));
+        assert_eq!(problems.len(), 1);
+        assert!(problems[0].contains(".geminiignore"), "{problems:?}");
     }
 }

@@ -256,7 +256,11 @@ pub fn doctor(
         .iter()
         .filter(|problem| problem.severity == Severity::Error)
         .count();
-    let healthy = errors == 0 && further.is_empty();
+    let lost = resolved
+        .problems
+        .iter()
+        .any(|problem| problem.restriction_lost);
+    let healthy = errors == 0 && further.is_empty() && !lost;
     let withheld = resolved.withheld();
     let text = match format {
         Format::Json => pretty(&json!({
@@ -291,8 +295,10 @@ pub fn doctor(
                     let _ = writeln!(text, "  {}: {bring}", bring.kind.heading());
                 }
             }
-            if healthy {
+            if resolved.problems.is_empty() && further.is_empty() && withheld.is_empty() {
                 text.push_str("Everything that is set is in effect.\n");
+            } else if healthy {
+                text.push_str("Everything that is set is in effect, except what is listed here.\n");
             }
             text
         }

@@ -90,8 +90,8 @@ pub struct Places {
     pub environment: Environment,
     /// The person's own folder.
     pub config_home: PathBuf,
-    /// `~/.claude`, which is read as a weaker folder of the person's own and never written. `None` if
-    /// it isn't there, if it is switched off, and if another config home is chosen.
+    /// `~/.claude`, which is read as a weaker folder of the person's own and never written; it need not
+    /// exist. `None` if it is switched off, and if another config home is chosen.
     pub claude_home: Option<PathBuf>,
     /// The folder of managed policy.
     pub managed: PathBuf,
@@ -189,9 +189,11 @@ impl Places {
                 .collect()
         };
         match source {
+            // A folder that isn't there is not watched for: it belongs to another program.
             Source::User => self
                 .claude_home
                 .iter()
+                .filter(|home| home.is_dir())
                 .chain([&self.config_home])
                 .map(|home| home.join("settings.json"))
                 .collect(),
@@ -279,8 +281,7 @@ fn claude_home(environment: &Environment, config_home: &Path) -> Option<PathBuf>
     {
         return None;
     }
-    let folder = home.join(PROJECT_FOLDERS[1]);
-    (folder.is_dir() || home.join(".claude.json").is_file()).then_some(folder)
+    Some(home.join(PROJECT_FOLDERS[1]))
 }
 
 /// The value of `readClaudeHome` in the text of a settings file.

@@ -6,7 +6,9 @@ use crate::load::{Layer, LoadOptions, Resolved};
 use crate::merge::merge;
 use crate::nearest::nearest;
 use crate::paths::Places;
-use crate::schema::{ALIASES, FINAL, MANAGED_ONLY, PERSONAL, RESTRICTING, Settings, WORDS};
+use crate::schema::{
+    ALIASES, FINAL, MANAGED_ONLY, PERSONAL, RESTRICTING, Settings, WORDS, foreign_key,
+};
 use crate::source::{Problem, Severity, Source};
 use crate::trust::withhold;
 use crate::validate::{Finding, FindingKind, validate};
@@ -299,6 +301,9 @@ impl Resolved {
                     Some(format!("add \"{missing}\"")),
                 );
             }
+            FindingKind::Unknown { .. } if foreign_key(&key).is_some() => {
+                self.report_foreign(source, path, document, &finding.pointer, &key);
+            }
             FindingKind::Unknown {
                 nearest: Some(nearest),
             } => {
@@ -324,6 +329,28 @@ impl Resolved {
                 if let Some(problem) = self.problems.last_mut() {
                     problem.severity = Severity::Note;
                 }
+            }
+        }
+    }
+
+    /// Reports a key of the ecosystem that means nothing here.
+    fn report_foreign(
+        &mut self,
+        source: Source,
+        path: Option<&Path>,
+        document: &Document,
+        pointer: &str,
+        key: &str,
+    ) {
+        let Some(foreign) = foreign_key(key) else {
+            return;
+        };
+        let message = format!("known, but without effect here: {}", foreign.why);
+        self.warn(source, path, document, pointer, &message, None);
+        if let Some(problem) = self.problems.last_mut() {
+            problem.restriction_lost = foreign.restricts;
+            if !foreign.restricts {
+                problem.severity = Severity::Note;
             }
         }
     }
@@ -421,6 +448,17 @@ fn with_our_words(mut value: Value) -> Value {
             *found = (*ours).into();
         }
     }
+    if let Some(map) = value.as_object_mut() {
+        match map.get("attribution") {
+            Some(Value::Bool(true)) => {
+                map.shift_remove("attribution");
+            }
+            Some(Value::Bool(false)) => {
+                map["attribution"] = serde_json::json!({"commit": "", "pr": ""});
+            }
+            _ => {}
+        }
+    }
     value
 }
 
@@ -434,7 +472,48 @@ fn with_canonical_keys(value: Value) -> Value {
             map.entry((*key).to_owned()).or_insert(value);
         }
     }
+    move_pricing(&mut map);
+    move_overrides(&mut map);
     Value::Object(map)
+}
+
+/// Reads `modelPricing.overrides` as `prices`; where both name a model, `prices` applies.
+fn move_pricing(map: &mut Map<String, Value>) {
+    let Some(Value::Object(mut pricing)) = map.shift_remove("modelPricing") else {
+        return;
+    };
+    let Some(Value::Object(overrides)) = pricing.shift_remove("overrides") else {
+        return;
+    };
+    let prices = map
+        .entry("prices")
+        .or_insert_with(|| Value::Object(Map::new()));
+    if let Some(prices) = prices.as_object_mut() {
+        for (model, price) in overrides {
+            prices.entry(model).or_insert(price);
+        }
+    }
+}
+
+/// Reads `modelOverrides` as `models.<model>.name`; where both name a model, `models` applies.
+fn move_overrides(map: &mut Map<String, Value>) {
+    let Some(Value::Object(overrides)) = map.shift_remove("modelOverrides") else {
+        return;
+    };
+    let models = map
+        .entry("models")
+        .or_insert_with(|| Value::Object(Map::new()));
+    let Some(models) = models.as_object_mut() else {
+        return;
+    };
+    for (model, name) in overrides {
+        let facts = models
+            .entry(model)
+            .or_insert_with(|| Value::Object(Map::new()));
+        if let Some(facts) = facts.as_object_mut() {
+            facts.entry("name").or_insert(name);
+        }
+    }
 }
 
 fn remove_pointer(value: &mut Value, pointer: &str) {

@@ -143,6 +143,10 @@ const HARMLESS: &[&str] = &[
     "spinnerTipsEnabled",
     "promptSuggestions",
     "awaySummary",
+    "promptCache",
+    "autoCompactWindow",
+    "includeGitInstructions",
+    "showThinkingSummaries",
     "prefersReducedMotion",
 ];
 

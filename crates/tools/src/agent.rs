@@ -23,8 +23,10 @@ pub const GENERAL: &str = "general-purpose";
 pub const FORK: &str = "fork";
 /// Bytes of the list of agents in the description.
 const LIST_BYTES: usize = 8_000;
-/// Bytes of one agent in it.
+/// Bytes of one agent in it, if the list is full.
 const ENTRY_BYTES: usize = 400;
+/// Bytes of one agent in it, if there is room.
+const LONGEST_ENTRY: usize = 1_536;
 
 /// Starts an agent.
 pub struct Agent {
@@ -67,11 +69,15 @@ impl Agent {
     pub fn new<'a>(agents: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let mut description = include_str!("agent.md").trim_end().to_owned();
         description.push_str("\n\nTypes of agents:");
+        let agents: Vec<(&str, String)> = agents
+            .into_iter()
+            .map(|(name, purpose)| (name, purpose.trim().replace('\n', " ")))
+            .collect();
+        let limit = even_limit(&agents);
         let mut left = LIST_BYTES;
         let mut more = Vec::new();
         for (name, purpose) in agents {
-            let purpose = bounded(purpose.trim(), ENTRY_BYTES).replace('\n', " ");
-            let line = format!("\n- {name}: {purpose}");
+            let line = format!("\n- {name}: {}", bounded(&purpose, limit));
             if line.len() > left {
                 more.push(name);
                 continue;
@@ -85,6 +91,24 @@ impl Agent {
         }
         Self { description }
     }
+}
+
+/// The length to which purposes are cut, evenly, so that the list fits.
+fn even_limit(agents: &[(&str, String)]) -> usize {
+    let size = |limit: usize| -> usize {
+        let line = |(name, purpose): &(&str, String)| name.len() + 5 + purpose.len().min(limit);
+        agents.iter().map(line).sum()
+    };
+    let (mut fits, mut too_long) = (ENTRY_BYTES, LONGEST_ENTRY + 1);
+    while too_long - fits > 1 {
+        let middle = fits.midpoint(too_long);
+        if size(middle) <= LIST_BYTES {
+            fits = middle;
+        } else {
+            too_long = middle;
+        }
+    }
+    fits
 }
 
 /// The beginning of a text, cut at a character.

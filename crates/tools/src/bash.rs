@@ -10,7 +10,7 @@ use lathe_protocol::display::Display;
 use lathe_protocol::ids::{TaskId, ToolUseId};
 use lathe_protocol::permission::Subject;
 use lathe_sandbox::Block;
-use lathe_settings::Variable;
+use lathe_settings::{Environment, Variable};
 use lathe_shell::analysis::{self, WorkingFolder};
 use lathe_shell::run::{
     DirectoryChange, Exit, ExitMeaning, Finished, OnTimeout, Output, Progress, RunOptions,
@@ -20,6 +20,7 @@ use lathe_shell::syntax::ShellKind;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -147,21 +148,24 @@ impl Tool for Bash {
         let session = &context.session;
         let limits = Limits::of(session);
         let options = options(&input, &context, &limits);
+        let command = with_prefix(&input.command, &session.environment);
         if input.run_in_background == Some(true) {
             let id = session
                 .shell
-                .start_in_background(&input.command, options)
+                .start_in_background(&command, options)
                 .await
                 .map_err(|error| ToolError::failed(error.to_string()))?;
             return Ok(started(&id, session));
         }
         let finished = session
             .shell
-            .run(&input.command, options)
+            .run(&command, options)
             .await
             .map_err(|error| ToolError::failed(error.to_string()))?;
         match &finished.directory {
             DirectoryChange::None(_) | DirectoryChange::Undone { .. } => {}
+            DirectoryChange::Moved(_) if session.environment.is_on(Variable::KeepWorkingFolder) => {
+            }
             DirectoryChange::Moved(now) | DirectoryChange::Lost { now, .. } => {
                 session.working_folder.write().clone_from(now);
             }
@@ -171,6 +175,14 @@ impl Tool for Bash {
             Some(block) => Err(blocked(block, &output)),
             None => Ok(output),
         }
+    }
+}
+
+/// The command as the last word of the prefix that the environment names.
+fn with_prefix<'a>(command: &'a str, environment: &Environment) -> Cow<'a, str> {
+    match environment.get(Variable::ShellPrefix) {
+        Some(prefix) => Cow::Owned(format!("{prefix} '{}'", command.replace('\'', r"'\''"))),
+        None => Cow::Borrowed(command),
     }
 }
 

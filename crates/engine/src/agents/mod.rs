@@ -58,7 +58,7 @@ pub(crate) const MOST_DEPTH: u32 = 3;
 /// How many agents may work at once.
 pub(crate) const MOST_LIVE: usize = 16;
 /// How much of an agent's purpose a note about it has.
-const MOST_PURPOSE: usize = 400;
+const MOST_PURPOSE: usize = 1_536;
 /// How long agents may take to end with their session.
 const END_LIMIT: Duration = Duration::from_secs(5);
 

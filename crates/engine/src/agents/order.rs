@@ -14,6 +14,7 @@ use lathe_protocol::event::{Event, NoticeLevel};
 use lathe_protocol::ids::{AgentId, RecordId, ToolUseId};
 use lathe_protocol::op::Prompt;
 use lathe_settings::Variable;
+use lathe_settings::schema::WorktreeSettings;
 use lathe_tools::agent::{FORK, GENERAL};
 use lathe_tools::host::{AgentOrder, AgentReport, AgentStatus};
 use lathe_tools::{CallContext, ToolError};
@@ -284,7 +285,17 @@ pub(super) async fn new_worktree(
     entry: &Entry,
 ) -> Result<Worktree, WorktreeError> {
     let folder = shared.tools.working_folder.read().clone();
-    let made = Worktree::create(&folder, &format!("agent-{}", entry.id)).await?;
+    let settings = shared
+        .session
+        .settings
+        .value
+        .read()
+        .get("worktree")
+        .cloned();
+    let settings: WorktreeSettings = settings
+        .and_then(|value| serde_json::from_value(value).ok())
+        .unwrap_or_default();
+    let made = Worktree::create(&folder, &format!("agent-{}", entry.id), &settings).await?;
     shared
         .hooks
         .worktree_created(&made.path, entry.id.as_str())

@@ -6,6 +6,7 @@
 
 use crate::agents::sweep;
 use lathe_process::{Command, Ending, Job, StartError};
+use lathe_settings::schema::{BaseRef, WorktreeSettings};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -60,6 +61,58 @@ async fn git(folder: &Path, arguments: &[&str]) -> Result<String, GitError> {
     }
 }
 
+/// The newest known commit of the remote's default branch.
+async fn default_branch(top: &Path) -> Option<String> {
+    for name in ["origin/HEAD", "origin/main", "origin/master"] {
+        let commit = format!("{name}^{{commit}}");
+        if let Ok(commit) = git(top, &["rev-parse", "--verify", "--quiet", &commit]).await {
+            return Some(commit);
+        }
+    }
+    None
+}
+
+/// Checks out the part that settings name, and links the folders that they name.
+async fn furnish(
+    repository: &Path,
+    path: &Path,
+    settings: &WorktreeSettings,
+    remarks: &mut Vec<String>,
+) -> Result<(), WorktreeError> {
+    if !settings.sparse_paths.is_empty() {
+        let mut sparse = vec!["sparse-checkout", "set", "--cone", "--"];
+        sparse.extend(settings.sparse_paths.iter().map(String::as_str));
+        git(path, &sparse).await.map_err(WorktreeError::Sparse)?;
+        git(path, &["checkout", "--quiet"])
+            .await
+            .map_err(WorktreeError::Sparse)?;
+        remarks.push(format!(
+            "Only these folders are checked out: {}.",
+            settings.sparse_paths.join(", ")
+        ));
+    }
+    for name in &settings.symlink_directories {
+        let inside = Path::new(name)
+            .components()
+            .all(|part| matches!(part, std::path::Component::Normal(_)));
+        let (target, link) = (repository.join(name), path.join(name));
+        if !inside || !target.is_dir() || link.symlink_metadata().is_ok() {
+            continue;
+        }
+        let made = link
+            .parent()
+            .map_or(Ok(()), std::fs::create_dir_all)
+            .and_then(|()| std::os::unix::fs::symlink(&target, &link));
+        remarks.push(match made {
+            Ok(()) => format!(
+                "{name} is shared with the original folder: changes there are seen by both."
+            ),
+            Err(error) => format!("{name} can't be linked: {error}."),
+        });
+    }
+    Ok(())
+}
+
 /// Why git gave no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GitError {
@@ -96,6 +149,8 @@ pub(crate) enum WorktreeError {
     },
     #[error("git can't make a worktree: {0}")]
     Add(#[source] GitError),
+    #[error("worktree.sparsePaths can't be used: {0}")]
+    Sparse(#[source] GitError),
 }
 
 impl Worktree {
@@ -103,7 +158,11 @@ impl Worktree {
     ///
     /// # Errors
     /// When the folder belongs to none or git refuses.
-    pub(crate) async fn create(folder: &Path, name: &str) -> Result<Self, WorktreeError> {
+    pub(crate) async fn create(
+        folder: &Path,
+        name: &str,
+        settings: &WorktreeSettings,
+    ) -> Result<Self, WorktreeError> {
         let top = git(folder, &["rev-parse", "--show-toplevel"])
             .await
             .map_err(|source| {
@@ -122,6 +181,10 @@ impl Worktree {
         let base = git(&top, &["rev-parse", "--verify", "HEAD^{commit}"])
             .await
             .map_err(|_| WorktreeError::NoCommit)?;
+        let base = match settings.base_ref {
+            Some(BaseRef::Fresh) => default_branch(&top).await.unwrap_or(base),
+            Some(BaseRef::Head) | None => base,
+        };
         let worktrees = repository.join(".lathe").join("worktrees");
         std::fs::create_dir_all(&worktrees)
             .and_then(|()| {
@@ -140,13 +203,14 @@ impl Worktree {
         let path = worktrees.join(name);
         let branch = format!("lathe/{name}");
         let shown = path.to_string_lossy().into_owned();
-        git(
-            &repository,
-            &["worktree", "add", "--quiet", "-b", &branch, &shown, &base],
-        )
-        .await
-        .map_err(WorktreeError::Add)?;
+        let mut add = vec!["worktree", "add", "--quiet", "-b", &branch];
+        if !settings.sparse_paths.is_empty() {
+            add.push("--no-checkout");
+        }
+        add.extend([shown.as_str(), &base]);
+        git(&repository, &add).await.map_err(WorktreeError::Add)?;
         let mut remarks = Vec::new();
+        furnish(&repository, &path, settings, &mut remarks).await?;
         let dirty = git(&top, &["status", "--porcelain", "--untracked-files=normal"])
             .await
             .unwrap_or_default();
@@ -303,9 +367,42 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn settings_say_what_a_worktree_holds_and_where_it_starts() {
+        let folder = with_commit().await;
+        let root = folder.path();
+        let first = run(root, &["rev-parse", "HEAD"]).await;
+        run(root, &["update-ref", "refs/remotes/origin/main", &first]).await;
+        for name in ["wanted/x", "other/y"] {
+            std::fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
+            std::fs::write(root.join(name), "z").unwrap();
+        }
+        run(root, &["add", "-A"]).await;
+        run(root, &["commit", "--quiet", "-m", "two"]).await;
+        std::fs::create_dir_all(root.join("node_modules/m")).unwrap();
+        let settings = WorktreeSettings {
+            symlink_directories: vec!["node_modules".to_owned(), "../..".to_owned()],
+            sparse_paths: vec!["wanted".to_owned()],
+            ..WorktreeSettings::default()
+        };
+        let sparse = Worktree::create(root, "sparse", &settings).await.unwrap();
+        assert!(sparse.path.join("wanted/x").exists());
+        assert!(!sparse.path.join("other").exists());
+        assert!(sparse.path.join("node_modules/m").exists());
+        let settings = WorktreeSettings {
+            base_ref: Some(BaseRef::Fresh),
+            ..WorktreeSettings::default()
+        };
+        let fresh = Worktree::create(root, "fresh", &settings).await.unwrap();
+        assert_eq!(fresh.base, first);
+        assert!(!fresh.path.join("wanted").exists());
+    }
+
+    #[tokio::test]
     async fn an_untouched_worktree_is_removed_with_its_branch() {
         let folder = with_commit().await;
-        let worktree = Worktree::create(folder.path(), "one").await.unwrap();
+        let worktree = Worktree::create(folder.path(), "one", &WorktreeSettings::default())
+            .await
+            .unwrap();
         assert!(worktree.path.join("a.txt").exists());
         assert!(worktree.remarks.is_empty());
         let status = run(folder.path(), &["status", "--porcelain"]).await;
@@ -325,20 +422,26 @@ mod tests {
         std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
         std::fs::write(&hook, format!("#!/bin/sh\ntouch '{}'\n", ran.display())).unwrap();
         std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
-        Worktree::create(folder.path(), "one").await.unwrap();
+        Worktree::create(folder.path(), "one", &WorktreeSettings::default())
+            .await
+            .unwrap();
         assert!(!ran.exists());
     }
 
     #[tokio::test]
     async fn changes_and_commits_are_kept() {
         let folder = with_commit().await;
-        let dirty = Worktree::create(folder.path(), "dirty").await.unwrap();
+        let dirty = Worktree::create(folder.path(), "dirty", &WorktreeSettings::default())
+            .await
+            .unwrap();
         std::fs::write(dirty.path.join("new.txt"), "x").unwrap();
         assert!(
             matches!(dirty.conclude(Some(&[])).await, Conclusion::Kept(text) if text.contains("dirty"))
         );
         assert!(dirty.path.join("new.txt").exists());
-        let committed = Worktree::create(folder.path(), "committed").await.unwrap();
+        let committed = Worktree::create(folder.path(), "committed", &WorktreeSettings::default())
+            .await
+            .unwrap();
         std::fs::write(committed.path.join("a.txt"), "b\n").unwrap();
         run(&committed.path, &["commit", "--quiet", "-am", "two"]).await;
         assert!(matches!(
@@ -362,13 +465,17 @@ mod tests {
         std::fs::write(folder.path().join(".gitignore"), "target/\n*.env\n").unwrap();
         run(folder.path(), &["add", ".gitignore"]).await;
         run(folder.path(), &["commit", "--quiet", "-m", "ignore"]).await;
-        let file = Worktree::create(folder.path(), "file").await.unwrap();
+        let file = Worktree::create(folder.path(), "file", &WorktreeSettings::default())
+            .await
+            .unwrap();
         std::fs::write(file.path.join("local.env"), "KEY=1").unwrap();
         assert!(matches!(
             file.conclude(Some(&[])).await,
             Conclusion::Kept(_)
         ));
-        let build = Worktree::create(folder.path(), "build").await.unwrap();
+        let build = Worktree::create(folder.path(), "build", &WorktreeSettings::default())
+            .await
+            .unwrap();
         let left = build.path.join("target/debug/report.txt");
         std::fs::create_dir_all(left.parent().unwrap()).unwrap();
         std::fs::write(&left, "x").unwrap();
@@ -386,10 +493,14 @@ mod tests {
     #[tokio::test]
     async fn a_worktree_that_an_agent_in_a_worktree_asks_for_outlives_that_one() {
         let folder = with_commit().await;
-        let outer = Worktree::create(folder.path(), "outer").await.unwrap();
+        let outer = Worktree::create(folder.path(), "outer", &WorktreeSettings::default())
+            .await
+            .unwrap();
         std::fs::write(outer.path.join("a.txt"), "outer\n").unwrap();
         run(&outer.path, &["commit", "--quiet", "-am", "two"]).await;
-        let inner = Worktree::create(&outer.path, "inner").await.unwrap();
+        let inner = Worktree::create(&outer.path, "inner", &WorktreeSettings::default())
+            .await
+            .unwrap();
         assert_eq!(inner.path.parent(), outer.path.parent());
         assert_eq!(
             std::fs::read_to_string(inner.path.join("a.txt")).unwrap(),
@@ -415,7 +526,9 @@ mod tests {
         run(folder.path(), &["commit", "--quiet", "-am", "module"]).await;
         run(folder.path(), &["checkout", "--quiet", "--detach"]).await;
         std::fs::write(folder.path().join("a.txt"), "changed\n").unwrap();
-        let worktree = Worktree::create(folder.path(), "x").await.unwrap();
+        let worktree = Worktree::create(folder.path(), "x", &WorktreeSettings::default())
+            .await
+            .unwrap();
         let briefing = worktree.briefing(folder.path());
         assert!(briefing.contains("not committed") && briefing.contains("Submodules"));
         assert_eq!(
@@ -433,10 +546,18 @@ mod tests {
     async fn what_nobody_came_back_for_is_swept_unless_something_was_done_in_it() {
         use std::time::Duration;
         let folder = with_commit().await;
-        let empty = Worktree::create(folder.path(), "empty").await.unwrap();
-        let dirty = Worktree::create(folder.path(), "dirty").await.unwrap();
-        let owned = Worktree::create(folder.path(), "owned").await.unwrap();
-        let committed = Worktree::create(folder.path(), "committed").await.unwrap();
+        let empty = Worktree::create(folder.path(), "empty", &WorktreeSettings::default())
+            .await
+            .unwrap();
+        let dirty = Worktree::create(folder.path(), "dirty", &WorktreeSettings::default())
+            .await
+            .unwrap();
+        let owned = Worktree::create(folder.path(), "owned", &WorktreeSettings::default())
+            .await
+            .unwrap();
+        let committed = Worktree::create(folder.path(), "committed", &WorktreeSettings::default())
+            .await
+            .unwrap();
         std::fs::write(dirty.path.join("new.txt"), "x").unwrap();
         std::fs::write(committed.path.join("a.txt"), "b\n").unwrap();
         run(&committed.path, &["commit", "--quiet", "-am", "two"]).await;
@@ -472,7 +593,9 @@ mod tests {
     #[tokio::test]
     async fn a_locked_worktree_stays_and_other_folders_are_refused() {
         let folder = with_commit().await;
-        let locked = Worktree::create(folder.path(), "locked").await.unwrap();
+        let locked = Worktree::create(folder.path(), "locked", &WorktreeSettings::default())
+            .await
+            .unwrap();
         let path = locked.path.to_string_lossy().into_owned();
         run(folder.path(), &["worktree", "lock", &path]).await;
         assert!(
@@ -480,15 +603,21 @@ mod tests {
         );
         assert!(locked.path.exists());
         let plain = tempfile::tempdir().unwrap();
-        let error = Worktree::create(plain.path(), "a").await.unwrap_err();
+        let error = Worktree::create(plain.path(), "a", &WorktreeSettings::default())
+            .await
+            .unwrap_err();
         assert!(
             error.to_string().contains("not in a git repository"),
             "{error}"
         );
         let empty = repository().await;
-        let error = Worktree::create(empty.path(), "a").await.unwrap_err();
+        let error = Worktree::create(empty.path(), "a", &WorktreeSettings::default())
+            .await
+            .unwrap_err();
         assert!(error.to_string().contains("no commit yet"), "{error}");
-        let taken = Worktree::create(folder.path(), "locked").await.unwrap_err();
+        let taken = Worktree::create(folder.path(), "locked", &WorktreeSettings::default())
+            .await
+            .unwrap_err();
         assert!(
             taken.to_string().contains("git can't make a worktree"),
             "{taken}"

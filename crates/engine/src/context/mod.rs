@@ -25,7 +25,7 @@ pub(crate) mod usage;
 pub use usage::{ContextPart, ContextThresholds, ContextUsage};
 
 use bytes::Bytes;
-use lathe_model::catalog::ModelInfo;
+use lathe_model::catalog::{Compaction, ModelInfo};
 use lathe_protocol::ids::ToolUseId;
 use std::collections::HashSet;
 
@@ -36,6 +36,9 @@ const COMPACTION_MARGIN: u64 = 13_000;
 /// How far below that the person is warned.
 const WARNING_MARGIN: u64 = 20_000;
 
+/// The smallest window that a person can ask for.
+const LEAST_WINDOW: u64 = 10_000;
+
 /// A model's window and the limits that follow from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Windows {
@@ -43,6 +46,8 @@ pub struct Windows {
     pub window: u64,
     /// The model's output limit.
     pub max_output: u64,
+    /// At what percentage of the window a conversation is compacted, where that is earlier than usual.
+    pub percent: Option<u64>,
 }
 
 impl Windows {
@@ -52,7 +57,20 @@ impl Windows {
         Self {
             window: info.context_window,
             max_output: u64::from(info.max_output),
+            percent: None,
         }
+    }
+
+    /// The same with what a person says about compaction: a smaller window, an earlier percentage.
+    #[must_use]
+    pub fn limited(mut self, compaction: Compaction) -> Self {
+        if let Some(window) = compaction.window {
+            self.window = self.window.min(window.max(LEAST_WINDOW));
+        }
+        self.percent = compaction
+            .percent
+            .filter(|percent| (1..=100).contains(percent));
+        self
     }
 
     /// The room of a conversation: the window without room for an answer. In a small window the
@@ -70,7 +88,9 @@ impl Windows {
     #[must_use]
     pub fn compact_at(self) -> u64 {
         let effective = self.effective();
-        effective - COMPACTION_MARGIN.min(effective / 4)
+        let usual = effective - COMPACTION_MARGIN.min(effective / 4);
+        self.percent
+            .map_or(usual, |percent| usual.min(self.window * percent / 100))
     }
 
     /// Where the person is warned.
@@ -193,6 +213,7 @@ mod tests {
         let windows = Windows {
             window: 200_000,
             max_output: 64_000,
+            percent: None,
         };
         assert_eq!(windows.effective(), 180_000);
         assert_eq!(windows.compact_at(), 167_000);
@@ -206,6 +227,7 @@ mod tests {
             let windows = Windows {
                 window,
                 max_output: 32_000,
+                percent: None,
             };
             assert!(windows.compact_at() <= windows.effective());
             assert!(windows.warn_at() <= windows.compact_at());

@@ -2,6 +2,7 @@
 //! are serialised once; the first ends in a cache marker, so every session of a user shares it.
 
 use bytes::Bytes;
+use lathe_model::CacheMarkers;
 use lathe_settings::instructions::{Instructions, Reason};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -45,8 +46,8 @@ pub struct PromptParts {
     pub varying_apart: bool,
     /// A host's instructions for planning; part of the reminder of plan mode, not of the system prompt.
     pub planning: Option<String>,
-    /// Whether cached parts live for an hour instead of five minutes.
-    pub long_cache: bool,
+    /// Whether, and for how long, the provider keeps it.
+    pub cache: CacheMarkers,
 }
 
 /// Where the session works. Computed once per session: it must not change the prompt's bytes.
@@ -165,12 +166,12 @@ impl PromptParts {
             .into_iter()
             .map(|(text, marked)| {
                 let mut block = json!({"type": "text", "text": text});
+                let marker = match self.cache {
+                    CacheMarkers::OneHour => json!({"type": "ephemeral", "ttl": "1h"}),
+                    CacheMarkers::FiveMinutes => json!({"type": "ephemeral"}),
+                    CacheMarkers::None => return block,
+                };
                 if marked && let Some(object) = block.as_object_mut() {
-                    let marker = if self.long_cache {
-                        json!({"type": "ephemeral", "ttl": "1h"})
-                    } else {
-                        json!({"type": "ephemeral"})
-                    };
                     object.insert("cache_control".into(), marker);
                 }
                 block
@@ -274,7 +275,10 @@ mod tests {
 
     #[test]
     fn the_same_parts_give_the_same_bytes_and_two_markers() {
-        let parts = PromptParts::default();
+        let parts = PromptParts {
+            cache: CacheMarkers::FiveMinutes,
+            ..PromptParts::default()
+        };
         assert_eq!(parts.encode(), parts.encode());
         let value: Value = serde_json::from_slice(&parts.encode()).unwrap();
         let marked = value

@@ -31,14 +31,8 @@ const GUESSES_THAT_MATTER: u64 = 2_000;
 
 /// The limits of the present model.
 pub(crate) fn windows(conversation: &Conversation) -> Windows {
-    Windows::of(
-        &conversation
-            .shared
-            .session
-            .catalog
-            .resolve(&conversation.model)
-            .info,
-    )
+    let catalog = &conversation.shared.session.catalog;
+    Windows::of(&catalog.resolve(&conversation.model).info).limited(catalog.compaction)
 }
 
 /// A guess for what stands before the messages.

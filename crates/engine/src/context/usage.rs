@@ -114,8 +114,9 @@ pub(crate) fn complete(
     shared: &crate::conversation::ConversationShared,
     model: &str,
 ) {
-    let info = shared.session.catalog.resolve(model).info;
-    let windows = crate::context::Windows::of(&info);
+    let catalog = &shared.session.catalog;
+    let info = catalog.resolve(model).info;
+    let windows = crate::context::Windows::of(&info).limited(catalog.compaction);
     usage.window = windows.window;
     usage.max_output = windows.max_output;
     usage.thresholds.compact_at = windows.compact_at();

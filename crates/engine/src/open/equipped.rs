@@ -76,7 +76,13 @@ pub(super) fn equip(mut loaded: Loaded) -> Result<Equipped, OpenError> {
     } else {
         undo(&transcript, &events, remarks)
     };
-    let mut tools = tool_context(places, environment, &permissions, &transcript);
+    let mut tools = tool_context(
+        places,
+        environment,
+        &permissions,
+        &transcript,
+        options.model.effort.as_deref(),
+    );
     let language = Language::new(
         settings,
         &plugins.loaded(),

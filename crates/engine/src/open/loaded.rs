@@ -6,9 +6,10 @@ use crate::session::plugins::Plugins;
 use crate::skills::{ExtensionOptions, Extensions};
 use lathe_extensions::{AgentCatalog, AgentDefinition, OutputStyles};
 use lathe_protocol::diagnostic::Diagnostic;
+use lathe_settings::schema::apply_variables;
 use lathe_settings::trust_store::TrustStore;
 use lathe_settings::write::OwnWrites;
-use lathe_settings::{Environment, LoadOptions, Places, Resolved, Source, Trust};
+use lathe_settings::{Environment, LoadOptions, Places, Resolved, Severity, Source, Trust};
 use std::sync::Arc;
 
 /// Settings, plugins and extensions of a session, and the options as these complete them.
@@ -47,12 +48,17 @@ pub(super) async fn load(
         remarks.extend(super::claude_home::first_remark(&places).map(Diagnostic::note));
     }
     let trust_store = TrustStore::new(&places);
-    let trust = trust_store.headless_trust(&places.project, options.settings.sources.as_deref());
-    let (settings, load_options) = load_settings(&places, &options, &trust, &mut remarks)?;
+    let trust = if options.settings.restricted {
+        Trust::Untrusted
+    } else {
+        trust_store.headless_trust(&places.project, options.settings.sources.as_deref())
+    };
+    let (mut settings, load_options) = load_settings(&places, &options, &trust, &mut remarks)?;
     let plugins = Arc::new(Plugins::load(&places, &settings, &options));
     plugins.equip(&mut options, &mut remarks);
-    let (extensions, reading) = load_extensions(&places, &trust, &options);
+    let (extensions, reading) = load_extensions(&places, &trust, &options, &settings);
     let environment = with_settings(&places.environment, &settings);
+    apply_variables(&mut settings.settings, &environment);
     // Waited for here only if the conversation may run as one of them.
     let mut agents = Reading::Begun(reading);
     let main = if plugins.may_choose_agent(&settings, &options) {
@@ -70,6 +76,8 @@ pub(super) async fn load(
         let effort = settings.settings.effort;
         options.model.effort = effort.map(|effort| effort.name().to_owned());
     }
+    // The model's own choice, whatever settings say.
+    options.model.effort.take_if(|effort| effort == "auto");
     let outside_imports = trust_store
         .entry(&places.project)
         .and_then(|entry| entry.outside_imports)
@@ -118,6 +126,7 @@ fn load_extensions(
     places: &Places,
     trust: &Trust,
     options: &SessionOptions,
+    settings: &Resolved,
 ) -> (Extensions, tokio::task::JoinHandle<AgentsAndStyles>) {
     let added = options
         .permissions
@@ -125,15 +134,19 @@ fn load_extensions(
         .iter()
         .map(|folder| places.environment.resolve(&folder.to_string_lossy()))
         .collect();
-    let mut chosen = ExtensionOptions::new(
-        places,
-        trust,
-        options.settings.sources.as_deref(),
-        added,
-        options.extensions.plugins.clone(),
-    );
+    let (sources, added) = if options.extensions.without_files {
+        (Some(&[][..]), Vec::new())
+    } else {
+        (options.settings.sources.as_deref(), added)
+    };
+    let plugins = options.extensions.plugins.clone();
+    let mut chosen = ExtensionOptions::new(places, trust, sources, added, plugins);
     chosen.agents.clone_from(&options.extensions.agents);
     chosen.only_skills.clone_from(&options.extensions.skills);
+    chosen.without_skills = options.extensions.without_skills;
+    chosen
+        .overrides
+        .clone_from(&settings.settings.skill_overrides);
     let extensions = Extensions::begin(chosen.clone());
     let agents = lathe_spawn::blocking(move || {
         let styles = Arc::new(chosen.load_styles());
@@ -163,7 +176,10 @@ fn load_settings(
     if let Some(problem) = settings.flag_errors().first() {
         return Err(OpenError::Usage(problem.to_string()));
     }
-    remarks.extend(settings.problems.iter().map(Diagnostic::from));
+    // Notes are for `config doctor`: the same ones at every start would be noise.
+    let told = settings.problems.iter();
+    let told = told.filter(|problem| problem.severity > Severity::Note);
+    remarks.extend(told.map(Diagnostic::from));
     let own = lathe_mcp::config::own_servers(places);
     let mut withheld = settings.withheld();
     withheld.retain(|bring| {

@@ -60,6 +60,9 @@ pub fn open(
 
 async fn begin(environment: Environment, options: SessionOptions) -> Result<Opened, OpenError> {
     let setup = options.history.setup;
+    let history = &options.history;
+    // A session that follows another in the same process has its own name.
+    let title = history.title.clone().filter(|_| history.carried.is_none());
     let prepared = prepare(environment, options).await?;
     let Prepared {
         mut conversation,
@@ -114,8 +117,12 @@ async fn begin(environment: Environment, options: SessionOptions) -> Result<Open
     );
     // Last, because it takes all skills to be read.
     remarks.extend(conversation.shared.integrations.extensions.remarks());
+    let session = session::start(conversation);
+    if let Some(title) = title {
+        session.history().rename(&title);
+    }
     Ok(Opened {
-        session: session::start(conversation),
+        session,
         events,
         remarks,
         history,

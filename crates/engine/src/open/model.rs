@@ -2,8 +2,10 @@
 
 use crate::open::options::{OpenError, SessionOptions};
 use crate::turn::models::choose;
+use lathe_model::catalog::Compaction;
 use lathe_model::{AnthropicConfig, AnthropicProvider, CacheMarkers, Catalog, Provider, Thinking};
 use lathe_protocol::diagnostic::Diagnostic;
+use lathe_settings::schema::PromptCache;
 use lathe_settings::{Environment, Places, Resolved, Variable};
 use std::sync::Arc;
 
@@ -13,6 +15,10 @@ pub(crate) fn catalog(
     remarks: &mut Vec<Diagnostic>,
 ) -> Arc<Catalog> {
     let mut catalog = Catalog::built_in().with_environment(environment);
+    catalog.compaction = Compaction {
+        window: settings.settings.auto_compact_window,
+        percent: environment.number(Variable::AutoCompactPercent),
+    };
     if let Some(small) = &settings.settings.small_model {
         catalog.prefer_small_model(small);
     }
@@ -26,11 +32,27 @@ pub(crate) fn catalog(
 }
 
 /// How long the provider keeps what was sent.
-pub(crate) fn cache_markers(environment: &Environment) -> CacheMarkers {
-    match environment.get(Variable::PromptCache) {
-        Some("1h") => CacheMarkers::OneHour,
-        Some("off") => CacheMarkers::None,
-        _ => CacheMarkers::FiveMinutes,
+pub(crate) fn cache_markers(
+    environment: &Environment,
+    settings: &Resolved,
+    model: &str,
+) -> CacheMarkers {
+    let off = [
+        ("haiku", Variable::DisablePromptCachingHaiku),
+        ("sonnet", Variable::DisablePromptCachingSonnet),
+        ("opus", Variable::DisablePromptCachingOpus),
+        ("fable", Variable::DisablePromptCachingFable),
+    ];
+    if off
+        .iter()
+        .any(|(name, variable)| model.contains(name) && environment.is_on(*variable))
+    {
+        return CacheMarkers::None;
+    }
+    match settings.settings.prompt_cache {
+        Some(PromptCache::OneHour) => CacheMarkers::OneHour,
+        Some(PromptCache::Off) => CacheMarkers::None,
+        Some(PromptCache::FiveMinutes) | None => CacheMarkers::FiveMinutes,
     }
 }
 
@@ -131,5 +153,9 @@ pub(crate) fn thinking(
         }
     };
     let display = options.model.thinking.and_then(|thinking| thinking.display);
-    Some(wanted.showing(display.unwrap_or(lathe_model::ThinkingDisplay::Summarized)))
+    let usual = match settings.settings.show_thinking_summaries {
+        Some(false) => lathe_model::ThinkingDisplay::Omitted,
+        _ => lathe_model::ThinkingDisplay::Summarized,
+    };
+    Some(wanted.showing(display.unwrap_or(usual)))
 }

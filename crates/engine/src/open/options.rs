@@ -128,6 +128,8 @@ pub struct LimitOptions {
 /// Which conversation, and where it is kept.
 #[derive(Debug, Clone)]
 pub struct HistoryOptions {
+    /// The title of the session.
+    pub title: Option<String>,
     /// Which conversation.
     pub session: SessionChoice,
     /// Copy the history under a new id.
@@ -151,6 +153,7 @@ pub struct HistoryOptions {
 impl Default for HistoryOptions {
     fn default() -> Self {
         Self {
+            title: None,
             session: SessionChoice::New,
             fork: false,
             session_id: None,
@@ -178,6 +181,8 @@ impl HistoryOptions {
 /// Where settings come from.
 #[derive(Debug, Clone, Default)]
 pub struct SettingsOptions {
+    /// Treat the folder as untrusted.
+    pub restricted: bool,
     /// The values of `--settings`.
     pub flags: Vec<String>,
     /// The value of `--setting-sources`.
@@ -193,6 +198,10 @@ pub struct SettingsOptions {
 /// Agents, skills and plugins.
 #[derive(Debug, Clone, Default)]
 pub struct ExtensionOptions {
+    /// Load nothing of files: agents, skills, commands, output styles.
+    pub without_files: bool,
+    /// Offer no skills and no custom commands.
+    pub without_skills: bool,
     /// The agent that the main conversation runs as.
     pub agent: Option<String>,
     /// Agents by name, as `--agents` and SDK hosts give them, weakest first.

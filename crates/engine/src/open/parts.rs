@@ -11,7 +11,7 @@ use lathe_protocol::event::NoticeLevel;
 use lathe_protocol::ids::SessionId;
 use lathe_protocol::permission::{Behavior, PermissionMode, RuleSource};
 use lathe_session::{Loaded, SessionPaths, SessionStore, TranscriptWriter, WriterOptions};
-use lathe_settings::{Environment, Places, Resolved, Trust};
+use lathe_settings::{Environment, Places, Resolved, Trust, Variable};
 use lathe_tools::{ToolContext, ToolRegistry};
 use std::path::Path;
 use std::sync::Arc;
@@ -118,6 +118,9 @@ pub(crate) fn permissions(
     let (mut context, problems) =
         lathe_permissions::settings::context_of(places, settings, trusted);
     remarks.extend(problems.into_iter().map(Diagnostic::error));
+    if settings.settings.include_git_instructions == Some(false) {
+        context.may_run_git = false;
+    }
     context.readable_paths.push(paths.tool_results());
     if settings.settings.auto_memory != Some(false) {
         // The model keeps its memory with its ordinary tools; nothing else there is its own.
@@ -189,6 +192,7 @@ pub(crate) fn tool_context(
     environment: &Environment,
     permissions: &Arc<Permissions>,
     opened: &Transcript,
+    effort: Option<&str>,
 ) -> ToolContext {
     let cwd = places.environment.cwd.clone();
     let home = environment.home.clone().unwrap_or_else(|| cwd.clone());
@@ -197,7 +201,14 @@ pub(crate) fn tool_context(
         let permissions = permissions.clone();
         move |path: &Path| permissions.is_secret(path)
     };
-    let variables = environment.variables.clone();
+    let mut variables = environment.variables.clone();
+    for name in Variable::SessionId.declaration().names() {
+        variables.insert(name.to_owned(), opened.session_id.to_string());
+    }
+    if let Some(effort) = effort {
+        let name = Variable::EffortOfSession.name().to_owned();
+        variables.insert(name, effort.to_owned());
+    }
     ToolContext::new(
         opened.session_id,
         home,

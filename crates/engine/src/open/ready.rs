@@ -23,12 +23,12 @@ use crate::turn::decide::Limits;
 use lathe_extensions::AgentCatalog;
 use lathe_memory::AutoMemory;
 use lathe_memory::extraction::Extraction;
-use lathe_model::{CacheMarkers, ResolvedModel};
+use lathe_model::ResolvedModel;
 use lathe_permissions::classifier::Classifier;
 use lathe_permissions::settings::guide_of;
 use lathe_protocol::diagnostic::Diagnostic;
 use lathe_protocol::event::SessionInit;
-use lathe_settings::instructions::{InstructionOptions, Instructions};
+use lathe_settings::instructions::{InstructionOptions, Instructions, largest_file};
 use lathe_settings::schema::MemoryExtraction;
 use lathe_settings::{Environment, Places, Resolved, Source, Variable};
 use lathe_tools::ToolRegistry;
@@ -70,7 +70,7 @@ fn model_of(equipped: &Equipped) -> Result<ResolvedModel, OpenError> {
 pub(super) async fn ready(mut equipped: Equipped) -> Result<Prepared, OpenError> {
     let model = model_of(&equipped)?;
     // Agents and styles are read on another thread meanwhile.
-    let instructions = instructions(&equipped);
+    let instructions = instructions(&equipped, &model);
     let branch = git_branch(&equipped.loaded.places.environment.cwd);
     let loaded = &mut equipped.loaded;
     let (agents, styles) = loaded.agents.wait().await?;
@@ -199,7 +199,7 @@ fn tools(
     Ok((registry, deferred))
 }
 
-fn instructions(equipped: &Equipped) -> Instructions {
+fn instructions(equipped: &Equipped, model: &ResolvedModel) -> Instructions {
     let loaded = &equipped.loaded;
     let excludes = &loaded.settings.settings.instruction_excludes;
     let sources = loaded.options.settings.sources.as_ref();
@@ -210,6 +210,7 @@ fn instructions(equipped: &Equipped) -> Instructions {
             roots: equipped.tools.roots.read().clone(),
             outside_imports: loaded.outside_imports,
             excludes: excludes.clone().unwrap_or_default(),
+            largest_file: largest_file(model.info.context_window),
             without_project: left_out(Source::Project),
             without_user: left_out(Source::User),
             without_local: left_out(Source::Local),
@@ -261,10 +262,13 @@ fn prompt(
         instructions: instructions_text(&instructions),
         memory: memory_text(&loaded.places, &loaded.settings, &mut loaded.remarks),
         language: settings.language.clone(),
-        attribution: attribution_text(settings),
+        attribution: match settings.include_git_instructions {
+            Some(false) => String::new(),
+            _ => attribution_text(settings),
+        },
         varying_apart: loaded.options.prompt.varying_apart,
         planning: loaded.options.prompt.plan_mode_instructions.clone(),
-        long_cache: cache_markers(&loaded.environment) == CacheMarkers::OneHour,
+        cache: cache_markers(&loaded.environment, &loaded.settings, &model.id),
     };
     let parts = match &loaded.main {
         Some(main) => main_agent::main_prompt(surrounding.clone(), main),
@@ -327,7 +331,7 @@ fn fixed(equipped: &Equipped, prompt: &Prompt, model: &ResolvedModel) -> Fixed {
         betas,
         max_output_tokens,
         extra: output_config(options),
-        cache: cache_markers(environment),
+        cache: cache_markers(environment, settings, &model.id),
     }
 }
 

@@ -53,6 +53,7 @@ impl SessionHandle {
         self.ends_by(how.end_reason());
         let own = || self.session_id().to_string();
         let history = HistoryOptions {
+            title: None,
             session: match how {
                 Restart::Clear => SessionChoice::New,
                 Restart::Resume(wanted) => SessionChoice::Resume(wanted.clone()),

@@ -25,11 +25,11 @@ use lathe_extensions::{
 };
 use lathe_hooks::SourceHandle;
 use lathe_protocol::diagnostic::Diagnostic;
-use lathe_settings::schema::Effort;
+use lathe_settings::schema::{Effort, SkillOverride};
 use lathe_settings::{Places, Source, Trust};
 use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -41,6 +41,10 @@ pub(crate) struct ExtensionOptions {
     pub(crate) agents: Vec<Value>,
     /// The only skills that count; `None` is all.
     pub(crate) only_skills: Option<Vec<String>>,
+    /// No skills and no custom commands.
+    pub(crate) without_skills: bool,
+    /// What settings say about skills.
+    pub(crate) overrides: BTreeMap<String, SkillOverride>,
 }
 
 impl ExtensionOptions {
@@ -198,7 +202,7 @@ impl Extensions {
         let options = self.common.options.read().clone();
         let mut skills = load_skills(&options);
         skills.look_again(&self.skills(), &options.sources);
-        keep_only(&mut skills, options.only_skills.as_deref());
+        choose(&mut skills, &options);
         let definitions = Arc::new(options.load_agents());
         *self.common.agents.write() = definitions.clone();
         agents.set_catalog(definitions);
@@ -364,7 +368,7 @@ impl Extensions {
         let mut skills = self.common.skills.write();
         let catalog = Arc::make_mut(&mut *skills);
         if !catalog.discover(path, &options.sources).is_empty() {
-            keep_only(catalog, options.only_skills.as_deref());
+            choose(catalog, &options);
         }
     }
 
@@ -410,13 +414,17 @@ pub struct UnknownStyle {
 
 fn load_skills(options: &ExtensionOptions) -> SkillCatalog {
     let mut skills = SkillCatalog::load(&options.sources);
-    keep_only(&mut skills, options.only_skills.as_deref());
+    choose(&mut skills, options);
     skills
 }
 
-/// A host names the skills that count; commands always do.
-fn keep_only(catalog: &mut SkillCatalog, only: Option<&[String]>) {
-    if let Some(names) = only {
+/// A host names the skills that count; commands always do. Settings may offer some of them less.
+fn choose(catalog: &mut SkillCatalog, options: &ExtensionOptions) {
+    catalog.override_with(&options.overrides);
+    if options.without_skills {
+        catalog.retain(|_| false);
+    }
+    if let Some(names) = &options.only_skills {
         catalog.retain(|skill: &Skill| {
             skill.form == SkillForm::Command || names.contains(&skill.name)
         });

@@ -30,7 +30,7 @@ const MODES: [(&str, PermissionMode); 6] = [
 ];
 
 /// The known keys.
-const KEYS: [&str; 20] = [
+const KEYS: [&str; 21] = [
     "name",
     "description",
     "tools",
@@ -48,6 +48,7 @@ const KEYS: [&str; 20] = [
     "color",
     "effort",
     "omitInstructions",
+    "omitClaudeMd",
     "readOnly",
     "initialPrompt",
     "prompt",
@@ -213,7 +214,9 @@ fn definition(
     definition.run.background = fields.flag("background");
     definition.color = color(fields);
     definition.run.effort = fields.choice("effort", &EFFORTS);
-    definition.run.omit_instructions = fields.flag("omitInstructions").unwrap_or(false);
+    let omits = fields.flag("omitInstructions");
+    let omits = fields.flag("omitClaudeMd").or(omits);
+    definition.run.omit_instructions = omits.unwrap_or(false);
     definition.read_only = fields.flag("readOnly").unwrap_or(false);
     definition.run.initial_prompt = fields.text("initialPrompt");
     definition.permission_mode = fields.choice("permissionMode", &MODES);

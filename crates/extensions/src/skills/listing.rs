@@ -97,7 +97,7 @@ impl<'a> ListedSkill<'a> {
 
     /// The length of the description, limited, with its separator.
     fn description_length(&self, limit: usize) -> usize {
-        if limit < SHORTEST_DESCRIPTION {
+        if limit < SHORTEST_DESCRIPTION || self.description.is_empty() {
             0
         } else {
             self.characters.min(limit) + 2
@@ -108,7 +108,7 @@ impl<'a> ListedSkill<'a> {
     fn write(&self, limit: usize, text: &mut String) {
         text.push_str("- ");
         text.push_str(self.name);
-        if limit >= SHORTEST_DESCRIPTION {
+        if limit >= SHORTEST_DESCRIPTION && !self.description.is_empty() {
             text.push_str(": ");
             if self.characters <= limit {
                 text.push_str(&self.description);

@@ -19,7 +19,7 @@ use crate::source::{ExtensionSource, Folder, Kind, Sources};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use indexmap::IndexMap;
 use indexmap::map::Entry;
-use lathe_settings::schema::{Effort, HookGroup};
+use lathe_settings::schema::{Effort, HookGroup, SkillOverride};
 use read::FileContext;
 use serde::Serialize;
 use std::borrow::Cow;
@@ -135,6 +135,8 @@ struct SkillText {
     is_summary: bool,
     /// A plugin's variables.
     variables: Arc<[(String, String)]>,
+    /// True if the listing for the model has its name only.
+    name_only: bool,
 }
 
 impl Skill {
@@ -258,6 +260,9 @@ impl Skill {
     /// single line is borrowed.
     #[must_use]
     pub fn summary(&self) -> Cow<'_, str> {
+        if self.text.name_only {
+            return Cow::Borrowed("");
+        }
         if self.text.is_summary {
             return Cow::Borrowed(&self.description);
         }
@@ -566,6 +571,25 @@ impl SkillCatalog {
     /// All skills, highest precedence first.
     pub fn iter(&self) -> impl Iterator<Item = &Skill> {
         self.skills.values()
+    }
+
+    /// Applies what settings say about skills (`skillOverrides`), by name.
+    pub fn override_with(&mut self, overrides: &BTreeMap<String, SkillOverride>) {
+        for (name, how) in overrides {
+            let of_name = |skill: &Skill| {
+                skill.name == *name || skill.about.display_name.as_ref() == Some(name)
+            };
+            if *how == SkillOverride::Off {
+                self.skills.retain(|_, skill| !of_name(skill));
+            }
+            for skill in self.skills.values_mut().filter(|skill| of_name(skill)) {
+                match how {
+                    SkillOverride::On | SkillOverride::Off => {}
+                    SkillOverride::NameOnly => skill.text.name_only = true,
+                    SkillOverride::UserInvocableOnly => skill.model_invocable = false,
+                }
+            }
+        }
     }
 
     pub fn retain(&mut self, keep: impl Fn(&Skill) -> bool) {

@@ -80,6 +80,7 @@ pub(crate) fn of_text(
             builtin: None,
             is_summary: when_to_use.is_none() && super::is_one_line(&description),
             variables: context.variables.clone(),
+            name_only: false,
         },
         description,
         when_to_use,

@@ -473,8 +473,8 @@ impl<E: Write> Face<E> {
         let has_hooks = setup.has_hooks();
         let parked = setup.park_manifests(&self.connection.servers, !first);
         if first {
-            self.options.frames.forward_subagent_text = setup.forwards_subagent_text();
-            if setup.wants_suggestions() {
+            self.options.frames.forward_subagent_text |= setup.forwards_subagent_text();
+            if setup.wants_suggestions() || self.options.suggestions {
                 self.helpers.suggest(&self.environment);
             }
             if setup.wants_agent_progress() {

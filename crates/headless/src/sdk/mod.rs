@@ -61,6 +61,8 @@ pub struct SdkOptions {
     pub checkpointing: bool,
     /// Whether records are sent to the host as they are written.
     pub mirror: bool,
+    /// Whether the next prompt is suggested even if the host doesn't ask for it.
+    pub suggestions: bool,
     /// The MCP tool that answers permission questions, instead of the host itself.
     pub permission_tool: Option<String>,
     /// Changes when a signal arrives.

@@ -8,6 +8,7 @@ mod session;
 mod values;
 
 use clap::Parser;
+use std::ffi::OsString;
 
 pub(crate) use commands::*;
 pub(crate) use session::*;
@@ -39,14 +40,35 @@ Environment: ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, ANTHROPIC_BASE_URL, ANTHRO
     after_help = EXAMPLES,
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
-    disable_help_subcommand = false
+    disable_help_subcommand = false,
+    disable_version_flag = true
 )]
 pub(crate) struct Arguments {
+    /// Print the version.
+    #[arg(short = 'v', short_alias = 'V', long, action = clap::ArgAction::Version)]
+    version: Option<bool>,
+
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 
     #[command(flatten)]
     pub(crate) session: SessionArguments,
+}
+
+/// The arguments with `-c key=value` as `--config key=value`: `-c` alone is `--continue`.
+pub(crate) fn with_overrides(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = arguments.collect();
+    let end = arguments
+        .iter()
+        .position(|argument| argument == "--")
+        .unwrap_or(arguments.len());
+    for index in 1..end {
+        let next = arguments.get(index + 1).and_then(|next| next.to_str());
+        if arguments[index] == "-c" && next.is_some_and(values::is_override) {
+            arguments[index] = "--config".into();
+        }
+    }
+    arguments
 }
 
 #[cfg(test)]
@@ -100,6 +122,32 @@ mod tests {
             parse(&["--debug=lathe_model=trace"]).log.debug.as_deref(),
             Some("lathe_model=trace")
         );
+    }
+
+    #[test]
+    fn a_short_c_with_a_key_sets_it_and_continues_otherwise() {
+        let parse = |args: &[&str]| {
+            let words = args.iter().map(OsString::from);
+            Arguments::try_parse_from(with_overrides(
+                [OsString::from("lathe")].into_iter().chain(words),
+            ))
+            .unwrap()
+            .session
+        };
+        let both = parse(&[
+            "-p",
+            "x",
+            "-c",
+            "model=opus",
+            "-c",
+            "permissions.allow=[\"Read\"]",
+        ]);
+        assert_eq!(both.settings.config.len(), 2);
+        assert!(!both.session.continue_session);
+        let plain = parse(&["-p", "-c", "go on: a=b"]);
+        assert!(plain.session.continue_session && plain.settings.config.is_empty());
+        let after = parse(&["-p", "--", "-c"]);
+        assert_eq!(after.prompt.as_deref(), Some("-c"));
     }
 
     #[test]

@@ -78,6 +78,35 @@ pub(crate) struct OutputArguments {
     #[arg(long, help_heading = "Output")]
     pub(crate) replay_user_messages: bool,
 
+    /// With stream-json: include the words of sub-agents.
+    #[arg(long, help_heading = "Output")]
+    pub(crate) forward_subagent_text: bool,
+
+    /// Whether the next prompt is suggested after a turn, in the terminal and to SDK hosts.
+    #[arg(
+        long,
+        value_name = "ON",
+        num_args = 0..=1,
+        default_missing_value = "true",
+        value_parser = clap::builder::BoolishValueParser::new(),
+        help_heading = "Output"
+    )]
+    pub(crate) prompt_suggestions: Option<bool>,
+
+    /// With --print: write the answer to a file too.
+    #[arg(
+        short = 'o',
+        long,
+        value_name = "FILE",
+        requires = "print",
+        help_heading = "Output"
+    )]
+    pub(crate) output_last_message: Option<PathBuf>,
+
+    /// An image for the prompt. Repeatable.
+    #[arg(short = 'i', long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) image: Vec<PathBuf>,
+
     /// With text output: print every tool call to standard error.
     #[arg(long, help_heading = "Output")]
     pub(crate) verbose: bool,
@@ -102,8 +131,8 @@ pub(crate) struct ModelArguments {
     #[arg(long, value_name = "TOKENS", help_heading = "Model")]
     pub(crate) max_thinking_tokens: Option<u32>,
 
-    /// How hard the model tries: low, medium, high, xhigh or max.
-    #[arg(long, value_parser = ["low", "medium", "high", "xhigh", "max"], value_name = "LEVEL", help_heading = "Model")]
+    /// How hard the model tries: low, medium, high, xhigh, max, or auto for its own choice.
+    #[arg(long, value_parser = ["low", "medium", "high", "xhigh", "max", "auto"], value_name = "LEVEL", help_heading = "Model")]
     pub(crate) effort: Option<String>,
 
     /// Tokens that the API lets one task use.
@@ -126,6 +155,10 @@ pub(crate) struct ModelArguments {
         help_heading = "Model"
     )]
     pub(crate) betas: Vec<String>,
+
+    /// When the conversation is compacted: auto, off, or the number of tokens that it may fill before.
+    #[arg(long, value_name = "WHEN", value_parser = values::compaction, help_heading = "Model")]
+    pub(crate) autocompact: Option<serde_json::Value>,
 
     /// Maximum number of model calls per turn.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Model")]
@@ -170,6 +203,11 @@ pub(crate) struct SystemPromptArguments {
     )]
     pub(crate) append_system_prompt: Option<String>,
 
+    /// Tell what varies (folder, date, repository) in the conversation instead of the system prompt, so that
+    /// the prompt is the same on every machine.
+    #[arg(long, help_heading = "Prompt")]
+    pub(crate) exclude_dynamic_system_prompt_sections: bool,
+
     /// Append a file's content to the system prompt.
     #[arg(
         long,
@@ -203,9 +241,9 @@ pub(crate) struct PermissionArguments {
     #[arg(long = "disallowedTools", alias = "disallowed-tools", value_name = "RULES", num_args = 1.., help_heading = "Permissions")]
     pub(crate) disallowed_tools: Vec<String>,
 
-    /// How calls are decided that no rule matches: default, acceptEdits, plan, dontAsk,
+    /// How calls are decided that no rule matches: default (or manual), acceptEdits, plan, dontAsk,
     /// bypassPermissions, auto.
-    #[arg(long, value_name = "MODE", help_heading = "Permissions")]
+    #[arg(long, value_name = "MODE", value_parser = values::permission_mode, help_heading = "Permissions")]
     pub(crate) permission_mode: Option<PermissionMode>,
 
     /// The same as --permission-mode bypassPermissions. Only in a sandbox.
@@ -253,6 +291,10 @@ pub(crate) struct ExtensionArguments {
     #[arg(long, value_name = "JSON", help_heading = "Extensions")]
     pub(crate) agents: Option<String>,
 
+    /// Offer no skills and no custom commands.
+    #[arg(long, help_heading = "Extensions")]
+    pub(crate) disable_slash_commands: bool,
+
     /// Accepted for compatibility: loading always waits for the host's first request.
     #[arg(long, hide = true)]
     pub(crate) await_initialize: bool,
@@ -277,6 +319,14 @@ pub(crate) struct ResumeArguments {
     /// Resume a session by its id, the beginning of it, its title, or its file.
     #[arg(short = 'r', long, value_name = "SESSION", num_args = 0..=1, default_missing_value = "", help_heading = "Session")]
     pub(crate) resume: Option<String>,
+
+    /// Resume the newest session of this folder that mentions a pull request, by its number or address.
+    #[arg(long, value_name = "PR", conflicts_with_all = ["resume", "continue_session"], help_heading = "Session")]
+    pub(crate) from_pr: Option<String>,
+
+    /// The title of the session.
+    #[arg(short = 'n', long, value_name = "NAME", help_heading = "Session")]
+    pub(crate) name: Option<String>,
 
     /// Run the Setup hooks (trigger `init`) before the session starts.
     #[arg(long, help_heading = "Session", conflicts_with = "maintenance")]
@@ -331,6 +381,23 @@ pub(crate) struct SettingsArguments {
     /// A settings file, or settings as JSON, that overrides the user's and the project's. Repeatable.
     #[arg(long, value_name = "FILE-OR-JSON", help_heading = "Settings")]
     pub(crate) settings: Vec<String>,
+
+    /// One setting: a key and its value, e.g. "model=opus". Also -c key=value. Repeatable.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = values::setting, help_heading = "Settings")]
+    pub(crate) config: Vec<serde_json::Value>,
+
+    /// Read nothing but what flags name: no settings, instruction files, hooks, extensions, MCP servers or memory.
+    #[arg(long, help_heading = "Settings")]
+    pub(crate) bare: bool,
+
+    /// Leave out everything that was added to Lathe (instruction files, hooks, extensions, MCP servers, memory)
+    /// but keep settings and permissions; to find out what causes a problem.
+    #[arg(long, help_heading = "Settings")]
+    pub(crate) safe_mode: bool,
+
+    /// Treat the folder as untrusted, even if it was trusted before.
+    #[arg(long, help_heading = "Settings")]
+    pub(crate) restricted: bool,
 
     /// Settings files to load: user, project, local, separated by commas; "" for none.
     #[arg(long, value_name = "LIST", help_heading = "Settings")]

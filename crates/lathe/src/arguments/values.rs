@@ -2,6 +2,9 @@
 
 use crate::error::CliError;
 use clap::ValueEnum;
+use lathe_protocol::permission::PermissionMode;
+use lathe_settings::KeyPath;
+use std::str::FromStr;
 use uuid::Uuid;
 
 /// Why the value of a flag is refused.
@@ -11,6 +14,10 @@ pub(crate) enum ValueError {
     Uuid,
     #[error("expected a number of dollars above 0, for example 2.50")]
     Dollars,
+    #[error("expected key=value, for example model=opus or permissions.allow=[\"Read\"]")]
+    Setting,
+    #[error("expected auto, off, or a number of tokens")]
+    Compaction,
 }
 
 pub(crate) fn uuid(text: &str) -> Result<Uuid, ValueError> {
@@ -21,6 +28,55 @@ pub(crate) fn positive_dollars(text: &str) -> Result<f64, ValueError> {
     match text.parse::<f64>() {
         Ok(dollars) if dollars > 0.0 && dollars.is_finite() => Ok(dollars),
         _ => Err(ValueError::Dollars),
+    }
+}
+
+/// A permission mode; `manual` is another word for `default`.
+pub(crate) fn permission_mode(
+    text: &str,
+) -> Result<PermissionMode, <PermissionMode as FromStr>::Err> {
+    match text {
+        "manual" => Ok(PermissionMode::Default),
+        other => other.parse(),
+    }
+}
+
+/// Whether a text is `key=value` with a settings key.
+pub(crate) fn is_override(text: &str) -> bool {
+    text.split_once('=').is_some_and(|(key, _)| {
+        key.starts_with(|first: char| first.is_ascii_alphabetic())
+            && key
+                .chars()
+                .all(|letter| letter.is_ascii_alphanumeric() || "._-\"".contains(letter))
+    })
+}
+
+/// The settings that `key=value` stands for; a value that is no JSON is a text.
+///
+/// # Errors
+/// When it has no `=`, or no key before it.
+pub(crate) fn setting(text: &str) -> Result<serde_json::Value, ValueError> {
+    let (key, value) = text.split_once('=').ok_or(ValueError::Setting)?;
+    let key: KeyPath = key.trim().parse().map_err(|_| ValueError::Setting)?;
+    let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
+    let nested = key.0.into_iter().rev();
+    Ok(nested.fold(value, |value, step| serde_json::json!({ (step): value })))
+}
+
+/// How the conversation is compacted, as settings.
+///
+/// # Errors
+/// When it is neither a word nor a number of tokens.
+pub(crate) fn compaction(text: &str) -> Result<serde_json::Value, ValueError> {
+    match text {
+        "off" => Ok(serde_json::json!({"autoCompact": false})),
+        "auto" => Ok(serde_json::json!({"autoCompact": true, "autoCompactWindow": null})),
+        number => match number.parse::<u64>() {
+            Ok(tokens) if tokens > 0 => {
+                Ok(serde_json::json!({"autoCompact": true, "autoCompactWindow": tokens}))
+            }
+            _ => Err(ValueError::Compaction),
+        },
     }
 }
 

@@ -37,7 +37,7 @@ enum PluginCommand {
     /// List the plugins of this folder with their contents and problems.
     List,
     /// Show the contents of plugins, and install them after confirmation.
-    #[command(visible_alias = "add")]
+    #[command(visible_alias = "add", alias = "i")]
     Install {
         /// The plugins: `name@marketplace`, or a name that only one marketplace has.
         #[arg(required = true, value_name = "PLUGIN")]

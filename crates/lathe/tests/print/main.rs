@@ -9,8 +9,11 @@
 mod claude_home;
 #[cfg(target_os = "linux")]
 mod confined;
+mod declared;
+mod flags;
 mod hooks;
 mod input;
+mod variables;
 
 use lathe_scripted::{BlockingServer, Reply, Scenario};
 use lathe_testkit::TestHome;

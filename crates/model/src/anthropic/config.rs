@@ -4,6 +4,7 @@ use super::credentials::KeyHelper;
 use crate::error::ModelError;
 use lathe_net::Network;
 use lathe_settings::{Environment, Variable};
+use serde_json::{Map, Value};
 use std::fmt;
 use std::time::Duration;
 
@@ -26,6 +27,10 @@ pub struct AnthropicConfig {
     pub key_helper_lifetime: Duration,
     /// Beta features asked for with every request.
     pub betas: Vec<String>,
+    /// Requests name no beta features but these.
+    pub without_experiments: bool,
+    /// Fields that are added to the body of every request.
+    pub extra_body: Map<String, Value>,
     /// Further headers.
     pub headers: Vec<(String, String)>,
     /// Added to the User-Agent: the program that Lathe works for.
@@ -45,6 +50,8 @@ impl Default for AnthropicConfig {
             key_helper: None,
             key_helper_lifetime: Duration::from_secs(300),
             betas: Vec::new(),
+            without_experiments: false,
+            extra_body: Map::new(),
             headers: Vec::new(),
             client_app: None,
             network: Network::default(),
@@ -67,6 +74,13 @@ impl AnthropicConfig {
         config.api_key = get(Variable::ApiKey);
         config.auth_token = get(Variable::AuthToken);
         config.betas = list(environment.get(Variable::Betas));
+        config.without_experiments = environment.is_on(Variable::DisableExperimentalBetas);
+        if let Some((name, text)) = environment.get_named(Variable::ExtraBody) {
+            config.extra_body =
+                serde_json::from_str(text).map_err(|error| ModelError::Configuration {
+                    message: format!("{name} must be a JSON object: {error}"),
+                })?;
+        }
         config.client_app = get(Variable::ClientApp);
         if let Some(text) = environment.get(Variable::CustomHeaders) {
             config.headers = headers(text)?;

@@ -29,7 +29,8 @@ use http::{HeaderName, HeaderValue};
 use lathe_net::sse::SseDecoder;
 use lathe_protocol::stream::StreamPiece;
 use reqwest::{Client, Response};
-use serde_json::Value;
+use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use url::Url;
@@ -56,6 +57,8 @@ struct Inner {
     count_tokens: Url,
     headers: HeaderMap,
     betas: Vec<String>,
+    without_experiments: bool,
+    extra_body: Map<String, Value>,
     credentials: CredentialSource,
     /// It needs a key, and has known limits; a server of one's own may differ in both.
     is_public_api: bool,
@@ -81,6 +84,8 @@ impl AnthropicProvider {
                 count_tokens,
                 headers: fixed_headers(config)?,
                 betas: config.betas.clone(),
+                without_experiments: config.without_experiments,
+                extra_body: config.extra_body.clone(),
                 credentials: CredentialSource::new(config),
                 is_public_api,
                 proxy,
@@ -116,6 +121,7 @@ impl Provider for AnthropicProvider {
             Transfer::Streaming => Purpose::Streaming,
             Transfer::Whole => Purpose::Whole,
         };
+        let request = &*self.adapted(request);
         let body = RequestBody::messages_api(request, purpose);
         let betas = needed_betas(request);
         Box::pin(async move {
@@ -138,6 +144,7 @@ impl Provider for AnthropicProvider {
 
     fn count_tokens(&self, request: &ModelRequest) -> BoxFuture<'static, Result<u64, ModelError>> {
         let provider = self.clone();
+        let request = &*self.adapted(request);
         let body = RequestBody::messages_api(request, Purpose::CountTokens);
         let betas = needed_betas(request);
         Box::pin(async move {
@@ -162,6 +169,24 @@ impl Provider for AnthropicProvider {
 }
 
 impl AnthropicProvider {
+    /// The request with what the configuration adds to it and takes away.
+    fn adapted<'a>(&self, request: &'a ModelRequest) -> Cow<'a, ModelRequest> {
+        let inner = &self.inner;
+        let mut request = Cow::Borrowed(request);
+        if inner.without_experiments {
+            let request = request.to_mut();
+            request.betas.clear();
+            if let Some(thinking) = &mut request.thinking {
+                thinking.stale = StaleThinking::Unsaid;
+            }
+        }
+        for (name, value) in &inner.extra_body {
+            let extra = &mut request.to_mut().extra;
+            extra.insert(name.clone(), value.clone());
+        }
+        request
+    }
+
     /// Sends a body and gives back an accepted response, or the refusal as an error.
     async fn send(
         &self,

@@ -168,6 +168,19 @@ pub struct Catalog {
     models: BTreeMap<String, ModelInfo>,
     aliases: BTreeMap<String, String>,
     small_fast: Option<String>,
+    /// How many tokens every conversation may have, whatever the table says.
+    max_context: Option<u64>,
+    /// What a person says about compaction.
+    pub compaction: Compaction,
+}
+
+/// What a person says about when a conversation is compacted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Compaction {
+    /// The tokens that it may fill before, where the model's window is larger.
+    pub window: Option<u64>,
+    /// At what percentage of the window, where that is earlier than usual.
+    pub percent: Option<u64>,
 }
 
 /// Something in the settings of models that can't be read.
@@ -222,6 +235,8 @@ impl Catalog {
             models: table.models,
             aliases: table.aliases,
             small_fast: None,
+            max_context: None,
+            compaction: Compaction::default(),
         }
     }
 
@@ -245,6 +260,9 @@ impl Catalog {
             self.aliases.insert("default".to_owned(), model.to_owned());
         }
         self.small_fast = environment.get(Variable::SmallModel).map(str::to_owned);
+        self.max_context = environment
+            .number(Variable::MaxContextTokens)
+            .filter(|tokens| *tokens > 0);
         self
     }
 
@@ -366,6 +384,9 @@ impl Catalog {
             betas.extend(extension.beta.clone());
         } else if long && !known {
             info.context_window = 1_000_000;
+        }
+        if let Some(tokens) = self.max_context {
+            info.context_window = tokens;
         }
         ResolvedModel {
             id: name,

@@ -20,8 +20,19 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
-/// How many bytes of one file are used.
+/// How many bytes of one file are used at least, however small the model's window is.
 pub const LARGEST_FILE: usize = 40_000;
+/// The share of the model's window that one file may take: one in this many tokens.
+const SHARE_OF_WINDOW: u64 = 4;
+/// The assumed length of a token.
+const BYTES_PER_TOKEN: u64 = 4;
+
+/// How many bytes of one file are used with a model's window.
+#[must_use]
+pub fn largest_file(window_tokens: u64) -> usize {
+    let share = window_tokens * BYTES_PER_TOKEN / SHARE_OF_WINDOW;
+    usize::try_from(share).map_or(LARGEST_FILE, |share| share.max(LARGEST_FILE))
+}
 /// How deep imports go.
 pub const DEEPEST_IMPORT: usize = 5;
 
@@ -143,12 +154,20 @@ pub struct InstructionOptions {
     pub outside_imports: bool,
     /// Patterns over absolute paths of files that are never loaded.
     pub excludes: Vec<String>,
+    /// How many bytes of one file are used; 0 is [`LARGEST_FILE`].
+    pub largest_file: usize,
     /// Not those of the project (`--setting-sources` without `project`).
     pub without_project: bool,
     /// Not those of the person for every project (`--setting-sources` without `user`).
     pub without_user: bool,
     /// Not those of the person for this project (`--setting-sources` without `local`).
     pub without_local: bool,
+}
+
+impl InstructionOptions {
+    fn largest(&self) -> usize {
+        self.largest_file.max(LARGEST_FILE)
+    }
 }
 
 /// A file that changed since it was loaded.
@@ -295,15 +314,16 @@ impl Instructions {
     /// were looked at; takes over what they say now, and returns those.
     pub fn changed(&mut self) -> Vec<ChangedInstruction> {
         let mut changed = Vec::new();
+        let largest = self.options.largest();
         self.loaded.retain_mut(|file| {
-            let Ok((text, bytes)) = read_bounded(&file.path) else {
+            let Ok((text, bytes)) = read_bounded(&file.path, largest) else {
                 changed.push(ChangedInstruction {
                     path: file.path.clone(),
                     now: None,
                 });
                 return false;
             };
-            let (text, cut) = bounded(rules::without_front_matter(&text), bytes);
+            let (text, cut) = bounded(rules::without_front_matter(&text), bytes, largest);
             if text == file.text && bytes == file.bytes {
                 return true;
             }
@@ -432,7 +452,8 @@ impl Instructions {
         if self.known_files.contains(&real_path) || self.excludes.is_match(path) {
             return;
         }
-        let Ok((text, bytes)) = read_bounded(path) else {
+        let largest = self.options.largest();
+        let Ok((text, bytes)) = read_bounded(path, largest) else {
             return;
         };
         if text.contains('\0') {
@@ -440,7 +461,7 @@ impl Instructions {
             self.skip(path, "is not a text", false);
             return;
         }
-        let (text, cut) = bounded(rules::without_front_matter(&text), bytes);
+        let (text, cut) = bounded(rules::without_front_matter(&text), bytes, largest);
         if text.trim().is_empty() {
             return;
         }
@@ -558,24 +579,24 @@ fn real(path: &Path) -> PathBuf {
 
 /// Reads the part of a file that can be used, and its length. Anything but a regular file is refused: a
 /// pipe would make the start wait.
-fn read_bounded(path: &Path) -> std::io::Result<(String, u64)> {
+fn read_bounded(path: &Path, largest: usize) -> std::io::Result<(String, u64)> {
     if !fs::metadata(path)?.is_file() {
         return Err(std::io::ErrorKind::InvalidInput.into());
     }
     let file = fs::File::open(path)?;
     let bytes = file.metadata()?.len();
     let mut content = Vec::new();
-    file.take(LARGEST_FILE as u64 + 8 * 1024)
+    file.take(largest as u64 + 8 * 1024)
         .read_to_end(&mut content)?;
     Ok((String::from_utf8_lossy(&content).into_owned(), bytes))
 }
 
 /// The text up to the last whole line within the bound, and how many bytes that leaves out.
-fn bounded(text: &str, bytes: u64) -> (String, u64) {
-    if text.len() <= LARGEST_FILE && bytes <= LARGEST_FILE as u64 + 4 * 1024 {
+fn bounded(text: &str, bytes: u64, largest: usize) -> (String, u64) {
+    if text.len() <= largest && bytes <= largest as u64 + 4 * 1024 {
         return (text.to_owned(), 0);
     }
-    let end = text.floor_char_boundary(LARGEST_FILE.min(text.len()));
+    let end = text.floor_char_boundary(largest.min(text.len()));
     let kept = text[..end]
         .rfind('\n')
         .map_or(&text[..end], |line| &text[..=line]);

@@ -4,12 +4,14 @@
 //! `docs/settings.md`; the types are what validation holds a file to ([`crate::validate`]). Every
 //! key is optional, and keys that this version doesn't know are kept in `extra`.
 
+mod foreign;
 mod hooks;
 mod language;
 mod models;
 mod sandbox;
 mod tables;
 
+pub use foreign::{ForeignKey, foreign_key, foreign_keys};
 pub use hooks::{HookDefinition, HookGroup, HookKind};
 pub use language::{LanguageServerSettings, LanguageServerTransport, LspDiagnostics};
 pub use models::{
@@ -20,6 +22,8 @@ pub use tables::{
     ALIASES, FINAL, MANAGED_ONLY, PERSONAL, READ_CLAUDE_HOME, REPLACED_LISTS, RESTRICTING, WORDS,
 };
 
+use crate::environment::Variable;
+use crate::paths::Environment;
 use lathe_protocol::Extra;
 use lathe_protocol::permission::PermissionMode;
 use schemars::JsonSchema;
@@ -53,6 +57,15 @@ pub struct Settings {
     /// Prices that the built-in table lacks or has wrong, by model name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub prices: BTreeMap<String, PriceSettings>,
+    /// Prices in the form of the ecosystem: `overrides` is read as `prices`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_pricing: Option<ModelPricing>,
+    /// Names under which the provider knows models, by model name; read as `models.<model>.name`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub model_overrides: BTreeMap<String, String>,
+    /// How long the provider keeps what was sent: `5m` (the default), `1h` or `off`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt_cache: Option<PromptCache>,
     /// Further services that serve models, by a name of your choice.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub providers: BTreeMap<String, ProviderSettings>,
@@ -62,6 +75,9 @@ pub struct Settings {
     /// Whether the model thinks before it answers: a boolean, `adaptive` or `disabled`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thinking: Option<Thinking>,
+    /// Whether summaries of the model's thinking are requested and shown (default true).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub show_thinking_summaries: Option<bool>,
     /// The most tokens that one thinking step may use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_thinking_tokens: Option<u64>,
@@ -110,6 +126,17 @@ pub struct Settings {
     /// The text in commits and pull requests about how they were made; an empty text hides it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attribution: Option<Attribution>,
+    /// Whether the model is told the state of the repository and what commits and pull requests end with
+    /// (default true).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub include_git_instructions: Option<bool>,
+    /// How git worktrees of agents are made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<WorktreeSettings>,
+    /// Which skills are offered, by name: `on`, `name-only` (without their description), `user-invocable-only`
+    /// (not to the model) or `off`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub skill_overrides: BTreeMap<String, SkillOverride>,
     /// After how many days without use a session is deleted (default 30; 0 keeps none).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cleanup_period_days: Option<u32>,
@@ -164,6 +191,9 @@ pub struct Settings {
     /// Whether the conversation is compacted automatically before it gets too long (default true).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auto_compact: Option<bool>,
+    /// How many tokens the conversation may fill before it is compacted, where the model's window is larger.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auto_compact_window: Option<u64>,
     /// Whether the model keeps notes about the project between sessions (default true).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auto_memory: Option<bool>,
@@ -399,6 +429,76 @@ pub struct Attribution {
     pub extra: Extra,
 }
 
+/// How long the provider keeps what was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum PromptCache {
+    /// Five minutes.
+    #[serde(rename = "5m")]
+    FiveMinutes,
+    /// An hour; writing costs more.
+    #[serde(rename = "1h")]
+    OneHour,
+    /// Not at all.
+    #[serde(rename = "off")]
+    Off,
+}
+
+/// Prices in the form of the ecosystem.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ModelPricing {
+    /// Prices by model name, as in `prices`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub overrides: BTreeMap<String, PriceSettings>,
+    /// Keys that this version doesn't know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub extra: Extra,
+}
+
+/// How a skill is offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SkillOverride {
+    /// As it is.
+    On,
+    /// To the model without its description.
+    NameOnly,
+    /// To the person only.
+    UserInvocableOnly,
+    /// To nobody.
+    Off,
+}
+
+/// How git worktrees of agents are made.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WorktreeSettings {
+    /// Folders of the repository that are linked into a worktree instead of being absent, such as `node_modules`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub symlink_directories: Vec<String>,
+    /// The only folders that are checked out, by git's sparse checkout.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sparse_paths: Vec<String>,
+    /// The commit that a worktree starts from: `head` (the default) or `fresh`, the remote's default branch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_ref: Option<BaseRef>,
+    /// Keys that this version doesn't know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub extra: Extra,
+}
+
+/// The commit that a worktree starts from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum BaseRef {
+    /// The newest commit here.
+    Head,
+    /// The default branch of the remote.
+    Fresh,
+}
+
 /// How facts worth remembering are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -514,6 +614,31 @@ pub struct WebSearch {
     #[serde(flatten)]
     #[schemars(skip)]
     pub extra: Extra,
+}
+
+/// Takes over the environment variables that are stronger than settings.
+pub fn apply_variables(settings: &mut Settings, environment: &Environment) {
+    if environment.is_on(Variable::DisableAutoMemory) {
+        settings.auto_memory = Some(false);
+    }
+    if environment.is_on(Variable::DisableGitInstructions) {
+        settings.include_git_instructions = Some(false);
+    }
+    if let Some(tokens) = environment.number(Variable::AutoCompactWindow) {
+        settings.auto_compact_window = Some(tokens);
+    }
+    if let Some(effort) = environment.get(Variable::Effort) {
+        settings.effort = Effort::named(effort);
+    }
+    if environment.is_on(Variable::DisablePromptCaching) {
+        settings.prompt_cache = Some(PromptCache::Off);
+    }
+    match environment.get(Variable::PromptCache) {
+        Some("1h") => settings.prompt_cache = Some(PromptCache::OneHour),
+        Some("5m") => settings.prompt_cache = Some(PromptCache::FiveMinutes),
+        Some("off") => settings.prompt_cache = Some(PromptCache::Off),
+        _ => {}
+    }
 }
 
 impl Settings {

@@ -22,6 +22,13 @@ pub enum Effort {
 }
 
 impl Effort {
+    /// The level of a name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let all = [Self::Low, Self::Medium, Self::High, Self::Xhigh, Self::Max];
+        all.into_iter().find(|effort| effort.name() == name)
+    }
+
     /// The level's name on the wire.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -8,6 +8,12 @@ pub const ALIASES: &[(&str, &str)] = &[
     ("alwaysThinkingEnabled", "thinking"),
     ("claudeMdExcludes", "instructionExcludes"),
     ("smallFastModel", "smallModel"),
+    ("promptSuggestionEnabled", "promptSuggestions"),
+    ("awaySummaryEnabled", "awaySummary"),
+    ("preferredNotifChannel", "notifications"),
+    ("promptCacheTtl", "promptCache"),
+    ("additionalMarketplaces", "extraKnownMarketplaces"),
+    ("allowedMarketplaces", "strictKnownMarketplaces"),
 ];
 
 /// Keys whose lists are not united over the sources: the highest source's list applies as it is. They
@@ -69,4 +75,10 @@ pub const FINAL: &[&str] = &[
 pub const WORDS: &[(&str, &str, &str)] = &[
     ("permissions.defaultMode", "manual", "default"),
     ("permissions.defaultMode", "delegate", "default"),
+    ("preferredNotifChannel", "terminal_bell", "bell"),
+    ("preferredNotifChannel", "iterm2", "desktop"),
+    ("preferredNotifChannel", "iterm2_with_bell", "desktop"),
+    ("preferredNotifChannel", "kitty", "desktop"),
+    ("preferredNotifChannel", "ghostty", "desktop"),
+    ("preferredNotifChannel", "notifications_disabled", "off"),
 ];

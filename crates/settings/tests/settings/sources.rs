@@ -416,3 +416,59 @@ fn modes_under_their_other_names_are_understood() {
         );
     }
 }
+
+#[test]
+fn other_names_for_keys_are_read_as_ours() {
+    let machine = Machine::new();
+    machine.write(
+        "home/.lathe/settings.json",
+        r#"{"promptSuggestionEnabled": false, "awaySummaryEnabled": false, "preferredNotifChannel": "terminal_bell",
+            "promptCacheTtl": "1h", "effortLevel": "low", "attribution": false,
+            "modelPricing": {"overrides": {"house": {"input": 1, "output": 2, "cacheRead": 3, "cacheWrite": 4}}},
+            "modelOverrides": {"claude-opus-5-5": "arn:opus"},
+            "additionalMarketplaces": {"m": {"source": {"source": "github", "repo": "a/b"}}}}"#,
+    );
+    machine.write(
+        "etc/lathe/managed-settings.json",
+        r#"{"allowedMarketplaces": []}"#,
+    );
+    let resolved = load(&machine.places(), &LoadOptions::default());
+    assert_eq!(resolved.problems, []);
+    let settings = &resolved.settings;
+    assert_eq!(settings.prompt_suggestions, Some(false));
+    assert_eq!(settings.away_summary, Some(false));
+    assert_eq!(resolved.value["notifications"], "bell");
+    assert_eq!(resolved.value["promptCache"], "1h");
+    assert_eq!(resolved.value["attribution"]["commit"], "");
+    assert_eq!(settings.prices["house"].cache_write, Some(4.0));
+    assert_eq!(
+        settings.models["claude-opus-5-5"].name.as_deref(),
+        Some("arn:opus")
+    );
+    assert!(settings.extra_known_marketplaces.contains_key("m"));
+    assert_eq!(settings.strict_known_marketplaces, Some(Vec::new()));
+}
+
+#[test]
+fn keys_of_the_ecosystem_without_effect_are_known_and_nothing_is_guessed() {
+    let machine = Machine::new();
+    machine.write(
+        "home/.lathe/settings.json",
+        r#"{"tui": "fullscreen", "agentPushNotifEnabled": true, "skipAutoPermissionPrompt": true,
+            "skipDangerousModePermissionPrompt": true, "remoteControlAtStartup": false,
+            "inputNeededNotifEnabled": true, "autoUpdatesChannel": "latest", "voiceEnabled": true,
+            "teammateMode": "auto", "spinnerVerbs": {"mode": "append", "verbs": []},
+            "terminalProgressBarEnabled": false, "attribution": {"sessionUrl": false},
+            "worktree": {"location": "x"}, "deniedModels": ["x"]}"#,
+    );
+    let resolved = load(&machine.places(), &LoadOptions::default());
+    assert_eq!(resolved.problems.len(), 14, "{:#?}", resolved.problems);
+    for problem in &resolved.problems {
+        let text = problem.to_string();
+        assert!(text.contains("without effect here"), "{text}");
+        assert!(!text.contains("did you mean"), "{text}");
+        let restricts = problem.key == "deniedModels";
+        assert_eq!(problem.restriction_lost, restricts, "{text}");
+        assert_eq!(problem.severity == Severity::Note, !restricts, "{text}");
+    }
+}

@@ -129,11 +129,11 @@ fn the_engine_answers_commands_that_are_not_the_terminals_own() {
     terminal.wait_gone("no plugins installed");
     terminal.say("/output-style ");
     terminal.wait_for("Output style");
-    terminal.wait_for("explanatory");
+    terminal.wait_for("Explanatory");
     terminal.send("\x1b");
     terminal.wait_gone("Output style");
     terminal.say("/output-style explanatory");
-    terminal.wait_for("output style: explanatory");
+    terminal.wait_for("output style: Explanatory");
 }
 
 fn agent(background: bool) -> Reply {

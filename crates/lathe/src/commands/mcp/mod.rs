@@ -95,6 +95,12 @@ enum McpCommand {
         #[arg(long)]
         preview: bool,
     },
+    /// Import the servers of Claude Desktop.
+    AddFromClaudeDesktop {
+        /// The scope.
+        #[arg(short, long, value_enum, default_value_t = ScopeWord::User)]
+        scope: ScopeWord,
+    },
     /// Print the log of a server.
     Logs {
         /// Its name.
@@ -345,6 +351,19 @@ pub(crate) async fn run(environment: Environment, arguments: McpArguments) -> Ou
             scope.into(),
             preview,
         )),
+        McpCommand::AddFromClaudeDesktop { scope } => {
+            let files = config::import::known_files(&loaded.environment);
+            let desktop = files
+                .iter()
+                .find(|file| file.ends_with("claude_desktop_config.json"));
+            match desktop {
+                Some(file) => usage(edit::import(&loaded, Some(file), scope.into(), false)),
+                None => Err(CliError::failure(
+                    "there is no configuration of Claude Desktop on this machine",
+                )
+                .hint("`lathe mcp import --from FILE` imports from another file")),
+            }
+        }
         McpCommand::Logs { name } => print_line(&ask::logs(&loaded, &name)?),
         McpCommand::List { json } => print_line(&ask::list(&loaded, json).await?),
         McpCommand::Get { name, json } => ask::get(&loaded, &name, json).await,
