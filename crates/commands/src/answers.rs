@@ -7,20 +7,17 @@ use crate::lists::{
 use crate::{CommandError, CommandOutcome, diagnose_session};
 use lathe_doctor::TerminalFacts;
 use lathe_engine::SessionHandle;
-use lathe_process::{Command, Ending, Job};
+use lathe_engine::context::git::GitError;
 use lathe_protocol::command::BuiltinCommand;
 use lathe_protocol::permission::PermissionMode;
 use lathe_session::export::ExportFormat;
 use serde_json::{Map, Value};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
 /// The changelog.
 const CHANGES: &str = include_str!("../../../CHANGELOG.md");
 /// Lines of a difference that are shown.
 const MOST_LINES: usize = 400;
-/// How long git may take.
-const GIT_LIMIT: Duration = Duration::from_secs(60);
 
 /// Answers every built-in command: the one exhaustive match.
 pub(crate) async fn answer(
@@ -293,13 +290,14 @@ fn tag_text(session: &SessionHandle, arguments: &str) -> Result<String, CommandE
 }
 
 async fn diff_text(session: &SessionHandle) -> Result<String, CommandError> {
-    let folder = session.context().working_folder();
-    let status = git(&folder, &["status", "--short"]).await?;
+    let git = session.context().git().map_err(GitError::from)?;
+    let status = git.run(&["status", "--short"]).await?;
     if status.trim().is_empty() {
         return Ok("No changes.".to_owned());
     }
     // A repository without a commit has nothing to compare with.
-    let difference = git(&folder, &["diff", "--no-ext-diff", "--no-textconv", "HEAD"])
+    let difference = git
+        .run(&["diff", "--no-ext-diff", "--no-textconv", "HEAD"])
         .await
         .unwrap_or_default();
     let lines: Vec<&str> = difference.lines().collect();
@@ -403,18 +401,6 @@ fn check_key(key: &str) -> Result<(), CommandError> {
         key: key.to_owned(),
         near: lathe_settings::nearest::nearest(key, names()).map(str::to_owned),
     })
-}
-
-async fn git(folder: &Path, arguments: &[&str]) -> Result<String, CommandError> {
-    let command = Command::git(folder)
-        .arguments(["-c", "core.quotepath=false"])
-        .arguments(arguments);
-    let finished = lathe_process::run(Job::new(command, GIT_LIMIT)).await?;
-    match finished.ending {
-        Ending::Exited(0) => Ok(finished.stdout),
-        Ending::TimedOut => Err(CommandError::GitTimedOut),
-        _ => Err(CommandError::Git(finished.stderr.trim().to_owned())),
-    }
 }
 
 /// The newest part of the list of changes.

@@ -44,12 +44,7 @@ pub(crate) enum CommandError {
     #[error("{} is outside the folders of this session; /add-dir allows it.", path.display())]
     OutsideRoots { path: PathBuf },
     #[error(transparent)]
-    NoGit(#[from] lathe_process::StartError),
-    #[error("git took too long.")]
-    GitTimedOut,
-    /// The standard error of git.
-    #[error("{0}")]
-    Git(String),
+    Git(#[from] lathe_engine::context::git::GitError),
     #[error("There is nothing to export yet.")]
     NothingToExport,
     #[error("{} can't be written: {source}", path.display())]

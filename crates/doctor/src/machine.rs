@@ -300,6 +300,8 @@ pub(crate) fn search(_: &Installation<'_>, report: &mut Report<'_>) {
 pub(crate) fn git(installation: &Installation<'_>, report: &mut Report<'_>) {
     let command = Command::new("git")
         .argument("--version")
+        // Not in the folder: nobody may have trusted it.
+        .directory("/")
         .without_inherited_environment()
         .variables(&installation.environment.variables);
     match lathe_process::run_blocking(command, Vec::new(), GIT_LIMIT) {

@@ -45,9 +45,6 @@ pub struct PermissionContext {
     pub project: PathBuf,
     /// Whether a person trusted the session's folder. Nothing in the folder itself makes it so.
     pub trusted: bool,
-    /// Whether Lathe itself may run git in the session's folder for what it shows: a person trusted the folder, or
-    /// its repository names no program.
-    pub may_run_git: bool,
     /// Whether the mode bypassPermissions may be entered.
     pub bypass_available: bool,
     /// The plan that plan mode may write.
@@ -90,7 +87,6 @@ impl PermissionContext {
             config_home: config_home.to_path_buf(),
             project: cwd.to_path_buf(),
             trusted: false,
-            may_run_git: false,
             bypass_available: false,
             plan_file: None,
             session_paths: Vec::new(),

@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 
 mod config;
 mod index;
+mod trusted;
+
+pub use trusted::{NotTrusted, TrustedRepository};
 
 /// The repository that git uses in a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,38 +33,14 @@ pub enum Repository {
 }
 
 impl Repository {
-    /// Finds the repository as git does: from the folder upwards, a `.git` folder or file, or a folder that is laid
-    /// out like a repository itself.
+    /// Finds the repository of a folder and judges its configuration.
     #[must_use]
     pub fn of(folder: &Path) -> Self {
-        let folder = crate::path::real_folder(folder);
-        for at in folder.ancestors() {
-            let dot_git = at.join(".git");
-            match std::fs::symlink_metadata(&dot_git) {
-                Ok(_) if dot_git.is_dir() => {
-                    // Without it git looks further up, but nobody makes such a folder for nothing.
-                    if dot_git.join("HEAD").symlink_metadata().is_err() {
-                        return not_plain(None, format!("`{}` is incomplete", dot_git.display()));
-                    }
-                    return judge(&dot_git, Some(at));
-                }
-                Ok(_) => return linked(&dot_git, at),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(_) => return not_plain(None, format!("`{}` can't be read", dot_git.display())),
-            }
-            let bare = at.join("HEAD").symlink_metadata().is_ok()
-                && (at.join("objects").exists() || at.join("commondir").exists());
-            if bare {
-                return judge(at, None);
-            }
+        match find(folder) {
+            Found::Nothing => Self::None,
+            Found::Unclear(reason) => not_plain(None, reason),
+            Found::At { folder, worktree } => judge(&folder, worktree.as_deref()),
         }
-        Self::None
-    }
-
-    /// Whether its configuration could make git run a program.
-    #[must_use]
-    pub fn may_run_programs(&self) -> bool {
-        matches!(self, Self::NotPlain { .. })
     }
 
     /// Where its objects and its configuration lie.
@@ -82,23 +61,79 @@ fn not_plain(folder: Option<&Path>, reason: impl Into<String>) -> Repository {
     }
 }
 
+/// Where git finds a repository.
+enum Found {
+    Nothing,
+    /// Something is there that isn't understood.
+    Unclear(String),
+    At {
+        /// The `.git` folder, the folder that a `.git` file names, or a bare repository.
+        folder: PathBuf,
+        worktree: Option<PathBuf>,
+    },
+}
+
+/// Finds the repository as git does: from the folder upwards, a `.git` folder or file, or a folder that is laid out
+/// like a repository itself.
+fn find(folder: &Path) -> Found {
+    let folder = crate::path::real_folder(folder);
+    for at in folder.ancestors() {
+        let dot_git = at.join(".git");
+        match std::fs::symlink_metadata(&dot_git) {
+            Ok(_) if dot_git.is_dir() => {
+                // Without it git looks further up, but nobody makes such a folder for nothing.
+                if dot_git.join("HEAD").symlink_metadata().is_err() {
+                    return Found::Unclear(format!("`{}` is incomplete", dot_git.display()));
+                }
+                return Found::At {
+                    folder: dot_git,
+                    worktree: Some(at.to_path_buf()),
+                };
+            }
+            Ok(_) => return linked(&dot_git, at),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(_) => return Found::Unclear(format!("`{}` can't be read", dot_git.display())),
+        }
+        let bare = at.join("HEAD").symlink_metadata().is_ok()
+            && (at.join("objects").exists() || at.join("commondir").exists());
+        if bare {
+            return Found::At {
+                folder: at.to_path_buf(),
+                worktree: None,
+            };
+        }
+    }
+    Found::Nothing
+}
+
 /// A `.git` file names the repository of a worktree or a submodule.
-fn linked(dot_git: &Path, worktree: &Path) -> Repository {
+fn linked(dot_git: &Path, worktree: &Path) -> Found {
     let target = std::fs::read_to_string(dot_git).ok().and_then(|text| {
         let target = text.strip_prefix("gitdir:")?.trim();
         (!target.is_empty() && !target.contains('\n')).then(|| worktree.join(target))
     });
     match target {
-        Some(target) => judge(&crate::path::real_folder(&target), Some(worktree)),
-        None => not_plain(None, format!("`{}` isn't understood", dot_git.display())),
+        Some(target) => Found::At {
+            folder: crate::path::real_folder(&target),
+            worktree: Some(worktree.to_path_buf()),
+        },
+        None => Found::Unclear(format!("`{}` isn't understood", dot_git.display())),
+    }
+}
+
+/// The folder that a repository shares with its worktrees.
+fn common_folder(folder: &Path) -> std::io::Result<PathBuf> {
+    match std::fs::read_to_string(folder.join("commondir")) {
+        Ok(text) => Ok(crate::path::real_folder(&folder.join(text.trim()))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(folder.to_path_buf()),
+        Err(error) => Err(error),
     }
 }
 
 /// Judges a repository's folder.
 fn judge(folder: &Path, worktree: Option<&Path>) -> Repository {
-    let common = match std::fs::read_to_string(folder.join("commondir")) {
-        Ok(text) => crate::path::real_folder(&folder.join(text.trim())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => folder.to_path_buf(),
+    let common = match common_folder(folder) {
+        Ok(common) => common,
         Err(error) => {
             return not_plain(
                 None,

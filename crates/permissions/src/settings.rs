@@ -6,7 +6,6 @@ use crate::live::Store;
 use crate::path::real_folder;
 use crate::pattern::Anchors;
 use crate::protected::IgnoreFile;
-use crate::repository::Repository;
 use crate::ruleset::{RuleProblem, RuleSet};
 use lathe_protocol::permission::PermissionUpdate;
 use lathe_settings::load::Resolved;
@@ -59,7 +58,6 @@ pub fn context_of(
     let mut context = PermissionContext::new(&environment.cwd, &home, &places.config_home);
     context.project.clone_from(&places.project);
     context.trusted = trusted;
-    context.may_run_git = trusted || !Repository::of(&environment.cwd).may_run_programs();
     let (rules, problems) = rules_of(settings, &context);
     context.rules = rules;
     let mut remarks: Vec<String> = problems.iter().map(ToString::to_string).collect();

@@ -9,7 +9,6 @@ use crate::line::{Line, LineReader};
 use crate::paths::{SessionPaths, key_prefix, project_key, projects_folder};
 use crate::peek::Edges;
 use crate::writer;
-use lathe_process::Command;
 use lathe_protocol::ids::SessionId;
 use lathe_protocol::record::{Fact, MessageRecord, Record, RecordKind, RecordMessage};
 use serde::Serialize;
@@ -18,13 +17,9 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read as _, Write as _};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// The longest first line that a listing reads when it doesn't end within the first part.
 const LONG_FIRST_LINE: u64 = 4 << 20;
-
-/// How long git may take to list the worktrees.
-const GIT_LIMIT: Duration = Duration::from_secs(5);
 
 /// A session in a listing.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -354,18 +349,37 @@ fn id_of(path: &Path) -> Option<SessionId> {
     path.file_stem()?.to_str()?.parse().ok()
 }
 
-/// The worktrees of the git repository around a folder; none without git or outside a repository.
+/// The worktrees of the git repository around a folder, read from git's files: git itself would obey the
+/// repository's configuration, which can name programs.
 fn worktrees(cwd: &Path) -> Vec<PathBuf> {
-    let command = Command::git(cwd).arguments(["worktree", "list", "--porcelain"]);
-    let Ok(finished) = lathe_process::run_blocking(command, Vec::new(), GIT_LIMIT) else {
+    let Some(top) = cwd.ancestors().find(|at| at.join(".git").exists()) else {
         return Vec::new();
     };
-    finished
-        .stdout
-        .lines()
-        .filter_map(|line| line.strip_prefix("worktree "))
-        .map(PathBuf::from)
-        .collect()
+    let dot_git = top.join(".git");
+    let repository = match fs::read_to_string(&dot_git) {
+        Ok(text) => match text.trim().strip_prefix("gitdir:") {
+            Some(target) => top.join(target.trim()),
+            None => return Vec::new(),
+        },
+        Err(_) => dot_git,
+    };
+    let common = match fs::read_to_string(repository.join("commondir")) {
+        Ok(text) => repository.join(text.trim()),
+        Err(_) => repository,
+    };
+    let Ok(common) = fs::canonicalize(common) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    if common.file_name().is_some_and(|name| name == ".git") {
+        found.extend(common.parent().map(Path::to_path_buf));
+    }
+    for worktree in subfolders(&common.join("worktrees")) {
+        let linked = fs::read_to_string(worktree.join("gitdir"));
+        let linked = linked.ok().map(|text| worktree.join(text.trim()));
+        found.extend(linked.and_then(|dot_git| dot_git.parent().map(Path::to_path_buf)));
+    }
+    found
 }
 
 /// The listing entry of a transcript; `None` for a file that isn't a session.

@@ -5,6 +5,7 @@ use crate::agents::run::Ready;
 use crate::agents::start::{self, Start, StartFrom};
 use crate::agents::worktree::Worktree;
 use crate::agents::{Entry, NewEntry, State};
+use crate::context::git::Git;
 use crate::conversation::ConversationShared;
 use lathe_extensions::AgentDefinition;
 use lathe_protocol::ids::RecordId;
@@ -200,7 +201,12 @@ struct Folder {
 /// Finds the worktree of an agent that is woken, or makes a new one if it was removed because it was empty.
 async fn folder_again(shared: &ConversationShared, entry: &Entry, state: &State) -> Folder {
     if let Some(path) = &state.worktree {
-        return match Worktree::take_up(path).await {
+        let here = shared.tools.working_folder.read().clone();
+        let taken = match Git::new(&shared.permissions.snapshot(), &here) {
+            Ok(git) => Worktree::take_up(&git, path).await,
+            Err(_) => None,
+        };
+        return match taken {
             Some(worktree) => Folder {
                 worktree: Some(worktree),
                 ..Folder::default()

@@ -4,6 +4,7 @@ use crate::agents::run::{self, Ready};
 use crate::agents::start::{self, Start, StartFrom};
 use crate::agents::worktree::{Worktree, WorktreeError};
 use crate::agents::{Entry, ForkPoint, MOST_DEPTH, NewEntry, fork, listed};
+use crate::context::git::Git;
 use crate::conversation::ConversationShared;
 use crate::turn::models;
 use lathe_extensions::AgentDefinition;
@@ -295,7 +296,8 @@ pub(super) async fn new_worktree(
     let settings: WorktreeSettings = settings
         .and_then(|value| serde_json::from_value(value).ok())
         .unwrap_or_default();
-    let made = Worktree::create(&folder, &format!("agent-{}", entry.id), &settings).await?;
+    let git = Git::new(&shared.permissions.snapshot(), &folder)?;
+    let made = Worktree::create(&git, &format!("agent-{}", entry.id), &settings).await?;
     shared
         .hooks
         .worktree_created(&made.path, entry.id.as_str())

@@ -7,6 +7,7 @@
 use crate::agents::disk::Meta;
 use crate::agents::worktree::{Conclusion, Worktree};
 use crate::agents::{Agents, Entry, NewEntry};
+use crate::context::git::Git;
 use lathe_protocol::ids::AgentId;
 use lathe_tools::host::AgentStatus;
 use std::fmt::Write as _;
@@ -25,6 +26,7 @@ impl Agents {
     pub(crate) async fn restore(
         &self,
         results_folder: &Path,
+        git: Option<&Git>,
         was_told: impl Fn(&AgentId) -> bool,
     ) -> (Option<String>, usize) {
         let mut found: Vec<(AgentId, Meta)> = Vec::new();
@@ -58,9 +60,9 @@ impl Agents {
             }
             if meta.status == "running" {
                 interrupted += 1;
-                let note = match &meta.worktree_path {
-                    Some(path) => conclude(path).await,
-                    None => None,
+                let note = match (&meta.worktree_path, git) {
+                    (Some(path), Some(git)) => conclude(git, path).await,
+                    _ => None,
                 };
                 let gone = meta
                     .worktree_path
@@ -116,9 +118,9 @@ impl Agents {
     }
 }
 
-/// Concludes the worktree of an agent that was interrupted.
-async fn conclude(path: &Path) -> Option<String> {
-    match Worktree::find(path).await?.conclude(None).await {
+/// What becomes of the worktree of an agent that was interrupted.
+async fn conclude(git: &Git, path: &Path) -> Option<String> {
+    match Worktree::find(git, path).await?.conclude(None).await {
         Conclusion::Removed => None,
         Conclusion::Kept(note) => Some(note),
     }

@@ -6,6 +6,7 @@
 //! change or a commit stays, and so does everything that git doesn't remove of its own accord.
 
 use crate::agents::worktree::{Conclusion, Worktree};
+use crate::context::git::{Git, repository_of};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -35,10 +36,9 @@ pub(crate) fn hold(worktree: &Path) -> Option<File> {
     Some(file)
 }
 
-/// Removes worktrees of the repository that a folder belongs to that were left behind and in which nothing
-/// was done. Gives those that were removed.
-pub(crate) async fn sweep(folder: &Path, patience: Duration) -> Vec<PathBuf> {
-    let Some(repository) = crate::context::git::repository_of(folder) else {
+/// Removes worktrees of a repository that were left behind and in which nothing was done. Gives those that were removed.
+pub(crate) async fn sweep(git: &Git, patience: Duration) -> Vec<PathBuf> {
+    let Some(repository) = repository_of(git.folder()) else {
         return Vec::new();
     };
     let mut removed = Vec::new();
@@ -50,7 +50,7 @@ pub(crate) async fn sweep(folder: &Path, patience: Duration) -> Vec<PathBuf> {
         if file.try_lock().is_err() {
             continue;
         }
-        if let Some(found) = Worktree::find(&worktree).await {
+        if let Some(found) = Worktree::find(git, &worktree).await {
             if found.conclude(None).await == Conclusion::Removed {
                 removed.push(worktree);
             }

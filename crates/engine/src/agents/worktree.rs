@@ -5,17 +5,15 @@
 //! forced: what git refuses to remove stays.
 
 use crate::agents::sweep;
-use lathe_process::{Command, Ending, Job, StartError};
+use crate::context::git::{Git, GitError};
+use lathe_permissions::repository::NotTrusted;
 use lathe_settings::schema::{BaseRef, WorktreeSettings};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-/// How long git may take.
-const LIMIT: Duration = Duration::from_secs(120);
 
 /// An agent's worktree.
 #[derive(Debug)]
 pub(crate) struct Worktree {
+    git: Git,
     /// The repository's own folder.
     pub(crate) repository: PathBuf,
     pub(crate) path: PathBuf,
@@ -50,22 +48,18 @@ fn outermost(top: &Path) -> PathBuf {
     folder.to_owned()
 }
 
-/// Runs git in a folder and gives what it prints.
-async fn git(folder: &Path, arguments: &[&str]) -> Result<String, GitError> {
-    let command = Command::git(folder).arguments(arguments);
-    let finished = lathe_process::run(Job::new(command, LIMIT)).await?;
-    match finished.ending {
-        Ending::Exited(0) => Ok(finished.stdout.trim_end().to_owned()),
-        Ending::TimedOut => Err(GitError::TimedOut(arguments.join(" "))),
-        _ => Err(GitError::Refused(finished.stderr.trim().to_owned())),
-    }
+/// The output of git in a folder of a repository, without the end of its last line.
+async fn git(trusted: &Git, folder: &Path, arguments: &[&str]) -> Result<String, GitError> {
+    let output = trusted.at(folder)?.run(arguments).await?;
+    Ok(output.trim_end().to_owned())
 }
 
 /// The newest known commit of the remote's default branch.
-async fn default_branch(top: &Path) -> Option<String> {
+async fn default_branch(trusted: &Git, top: &Path) -> Option<String> {
     for name in ["origin/HEAD", "origin/main", "origin/master"] {
         let commit = format!("{name}^{{commit}}");
-        if let Ok(commit) = git(top, &["rev-parse", "--verify", "--quiet", &commit]).await {
+        if let Ok(commit) = git(trusted, top, &["rev-parse", "--verify", "--quiet", &commit]).await
+        {
             return Some(commit);
         }
     }
@@ -74,6 +68,7 @@ async fn default_branch(top: &Path) -> Option<String> {
 
 /// Checks out the part that settings name, and links the folders that they name.
 async fn furnish(
+    trusted: &Git,
     repository: &Path,
     path: &Path,
     settings: &WorktreeSettings,
@@ -82,8 +77,10 @@ async fn furnish(
     if !settings.sparse_paths.is_empty() {
         let mut sparse = vec!["sparse-checkout", "set", "--cone", "--"];
         sparse.extend(settings.sparse_paths.iter().map(String::as_str));
-        git(path, &sparse).await.map_err(WorktreeError::Sparse)?;
-        git(path, &["checkout", "--quiet"])
+        git(trusted, path, &sparse)
+            .await
+            .map_err(WorktreeError::Sparse)?;
+        git(trusted, path, &["checkout", "--quiet"])
             .await
             .map_err(WorktreeError::Sparse)?;
         remarks.push(format!(
@@ -113,26 +110,11 @@ async fn furnish(
     Ok(())
 }
 
-/// Why git gave no answer.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum GitError {
-    #[error(transparent)]
-    Start(#[from] StartError),
-    #[error("git {0} took too long")]
-    TimedOut(String),
-    /// The error that git printed.
-    #[error("{0}")]
-    Refused(String),
-}
-
 /// Why there can be no worktree.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WorktreeError {
-    #[error(
-        "{} is not in a git repository, so there can be no worktree. Start the agent without isolation.",
-        folder.display()
-    )]
-    NoRepository { folder: PathBuf },
+    #[error("{0}, so there can be no worktree. Start the agent without isolation.")]
+    NotTrusted(#[from] NotTrusted),
     #[error(
         "{} can't be used by git ({source}), so there can be no worktree. Start the agent without isolation.",
         folder.display()
@@ -157,32 +139,27 @@ impl Worktree {
     /// Makes a worktree of the repository that a folder belongs to.
     ///
     /// # Errors
-    /// When the folder belongs to none or git refuses.
+    /// When git refuses.
     pub(crate) async fn create(
-        folder: &Path,
+        trusted: &Git,
         name: &str,
         settings: &WorktreeSettings,
     ) -> Result<Self, WorktreeError> {
-        let top = git(folder, &["rev-parse", "--show-toplevel"])
+        let folder = trusted.folder();
+        let top = git(trusted, folder, &["rev-parse", "--show-toplevel"])
             .await
-            .map_err(|source| {
-                let folder = folder.to_owned();
-                // git may also be missing, or refuse this repository.
-                match &source {
-                    GitError::Refused(text) if text.contains("not a git repository") => {
-                        WorktreeError::NoRepository { folder }
-                    }
-                    _ => WorktreeError::Unusable { folder, source },
-                }
+            .map_err(|source| WorktreeError::Unusable {
+                folder: folder.to_owned(),
+                source,
             })?;
         let top = PathBuf::from(top);
         // An agent's own worktree goes when the agent is done; what it starts must not go with it.
         let repository = outermost(&top);
-        let base = git(&top, &["rev-parse", "--verify", "HEAD^{commit}"])
+        let base = git(trusted, &top, &["rev-parse", "--verify", "HEAD^{commit}"])
             .await
             .map_err(|_| WorktreeError::NoCommit)?;
         let base = match settings.base_ref {
-            Some(BaseRef::Fresh) => default_branch(&top).await.unwrap_or(base),
+            Some(BaseRef::Fresh) => default_branch(trusted, &top).await.unwrap_or(base),
             Some(BaseRef::Head) | None => base,
         };
         let worktrees = repository.join(".lathe").join("worktrees");
@@ -208,12 +185,18 @@ impl Worktree {
             add.push("--no-checkout");
         }
         add.extend([shown.as_str(), &base]);
-        git(&repository, &add).await.map_err(WorktreeError::Add)?;
-        let mut remarks = Vec::new();
-        furnish(&repository, &path, settings, &mut remarks).await?;
-        let dirty = git(&top, &["status", "--porcelain", "--untracked-files=normal"])
+        git(trusted, &repository, &add)
             .await
-            .unwrap_or_default();
+            .map_err(WorktreeError::Add)?;
+        let mut remarks = Vec::new();
+        furnish(trusted, &repository, &path, settings, &mut remarks).await?;
+        let dirty = git(
+            trusted,
+            &top,
+            &["status", "--porcelain", "--untracked-files=normal"],
+        )
+        .await
+        .unwrap_or_default();
         if !dirty.is_empty() {
             remarks.push(
                 "Changes that are not committed in the original folder are not in the worktree."
@@ -226,6 +209,7 @@ impl Worktree {
             );
         }
         Ok(Self {
+            git: trusted.clone(),
             _held: sweep::hold(&path),
             repository,
             path,
@@ -251,25 +235,27 @@ impl Worktree {
     }
 
     /// The worktree at a path that an earlier run of the session made; `None` when it is gone.
-    pub(crate) async fn find(path: &Path) -> Option<Self> {
+    pub(crate) async fn find(trusted: &Git, path: &Path) -> Option<Self> {
         if !path.is_dir() {
             return None;
         }
         let common = git(
+            trusted,
             path,
             &["rev-parse", "--path-format=absolute", "--git-common-dir"],
         )
         .await
         .ok()?;
-        let branch = git(path, &["symbolic-ref", "--short", "HEAD"])
+        let branch = git(trusted, path, &["symbolic-ref", "--short", "HEAD"])
             .await
             .unwrap_or_default();
         // What it started from isn't known any more: the newest commit that the branch shares.
         let repository = Path::new(&common).parent()?.to_owned();
-        let base = git(&repository, &["merge-base", "HEAD", &branch])
+        let base = git(trusted, &repository, &["merge-base", "HEAD", &branch])
             .await
             .unwrap_or_default();
         Some(Self {
+            git: trusted.clone(),
             repository,
             path: path.to_owned(),
             branch,
@@ -280,8 +266,8 @@ impl Worktree {
     }
 
     /// As [`Self::find`], by someone who works in it from now on.
-    pub(crate) async fn take_up(path: &Path) -> Option<Self> {
-        let mut found = Self::find(path).await?;
+    pub(crate) async fn take_up(trusted: &Git, path: &Path) -> Option<Self> {
+        let mut found = Self::find(trusted, path).await?;
         found._held = sweep::hold(path);
         Some(found)
     }
@@ -289,6 +275,7 @@ impl Worktree {
     /// Whether anything was done in it.
     async fn is_changed(&self, files: Option<&[PathBuf]>) -> Result<bool, GitError> {
         let status = git(
+            &self.git,
             &self.path,
             &[
                 "status",
@@ -307,7 +294,7 @@ impl Worktree {
             }
             _ => true,
         };
-        let head = git(&self.path, &["rev-parse", "HEAD"]).await?;
+        let head = git(&self.git, &self.path, &["rev-parse", "HEAD"]).await?;
         Ok(status.lines().any(is_work) || head != self.base)
     }
 
@@ -327,15 +314,21 @@ impl Worktree {
             Ok(false) => {}
         }
         let shown = self.path.to_string_lossy();
-        if let Err(error) = git(&self.repository, &["worktree", "remove", &shown]).await {
+        if let Err(error) = git(&self.git, &self.repository, &["worktree", "remove", &shown]).await
+        {
             return kept(&format!(
                 "git didn't remove it ({error}), so its files stay"
             ));
         }
         let _ = std::fs::remove_file(sweep::lock_of(&self.path));
-        let tip = git(&self.repository, &["rev-parse", &self.branch]).await;
+        let tip = git(&self.git, &self.repository, &["rev-parse", &self.branch]).await;
         if tip.is_ok_and(|tip| tip == self.base) {
-            let _ = git(&self.repository, &["branch", "-D", "--quiet", &self.branch]).await;
+            let _ = git(
+                &self.git,
+                &self.repository,
+                &["branch", "-D", "--quiet", &self.branch],
+            )
+            .await;
         }
         Conclusion::Removed
     }
@@ -355,7 +348,29 @@ mod tests {
         let mut all = vec!["-c", "user.name=a", "-c", "user.email=a@b"];
         all.extend(["-c", "protocol.file.allow=always"]);
         all.extend(arguments);
-        git(folder, &all).await.unwrap()
+        let output = tokio::process::Command::new("git")
+            .args(&all)
+            .current_dir(folder)
+            .output()
+            .await
+            .unwrap();
+        assert!(output.status.success(), "{all:?}");
+        String::from_utf8(output.stdout)
+            .unwrap()
+            .trim_end()
+            .to_owned()
+    }
+
+    /// git in a folder that a person trusted.
+    fn trusted(folder: &Path) -> Git {
+        Git::new(&context(folder), folder).unwrap()
+    }
+
+    fn context(folder: &Path) -> lathe_permissions::PermissionContext {
+        let home = Path::new("/home/you");
+        let mut context = lathe_permissions::PermissionContext::new(folder, home, home);
+        context.trusted = true;
+        context
     }
 
     async fn with_commit() -> tempfile::TempDir {
@@ -384,7 +399,9 @@ mod tests {
             sparse_paths: vec!["wanted".to_owned()],
             ..WorktreeSettings::default()
         };
-        let sparse = Worktree::create(root, "sparse", &settings).await.unwrap();
+        let sparse = Worktree::create(&trusted(&root), "sparse", &settings)
+            .await
+            .unwrap();
         assert!(sparse.path.join("wanted/x").exists());
         assert!(!sparse.path.join("other").exists());
         assert!(sparse.path.join("node_modules/m").exists());
@@ -392,7 +409,9 @@ mod tests {
             base_ref: Some(BaseRef::Fresh),
             ..WorktreeSettings::default()
         };
-        let fresh = Worktree::create(root, "fresh", &settings).await.unwrap();
+        let fresh = Worktree::create(&trusted(&root), "fresh", &settings)
+            .await
+            .unwrap();
         assert_eq!(fresh.base, first);
         assert!(!fresh.path.join("wanted").exists());
     }
@@ -400,9 +419,10 @@ mod tests {
     #[tokio::test]
     async fn an_untouched_worktree_is_removed_with_its_branch() {
         let folder = with_commit().await;
-        let worktree = Worktree::create(folder.path(), "one", &WorktreeSettings::default())
-            .await
-            .unwrap();
+        let worktree =
+            Worktree::create(&trusted(folder.path()), "one", &WorktreeSettings::default())
+                .await
+                .unwrap();
         assert!(worktree.path.join("a.txt").exists());
         assert!(worktree.remarks.is_empty());
         let status = run(folder.path(), &["status", "--porcelain"]).await;
@@ -422,7 +442,7 @@ mod tests {
         std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
         std::fs::write(&hook, format!("#!/bin/sh\ntouch '{}'\n", ran.display())).unwrap();
         std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
-        Worktree::create(folder.path(), "one", &WorktreeSettings::default())
+        Worktree::create(&trusted(folder.path()), "one", &WorktreeSettings::default())
             .await
             .unwrap();
         assert!(!ran.exists());
@@ -431,24 +451,34 @@ mod tests {
     #[tokio::test]
     async fn changes_and_commits_are_kept() {
         let folder = with_commit().await;
-        let dirty = Worktree::create(folder.path(), "dirty", &WorktreeSettings::default())
-            .await
-            .unwrap();
+        let dirty = Worktree::create(
+            &trusted(folder.path()),
+            "dirty",
+            &WorktreeSettings::default(),
+        )
+        .await
+        .unwrap();
         std::fs::write(dirty.path.join("new.txt"), "x").unwrap();
         assert!(
             matches!(dirty.conclude(Some(&[])).await, Conclusion::Kept(text) if text.contains("dirty"))
         );
         assert!(dirty.path.join("new.txt").exists());
-        let committed = Worktree::create(folder.path(), "committed", &WorktreeSettings::default())
-            .await
-            .unwrap();
+        let committed = Worktree::create(
+            &trusted(folder.path()),
+            "committed",
+            &WorktreeSettings::default(),
+        )
+        .await
+        .unwrap();
         std::fs::write(committed.path.join("a.txt"), "b\n").unwrap();
         run(&committed.path, &["commit", "--quiet", "-am", "two"]).await;
         assert!(matches!(
             committed.conclude(Some(&[])).await,
             Conclusion::Kept(_)
         ));
-        let again = Worktree::find(&committed.path).await.unwrap();
+        let again = Worktree::find(&trusted(folder.path()), &committed.path)
+            .await
+            .unwrap();
         assert_eq!(
             (&again.branch, &again.base),
             (&committed.branch, &committed.base)
@@ -465,17 +495,25 @@ mod tests {
         std::fs::write(folder.path().join(".gitignore"), "target/\n*.env\n").unwrap();
         run(folder.path(), &["add", ".gitignore"]).await;
         run(folder.path(), &["commit", "--quiet", "-m", "ignore"]).await;
-        let file = Worktree::create(folder.path(), "file", &WorktreeSettings::default())
-            .await
-            .unwrap();
+        let file = Worktree::create(
+            &trusted(folder.path()),
+            "file",
+            &WorktreeSettings::default(),
+        )
+        .await
+        .unwrap();
         std::fs::write(file.path.join("local.env"), "KEY=1").unwrap();
         assert!(matches!(
             file.conclude(Some(&[])).await,
             Conclusion::Kept(_)
         ));
-        let build = Worktree::create(folder.path(), "build", &WorktreeSettings::default())
-            .await
-            .unwrap();
+        let build = Worktree::create(
+            &trusted(folder.path()),
+            "build",
+            &WorktreeSettings::default(),
+        )
+        .await
+        .unwrap();
         let left = build.path.join("target/debug/report.txt");
         std::fs::create_dir_all(left.parent().unwrap()).unwrap();
         std::fs::write(&left, "x").unwrap();
@@ -493,12 +531,16 @@ mod tests {
     #[tokio::test]
     async fn a_worktree_that_an_agent_in_a_worktree_asks_for_outlives_that_one() {
         let folder = with_commit().await;
-        let outer = Worktree::create(folder.path(), "outer", &WorktreeSettings::default())
-            .await
-            .unwrap();
+        let outer = Worktree::create(
+            &trusted(folder.path()),
+            "outer",
+            &WorktreeSettings::default(),
+        )
+        .await
+        .unwrap();
         std::fs::write(outer.path.join("a.txt"), "outer\n").unwrap();
         run(&outer.path, &["commit", "--quiet", "-am", "two"]).await;
-        let inner = Worktree::create(&outer.path, "inner", &WorktreeSettings::default())
+        let inner = Worktree::create(&trusted(&outer.path), "inner", &WorktreeSettings::default())
             .await
             .unwrap();
         assert_eq!(inner.path.parent(), outer.path.parent());
@@ -526,7 +568,7 @@ mod tests {
         run(folder.path(), &["commit", "--quiet", "-am", "module"]).await;
         run(folder.path(), &["checkout", "--quiet", "--detach"]).await;
         std::fs::write(folder.path().join("a.txt"), "changed\n").unwrap();
-        let worktree = Worktree::create(folder.path(), "x", &WorktreeSettings::default())
+        let worktree = Worktree::create(&trusted(folder.path()), "x", &WorktreeSettings::default())
             .await
             .unwrap();
         let briefing = worktree.briefing(folder.path());
@@ -546,30 +588,46 @@ mod tests {
     async fn what_nobody_came_back_for_is_swept_unless_something_was_done_in_it() {
         use std::time::Duration;
         let folder = with_commit().await;
-        let empty = Worktree::create(folder.path(), "empty", &WorktreeSettings::default())
-            .await
-            .unwrap();
-        let dirty = Worktree::create(folder.path(), "dirty", &WorktreeSettings::default())
-            .await
-            .unwrap();
-        let owned = Worktree::create(folder.path(), "owned", &WorktreeSettings::default())
-            .await
-            .unwrap();
-        let committed = Worktree::create(folder.path(), "committed", &WorktreeSettings::default())
-            .await
-            .unwrap();
+        let empty = Worktree::create(
+            &trusted(folder.path()),
+            "empty",
+            &WorktreeSettings::default(),
+        )
+        .await
+        .unwrap();
+        let dirty = Worktree::create(
+            &trusted(folder.path()),
+            "dirty",
+            &WorktreeSettings::default(),
+        )
+        .await
+        .unwrap();
+        let owned = Worktree::create(
+            &trusted(folder.path()),
+            "owned",
+            &WorktreeSettings::default(),
+        )
+        .await
+        .unwrap();
+        let committed = Worktree::create(
+            &trusted(folder.path()),
+            "committed",
+            &WorktreeSettings::default(),
+        )
+        .await
+        .unwrap();
         std::fs::write(dirty.path.join("new.txt"), "x").unwrap();
         std::fs::write(committed.path.join("a.txt"), "b\n").unwrap();
         run(&committed.path, &["commit", "--quiet", "-am", "two"]).await;
         let paths = [&empty, &dirty, &committed].map(|worktree| worktree.path.clone());
         // Their process is gone; the owned one's isn't.
         drop((empty, dirty, committed));
-        let soon = sweep(folder.path(), sweep::PATIENCE).await;
+        let soon = sweep(&trusted(folder.path()), sweep::PATIENCE).await;
         assert_eq!(soon, Vec::<PathBuf>::new(), "their session may come back");
         // A process that another test is just starting holds copies of all locks until its program runs.
         let mut swept = Vec::new();
         while swept.is_empty() {
-            swept = sweep(folder.path(), Duration::ZERO).await;
+            swept = sweep(&trusted(folder.path()), Duration::ZERO).await;
         }
         assert_eq!(
             swept,
@@ -584,18 +642,24 @@ mod tests {
         assert!(owned.path.exists());
         let branches = run(folder.path(), &["branch", "--list", "lathe/*"]).await;
         assert!(!branches.contains("empty") && branches.contains("committed"));
-        let back = Worktree::take_up(&paths[1]).await.unwrap();
+        let back = Worktree::take_up(&trusted(folder.path()), &paths[1])
+            .await
+            .unwrap();
         std::fs::remove_file(back.path.join("new.txt")).unwrap();
-        let none = sweep(folder.path(), Duration::ZERO).await;
+        let none = sweep(&trusted(folder.path()), Duration::ZERO).await;
         assert_eq!(none, Vec::<PathBuf>::new(), "someone works in it again");
     }
 
     #[tokio::test]
     async fn a_locked_worktree_stays_and_other_folders_are_refused() {
         let folder = with_commit().await;
-        let locked = Worktree::create(folder.path(), "locked", &WorktreeSettings::default())
-            .await
-            .unwrap();
+        let locked = Worktree::create(
+            &trusted(folder.path()),
+            "locked",
+            &WorktreeSettings::default(),
+        )
+        .await
+        .unwrap();
         let path = locked.path.to_string_lossy().into_owned();
         run(folder.path(), &["worktree", "lock", &path]).await;
         assert!(
@@ -603,21 +667,24 @@ mod tests {
         );
         assert!(locked.path.exists());
         let plain = tempfile::tempdir().unwrap();
-        let error = Worktree::create(plain.path(), "a", &WorktreeSettings::default())
-            .await
-            .unwrap_err();
+        let error = Git::new(&context(plain.path()), plain.path()).unwrap_err();
+        let error = WorktreeError::from(error);
         assert!(
             error.to_string().contains("not in a git repository"),
             "{error}"
         );
         let empty = repository().await;
-        let error = Worktree::create(empty.path(), "a", &WorktreeSettings::default())
+        let error = Worktree::create(&trusted(empty.path()), "a", &WorktreeSettings::default())
             .await
             .unwrap_err();
         assert!(error.to_string().contains("no commit yet"), "{error}");
-        let taken = Worktree::create(folder.path(), "locked", &WorktreeSettings::default())
-            .await
-            .unwrap_err();
+        let taken = Worktree::create(
+            &trusted(folder.path()),
+            "locked",
+            &WorktreeSettings::default(),
+        )
+        .await
+        .unwrap_err();
         assert!(
             taken.to_string().contains("git can't make a worktree"),
             "{taken}"

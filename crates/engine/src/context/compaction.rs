@@ -249,10 +249,12 @@ async fn after_compaction(
     plan::forget_plan_reminders(conversation);
     conversation.shared.state.notes.kept.start_again();
     restoration::refresh_instructions(conversation);
-    if conversation.shared.permissions.snapshot().may_run_git {
-        let folder = conversation.shared.tools.working_folder.read().clone();
-        conversation.context.reminders.ask_git(folder);
-    }
+    let folder = conversation.shared.tools.working_folder.read().clone();
+    let permissions = conversation.shared.permissions.snapshot();
+    conversation
+        .context
+        .reminders
+        .ask_git(&permissions, &folder);
     let verdict = conversation.shared.hooks.session_start("compact").await;
     if !verdict.additional_context.is_empty() {
         let record = conversation.records.meta(

@@ -10,7 +10,7 @@
 
 pub(crate) mod aggregate;
 pub(crate) mod compaction;
-pub(crate) mod git;
+pub mod git;
 pub(crate) mod meter;
 pub(crate) mod micro;
 pub(crate) mod prefix;

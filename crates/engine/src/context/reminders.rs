@@ -1,7 +1,7 @@
 //! Words from the harness that go with a request, always at its end: never between what was sent before.
 
 use crate::call::tool_search;
-use crate::context::git;
+use crate::context::git::{self, Git};
 use crate::context::restoration;
 use crate::conversation::language;
 use crate::conversation::plan;
@@ -10,8 +10,9 @@ use crate::conversation::{Conversation, RunningTurn};
 use crate::mcp::offer;
 use crate::session::ledger::Totals;
 use crate::turn::decide::Limits;
+use lathe_permissions::PermissionContext;
 use lathe_protocol::event::NoticeLevel;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Model calls without a look at the task list before the model is reminded of it.
@@ -34,10 +35,12 @@ pub(crate) struct Reminders {
 }
 
 impl Reminders {
-    /// Asks git, beside everything else.
-    pub(crate) fn ask_git(&mut self, folder: PathBuf) {
-        self.repository = git::repository_of(&folder);
-        self.git = Some(lathe_spawn::task(async move { git::state(&folder).await }));
+    /// Asks git, beside everything else, if a person trusted the repository.
+    pub(crate) fn ask_git(&mut self, context: &PermissionContext, folder: &Path) {
+        if let Ok(git) = Git::new(context, folder) {
+            self.repository = git::repository_of(folder);
+            self.git = Some(lathe_spawn::task(async move { git.state().await }));
+        }
     }
 
     /// The state of the repository, once.
@@ -98,12 +101,12 @@ fn look_at_folder(conversation: &mut Conversation) {
     let context = conversation.shared.permissions.snapshot();
     let known = conversation.context.reminders.repository.is_some();
     let inside = context.roots.iter().any(|root| folder.starts_with(root));
-    if !known || !context.may_run_git || !inside {
+    if !known || !inside {
         return;
     }
     let repository = git::repository_of(&folder);
     if repository.is_some() && repository != conversation.context.reminders.repository {
-        conversation.context.reminders.ask_git(folder);
+        conversation.context.reminders.ask_git(&context, &folder);
     }
 }
 

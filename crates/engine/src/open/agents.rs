@@ -2,6 +2,7 @@
 //! agent that the main conversation runs as.
 
 use crate::agents::{self, Agents, Host, Seed, ToolFilter};
+use crate::context::git::Git;
 use crate::context::prompt::PromptParts;
 use crate::conversation::records::reminder;
 use crate::conversation::{Conversation, ConversationShared, Fixed};
@@ -261,10 +262,12 @@ pub(crate) async fn connect(
     resumed: bool,
 ) -> Option<Diagnostic> {
     shared.tools.set_host(Arc::new(Host::new(shared)));
-    if shared.permissions.snapshot().may_run_git {
-        let folder = shared.tools.working_folder.read().clone();
+    let folder = shared.tools.working_folder.read().clone();
+    let trusted = Git::new(&shared.permissions.snapshot(), &folder);
+    if let Ok(git) = &trusted {
+        let git = git.clone();
         lathe_spawn::task(async move {
-            for path in agents::sweep(&folder, agents::PATIENCE).await {
+            for path in agents::sweep(&git, agents::PATIENCE).await {
                 tracing::info!(path = %path.display(), "a worktree that was left behind is removed");
             }
         });
@@ -282,7 +285,11 @@ pub(crate) async fn connect(
     let (told, interrupted) = shared
         .session
         .agents
-        .restore(&shared.tools.results_folder, was_told)
+        .restore(
+            &shared.tools.results_folder,
+            trusted.ok().as_ref(),
+            was_told,
+        )
         .await;
     conversation.context.since_interruption = told;
     (interrupted > 0).then(|| {

@@ -3,12 +3,13 @@
 //! Like every side query it goes to the small model, without tools and within a time limit. What it
 //! writes ends as the `attribution` of settings says. Nothing is committed here.
 
-use crate::context::git;
+use crate::context::git::{Git, GitError};
 use crate::context::prompt::attribution_lines;
 use crate::open::options::{OpenError, SessionOptions};
 use crate::open::prepare;
 use crate::session::background::ask_beside;
 use crate::session::ledger::Part;
+use lathe_permissions::repository::NotTrusted;
 use lathe_settings::Environment;
 use lathe_settings::schema::Settings;
 use std::fmt::Write as _;
@@ -43,7 +44,13 @@ pub enum ChangeTextError {
     /// The session could not be put together.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// Nothing has changed, or this is no repository.
+    /// Nobody trusted the folder, or it is in no repository.
+    #[error(transparent)]
+    NotTrusted(#[from] NotTrusted),
+    /// git failed.
+    #[error(transparent)]
+    Git(#[from] GitError),
+    /// Nothing has changed.
     #[error("{0}")]
     Nothing(String),
     /// The model gave none.
@@ -61,15 +68,16 @@ pub async fn change_text(
     change: Change,
 ) -> Result<String, ChangeTextError> {
     let folder = environment.cwd.clone();
-    let (system, question) = match &change {
-        Change::Commit => (COMMIT, commit_question(&folder).await?),
-        Change::PullRequest { base } => (
-            PULL_REQUEST,
-            pull_request_question(&folder, base.as_deref()).await?,
-        ),
-    };
     let prepared = prepare(environment, options).await?;
     let shared = prepared.conversation.shared.clone();
+    let git = Git::new(&shared.permissions.snapshot(), &folder)?;
+    let (system, question) = match &change {
+        Change::Commit => (COMMIT, commit_question(&git).await?),
+        Change::PullRequest { base } => (
+            PULL_REQUEST,
+            pull_request_question(&git, base.as_deref()).await?,
+        ),
+    };
     let cancel = CancellationToken::new();
     let model = shared.session.catalog.small_fast_model().id;
     let asked = ask_beside(&shared, Part::Side, model, system, question, &cancel);
@@ -92,14 +100,9 @@ pub async fn change_text(
     })
 }
 
-async fn commit_question(folder: &std::path::Path) -> Result<String, ChangeTextError> {
-    let ask = |arguments: &'static [&'static str]| git::ask(folder, arguments);
-    let Some(staged) = ask(&["diff", "--cached", "--no-ext-diff", "--no-textconv"]).await else {
-        return Err(ChangeTextError::Nothing(format!(
-            "{} is not in a git repository",
-            folder.display()
-        )));
-    };
+async fn commit_question(git: &Git) -> Result<String, ChangeTextError> {
+    let ask = |arguments: &'static [&'static str]| git.run(arguments);
+    let staged = ask(&["diff", "--cached", "--no-ext-diff", "--no-textconv"]).await?;
     let change = if staged.trim().is_empty() {
         let all = ask(&["diff", "HEAD", "--no-ext-diff", "--no-textconv"]).await;
         let new = ask(&["status", "--short", "--untracked-files=all"]).await;
@@ -122,13 +125,10 @@ async fn commit_question(folder: &std::path::Path) -> Result<String, ChangeTextE
     ))
 }
 
-async fn pull_request_question(
-    folder: &std::path::Path,
-    base: Option<&str>,
-) -> Result<String, ChangeTextError> {
+async fn pull_request_question(git: &Git, base: Option<&str>) -> Result<String, ChangeTextError> {
     let base = match base {
         Some(base) => base.to_owned(),
-        None => default_branch(folder).await.ok_or_else(|| {
+        None => default_branch(git).await.ok_or_else(|| {
             ChangeTextError::Nothing(
                 "the branch that the pull request goes to is not known; name it with --base"
                     .to_owned(),
@@ -142,8 +142,10 @@ async fn pull_request_question(
         )));
     }
     let range = format!("{base}..HEAD");
-    let commits = git::ask(folder, &["log", "-n", "50", "--format=- %s%n%b", &range]).await;
-    let Some(commits) = commits.filter(|commits| !commits.trim().is_empty()) else {
+    let commits = git
+        .run(&["log", "-n", "50", "--format=- %s%n%b", &range])
+        .await;
+    let Some(commits) = commits.ok().filter(|commits| !commits.trim().is_empty()) else {
         return Err(ChangeTextError::Nothing(format!(
             "there are no commits on this branch that {base} doesn't have"
         )));
@@ -157,21 +159,22 @@ async fn pull_request_question(
         "--patch",
         &range,
     ];
-    let change = git::ask(folder, &diff).await.unwrap_or_default();
+    let change = git.run(&diff).await.unwrap_or_default();
     Ok(question(&commits, "The change", &change))
 }
 
 /// The branch that pull requests go to: what the remote calls its head, or a usual name.
-async fn default_branch(folder: &std::path::Path) -> Option<String> {
+async fn default_branch(git: &Git) -> Option<String> {
     let head = ["symbolic-ref", "--short", "refs/remotes/origin/HEAD"];
-    if let Some(name) = git::ask(folder, &head).await {
+    if let Ok(name) = git.run(&head).await {
         return Some(name.trim().to_owned());
     }
     for name in ["main", "master", "trunk"] {
-        if git::ask(folder, &["rev-parse", "--verify", "--quiet", name])
+        let known = git
+            .run(&["rev-parse", "--verify", "--quiet", name])
             .await
-            .is_some()
-        {
+            .is_ok();
+        if known {
             return Some(name.to_owned());
         }
     }

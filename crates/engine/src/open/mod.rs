@@ -100,9 +100,13 @@ async fn begin(environment: Environment, options: SessionOptions) -> Result<Open
     hooks.instructions_loaded(&loaded_files).await;
     hooks.watched.tell(&hooks);
     start_hooks(&mut conversation, &hooks, source, setup).await;
-    if source == "startup" && conversation.shared.permissions.snapshot().may_run_git {
+    if source == "startup" {
         let folder = conversation.shared.tools.working_folder.read().clone();
-        conversation.context.reminders.ask_git(folder);
+        let permissions = conversation.shared.permissions.snapshot();
+        conversation
+            .context
+            .reminders
+            .ask_git(&permissions, &folder);
     }
     conversation.measure_context();
     clean_up(&conversation, &places, &settings);

@@ -109,9 +109,10 @@ pub async fn preview(
         conversation.append(record);
         attachments::attach_mentions(conversation, &words);
     }
-    if is_new && conversation.shared.permissions.snapshot().may_run_git {
-        let folder = conversation.shared.tools.working_folder.read().clone();
-        if let Some(state) = crate::context::git::state(&folder).await {
+    let folder = conversation.shared.tools.working_folder.read().clone();
+    let permissions = conversation.shared.permissions.snapshot();
+    if is_new && let Ok(git) = crate::context::git::Git::new(&permissions, &folder) {
+        if let Some(state) = git.state().await {
             let record = conversation.records.meta(
                 conversation.tip,
                 crate::conversation::records::reminder(&state),

@@ -330,7 +330,7 @@ async fn an_agent_with_a_worktree_changes_nothing_in_the_project() {
     };
     git(&["init", "--quiet"]);
     git(&["commit", "--quiet", "--allow-empty", "-m", "one"]);
-    let mut talk = place.open().await;
+    let mut talk = place.open_with(place.trusting_options()).await;
     talk.say("start it").await;
     assert!(!place.project().join("new.txt").exists());
     let note = talk.session.tasks().agents()[0].worktree.clone().unwrap();
@@ -381,7 +381,7 @@ async fn an_agent_whose_empty_worktree_was_removed_gets_a_new_one_when_it_is_wok
             .unwrap();
         assert!(output.status.success(), "{output:?}");
     }
-    let mut talk = place.open().await;
+    let mut talk = place.open_with(place.trusting_options()).await;
     talk.say("start it").await;
     let id = talk.session.tasks().agents()[0].id.0.clone();
     let worktree = place.project().join(format!(".lathe/worktrees/agent-{id}"));

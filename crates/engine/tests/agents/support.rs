@@ -112,6 +112,15 @@ impl Place {
         }
     }
 
+    /// As [`Self::options`], in a folder that a person trusts.
+    pub(crate) fn trusting_options(&self) -> SessionOptions {
+        use lathe_settings::Source;
+        SessionOptions {
+            setting_sources: Some(vec![Source::User, Source::Project, Source::Local]),
+            ..self.options()
+        }
+    }
+
     pub(crate) async fn open(&self) -> Talk {
         self.open_with(self.options()).await
     }

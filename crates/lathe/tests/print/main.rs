@@ -14,6 +14,9 @@ mod flags;
 mod hooks;
 mod input;
 mod variables;
+mod reading;
+#[cfg(target_os = "linux")]
+mod untrusted;
 
 use lathe_scripted::{BlockingServer, Reply, Scenario};
 use lathe_testkit::TestHome;

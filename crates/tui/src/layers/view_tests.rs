@@ -8,6 +8,7 @@ use crate::layers::{ChangesDialog, Form, Layer, Page, Picker, Purpose};
 use crate::render::view_tests::frame;
 use crate::terminal::key::keys;
 use lathe_doctor::{Diagnosis, Finding, Severity};
+use lathe_engine::context::git::GitError;
 use lathe_engine::context::{ContextThresholds, ContextUsage};
 use lathe_engine::ledger::{Part, PartUsage, Totals};
 use lathe_engine::mcp::control::McpServer;
@@ -84,9 +85,9 @@ fn what_changed() {
         });
     }
     frame("changes-no-git", 20, |app| {
-        let none = Err(ChangesError::Git(
+        let none = Err(ChangesError::Git(GitError::Failed(
             "fatal: not a git repository (or any of the parent directories)".to_owned(),
-        ));
+        )));
         let dialog = ChangesDialog::new(none, Ok(Vec::new()));
         opened(app, dialog, "");
     });

@@ -1,7 +1,9 @@
 //! The context of a session's model: its window, tools, notes, and files that it has read.
 
+use crate::context::git::Git;
 use crate::context::usage::{ContextUsage, complete};
 use crate::conversation::ConversationShared;
+use lathe_permissions::repository::NotTrusted;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -67,6 +69,14 @@ impl ContextHandle<'_> {
     #[must_use]
     pub fn working_folder(self) -> PathBuf {
         self.shared.tools.working_folder.read().clone()
+    }
+
+    /// git in the session's working folder.
+    ///
+    /// # Errors
+    /// If no person trusted the repository there.
+    pub fn git(self) -> Result<Git, NotTrusted> {
+        Git::new(&self.shared.permissions.snapshot(), &self.working_folder())
     }
 
     /// Changes the session's working folder.

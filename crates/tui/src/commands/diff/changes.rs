@@ -4,18 +4,14 @@
 //! rewind would undo, turned around.
 
 use crate::render::diff;
-use lathe_process::{Command, Ending};
+use lathe_engine::context::git::{Git, GitError};
 use lathe_protocol::display::Hunk;
 use lathe_session::checkpoint::FileAction;
 use std::path::Path;
-use std::time::Duration;
 
 /// Untracked files that are shown, and how long one may be.
 const MOST_UNTRACKED: usize = 200;
 const LONGEST_UNTRACKED: u64 = 256 * 1024;
-/// How long git may take, and how much of a patch is read.
-const LIMIT: Duration = Duration::from_secs(60);
-const MOST_BYTES: usize = 64 * 1024 * 1024;
 
 /// A file that changed.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,12 +36,7 @@ pub(crate) type Changes = Result<Vec<ChangedFile>, ChangesError>;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChangesError {
     #[error(transparent)]
-    NoGit(#[from] lathe_process::StartError),
-    #[error("git took too long")]
-    TimedOut,
-    /// The error that git printed.
-    #[error("{0}")]
-    Git(String),
+    Git(#[from] GitError),
     #[error("the session is being opened")]
     NoSession,
     /// Why the session can't list its changes.
@@ -55,33 +46,37 @@ pub(crate) enum ChangesError {
     Interrupted(#[source] tokio::task::JoinError),
 }
 
-fn git(folder: &Path, arguments: &[&str]) -> Result<String, ChangesError> {
-    let command = Command::git(folder)
-        .arguments(["-c", "core.quotepath=false", "-c", "color.ui=false"])
-        .arguments(arguments);
-    let output = lathe_process::read_blocking(command, LIMIT, MOST_BYTES)?;
-    match output.ending {
-        Ending::Exited(0) => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        Ending::TimedOut => Err(ChangesError::TimedOut),
-        _ => Err(ChangesError::Git(output.stderr.trim().to_owned())),
-    }
+/// The differences from the last commit, including untracked files.
+pub(crate) async fn since_commit(git: &Git) -> Changes {
+    let top = git.run(&["rev-parse", "--show-toplevel"]).await?;
+    let top = Path::new(top.trim_end());
+    let git = git.at(top).map_err(GitError::from)?;
+    // Before the first commit everything is new: the empty tree is what it is compared with.
+    let base = match git.run(&["rev-parse", "--verify", "--quiet", "HEAD"]).await {
+        Ok(commit) => commit,
+        Err(_) => git.run(&["hash-object", "-t", "tree", "/dev/null"]).await?,
+    };
+    let patch = git
+        .run(&[
+            "diff",
+            "--no-ext-diff",
+            "--no-textconv",
+            "--find-renames",
+            base.trim_end(),
+        ])
+        .await?;
+    let untracked = git
+        .run(&["ls-files", "--others", "--exclude-standard", "-z"])
+        .await?;
+    let top = top.to_path_buf();
+    lathe_spawn::blocking(move || listed(&top, &patch, &untracked))
+        .await
+        .map_err(ChangesError::Interrupted)
 }
 
-/// The differences from the last commit, including untracked files.
-pub(crate) fn since_commit(folder: &Path) -> Changes {
-    let top = git(folder, &["rev-parse", "--show-toplevel"])?;
-    let top = Path::new(top.trim_end());
-    // Before the first commit everything is new: the empty tree is what it is compared with.
-    let base = match git(top, &["rev-parse", "--verify", "--quiet", "HEAD"]) {
-        Ok(commit) => commit,
-        Err(_) => git(top, &["hash-object", "-t", "tree", "/dev/null"])?,
-    };
-    let patch = git(
-        top,
-        &["diff", "--no-ext-diff", "--find-renames", base.trim_end()],
-    )?;
-    let mut files = parse(&patch);
-    let untracked = git(top, &["ls-files", "--others", "--exclude-standard", "-z"])?;
+/// The files of a patch, and those that git doesn't know.
+fn listed(top: &Path, patch: &str, untracked: &str) -> Vec<ChangedFile> {
+    let mut files = parse(patch);
     for path in untracked.split('\0').filter(|path| !path.is_empty()) {
         if files.len() >= MOST_UNTRACKED {
             break;
@@ -89,7 +84,7 @@ pub(crate) fn since_commit(folder: &Path) -> Changes {
         files.push(untracked_file(top, path));
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(files)
+    files
 }
 
 fn untracked_file(top: &Path, path: &str) -> ChangedFile {

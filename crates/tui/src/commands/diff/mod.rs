@@ -6,13 +6,15 @@ use crate::app::App;
 use crate::app::jobs::JobResult;
 use crate::layers::ChangesDialog;
 use changes::ChangesError;
+use lathe_engine::context::git::GitError;
 
 /// Gathers what changed; the viewer opens when it is known.
 pub(crate) fn run(app: &mut App) {
-    let folder = app.engine.handle.as_ref().map_or_else(
-        || app.places.environment.cwd.clone(),
-        |session| session.context().working_folder(),
-    );
+    let git = app
+        .engine
+        .handle
+        .as_ref()
+        .map(|session| session.context().git());
     let session = app
         .engine
         .handle
@@ -26,9 +28,13 @@ pub(crate) fn run(app: &mut App) {
                 .map_err(|error| ChangesError::Session(error.to_string())),
             None => Err(ChangesError::NoSession),
         };
-        let commit = lathe_spawn::blocking(move || changes::since_commit(&folder)).await;
+        let commit = match git {
+            Some(Ok(git)) => changes::since_commit(&git).await,
+            Some(Err(error)) => Err(GitError::from(error).into()),
+            None => Err(ChangesError::NoSession),
+        };
         Some(JobResult::Changes {
-            commit: commit.unwrap_or_else(|error| Err(ChangesError::Interrupted(error))),
+            commit,
             session: session.map(|files| changes::of_session(&files, &cwd)),
         })
     });
