@@ -355,6 +355,19 @@ impl Permissions {
         }
     }
 
+    /// Why the content of a file is not shown without a person's confirmation; `None` if it may be. Follows links
+    /// anywhere in the path.
+    #[must_use]
+    pub fn why_hidden(&self, path: &Path) -> Option<String> {
+        let context = self.snapshot();
+        let resolved = resolve_path(path);
+        if !hides(&resolved, &context) {
+            return None;
+        }
+        let secret = resolved.forms().find_map(|form| context.secret(form));
+        Some(secret.unwrap_or_else(|| format!("a rule closes `{}`", path.display())))
+    }
+
     /// The rules that auto mode has set aside.
     #[must_use]
     pub fn set_aside(&self) -> Vec<RuleValue> {

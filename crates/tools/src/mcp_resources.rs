@@ -10,6 +10,7 @@ use lathe_protocol::permission::Subject;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// How many resources are listed at most.
@@ -118,6 +119,30 @@ impl Tool for ListMcpResources {
     }
 }
 
+/// The file that an address names, if it is the address of a file.
+fn file_of(uri: &str) -> Option<PathBuf> {
+    let rest = uri
+        .get(..7)
+        .filter(|start| start.eq_ignore_ascii_case("file://"));
+    let path = rest.and_then(|_| uri.get(7..))?;
+    let path = path.find('/').and_then(|at| path.get(at..))?;
+    let path = path.split(['?', '#']).next().unwrap_or(path);
+    let bytes = path.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        let code = (*byte == b'%')
+            .then(|| path.get(at + 1..at + 3))
+            .flatten()
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        decoded.push(code.unwrap_or(*byte));
+        at += if code.is_some() { 3 } else { 1 };
+    }
+    Some(PathBuf::from(
+        String::from_utf8_lossy(&decoded).into_owned(),
+    ))
+}
+
 /// Reads a resource of a server.
 pub struct ReadMcpResource {
     /// Knows the servers.
@@ -170,6 +195,15 @@ impl Tool for ReadMcpResource {
     }
 
     async fn call(&self, input: ReadInput, context: CallContext) -> Result<ToolOutput, ToolError> {
+        // A server that gives out files must not be a way around the rules for reading.
+        if let Some(path) = file_of(&input.uri)
+            && (context.session.secrets)(&path)
+        {
+            return Err(ToolError::failed(format!(
+                "{} is not read: it may hold secrets, or a rule forbids it.",
+                clean(&input.uri)
+            )));
+        }
         let reading = self
             .caller
             .read_resource(&input.server, &input.uri, context.cancel.clone());

@@ -46,7 +46,7 @@ pub(crate) fn restored(conversation: &Conversation) -> Vec<String> {
         left = left.saturating_sub(estimate::text(piece));
     }
     for path in conversation.shared.tools.file_cache.recent(MOST_FILES) {
-        if conversation.shared.permissions.is_secret(&path) {
+        if conversation.shared.permissions.why_hidden(&path).is_some() {
             continue;
         }
         let Some(text) = shown_again(&path, TOKENS_PER_FILE.min(left)) else {

@@ -90,10 +90,10 @@ pub(crate) fn attach_mentions(conversation: &mut Conversation, text: &str) {
             continue;
         };
         let shown = conversation.shared.tools.shown(&path);
-        if conversation.shared.permissions.is_secret(&path) {
+        if let Some(why) = conversation.shared.permissions.why_hidden(&path) {
             conversation.shared.events.notice(
                 NoticeLevel::Warning,
-                format!("@{shown} was not attached: it may hold secrets."),
+                format!("@{shown} was not attached: {why}."),
             );
             continue;
         }

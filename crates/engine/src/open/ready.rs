@@ -28,7 +28,7 @@ use lathe_permissions::classifier::Classifier;
 use lathe_permissions::settings::guide_of;
 use lathe_protocol::diagnostic::Diagnostic;
 use lathe_protocol::event::SessionInit;
-use lathe_settings::instructions::{InstructionOptions, Instructions, largest_file};
+use lathe_settings::instructions::{InstructionOptions, Instructions, ReadCheck, largest_file};
 use lathe_settings::schema::MemoryExtraction;
 use lathe_settings::{Environment, Places, Resolved, Source, Variable};
 use lathe_tools::ToolRegistry;
@@ -207,6 +207,10 @@ fn instructions(equipped: &Equipped, model: &ResolvedModel) -> Instructions {
     Instructions::discover(
         &loaded.places,
         InstructionOptions {
+            read_check: ReadCheck::new({
+                let permissions = equipped.permissions.clone();
+                move |path| permissions.why_hidden(path)
+            }),
             roots: equipped.tools.roots.read().clone(),
             outside_imports: loaded.outside_imports,
             excludes: excludes.clone().unwrap_or_default(),

@@ -37,6 +37,14 @@ pub(crate) enum Invoker {
 }
 
 impl ConversationShared {
+    /// Why the file of a skill may not be read: what comes with a project is held to the rules for reading.
+    pub(crate) fn hidden_file_of(&self, skill: &Skill) -> Option<String> {
+        if skill.source != ExtensionSource::Project {
+            return None;
+        }
+        self.permissions.why_hidden(skill.path.as_deref()?)
+    }
+
     /// The words of a skill with everything filled in. What it allows, hooks into and chooses holds from
     /// now on until the turn is over.
     ///
@@ -50,6 +58,10 @@ impl ConversationShared {
         turn: RecordId,
         cancel: &CancellationToken,
     ) -> Result<String, Problem> {
+        if let Some(why) = self.hidden_file_of(skill) {
+            let file = skill.path.clone().unwrap_or_default();
+            return Err(Problem::fatal(&file, why));
+        }
         let body = skill.body()?;
         // What comes with Lathe may be used by the model without a question, so its rules are for
         // people who ask for it themselves.

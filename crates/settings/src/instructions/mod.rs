@@ -19,6 +19,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 /// How many bytes of one file are used at least, however small the model's window is.
 pub const LARGEST_FILE: usize = 40_000;
@@ -145,9 +146,38 @@ pub struct Skipped {
     pub needs_approval: bool,
 }
 
+/// Says why a file may not be shown to a model: it may hold secrets, or a rule forbids reading it.
+#[derive(Clone, Default)]
+pub struct ReadCheck(Option<Arc<ReadCheckFunction>>);
+
+type ReadCheckFunction = dyn Fn(&Path) -> Option<String> + Send + Sync;
+
+impl ReadCheck {
+    /// A check by a function that gives the reason, or `None` if the file may be shown.
+    pub fn new(check: impl Fn(&Path) -> Option<String> + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(check)))
+    }
+
+    fn refuses(&self, path: &Path) -> Option<String> {
+        self.0.as_ref().and_then(|check| check(path))
+    }
+}
+
+impl std::fmt::Debug for ReadCheck {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(if self.0.is_some() {
+            "ReadCheck"
+        } else {
+            "no check"
+        })
+    }
+}
+
 /// Options of the discovery.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct InstructionOptions {
+    /// The rules for reading. They hold for everything but the files of the config home and of the company.
+    pub read_check: ReadCheck,
     /// Further folders that may be worked in.
     pub roots: Vec<PathBuf>,
     /// Whether a person has approved imports from outside the roots.
@@ -315,8 +345,22 @@ impl Instructions {
     pub fn changed(&mut self) -> Vec<ChangedInstruction> {
         let mut changed = Vec::new();
         let largest = self.options.largest();
+        let closed: HashSet<PathBuf> = self
+            .loaded
+            .iter()
+            .filter(|file| {
+                let depth = usize::from(matches!(file.reason, Reason::Import { .. }));
+                self.refusal(&file.path, file.scope, depth).is_some()
+            })
+            .map(|file| file.path.clone())
+            .collect();
         self.loaded.retain_mut(|file| {
-            let Ok((text, bytes)) = read_bounded(&file.path, largest) else {
+            let read = if closed.contains(&file.path) {
+                Err(std::io::ErrorKind::PermissionDenied.into())
+            } else {
+                read_bounded(&file.path, largest)
+            };
+            let Ok((text, bytes)) = read else {
                 changed.push(ChangedInstruction {
                     path: file.path.clone(),
                     now: None,
@@ -448,8 +492,31 @@ impl Instructions {
     }
 
     fn load(&mut self, path: &Path, scope: Scope, reason: &Reason, depth: usize) {
+        if !path.exists() {
+            return;
+        }
         let real_path = real(path);
         if self.known_files.contains(&real_path) || self.excludes.is_match(path) {
+            return;
+        }
+        if let Some(refusal) = self.refusal(path, scope, depth) {
+            let outside = refusal == Refusal::Outside;
+            let why = match refusal {
+                Refusal::Outside => format!(
+                    "is a link to {}, which lies outside the working folders",
+                    real_path.display()
+                ),
+                Refusal::Reason(why) => why,
+            };
+            self.skip(path, &why, outside);
+            if outside {
+                self.waiting.push(Waiting {
+                    by: path.to_path_buf(),
+                    scope,
+                    import: path.to_string_lossy().into_owned(),
+                    depth,
+                });
+            }
             return;
         }
         let largest = self.options.largest();
@@ -527,6 +594,31 @@ impl Instructions {
         );
     }
 
+    /// Why a file may not be loaded. The person's own files and the company's may be anything; what they import, and
+    /// what comes with a folder, is held to the rules for reading, with links followed.
+    fn refusal(&self, path: &Path, scope: Scope, depth: usize) -> Option<Refusal> {
+        let own = matches!(scope, Scope::Managed | Scope::User);
+        if own && depth == 0 {
+            return None;
+        }
+        let real_path = real(path);
+        for form in [path, &real_path] {
+            if let Some(why) = self.options.read_check.refuses(form) {
+                return Some(Refusal::Reason(format!("is not shown: {why}")));
+            }
+        }
+        if own {
+            return None;
+        }
+        if is_planted(&real_path) {
+            let why = "belongs to another user, in a folder that everyone may write to".to_owned();
+            return Some(Refusal::Reason(why));
+        }
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        let inside = real_path.starts_with(real(folder)) || self.may_import(path, folder, scope);
+        (!inside).then_some(Refusal::Outside)
+    }
+
     /// What a person or a company wrote may import anything; what comes with a folder only what lies
     /// in the roots or beside the file itself, until a person approves.
     fn may_import(&self, path: &Path, folder: &Path, scope: Scope) -> bool {
@@ -551,6 +643,28 @@ impl Instructions {
             needs_approval,
         });
     }
+}
+
+/// Why a file is not loaded.
+#[derive(Debug, PartialEq, Eq)]
+enum Refusal {
+    /// It is a link that leads out of the working folders.
+    Outside,
+    /// In words.
+    Reason(String),
+}
+
+/// Whether another user could have put a file there: it is theirs, and everyone may write to a folder above it.
+fn is_planted(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let owner = fs::metadata(path).map(|metadata| metadata.uid());
+    let me = nix::unistd::geteuid().as_raw();
+    if owner.is_ok_and(|owner| owner == me || owner == 0) {
+        return false;
+    }
+    path.ancestors()
+        .skip(1)
+        .any(|folder| fs::metadata(folder).is_ok_and(|metadata| metadata.mode() & 0o002 != 0))
 }
 
 /// Blanks around a text make no difference.
