@@ -87,6 +87,18 @@ pub struct HookAnswer {
     pub extra: Extra,
 }
 
+impl HookAnswer {
+    /// Takes an approval back: the hook saw more than it was written for.
+    pub(crate) fn withhold_approval(&mut self) {
+        if matches!(self.permission, Some((HookDecision::Allow, _))) {
+            self.permission = None;
+        }
+        if matches!(self.permission_reply, Some(PermissionReply::Allow { .. })) {
+            self.permission_reply = None;
+        }
+    }
+}
+
 /// How a hook's run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]

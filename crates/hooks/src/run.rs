@@ -35,8 +35,19 @@ pub struct HookProgress {
 
 /// Receives the progress of hooks.
 pub type Observer = Arc<dyn Fn(HookProgress) + Send + Sync>;
-/// Says whether a call matches a permission rule (`Bash(git *)`).
-pub type Condition = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+/// How much of a call a hook's `if` describes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConditionMatch {
+    /// Nothing: the hook doesn't run.
+    None,
+    /// A part: the hook runs, and can only object.
+    Part,
+    /// All of it.
+    Whole,
+}
+
+/// Compares a call with a permission rule (`Bash(git *)`).
+pub type Condition = Arc<dyn Fn(&str) -> ConditionMatch + Send + Sync>;
 
 /// The surroundings of a run.
 #[derive(Clone)]
@@ -53,7 +64,7 @@ pub struct RunContext {
     pub environment_file: Option<PathBuf>,
     /// Receives the progress of command hooks.
     pub observer: Option<Observer>,
-    /// Judges `if` conditions; without it a simple comparison does.
+    /// Judges `if` conditions; without it they are compared as text.
     pub condition: Option<Condition>,
 }
 
@@ -163,10 +174,12 @@ impl HookRegistry {
     pub async fn run(&self, input: &HookInput, context: &RunContext) -> HookOutcome {
         let event = input.hook_event_name;
         let value = matched_value(input);
-        let holds = |rule: &str| match &context.condition {
+        let matched = |rule: &str| match &context.condition {
             Some(condition) => condition(rule),
-            None => simple_condition(rule, input),
+            None if simple_condition(rule, input) => ConditionMatch::Whole,
+            None => ConditionMatch::None,
         };
+        let holds = |rule: &str| matched(rule) != ConditionMatch::None;
         let hooks = self.select(event, value, input.agent_type.as_deref(), &holds);
         if hooks.is_empty() {
             return HookOutcome::default();
@@ -179,8 +192,14 @@ impl HookRegistry {
         let runs = hooks
             .iter()
             .map(|hook| self.run_one(hook, input, &text, &label, context));
-        let (answers, runs): (Vec<_>, Vec<_>) =
+        let (mut answers, runs): (Vec<_>, Vec<_>) =
             futures::future::join_all(runs).await.into_iter().unzip();
+        for (hook, answer) in hooks.iter().zip(&mut answers) {
+            let condition = hook.definition.condition.as_deref();
+            if condition.is_some_and(|rule| matched(rule) == ConditionMatch::Part) {
+                answer.withhold_approval();
+            }
+        }
         let mut outcome = answer::merge(answers);
         outcome.runs = runs;
         outcome
@@ -269,9 +288,12 @@ impl HookRegistry {
         let (line_sender, mut lines) = mpsc::unbounded_channel();
         let cancel = CancellationToken::new();
         let job = Job {
-            command: command(hook, context)
-                .directory(working_folder(context))
-                .variables(self.command_environment(hook, context)),
+            command: without_keys(
+                command(hook, context)
+                    .directory(working_folder(context))
+                    .variables(self.command_environment(hook, context)),
+                hook,
+            ),
             stdin: format!("{text}\n").into_bytes(),
             deadline: Deadline::Movable(deadline_watch),
             cancel: cancel.clone(),
@@ -373,6 +395,18 @@ impl HookRegistry {
         environment.insert("CLAUDECODE".to_owned(), "1".to_owned());
         environment
     }
+}
+
+/// A command without our own keys, except for those that the hook asks for by name.
+fn without_keys(command: Command, hook: &Hook) -> Command {
+    let wanted = hook
+        .definition
+        .allowed_env_vars
+        .as_deref()
+        .unwrap_or_default();
+    lathe_settings::environment::secret_names()
+        .filter(|name| !wanted.iter().any(|wanted| wanted == name))
+        .fold(command, Command::without_variable)
 }
 
 /// Whether hooks of an event may export variables.

@@ -23,6 +23,7 @@ pub mod answer;
 mod broad;
 pub mod classifier;
 pub mod cli;
+pub mod condition;
 mod confinement;
 pub mod context;
 mod decision;

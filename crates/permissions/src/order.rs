@@ -161,9 +161,18 @@ fn ask(question: Question, hard: bool, mode: PermissionMode, changes: bool) -> D
 pub(crate) fn strictness(decision: &Decision) -> u8 {
     match decision {
         Decision::Allow { .. } => 0,
-        Decision::Ask { hard: false, .. } => 1,
-        Decision::Ask { hard: true, .. } => 2,
-        Decision::Deny { .. } => 3,
+        Decision::Ask {
+            hard: false,
+            reason,
+            ..
+        } => match reason {
+            // Neither a hook nor the classifier may answer these, so no other question may hide them.
+            DecisionReason::SafetyCheck { .. } => 3,
+            DecisionReason::Rule { .. } => 2,
+            _ => 1,
+        },
+        Decision::Ask { hard: true, .. } => 4,
+        Decision::Deny { .. } => 5,
     }
 }
 

@@ -6,7 +6,7 @@
 
 use crate::call::pipeline::Pipeline;
 use crate::call::{CallResult, cancelled};
-use crate::conversation::questions::Answer;
+use crate::conversation::questions::{Answer, HookMay};
 use crate::turn::decide::CallEnding;
 use lathe_hooks::{HookDecision, HookPermission};
 use lathe_permissions::{CallFacts, PermissionContext};
@@ -70,8 +70,9 @@ impl Pipeline {
                 reason,
                 suggestions,
                 blocked_path,
-                ..
+                hard,
             } => {
+                let may = HookMay::answer(&reason, hard);
                 let request = PermissionRequest {
                     permission_suggestions: suggestions,
                     blocked_path,
@@ -82,7 +83,12 @@ impl Pipeline {
                         .map(str::to_owned),
                     ..self.question(prepared.as_ref(), &reason)
                 };
-                self.ask(prepared, request, reason, hint).await
+                let answer = self
+                    .calls
+                    .questions
+                    .ask(request, &self.calls.hooks, may, &self.cancel)
+                    .await;
+                self.answered(answer, prepared, reason, hint).await
             }
         }
     }
@@ -130,18 +136,16 @@ impl Pipeline {
         }
     }
 
-    async fn ask(
+    async fn answered(
         &self,
+        answer: Answer,
         prepared: Box<dyn PreparedCall>,
-        request: PermissionRequest,
         reason: DecisionReason,
         hint: String,
     ) -> Result<Permitted, Box<CallResult>> {
         let questions = &self.calls.questions;
-        match questions
-            .ask(request, &self.calls.hooks, &self.cancel)
-            .await
-        {
+        let by_hook = matches!(answer, Answer::HookReply(_));
+        match answer {
             Answer::NobodyToAsk => {
                 let reason = if questions.is_detached() {
                     DecisionReason::AsyncAgent {
@@ -158,11 +162,19 @@ impl Pipeline {
                 updated_input,
                 updated_permissions,
                 ..
+            })
+            | Answer::HookReply(PermissionReply::Allow {
+                updated_input,
+                updated_permissions,
+                ..
             }) => {
-                self.allowed(prepared, updated_input, &updated_permissions)
+                self.allowed(prepared, updated_input, &updated_permissions, by_hook)
                     .await
             }
             Answer::Reply(PermissionReply::Deny {
+                message, interrupt, ..
+            })
+            | Answer::HookReply(PermissionReply::Deny {
                 message, interrupt, ..
             }) => {
                 let text = if message.trim().is_empty() {
@@ -180,12 +192,13 @@ impl Pipeline {
         }
     }
 
-    /// A person allowed the call, perhaps with another input and with rules for later calls.
+    /// A person or a hook allowed the call, perhaps with another input and with rules for later calls.
     async fn allowed(
         &self,
         mut prepared: Box<dyn PreparedCall>,
         updated_input: Option<Value>,
         updates: &[PermissionUpdate],
+        by_hook: bool,
     ) -> Result<Permitted, Box<CallResult>> {
         let permissions = &self.calls.permissions;
         self.calls.questions.apply(updates, permissions);
@@ -193,9 +206,19 @@ impl Pipeline {
             && input != *prepared.input()
         {
             prepared = self.prepare(input).await?;
-            // A person may change what runs, but not past a deny rule.
+            // A person may change what runs, but not past a deny rule; a hook only into a call that a hook may
+            // approve.
             let ruling = self.rule(prepared.as_ref(), &permissions.snapshot());
-            if let Decision::Deny { reason } = ruling.decision {
+            let refused = match ruling.decision {
+                Decision::Deny { reason } => Some(reason),
+                Decision::Ask { reason, hard, .. }
+                    if by_hook && HookMay::answer(&reason, hard) == HookMay::Refuse =>
+                {
+                    Some(reason)
+                }
+                Decision::Allow { .. } | Decision::Ask { .. } => None,
+            };
+            if let Some(reason) = refused {
                 return Err(self.refuse(prepared.input(), ruling.hint, &reason).await);
             }
         }
@@ -218,11 +241,13 @@ impl Pipeline {
         let request = self.question(prepared.as_ref(), &reason);
         let questions = &self.calls.questions;
         match questions
-            .ask(request, &self.calls.hooks, &self.cancel)
+            .ask(request, &self.calls.hooks, HookMay::Decide, &self.cancel)
             .await
         {
-            Answer::Reply(PermissionReply::Allow { .. }) => Some(prepared),
+            Answer::Reply(PermissionReply::Allow { .. })
+            | Answer::HookReply(PermissionReply::Allow { .. }) => Some(prepared),
             Answer::Reply(PermissionReply::Deny { .. })
+            | Answer::HookReply(PermissionReply::Deny { .. })
             | Answer::NobodyToAsk
             | Answer::Withdrawn => None,
         }
@@ -310,7 +335,7 @@ fn with_hook(
                 hard: false,
                 ..
             },
-        ) if !matches!(asked_by, DecisionReason::Rule { .. }) => (
+        ) if HookMay::answer(&asked_by, false) == HookMay::Decide => (
             Decision::Allow {
                 reason: DecisionReason::Hook { name, reason },
             },

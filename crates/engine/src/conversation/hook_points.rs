@@ -1,6 +1,7 @@
 //! Where hooks are asked: one method for each point of the engine. An event that no hook listens to
 //! costs a look at a list.
 
+use crate::conversation::hook_conditions;
 use crate::session::events::EventSink;
 use lathe_hooks::{
     HookDecision, HookOutcome, HookPermission, HookRegistry, LateAnswer, RunContext,
@@ -143,6 +144,7 @@ impl HookPoints {
         }
         let events = self.events.clone();
         let context = RunContext {
+            condition: hook_conditions::condition(&input, &self.tools, self.permissions.snapshot()),
             cancel: cancel.clone(),
             environment,
             environment_file: self.environment_file.clone(),

@@ -9,6 +9,7 @@ mod accept;
 pub(crate) mod attachments;
 mod choices;
 pub(crate) mod extraction;
+mod hook_conditions;
 pub(crate) mod hook_model;
 pub(crate) mod hook_points;
 pub(crate) mod language;

@@ -55,6 +55,8 @@ pub struct Questions {
 pub(crate) enum Answer {
     /// Someone answered.
     Reply(PermissionReply),
+    /// A hook answered.
+    HookReply(PermissionReply),
     /// Nobody is there who could.
     NobodyToAsk,
     /// The question is moot: the turn was cancelled.
@@ -197,6 +199,7 @@ impl Questions {
         &self,
         request: PermissionRequest,
         hooks: &Arc<HookPoints>,
+        may_approve: HookMay,
         cancel: &CancellationToken,
     ) -> Answer {
         let mut race = Race::new(request);
@@ -205,11 +208,14 @@ impl Questions {
         if hooks.wants_permission_requests(&request.tool_name) {
             let (hooks, request, over) = (hooks.clone(), request.clone(), over.clone());
             let mut asking =
-                lathe_spawn::task(async move { hooks.permission_request(&request, &over).await });
+                lathe_spawn::task(async move {
+                    let reply = hooks.permission_request(&request, &over).await?;
+                    narrowed(reply, may_approve)
+                });
             // A host may answer at once, and a hook takes a moment to start: hooks have their say first.
             tokio::select! {
                 reply = &mut asking => if let Ok(Some(reply)) = reply {
-                    return Answer::Reply(reply);
+                    return Answer::HookReply(reply);
                 },
                 () = tokio::time::sleep(HOOKS_FIRST) => {
                     race.enter(AnswererKind::Hook, async move { asking.await.ok().flatten() });
@@ -249,7 +255,11 @@ impl Questions {
                     classifier.person_answered();
                 }
                 closing.reply = Some(reply.clone());
-                Answer::Reply(reply)
+                if by == AnswererKind::Hook {
+                    Answer::HookReply(reply)
+                } else {
+                    Answer::Reply(reply)
+                }
             }
             Outcome::NobodyAnswered => Answer::NobodyToAsk,
             Outcome::Withdrawn => Answer::Withdrawn,
@@ -294,6 +304,54 @@ impl Questions {
             }
         }
     }
+}
+
+/// What hooks may answer to a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HookMay {
+    /// Anything.
+    Decide,
+    /// Only no: a hard check, an ask rule or a secret needs a person.
+    Refuse,
+}
+
+impl HookMay {
+    /// What hooks may answer to a question of the permission decision.
+    pub(crate) fn answer(reason: &DecisionReason, hard: bool) -> Self {
+        let reserved = hard
+            || matches!(
+                reason,
+                DecisionReason::Rule { .. } | DecisionReason::SafetyCheck { .. }
+            );
+        if reserved { Self::Refuse } else { Self::Decide }
+    }
+}
+
+/// A hook's answer without what a hook can't do: approve what needs a person, take deny or ask rules away, enter a mode
+/// that lets more pass, add folders.
+fn narrowed(reply: PermissionReply, may: HookMay) -> Option<PermissionReply> {
+    use lathe_protocol::permission::Behavior;
+    let mut reply = reply;
+    if let PermissionReply::Allow {
+        updated_permissions,
+        ..
+    } = &mut reply
+    {
+        if may == HookMay::Refuse {
+            return None;
+        }
+        updated_permissions.retain(|update| match update {
+            PermissionUpdate::AddRules { .. } | PermissionUpdate::RemoveDirectories { .. } => true,
+            PermissionUpdate::ReplaceRules { behavior, .. }
+            | PermissionUpdate::RemoveRules { behavior, .. } => *behavior == Behavior::Allow,
+            PermissionUpdate::SetMode { mode, .. } => matches!(
+                mode,
+                PermissionMode::Default | PermissionMode::Plan | PermissionMode::DontAsk
+            ),
+            PermissionUpdate::AddDirectories { .. } => false,
+        });
+    }
+    Some(reply)
 }
 
 /// Tells Notification hooks that a person is waited for.

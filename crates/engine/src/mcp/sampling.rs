@@ -2,7 +2,7 @@
 //! server's, and the person pays. The cost is part of the session's.
 
 use crate::conversation::ConversationShared;
-use crate::conversation::questions::Answer;
+use crate::conversation::questions::{Answer, HookMay};
 use crate::session::background::note_side_usage;
 use crate::session::ledger::Part;
 use bytes::Bytes;
@@ -91,9 +91,14 @@ pub(super) async fn sample(
     let cancel = CancellationToken::new();
     let _ends = cancel.clone().drop_guard();
     let asked = question(server, request, running.manager.server(server).as_ref());
-    match shared.questions.ask(asked, &shared.hooks, &cancel).await {
-        Answer::Reply(PermissionReply::Allow { .. }) => {}
-        Answer::Reply(PermissionReply::Deny { message, .. }) => {
+    let question = shared
+        .questions
+        .ask(asked, &shared.hooks, HookMay::Decide, &cancel);
+    match question.await {
+        Answer::Reply(PermissionReply::Allow { .. })
+        | Answer::HookReply(PermissionReply::Allow { .. }) => {}
+        Answer::Reply(PermissionReply::Deny { message, .. })
+        | Answer::HookReply(PermissionReply::Deny { message, .. }) => {
             return Err(if message.trim().is_empty() {
                 SamplingError::Denied
             } else {

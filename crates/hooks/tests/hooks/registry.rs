@@ -158,7 +158,12 @@ async fn conditions_are_judged_by_whoever_runs_the_hooks() {
         "PreToolUse",
         &json!([{"type": "command", "command": "exit 2", "if": "Bash(git push *)"}]),
     );
-    for (answer, runs) in [(true, 1), (false, 0)] {
+    use lathe_hooks::run::ConditionMatch;
+    for (answer, runs) in [
+        (ConditionMatch::Whole, 1),
+        (ConditionMatch::Part, 1),
+        (ConditionMatch::None, 0),
+    ] {
         let mut context = bench.context();
         context.condition = Some(std::sync::Arc::new(move |rule| {
             assert_eq!(rule, "Bash(git push *)");
@@ -171,6 +176,24 @@ async fn conditions_are_judged_by_whoever_runs_the_hooks() {
         )
         .await;
         assert_eq!(outcome.runs.len(), runs);
+    }
+}
+
+#[tokio::test]
+async fn a_hook_whose_condition_describes_a_part_of_the_call_can_only_object() {
+    use lathe_hooks::run::ConditionMatch;
+    let allow = "echo '{\"hookSpecificOutput\": {\"hookEventName\": \"PreToolUse\", \"permissionDecision\": \"allow\"}}'";
+    let bench = Bench::with(
+        "PreToolUse",
+        &json!([{"type": "command", "command": allow, "if": "Bash(npm test:*)"}]),
+    );
+    for (answer, approved) in [(ConditionMatch::Whole, true), (ConditionMatch::Part, false)] {
+        let mut context = bench.context();
+        context.condition = Some(std::sync::Arc::new(move |_| answer));
+        let input = input("PreToolUse", bash("npm test; rm -rf x"));
+        let outcome = within(bench.registry.run(&input, &context)).await;
+        assert_eq!(outcome.runs.len(), 1);
+        assert_eq!(outcome.permission.is_some(), approved, "{answer:?}");
     }
 }
 
