@@ -128,11 +128,57 @@ const HARMLESS_ELSEWHERE: &[&str] = &[
 ];
 
 /// Whether an untrusted folder may set a variable. Anything that could run code, redirect traffic or
-/// replace a secret is not on the list, and neither is what nobody thought of.
+/// replace a secret is not on the list, and neither is what nobody thought of. A value must not name a file:
+/// a locale or a time zone with a slash is read from there.
 #[must_use]
-pub fn is_harmless(name: &str) -> bool {
-    HARMLESS_ELSEWHERE.contains(&name)
+pub fn is_harmless(name: &str, value: &str) -> bool {
+    (HARMLESS_ELSEWHERE.contains(&name) && !value.contains(['/', '\\']))
         || Variable::find(name).is_some_and(|variable| variable.declaration().harmless)
+}
+
+/// The names of the variables that hold our own keys.
+pub fn secret_names() -> impl Iterator<Item = &'static str> {
+    Variable::ALL
+        .iter()
+        .map(|variable| variable.declaration())
+        .filter(|declaration| declaration.secret)
+        .flat_map(|declaration| {
+            std::iter::once(declaration.name).chain(declaration.aliases.iter().copied())
+        })
+}
+
+/// Whether a variable usually holds a secret, by its name.
+#[must_use]
+pub fn looks_secret(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    const PARTS: &[&str] = &["SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL"];
+    const ENDINGS: &[&str] = &[
+        "_KEY",
+        "_TOKEN",
+        "_PAT",
+        "_PWD",
+        "_AUTH",
+        "_DSN",
+        "APIKEY",
+        "_APITOKEN",
+        "_COOKIE",
+    ];
+    const BEGINNINGS: &[&str] = &["AWS_", "AZURE_", "GOOGLE_APPLICATION_", "VAULT_"];
+    const WHOLE: &[&str] = &[
+        "TOKEN",
+        "API_KEY",
+        "DATABASE_URL",
+        "REDIS_URL",
+        "MONGODB_URI",
+        "PGPASSFILE",
+    ];
+    Variable::find(&name).is_some_and(Variable::is_secret)
+        || PARTS.iter().any(|part| name.contains(part))
+        || ENDINGS.iter().any(|ending| name.ends_with(ending))
+        || BEGINNINGS
+            .iter()
+            .any(|beginning| name.starts_with(beginning))
+        || WHOLE.contains(&name.as_str())
 }
 
 macro_rules! variables {
@@ -221,11 +267,11 @@ variables! {
     ShellPrefix: "LATHE_SHELL_PREFIX" | "CLAUDE_CODE_SHELL_PREFIX" => "tools", "", "A command that every shell command is handed to as its last word, such as a script that logs and runs it.";
     SessionId: "LATHE_SESSION_ID" | "CLAUDE_CODE_SESSION_ID" => "set for commands", "", "The id of the session.";
     EffortOfSession: "CLAUDE_EFFORT" => "set for commands", "", "How hard the model works, if that was chosen at the start.";
-    #[harmless] MagicDocs: "LATHE_MAGIC_DOCS" => "engine", "", "`1` keeps documents up to date that begin with `# MAGIC DOC:` and were read in a session, `0` doesn't; overrides `magicDocs`.";
+    MagicDocs: "LATHE_MAGIC_DOCS" => "engine", "", "`1` keeps documents up to date that begin with `# MAGIC DOC:` and were read in a session, `0` doesn't; overrides `magicDocs`.";
     #[harmless] SessionTitles: "LATHE_SESSION_TITLES" => "engine", "", "`1` lets the small model name sessions after their first turn, in print mode too; `0` never does. Overrides `sessionTitles`.";
     #[harmless] SessionNotes: "LATHE_SESSION_NOTES" => "engine", "", "`1` keeps running notes on the session, which replace older history when the context window is full; `0` doesn't. Overrides `sessionNotes`.";
-    #[harmless] MemoryExtraction: "LATHE_MEMORY_EXTRACTION" => "engine", "", "`propose` or `keep`: looks for facts worth remembering after turns, in print mode too; `off` never does.";
-    #[harmless] MaxSessionTokens: "LATHE_MAX_SESSION_TOKENS" => "engine", "", "The maximum number of tokens that a session may use, input and output together.";
+    MemoryExtraction: "LATHE_MEMORY_EXTRACTION" => "engine", "", "`propose` or `keep`: looks for facts worth remembering after turns, in print mode too; `off` never does.";
+    MaxSessionTokens: "LATHE_MAX_SESSION_TOKENS" => "engine", "", "The maximum number of tokens that a session may use, input and output together.";
     HttpsProxy: "https_proxy" | "HTTPS_PROXY" => "net", "", "The proxy for https addresses.";
     HttpProxy: "http_proxy" | "HTTP_PROXY" => "net", "", "The proxy for http addresses.";
     AllProxy: "all_proxy" | "ALL_PROXY" => "net", "", "The proxy for every address; may be a SOCKS proxy.";
@@ -254,7 +300,7 @@ variables! {
     #[harmless] EnableToolSearch: "ENABLE_TOOL_SEARCH" => "engine", "", "`false` offers every tool from the start instead of letting the model search for them.";
     #[harmless] SubagentModel: "LATHE_SUBAGENT_MODEL" | "CLAUDE_CODE_SUBAGENT_MODEL" => "engine", "", "The model of every sub-agent; overrides its definition and its call.";
     #[harmless] EnableTasks: "LATHE_ENABLE_TASKS" | "CLAUDE_CODE_ENABLE_TASKS" => "engine", "", "`1` offers the task list of `TaskCreate`, `TaskUpdate`, `TaskGet` and `TaskList` instead of `TodoWrite`.";
-    #[harmless] TaskListId: "LATHE_TASK_LIST_ID" | "CLAUDE_CODE_TASK_LIST_ID" => "engine", "the session's own", "The name of a task list that several sessions share.";
+    TaskListId: "LATHE_TASK_LIST_ID" | "CLAUDE_CODE_TASK_LIST_ID" => "engine", "the session's own", "The name of a task list that several sessions share.";
     #[harmless] PrintBackgroundWait: "LATHE_PRINT_BACKGROUND_WAIT_MS" | "CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS" => "headless", "600000", "How long print mode waits for background work at the end; 0 is without limit.";
     #[harmless] EmitSessionState: "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS" => "headless", "", "`1` adds session-state frames to the output.";
     #[harmless] ToolUseSummaries: "LATHE_TOOL_USE_SUMMARIES" | "CLAUDE_CODE_EMIT_TOOL_USE_SUMMARIES" => "headless", "", "`1` sends hosts a short summary of the calls of each step, written by the small model.";

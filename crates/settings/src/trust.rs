@@ -122,8 +122,6 @@ const HARMLESS: &[&str] = &[
     "model",
     "fallbackModel",
     "smallModel",
-    "models",
-    "prices",
     "effort",
     "thinking",
     "maxThinkingTokens",
@@ -133,7 +131,6 @@ const HARMLESS: &[&str] = &[
     "attribution",
     "disabledMcpjsonServers",
     "deniedMcpServers",
-    "instructionExcludes",
     "language",
     "theme",
     "editorMode",
@@ -167,8 +164,11 @@ pub fn withhold(value: &Value) -> (Value, Vec<Bring>) {
         let rest = match key.as_str() {
             "permissions" => split(value, key, &mut held, harmless_permission),
             "sandbox" => split(value, key, &mut held, harmless_sandbox),
-            "env" => split(value, key, &mut held, |name, _| {
-                environment::is_harmless(name)
+            "env" => split(value, key, &mut held, |name, value| {
+                value
+                    .as_str()
+                    .is_none_or(|value| environment::is_harmless(name, value))
+                    && environment::is_harmless(name, "")
             }),
             "enabledPlugins" => split(value, key, &mut held, |_, on| on == &Value::Bool(false)),
             _ => {

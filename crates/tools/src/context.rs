@@ -131,8 +131,11 @@ impl ToolContext {
                     .map(|(name, value)| (OsString::from(name), OsString::from(value)))
                     .collect(),
             ),
+            is_secret: Some(lathe_settings::environment::looks_secret),
             ..ShellOptions::new(&working_folder, &results_folder)
         };
+        let shell = ShellSession::new(options);
+        shell.withhold(lathe_settings::environment::secret_names().map(OsString::from));
         let environment = Environment {
             variables,
             home: Some(home.clone()),
@@ -144,7 +147,7 @@ impl ToolContext {
             results_folder,
             roots: RwLock::new(roots),
             working_folder: RwLock::new(working_folder),
-            shell: Arc::new(ShellSession::new(options)),
+            shell: Arc::new(shell),
             file_cache: Arc::new(FileCache::new()),
             todos: Mutex::default(),
             tasks: Arc::default(),

@@ -98,6 +98,9 @@ pub(super) fn equip(mut loaded: Loaded) -> Result<Equipped, OpenError> {
         &transcript.paths,
         options.history.persist,
     );
+    let keys = settings.settings.providers.values();
+    let keys = keys.filter_map(|provider| provider.api_key_env.clone());
+    tools.shell.withhold(keys.map(Into::into));
     let tools = Arc::new(tools);
     let hooks = hooks(&mut loaded, &transcript, &permissions, &tools, &events);
     Ok(Equipped {

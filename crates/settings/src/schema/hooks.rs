@@ -49,7 +49,8 @@ pub struct HookDefinition {
     /// http: headers; `$NAME` and `${NAME}` are filled in for the variables of `allowedEnvVars`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headers: Option<BTreeMap<String, String>>,
-    /// http: the environment variables that headers may use.
+    /// http: the environment variables that headers may use. command: which of the keys for models and servers
+    /// the command gets; it gets none of them otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_env_vars: Option<Vec<String>>,
     /// prompt, agent: what is asked; `$ARGUMENTS` stands for the JSON input.

@@ -65,6 +65,8 @@ pub struct ShellOptions {
     pub snapshot: bool,
     /// The environment to start from; `None` is that of this process.
     pub environment: Option<Vec<(OsString, OsString)>>,
+    /// Says whether a variable holds a secret, by its name. A command that runs without a question doesn't get those.
+    pub is_secret: Option<fn(&str) -> bool>,
     /// How long a command has between SIGTERM and SIGKILL.
     pub kill_grace: Duration,
 }
@@ -79,6 +81,7 @@ impl ShellOptions {
             shell: None,
             snapshot: true,
             environment: None,
+            is_secret: None,
             kill_grace: Duration::from_secs(1),
         }
     }

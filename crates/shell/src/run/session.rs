@@ -46,6 +46,8 @@ pub struct ShellSession {
     environment: Vec<(OsString, OsString)>,
     directory: RwLock<PathBuf>,
     extra_environment: Arc<RwLock<Vec<(OsString, OsString)>>>,
+    /// Variables that no command gets.
+    withheld: Arc<RwLock<Vec<OsString>>>,
     snapshot: Arc<Mutex<SnapshotState>>,
     background: BackgroundCommands,
     /// Where confined commands may write. Made for the first of them.
@@ -87,6 +89,7 @@ impl ShellSession {
             environment,
             directory: RwLock::new(options.directory.clone()),
             extra_environment: Arc::default(),
+            withheld: Arc::new(RwLock::new(vec!["CDPATH".into(), "GLOBIGNORE".into()])),
             snapshot: Arc::new(Mutex::new(state)),
             background: BackgroundCommands::default(),
             scratch: OnceLock::new(),
@@ -107,6 +110,7 @@ impl ShellSession {
             environment: self.environment.clone(),
             directory: RwLock::new(directory),
             extra_environment: Arc::clone(&self.extra_environment),
+            withheld: Arc::clone(&self.withheld),
             snapshot: Arc::clone(&self.snapshot),
             background: self.background.clone(),
             scratch: OnceLock::new(),
@@ -129,6 +133,12 @@ impl ShellSession {
     #[must_use]
     pub fn program(&self) -> Option<&ShellProgram> {
         self.program.as_ref()
+    }
+
+    /// Keeps variables from all later commands, whether they were inherited or come from start-up files: our own keys,
+    /// and those that change what the words of a command mean.
+    pub fn withhold(&self, names: impl IntoIterator<Item = OsString>) {
+        self.withheld.write().extend(names);
     }
 
     /// Sets variables for all later commands (what a hook exported). The newest value counts.
@@ -312,6 +322,10 @@ impl ShellSession {
         if let Some(snapshot) = &snapshot {
             environment.extend(snapshot.environment.iter().cloned());
         }
+        {
+            let withheld = self.withheld.read();
+            environment.retain(|(name, _)| !withheld.contains(name));
+        }
         environment.extend(
             WITHOUT_A_PERSON
                 .iter()
@@ -364,6 +378,12 @@ impl ShellSession {
         program: &ShellProgram,
         environment: &mut Vec<(OsString, OsString)>,
     ) -> Result<Option<Arc<Confinement>>, RunError> {
+        // Nobody was asked, so it must not be able to print them. Clients of services sign in with theirs.
+        if let Some(is_secret) = self.options.is_secret
+            && !policy.network
+        {
+            environment.retain(|(name, _)| !name.to_str().is_some_and(is_secret));
+        }
         if !lathe_sandbox::support().confines_reads() {
             return Ok(None);
         }
