@@ -24,6 +24,7 @@ pub mod turn;
 
 pub use context::prompt;
 pub use conversation::questions::{self, Answerer};
+pub use conversation::undo::write_guard;
 pub use mcp::{HOSTED_PROTOCOL, McpOptions};
 pub use open::change_text::{Change, ChangeTextError, change_text};
 pub use open::options::{

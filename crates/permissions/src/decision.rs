@@ -17,6 +17,26 @@ pub fn decide(call: &CallFacts<'_>, context: &PermissionContext) -> Decision {
     crate::limits::refusal(call, context).unwrap_or_else(|| judge(call, context))
 }
 
+/// Says whether a file may be written as any edit of a session that accepts edits: for what Lathe writes itself on a
+/// person's request, such as a rewind.
+#[must_use]
+pub fn decide_edit(path: &std::path::Path, context: &PermissionContext) -> Decision {
+    let mut context = context.clone();
+    context.mode = lathe_protocol::permission::PermissionMode::AcceptEdits;
+    let subject = Subject::Write {
+        paths: vec![path.to_path_buf()],
+    };
+    let call = CallFacts {
+        tool_name: "Edit",
+        aliases: &[],
+        input: &serde_json::Value::Null,
+        subject: &subject,
+        read_only: false,
+        resolved: crate::context::resolve(&subject, &context),
+    };
+    judge(&call, &context)
+}
+
 /// The same without what an agent may do at most.
 pub(crate) fn judge(call: &CallFacts<'_>, context: &PermissionContext) -> Decision {
     if let Some(rule) = whole(call, context, Behavior::Deny) {

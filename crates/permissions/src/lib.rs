@@ -48,7 +48,7 @@ mod word_pattern;
 
 pub use confinement::confinement;
 pub use context::{CallFacts, PermissionContext, ResolvedPaths, SandboxFacts, resolve};
-pub use decision::decide;
+pub use decision::{decide, decide_edit};
 pub use lathe_protocol::permission::Decision;
 pub use limits::Limits;
 pub use live::{ModeGates, ModeRefused, Permissions, PermissionsConfig, Store, UpdateError};

@@ -91,6 +91,21 @@ pub struct FileChange {
     pub diff: String,
 }
 
+/// Whether a rewind may write a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WriteVerdict {
+    /// As any edit in the working folders.
+    Free,
+    /// Only if a person says so: why.
+    Ask(String),
+    /// Never: why.
+    Refused(String),
+}
+
+/// Judges the files that a rewind would write. The list of files comes from the transcript, which anyone may have
+/// written.
+pub type WriteGuard = Arc<dyn Fn(&Path) -> WriteVerdict + Send + Sync>;
+
 /// A file that a rewind can't or mustn't change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Conflict {
@@ -121,8 +136,8 @@ pub struct RewindReport {
 }
 
 /// The file checkpoints of a session.
-#[derive(Debug)]
 pub struct FileHistory {
+    guard: WriteGuard,
     writer: TranscriptWriter,
     store: BlobStore,
     state: Mutex<State>,
@@ -139,12 +154,21 @@ struct State {
     facts: Vec<(RecordId, Snapshot)>,
 }
 
+impl std::fmt::Debug for FileHistory {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("FileHistory")
+            .field("writer", &self.writer)
+            .finish_non_exhaustive()
+    }
+}
+
 impl FileHistory {
-    /// The checkpoints of the session that this writer writes.
+    /// The checkpoints of the session that this writer writes. `guard` judges what a rewind would write.
     ///
     /// # Errors
     /// When a session without persistence gets no folder for the contents.
-    pub fn new(writer: TranscriptWriter) -> Result<Self, SessionError> {
+    pub fn new(writer: TranscriptWriter, guard: WriteGuard) -> Result<Self, SessionError> {
         let scratch = if writer.is_persistent() {
             None
         } else {
@@ -159,6 +183,7 @@ impl FileHistory {
             |scratch| BlobStore::new(scratch.path()),
         );
         Ok(Self {
+            guard,
             writer,
             store,
             state: Mutex::default(),
@@ -337,7 +362,14 @@ impl FileHistory {
         let mut report = RewindReport::default();
         let mut wanted: Vec<(PathBuf, FileState)> = Vec::new();
         for (path, target) in plan.targets {
-            let now = FileState::of(&path, Some(&self.store))?;
+            let verdict = (self.guard)(&path);
+            if let WriteVerdict::Refused(reason) = verdict {
+                report.uncovered.push(Conflict { path, reason });
+                continue;
+            }
+            // A file that needs a person's word is neither kept nor shown before they gave it.
+            let kept = verdict == WriteVerdict::Free || mode == RewindMode::Overwrite;
+            let now = FileState::of(&path, kept.then_some(&self.store))?;
             if now.same_as(&target) {
                 continue;
             }
@@ -355,7 +387,12 @@ impl FileHistory {
                 });
                 continue;
             }
-            if !plan.left.get(&path).is_some_and(|left| left.same_as(&now)) {
+            if let WriteVerdict::Ask(reason) = verdict {
+                report.conflicts.push(Conflict {
+                    path: path.clone(),
+                    reason,
+                });
+            } else if !plan.left.get(&path).is_some_and(|left| left.same_as(&now)) {
                 let reason = "it was changed outside this session".to_owned();
                 report.conflicts.push(Conflict {
                     path: path.clone(),

@@ -2,7 +2,7 @@
 //! prints it.
 
 use crate::chain::Interruption;
-use crate::checkpoint::{FileAction, FileHistory, RewindMode, RewindReport};
+use crate::checkpoint::{FileAction, FileHistory, RewindMode, RewindReport, WriteGuard};
 use crate::error::SessionError;
 use crate::export::{ExportFormat, export as export_document};
 use crate::load::{Loaded, load};
@@ -385,6 +385,7 @@ pub async fn rewind(
     to: &str,
     what: RewindWhat,
     mode: RewindMode,
+    guard: WriteGuard,
 ) -> Result<RewindOutcome, SessionError> {
     let info = store.resolve(wanted, cwd)?;
     let loaded = load(&info.path)?;
@@ -403,7 +404,7 @@ pub async fn rewind(
     } else {
         // The writer holds the session for the time of the rewind.
         let writer = TranscriptWriter::open_append(&info.path, WriterOptions::default())?;
-        let history = Arc::new(FileHistory::new(writer.clone())?);
+        let history = Arc::new(FileHistory::new(writer.clone(), guard)?);
         let report = history.rewind_files(prompt.id, mode).await;
         writer.close().await?;
         Some(report?)

@@ -3,10 +3,13 @@
 //! File tools tell of each file before they change it. Around a shell command that may write, the
 //! roots are looked over before and after, within limits; what was not covered is said.
 
+use lathe_permissions::PermissionContext;
 use lathe_protocol::event::NoticeLevel;
 use lathe_protocol::ids::RecordId;
+use lathe_protocol::permission::Decision;
 use lathe_session::SessionError;
 use lathe_session::checkpoint::FileHistory;
+use lathe_session::checkpoint::{WriteGuard, WriteVerdict};
 use lathe_session::scan::{Scan, ScanLimits, scan};
 use lathe_tools::context::ChangeObserver;
 use std::path::{Path, PathBuf};
@@ -89,4 +92,17 @@ impl Undo {
         }
         changed
     }
+}
+
+/// Judges the files that a rewind would write by the permissions of a session.
+pub fn write_guard(
+    permissions: impl Fn() -> Arc<PermissionContext> + Send + Sync + 'static,
+) -> WriteGuard {
+    Arc::new(
+        move |path| match lathe_permissions::decide_edit(path, &permissions()) {
+            Decision::Allow { .. } => WriteVerdict::Free,
+            Decision::Ask { reason, .. } => WriteVerdict::Ask(reason.text()),
+            Decision::Deny { reason } => WriteVerdict::Refused(reason.text()),
+        },
+    )
 }

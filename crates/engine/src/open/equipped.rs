@@ -74,7 +74,7 @@ pub(super) fn equip(mut loaded: Loaded) -> Result<Equipped, OpenError> {
     let undo = if settings.settings.file_checkpointing_enabled == Some(false) {
         None
     } else {
-        undo(&transcript, &events, remarks)
+        undo(&transcript, &permissions, &events, remarks)
     };
     let mut tools = tool_context(
         places,

@@ -223,10 +223,15 @@ pub(crate) fn tool_context(
 /// Undo for the session; without it, there is a remark.
 pub(crate) fn undo(
     opened: &Transcript,
+    permissions: &Arc<Permissions>,
     events: &EventSink,
     remarks: &mut Vec<Diagnostic>,
 ) -> Option<Arc<Undo>> {
-    match lathe_session::checkpoint::FileHistory::new(opened.writer.clone()) {
+    let guard = crate::conversation::undo::write_guard({
+        let permissions = permissions.clone();
+        move || permissions.snapshot()
+    });
+    match lathe_session::checkpoint::FileHistory::new(opened.writer.clone(), guard) {
         Ok(history) => Some(Arc::new(Undo {
             history: Arc::new(history),
             runtime: tokio::runtime::Handle::current(),

@@ -82,6 +82,13 @@ fn context(places: &Places, settings: &Resolved) -> PermissionContext {
     context_of(places, settings, trusted).0
 }
 
+/// The context of a session in the working folder.
+pub(crate) fn context_here(environment: Environment) -> PermissionContext {
+    let places = places(environment);
+    let settings = load(&places, &load_options(&places, &[], None));
+    context(&places, &settings)
+}
+
 fn judge(
     mut environment: Environment,
     options: &JudgeArguments,

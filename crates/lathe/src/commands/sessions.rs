@@ -4,7 +4,7 @@ use super::{exit_if, print};
 use crate::arguments::{ExportFormat, RewindArguments, SessionsCommand};
 use crate::error::{CliError, Outcome};
 use crate::in_runtime;
-use lathe_session::checkpoint::RewindMode;
+use lathe_session::checkpoint::{RewindMode, WriteGuard};
 use lathe_session::cli::{self, RewindWhat};
 use lathe_session::store::Scope;
 use lathe_session::{SessionError, SessionStore};
@@ -62,12 +62,26 @@ pub(crate) fn run(environment: &Environment, command: SessionsCommand) -> Outcom
             let info = cli::tag(&store, &session, cwd, &tag)?;
             print(&format!("{} {tag}\n", info.id))
         }
-        SessionsCommand::Rewind(arguments) => in_runtime(rewind(&store, cwd, arguments)),
+        SessionsCommand::Rewind(arguments) => {
+            let guard = guard(environment);
+            in_runtime(rewind(&store, cwd, arguments, guard))
+        }
     }
 }
 
+/// Judges the files of a rewind as a session here would.
+fn guard(environment: &Environment) -> WriteGuard {
+    let context = std::sync::Arc::new(super::permissions::context_here(environment.clone()));
+    lathe_engine::write_guard(move || context.clone())
+}
+
 /// `lathe sessions rewind`. Fails if files were left alone because they changed outside the session.
-async fn rewind(store: &SessionStore, cwd: &Path, arguments: RewindArguments) -> Outcome {
+async fn rewind(
+    store: &SessionStore,
+    cwd: &Path,
+    arguments: RewindArguments,
+    guard: WriteGuard,
+) -> Outcome {
     let what = match (arguments.files, arguments.conversation) {
         (true, false) => RewindWhat::Files,
         (false, true) => RewindWhat::Conversation,
@@ -78,7 +92,8 @@ async fn rewind(store: &SessionStore, cwd: &Path, arguments: RewindArguments) ->
         (_, true) => RewindMode::Overwrite,
         _ => RewindMode::Apply,
     };
-    let done = cli::rewind(store, &arguments.session, cwd, &arguments.to, what, mode).await?;
+    let session = &arguments.session;
+    let done = cli::rewind(store, session, cwd, &arguments.to, what, mode, guard).await?;
     let has_conflicts = done
         .files
         .as_ref()

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use lathe_protocol::ids::{RecordId, SessionId};
-use lathe_session::checkpoint::{FileAction, FileHistory, RewindMode};
+use lathe_session::checkpoint::{FileAction, FileHistory, RewindMode, WriteGuard, WriteVerdict};
 use lathe_session::cli::{self, RewindWhat};
 use lathe_session::scan::{ScanLimits, scan};
 use lathe_session::{
@@ -22,6 +22,11 @@ struct Work {
     script: Script,
 }
 
+/// Every file may be written.
+fn free() -> WriteGuard {
+    Arc::new(|_| WriteVerdict::Free)
+}
+
 impl Work {
     fn new() -> Self {
         let home = tempfile::tempdir().unwrap();
@@ -32,7 +37,7 @@ impl Work {
         let paths = SessionPaths::new(&config, &root, script.id());
         let writer =
             TranscriptWriter::create(&paths.transcript(), WriterOptions::default()).unwrap();
-        let history = Arc::new(FileHistory::new(writer.clone()).unwrap());
+        let history = Arc::new(FileHistory::new(writer.clone(), free()).unwrap());
         Self {
             _home: home,
             config,
@@ -77,7 +82,7 @@ impl Work {
         self.writer =
             TranscriptWriter::open_append(&self.paths.transcript(), WriterOptions::default())
                 .unwrap();
-        self.history = Arc::new(FileHistory::new(self.writer.clone()).unwrap());
+        self.history = Arc::new(FileHistory::new(self.writer.clone(), free()).unwrap());
     }
 }
 
@@ -326,8 +331,9 @@ async fn undo_works_without_persistence_and_leaves_nothing_behind() {
     let paths = SessionPaths::new(home.path(), home.path(), SessionId::random());
     let file = home.path().join("file");
     std::fs::write(&file, "old").unwrap();
-    let history =
-        Arc::new(FileHistory::new(TranscriptWriter::disabled(&paths.transcript())).unwrap());
+    let history = Arc::new(
+        FileHistory::new(TranscriptWriter::disabled(&paths.transcript()), free()).unwrap(),
+    );
     let turn = RecordId::random();
     history.begin_turn(turn);
     history.before_change(&file, turn).await.unwrap();
@@ -362,7 +368,7 @@ async fn the_command_rewinds_conversation_and_files_and_can_be_undone() {
     let id = work.script.id().to_string();
     let rewind = |to: String, what, mode| {
         let (store, id, root) = (store.clone(), id.clone(), work.root.clone());
-        async move { cli::rewind(&store, &id, &root, &to, what, mode).await }
+        async move { cli::rewind(&store, &id, &root, &to, what, mode, free()).await }
     };
     let wrong = rewind("ffffffff".into(), RewindWhat::Both, RewindMode::Apply)
         .await
@@ -396,4 +402,32 @@ async fn the_command_rewinds_conversation_and_files_and_can_be_undone() {
     assert_eq!(work.read("file").as_deref(), Some("newer\n"));
     let parsed: serde_json::Value = serde_json::from_str(&cli::rewind_json(&done)).unwrap();
     assert_eq!(parsed["files"]["applied"], true);
+}
+
+#[tokio::test]
+async fn a_rewind_writes_what_is_guarded_only_when_a_person_says_so() {
+    let mut work = Work::new();
+    for (verdict, overwritten) in [
+        (WriteVerdict::Ask("it lies outside".to_owned()), true),
+        (WriteVerdict::Refused("a rule forbids it".to_owned()), false),
+    ] {
+        std::fs::write(work.at("file"), "old\n").unwrap();
+        let turn = work.turn("change it");
+        work.edit(turn, "file", "new\n").await;
+        let guard: WriteGuard = {
+            let verdict = verdict.clone();
+            Arc::new(move |_| verdict.clone())
+        };
+        let history = Arc::new(FileHistory::new(work.writer.clone(), guard).unwrap());
+        let report = history.rewind_files(turn, RewindMode::Apply).await.unwrap();
+        assert!(!report.applied, "{report:?}");
+        assert_eq!(std::fs::read_to_string(work.at("file")).unwrap(), "new\n");
+        let named = report.conflicts.iter().chain(&report.uncovered);
+        assert_eq!(named.count(), 1, "{report:?}");
+        let report = history
+            .rewind_files(turn, RewindMode::Overwrite)
+            .await
+            .unwrap();
+        assert_eq!(report.applied, overwritten, "{verdict:?}");
+    }
 }

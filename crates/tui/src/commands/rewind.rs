@@ -104,12 +104,13 @@ pub(crate) fn apply(app: &mut App, to: &str, what: &str) {
     let cwd = app.places.environment.cwd.clone();
     let to = to.to_owned();
     app.engine.options = session.restart(&Restart::Rewind, &app.engine.options);
+    let guard = session.history().write_guard();
     app.engine.opening = true;
     // The transcript is free for the rewind only after the session has let go of it.
     app.jobs.task(async move {
         session.finish().await;
-        let outcome =
-            lathe_session::cli::rewind(&store, &id, &cwd, &to, what, RewindMode::Apply).await;
+        let mode = RewindMode::Apply;
+        let outcome = lathe_session::cli::rewind(&store, &id, &cwd, &to, what, mode, guard).await;
         let text =
             outcome.map(|outcome| lathe_session::cli::rewind_text(&outcome, RewindMode::Apply));
         Some(JobResult::Rewound(text.into()))

@@ -5,7 +5,7 @@ use crate::conversation::ConversationShared;
 use lathe_protocol::ids::RecordId;
 use lathe_protocol::record::{Fact, Record};
 use lathe_session::SessionError;
-use lathe_session::checkpoint::{FileChange, RewindMode, RewindReport};
+use lathe_session::checkpoint::{FileChange, RewindMode, RewindReport, WriteGuard};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -90,6 +90,13 @@ impl HistoryHandle<'_> {
     /// When it can't be written.
     pub async fn flush(self) -> Result<(), SessionError> {
         self.shared.transcript.flush().await
+    }
+
+    /// Judges the files that a rewind would write, as this session would.
+    #[must_use]
+    pub fn write_guard(self) -> WriteGuard {
+        let permissions = self.shared.permissions.clone();
+        crate::conversation::undo::write_guard(move || permissions.snapshot())
     }
 
     /// Brings files back to what they were before a prompt.
