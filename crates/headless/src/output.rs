@@ -8,7 +8,7 @@ use lathe_protocol::ids::SessionId;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Serialize;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt as _;
 
@@ -77,6 +77,76 @@ impl<W: Write> Lines<W> {
                 self.failure = Some(error);
             }
         }
+    }
+}
+
+/// Standard output or standard error. Where it is a terminal, everything that is written is cleaned first
+/// ([`lathe_protocol::printable`]).
+pub struct Terminal<W> {
+    writer: W,
+    cleans: bool,
+    /// The beginning of a character whose rest comes with the next write.
+    begun: Vec<u8>,
+}
+
+impl Terminal<io::Stdout> {
+    /// Standard output.
+    #[must_use]
+    pub fn stdout() -> Self {
+        let writer = io::stdout();
+        let cleans = writer.is_terminal();
+        Self::new(writer, cleans)
+    }
+}
+
+impl Terminal<io::Stderr> {
+    /// Standard error.
+    #[must_use]
+    pub fn stderr() -> Self {
+        let writer = io::stderr();
+        let cleans = writer.is_terminal();
+        Self::new(writer, cleans)
+    }
+}
+
+impl<W: Write> Terminal<W> {
+    fn new(writer: W, cleans: bool) -> Self {
+        Self {
+            writer,
+            cleans,
+            begun: Vec::new(),
+        }
+    }
+}
+
+impl<W: AsFd> AsFd for Terminal<W> {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.writer.as_fd()
+    }
+}
+
+impl<W: Write> Write for Terminal<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.cleans {
+            return self.writer.write(bytes);
+        }
+        self.begun.extend_from_slice(bytes);
+        let whole = match std::str::from_utf8(&self.begun) {
+            Ok(text) => text.len(),
+            // Only an unfinished character is kept back; what is no text at all is replaced.
+            Err(error) if error.error_len().is_none() => error.valid_up_to(),
+            Err(_) => self.begun.len(),
+        };
+        let rest = self.begun.split_off(whole);
+        let text = std::mem::replace(&mut self.begun, rest);
+        let text = String::from_utf8_lossy(&text);
+        let text = lathe_protocol::printable::clean_output(&text);
+        self.writer.write_all(text.as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
     }
 }
 
@@ -195,6 +265,27 @@ fn cut_texts(value: &mut serde_json::Value, limit: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_terminal_gets_is_cleaned_and_what_a_pipe_gets_is_not() {
+        let text = "a\u{1b}]52;c;x\u{7}\u{e4}\u{1b}[31mred\u{1b}[0m\n";
+        let mut shown = Vec::new();
+        let mut terminal = Terminal::new(&mut shown, true);
+        // A character may be split over two writes.
+        let (one, two) = text.as_bytes().split_at(11);
+        terminal.write_all(one).unwrap();
+        terminal.write_all(two).unwrap();
+        assert_eq!(
+            String::from_utf8(shown).unwrap(),
+            "a\u{e4}\u{1b}[31mred\u{1b}[0m\n"
+        );
+        let mut piped = Vec::new();
+        Terminal::new(&mut piped, false)
+            .write_all(text.as_bytes())
+            .unwrap();
+        assert_eq!(piped, text.as_bytes());
+    }
+
     use lathe_protocol::stream::StreamPiece;
     use serde_json::json;
     use std::sync::Arc;

@@ -163,7 +163,10 @@ impl<T, E: Into<Source>> Kinded<T> for Result<T, E> {
 
 /// Prints a line for the user to standard error.
 pub(crate) fn notice(message: &str) {
-    let _ = writeln!(std::io::stderr(), "lathe: {message}");
+    let _ = writeln!(
+        lathe_headless::output::Terminal::stderr(),
+        "lathe: {message}"
+    );
 }
 
 #[cfg(test)]

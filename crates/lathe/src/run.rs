@@ -151,8 +151,8 @@ async fn drive(
         environment,
         sdk,
         std::io::stdin(),
-        std::io::stdout(),
-        std::io::stderr(),
+        lathe_headless::output::Terminal::stdout(),
+        lathe_headless::output::Terminal::stderr(),
     );
     Box::pin(running).await
 }
@@ -186,7 +186,12 @@ async fn run_hooks_only(environment: Environment, arguments: &SessionArguments) 
     for remark in &opened.remarks {
         notice(&remark.to_string());
     }
-    print::end(opened.session, opened.events, std::io::stderr()).await;
+    print::end(
+        opened.session,
+        opened.events,
+        lathe_headless::output::Terminal::stderr(),
+    )
+    .await;
     Ok(Exit::Success)
 }
 
@@ -213,7 +218,7 @@ async fn print_one(
         Ok(opened) => opened,
         Err(error) => {
             if let Format::StreamJson(_) = format {
-                lathe_headless::output::Lines::new(std::io::stdout())
+                lathe_headless::output::Lines::new(lathe_headless::output::Terminal::stdout())
                     .json(&print::failed_start(&error.to_string()));
             }
             return Err(error.into());
@@ -234,8 +239,8 @@ async fn print_one(
         opened.session,
         opened.events,
         options,
-        std::io::stdout(),
-        std::io::stderr(),
+        lathe_headless::output::Terminal::stdout(),
+        lathe_headless::output::Terminal::stderr(),
     );
     Ok(printed.await)
 }

@@ -26,6 +26,7 @@ pub mod ids;
 pub mod message;
 pub mod op;
 pub mod permission;
+pub mod printable;
 pub mod record;
 pub mod stream;
 pub mod tool_name;

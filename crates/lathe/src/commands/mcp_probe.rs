@@ -212,7 +212,7 @@ pub(crate) async fn run(
         } else {
             probe::words(&line)
         };
-        let mut out = std::io::stdout();
+        let mut out = lathe_headless::output::Terminal::stdout();
         if writeln!(out, "{text}").and_then(|()| out.flush()).is_err() {
             // The reader is gone; the server is still shut down properly.
             lines.close();

@@ -31,7 +31,7 @@ fn print(text: &str) -> Outcome {
 
 /// Prints bytes. A reader that closed the pipe is no failure.
 pub(crate) fn print_bytes(bytes: &[u8]) -> Outcome {
-    let mut out = std::io::stdout();
+    let mut out = lathe_headless::output::Terminal::stdout();
     match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(CliError::failure(
             format!("standard output can't be written: {error}"),

@@ -525,13 +525,13 @@ impl PluginCommands {
 /// Shows a text and asks yes or no on the terminal. Every answer but yes is a no.
 fn ask(shown: &str, question: &str) -> Result<(), CliError> {
     if !std::io::stdin().is_terminal() {
-        let _ = std::io::stderr().write_all(shown.as_bytes());
+        let _ = lathe_headless::output::Terminal::stderr().write_all(shown.as_bytes());
         return Err(CliError::usage(
             "nothing was changed: there is no terminal to ask for confirmation",
         )
         .hint("--yes confirms in advance"));
     }
-    let mut out = std::io::stderr();
+    let mut out = lathe_headless::output::Terminal::stderr();
     let _ = write!(out, "{shown}{question} [y/N] ");
     let _ = out.flush();
     let mut answer = String::new();

@@ -23,19 +23,14 @@ pub(crate) fn grapheme_width(grapheme: &str) -> usize {
 /// Makes text from outside harmless: tabs become spaces, escape sequences and other control
 /// characters go, and so do the characters that turn the direction of text around.
 pub(crate) fn clean(text: &str) -> String {
-    if text
-        .chars()
-        .all(|c| !c.is_control() && !is_invisible_control(c))
-    {
-        return text.to_owned();
+    let text = lathe_protocol::printable::clean(text);
+    if !text.contains('\t') {
+        return text.into_owned();
     }
     let mut out = String::with_capacity(text.len());
-    let mut chars = text.chars().peekable();
     let mut column = 0_usize;
-    while let Some(c) = chars.next() {
+    for c in text.chars() {
         match c {
-            '\x1b' => skip_escape(&mut chars),
-            '\u{9b}' => skip_csi(&mut chars),
             '\t' => {
                 let spaces = 4 - column % 4;
                 out.extend(std::iter::repeat_n(' ', spaces));
@@ -45,7 +40,6 @@ pub(crate) fn clean(text: &str) -> String {
                 out.push(c);
                 column = 0;
             }
-            c if c.is_control() || is_invisible_control(c) => {}
             c => {
                 out.push(c);
                 column += 1;
@@ -53,39 +47,6 @@ pub(crate) fn clean(text: &str) -> String {
         }
     }
     out
-}
-
-fn is_invisible_control(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{feff}')
-}
-
-fn skip_escape(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
-    match chars.next() {
-        Some('[') => skip_csi(chars),
-        Some(']' | 'P' | '_' | '^' | 'X') => {
-            while let Some(c) = chars.next() {
-                if c == '\x07' || c == '\u{9c}' {
-                    return;
-                }
-                if c == '\x1b' {
-                    chars.next();
-                    return;
-                }
-            }
-        }
-        Some('(' | ')' | '#' | '%') => {
-            chars.next();
-        }
-        _ => {}
-    }
-}
-
-fn skip_csi(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
-    for c in chars.by_ref() {
-        if ('\x40'..='\x7e').contains(&c) {
-            return;
-        }
-    }
 }
 
 /// Output of a command as a user would see it: a line that is overwritten by a carriage
@@ -112,7 +73,7 @@ pub(crate) fn reveal(text: &str) -> String {
             '\n' => out.push(c),
             '\t' => out.push_str("    "),
             c if c.is_control()
-                || is_invisible_control(c)
+                || !lathe_protocol::printable::is_printable(c)
                 || matches!(c, '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{ad}') =>
             {
                 out.push_str(&format!("<U+{:04X}>", c as u32));
