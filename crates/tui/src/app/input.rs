@@ -402,6 +402,13 @@ impl App {
             external_editor::edit_plan(self);
             return;
         }
+        if self.layers.is_unseen() {
+            if !matches!(key.code, Code::Enter | Code::Tab | Code::Esc) {
+                crate::layers::form::edit(&mut self.prompt.editor, &self.prompt.keymap, key);
+                self.prompt.text_changed();
+            }
+            return;
+        }
         if let Some(dialog) = self.layers.dialog_mut()
             && !dialog.armed()
         {

@@ -184,6 +184,13 @@ impl App {
                     self.screen.dirty = false;
                     self.screen.urgent = false;
                     last_frame = Some(Instant::now());
+                    if self.layers.is_unseen() {
+                        // What was typed before the question appeared doesn't answer it.
+                        terminal::discard_unread();
+                        while let Ok(input) = inputs.try_recv() {
+                            self.input(input);
+                        }
+                    }
                     self.draw();
                 }
             }
@@ -370,6 +377,7 @@ impl App {
 
     /// Draws what changed.
     pub(crate) fn draw(&mut self) {
+        self.layers.seen();
         if self.screen.full.is_some() {
             self.draw_transcript();
             return;

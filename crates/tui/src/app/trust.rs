@@ -40,7 +40,7 @@ pub(crate) fn ask(app: &mut App, brings: &[Bring]) {
         ],
     )
     .explained(lines);
-    app.layers.open(picker);
+    app.layers.open_unasked(picker);
 }
 
 pub(crate) fn answered(app: &mut App, answer: &str) {

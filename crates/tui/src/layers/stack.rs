@@ -18,6 +18,8 @@ pub(crate) struct Layers {
     waiting: VecDeque<PendingQuestion>,
     /// How many dialogs were opened so far.
     opened: u64,
+    /// A question came up that nobody has seen yet: keys that are already there are not meant for it.
+    unseen: bool,
 }
 
 impl Layers {
@@ -221,6 +223,23 @@ impl Layers {
         let mut question = waiting.layer(cwd);
         question.arm(!typing && self.dialog().is_none());
         self.open_boxed(question);
+        self.unseen = true;
+    }
+
+    /// Opens a question of Lathe itself that comes up without a key.
+    pub(crate) fn open_unasked(&mut self, layer: impl Layer) {
+        self.open(layer);
+        self.unseen = true;
+    }
+
+    /// Whether a question is open that was not drawn yet.
+    pub(crate) fn is_unseen(&self) -> bool {
+        self.unseen && self.dialog().is_some()
+    }
+
+    /// The dialog was drawn.
+    pub(crate) fn seen(&mut self) {
+        self.unseen = false;
     }
 }
 

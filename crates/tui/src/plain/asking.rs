@@ -3,12 +3,16 @@
 
 use super::{ask, say};
 use crate::layers::elicitation::error::FieldError;
+use crate::layers::permission::change_of;
 use crate::render::cell;
 use crate::render::text::{clean, reveal};
+use lathe_permissions::format_rule;
 use lathe_protocol::elicitation::{ElicitationKind, ElicitationReply, ElicitationRequest};
 use lathe_protocol::ids::RequestId;
 use lathe_protocol::op::Op;
-use lathe_protocol::permission::{PermissionMode, PermissionReply, PermissionRequest};
+use lathe_protocol::permission::{
+    PermissionMode, PermissionReply, PermissionRequest, PermissionUpdate,
+};
 use lathe_tools::ask_user_question::{self, Question};
 use lathe_tools::plan_mode;
 use serde_json::{Map, Value};
@@ -104,8 +108,14 @@ impl Asking {
                     request.tool_name,
                     reveal(&cell::subject(&request.tool_name, &request.input, cwd))
                 ));
+                for line in in_full(request) {
+                    say(&format!("    {line}"));
+                }
                 if let Some(reason) = &request.decision_reason {
                     say(&format!("  why it asks: {}", clean(reason)));
+                }
+                for rule in rules_of(request) {
+                    say(&format!("  a saves the rule: allow {}", reveal(&rule)));
                 }
                 ask("  y yes, a always, n no, or say why not: ");
             }
@@ -259,6 +269,31 @@ impl Asking {
             }
         }
     }
+}
+
+/// The whole command, or the whole change, line by line.
+fn in_full(request: &PermissionRequest) -> Vec<String> {
+    let command = request.input.get("command").and_then(Value::as_str);
+    if let Some(command) = command {
+        return command.lines().map(reveal).collect();
+    }
+    change_of(&request.tool_name, &request.input)
+        .iter()
+        .flat_map(|hunk| hunk.lines.iter())
+        .map(|line| reveal(line))
+        .collect()
+}
+
+/// The rules that "always" would save.
+fn rules_of(request: &PermissionRequest) -> Vec<String> {
+    request
+        .permission_suggestions
+        .iter()
+        .flat_map(|update| match update {
+            PermissionUpdate::AddRules { rules, .. } => rules.iter().map(format_rule).collect(),
+            _ => Vec::new(),
+        })
+        .collect()
 }
 
 fn permission(request: &PermissionRequest, reply: PermissionReply) -> Op {

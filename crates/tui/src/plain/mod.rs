@@ -8,7 +8,9 @@ use crate::render::cell::{self, Call, CallState};
 use crate::render::text::clean;
 use asking::Asking;
 use lathe_commands::CommandOutcome;
-use lathe_engine::{EndReason, EventStream, OpenError, Restart, SessionHandle, SessionOptions};
+use lathe_engine::{
+    Answerer, EndReason, EventStream, OpenError, Restart, SessionHandle, SessionOptions,
+};
 use lathe_extensions::CommandAction;
 use lathe_protocol::command::{BuiltinCommand, Invocation};
 use lathe_protocol::content::ContentBlock;
@@ -25,24 +27,28 @@ use tokio::signal::unix::{SignalKind, signal};
 
 fn say(text: &str) {
     let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "{text}");
+    let _ = writeln!(out, "{}", clean(text));
     let _ = out.flush();
 }
 
 fn ask(text: &str) {
     let mut out = std::io::stdout().lock();
-    let _ = write!(out, "{text}");
+    let _ = write!(out, "{}", clean(text));
     let _ = out.flush();
 }
 
 /// Runs the plain mode until the input ends.
 pub(crate) async fn run(
     environment: Environment,
-    options: SessionOptions,
+    mut options: SessionOptions,
     prompt: Option<String>,
 ) -> Ended {
     let cwd = environment.cwd.clone();
     let interactive = std::io::stdin().is_terminal();
+    // What comes by a pipe was written before anything was asked: it never answers a question.
+    if !interactive {
+        options.answerer = Answerer::Nobody;
+    }
     let again = (environment.clone(), options.clone());
     let opened = match Box::pin(lathe_engine::open(environment, options)).await {
         Ok(opened) => opened,

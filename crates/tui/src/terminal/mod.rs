@@ -207,6 +207,12 @@ pub(crate) fn start_reader() -> io::Result<(mpsc::UnboundedReceiver<Input>, Read
     Ok((receiver, control))
 }
 
+/// Drops what was typed and not read yet.
+pub(crate) fn discard_unread() {
+    let queue = rustix::termios::QueueSelector::IFlush;
+    let _ = rustix::termios::tcflush(rustix::stdio::stdin(), queue);
+}
+
 /// How long an escape waits for the rest of a sequence.
 const ESCAPE_WAIT: rustix::event::Timespec = rustix::event::Timespec {
     tv_sec: 0,

@@ -21,7 +21,7 @@ use lathe_shell::syntax::ShellKind;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use what::change_of;
+pub(crate) use what::change_of;
 
 /// A user's answer.
 #[derive(Debug, Clone, PartialEq)]
@@ -114,11 +114,18 @@ impl PermissionDialog {
             .then(|| request.input.get("command").and_then(Value::as_str))
             .flatten()
             .map(|command| analyse(command, ShellKind::Bash));
+        // What needs a person whatever the rules say is not approved by one key too many.
+        let is_safety_check = request.decision_reason_type.as_deref() == Some("safetyCheck");
+        let selected = choices
+            .iter()
+            .position(|choice| *choice == Choice::No)
+            .filter(|_| is_safety_check)
+            .unwrap_or(0);
         Self {
             request,
             cwd: cwd.to_owned(),
             choices,
-            selected: 0,
+            selected,
             editing: Editing::Nothing,
             rule,
             rule_problem: None,
@@ -455,6 +462,18 @@ impl Layer for PermissionDialog {
         }
         if rows < out.len() + answers.0.len() + least {
             answers = self.answers(look, true);
+        }
+        // A long rule must not push the subject off: what it would allow is cut to its first line.
+        if rows < out.len() + answers.0.len() + least && self.editing == Editing::Nothing {
+            let cut = Look {
+                columns: usize::MAX,
+                ..look
+            };
+            let (mut lines, cursor) = self.answers(cut, true);
+            for line in &mut lines {
+                *line = crate::render::text::truncate_line(line, look.columns);
+            }
+            answers = (lines, cursor);
         }
         let room = rows.saturating_sub(out.len() + answers.0.len()).max(1);
         let for_what = room.saturating_sub(why.len()).max(least).min(room);

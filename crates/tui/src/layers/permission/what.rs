@@ -134,7 +134,7 @@ impl PermissionDialog {
 }
 
 /// The change that a call would make in a file.
-pub(super) fn change_of(tool: &str, input: &Value) -> Vec<lathe_protocol::display::Hunk> {
+pub(crate) fn change_of(tool: &str, input: &Value) -> Vec<lathe_protocol::display::Hunk> {
     let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
     let Some(path) = text(input, "file_path") else {
         return Vec::new();
