@@ -297,6 +297,7 @@ variables! {
     McpCredentials: "LATHE_MCP_CREDENTIALS" => "mcp", "auto", "Where sign-ins at MCP servers are kept: `auto` (the system's keyring where it works, else a file that only you can read), `keyring`, `file`.";
     #[harmless] McpLogLevel: "LATHE_MCP_LOG_LEVEL" => "mcp", "info", "From which level on MCP servers send their log: `debug`, `info`, `notice`, `warning`, `error`, `critical`, `alert`, `emergency`.";
     #[secret] McpClientSecret: "MCP_CLIENT_SECRET" => "mcp", "", "The client secret for `lathe mcp add --client-secret`.";
+    #[secret] McpServeToken: "LATHE_MCP_SERVE_TOKEN" => "mcp", "a new one at each start", "The token that clients of `lathe mcp serve --http` send.";
     #[harmless] EnableToolSearch: "ENABLE_TOOL_SEARCH" => "engine", "", "`false` offers every tool from the start instead of letting the model search for them.";
     #[harmless] SubagentModel: "LATHE_SUBAGENT_MODEL" | "CLAUDE_CODE_SUBAGENT_MODEL" => "engine", "", "The model of every sub-agent; overrides its definition and its call.";
     #[harmless] EnableTasks: "LATHE_ENABLE_TASKS" | "CLAUDE_CODE_ENABLE_TASKS" => "engine", "", "`1` offers the task list of `TaskCreate`, `TaskUpdate`, `TaskGet` and `TaskList` instead of `TodoWrite`.";

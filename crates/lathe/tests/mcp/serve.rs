@@ -4,8 +4,8 @@ use super::*;
 use lathe_testkit::{HANG_LIMIT, Running};
 use std::process::Command;
 
-/// A server over HTTP, and its address.
-fn over_http(home: &TestHome, more: &[&str]) -> (Running, String) {
+/// A server over HTTP, its address and its token.
+fn over_http(home: &TestHome, more: &[&str]) -> (Running, String, String) {
     let mut arguments = vec!["mcp", "serve", "--http", "127.0.0.1:0"];
     arguments.extend(more);
     let server = home.spawn(arguments);
@@ -13,9 +13,11 @@ fn over_http(home: &TestHome, more: &[&str]) -> (Running, String) {
     loop {
         let said = server.stderr_so_far();
         if let Some((_, rest)) = said.split_once("serving MCP at ")
-            && let Some((url, _)) = rest.split_once('\n')
+            && let Some((url, rest)) = rest.split_once('\n')
+            && let Some((_, rest)) = rest.split_once("Bearer ")
+            && let Some((token, _)) = rest.split_once('\n')
         {
-            return (server, url.to_owned());
+            return (server, url.to_owned(), token.to_owned());
         }
         assert!(start.elapsed() < HANG_LIMIT, "it never served: {said}");
         std::thread::yield_now();
@@ -74,9 +76,10 @@ fn our_own_client_uses_our_own_server_under_its_rules() {
 #[test]
 fn only_this_machines_programs_get_in() {
     let home = TestHome::new();
-    let (server, url) = over_http(&home, &[]);
+    let (server, url, token) = over_http(&home, &[]);
     let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
-    let ask = |header: &str| {
+    let with = format!("Authorization: Bearer {token}");
+    let ask_as = |authorization: &str, header: &str| {
         let output = Command::new("curl")
             .args([
                 "-s",
@@ -96,6 +99,8 @@ fn only_this_machines_programs_get_in() {
                 "Accept: application/json, text/event-stream",
                 "-H",
                 header,
+                "-H",
+                authorization,
                 "-d",
                 hello,
             ])
@@ -103,7 +108,15 @@ fn only_this_machines_programs_get_in() {
             .unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
+    let ask = |header: &str| ask_as(&with, header);
     assert_eq!(ask("X-Nothing: special"), "200");
+    for wrong in [
+        "X-Nothing: here",
+        "Authorization: Bearer",
+        "Authorization: Bearer 1234",
+    ] {
+        assert_eq!(ask_as(wrong, "X-Nothing: special"), "401", "{wrong}");
+    }
     assert_eq!(ask("Host: evil.example"), "403");
     assert_eq!(ask("Origin: http://evil.example"), "403");
     server.signal(nix::sys::signal::Signal::SIGTERM);
@@ -126,7 +139,8 @@ fn the_official_suite_is_content() {
         suite.display()
     );
     let home = TestHome::new();
-    let (server, url) = over_http(&home, &[]);
+    let (server, url, token) = over_http(&home, &[]);
+    let url = format!("{url}?token={token}");
     for scenario in [
         "server-initialize",
         "ping",

@@ -24,20 +24,25 @@ const MOST_BYTES: usize = 16 * 1024 * 1024;
 pub struct BoundServer {
     listener: TcpListener,
     pub address: SocketAddr,
+    token: Arc<str>,
 }
 
-/// Binds a local address.
+/// Binds a local address. Clients must send the token: everyone on this machine can connect.
 ///
 /// # Errors
 /// If the address is not local, or taken.
-pub async fn bind(address: SocketAddr) -> Result<BoundServer, ServeError> {
+pub async fn bind(address: SocketAddr, token: &str) -> Result<BoundServer, ServeError> {
     if !address.ip().is_loopback() {
         return Err(ServeError::NotLocal(address));
     }
     let failed = |error| ServeError::Address { address, error };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
-    Ok(BoundServer { listener, address })
+    Ok(BoundServer {
+        listener,
+        address,
+        token: token.into(),
+    })
 }
 
 impl BoundServer {
@@ -82,11 +87,11 @@ impl BoundServer {
                 Some(_) = connections.join_next(), if !connections.is_empty() => continue,
                 () = cancel.cancelled() => break,
             };
-            let service = service.clone();
+            let (service, token) = (service.clone(), self.token.clone());
             connections.spawn(async move {
                 let answer = service_fn(move |request: Request<Incoming>| {
-                    let service = service.clone();
-                    async move { Ok::<_, Infallible>(answer(&service, request).await) }
+                    let (service, token) = (service.clone(), token.clone());
+                    async move { Ok::<_, Infallible>(answer(&service, &token, request).await) }
                 });
                 let connection = Builder::new(TokioExecutor::new());
                 // Errors are ignored: the client may have disconnected.
@@ -99,12 +104,45 @@ impl BoundServer {
     }
 }
 
+/// Whether a request has the token. Takes as long for a wrong one as for a right one.
+fn has_token(request: &Request<Incoming>, token: &str) -> bool {
+    let header = request
+        .headers()
+        .get(hyper::header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.strip_prefix("Bearer "));
+    // For clients that can't send headers.
+    let query = || {
+        let query = request.uri().query()?;
+        query
+            .split('&')
+            .find_map(|pair| pair.strip_prefix("token="))
+    };
+    let given = header.or_else(query).unwrap_or_default().trim();
+    let differences = given
+        .bytes()
+        .zip(token.bytes())
+        .fold(0, |found, (a, b)| found | (a ^ b));
+    !token.is_empty() && given.len() == token.len() && differences == 0
+}
+
 type Body = http_body_util::combinators::BoxBody<Bytes, Infallible>;
 
 async fn answer(
     service: &StreamableHttpService<Handler, LocalSessionManager>,
+    token: &str,
     request: Request<Incoming>,
 ) -> Response<Body> {
+    if !has_token(&request, token) {
+        let words = "The header `Authorization: Bearer TOKEN` is missing or wrong; the server printed its token when it started.\n";
+        let mut response = Response::new(Full::new(Bytes::from(words)).boxed());
+        *response.status_mut() = StatusCode::UNAUTHORIZED;
+        let scheme = hyper::header::HeaderValue::from_static("Bearer");
+        response
+            .headers_mut()
+            .insert(hyper::header::WWW_AUTHENTICATE, scheme);
+        return response;
+    }
     if request.uri().path().trim_end_matches('/') != PATH {
         let words = Full::new(Bytes::from(format!("The server is at {PATH}.\n")));
         let mut response = Response::new(words.boxed());

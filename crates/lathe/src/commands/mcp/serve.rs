@@ -12,7 +12,7 @@ use lathe_headless::exit::Exit;
 use lathe_mcp::serve::{self, Identity, Served, ServedCall};
 use lathe_protocol::content::{Content, ContentBlock};
 use lathe_protocol::event::{Event, NoticeLevel};
-use lathe_settings::Environment;
+use lathe_settings::{Environment, Variable};
 use lathe_tools::ToolDefinition;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -99,6 +99,9 @@ pub(super) async fn run(environment: Environment, arguments: ServeArguments) -> 
         ..SessionOptions::default()
     };
     let environment = places(environment).environment;
+    let given = environment.get(Variable::McpServeToken).map(str::to_owned);
+    let is_new = given.is_none();
+    let token = given.unwrap_or_else(|| uuid::Uuid::new_v4().simple().to_string());
     let (session, mut events, remarks) =
         SessionTools::open(environment, options).await.or_usage()?;
     for remark in &remarks {
@@ -126,9 +129,14 @@ pub(super) async fn run(environment: Environment, arguments: ServeArguments) -> 
     let tools = Arc::new(Tools { session, list });
     let outcome = match arguments.http {
         None => serve::stdio(tools.clone(), identity, cancel).await,
-        Some(address) => match serve::bind(address).await {
+        Some(address) => match serve::bind(address, &token).await {
             Ok(server) => {
                 notice(&format!("serving MCP at {}", server.url()));
+                if is_new {
+                    notice(&format!(
+                        "clients send the header Authorization: Bearer {token}"
+                    ));
+                }
                 server.serve(tools.clone(), identity, cancel).await;
                 Ok(())
             }
