@@ -15,6 +15,8 @@ pub struct Limits {
     pub reads_only: bool,
     /// The only uses of the tools that these rules name. Tools that none of them names are free.
     pub only: Vec<Rule>,
+    /// The same of the agents that started it: it has no more than each of them.
+    pub inherited: Vec<Vec<Rule>>,
 }
 
 /// Why a call goes beyond the limits; `None` when it doesn't.
@@ -24,20 +26,18 @@ pub(crate) fn refusal(call: &CallFacts<'_>, context: &PermissionContext) -> Opti
         return Some(beyond("this agent only reads".to_owned()));
     }
     let names = call.names();
-    let own: Vec<&Rule> = limits
-        .only
-        .iter()
-        .filter(|rule| rule.is_about(&names))
-        .collect();
-    if own.is_empty() || is_covered(call, &own, context) {
-        return None;
+    for layer in std::iter::once(&limits.only).chain(&limits.inherited) {
+        let own: Vec<&Rule> = layer.iter().filter(|rule| rule.is_about(&names)).collect();
+        if !own.is_empty() && !is_covered(call, &own, context) {
+            let uses: Vec<String> = own.iter().map(|rule| rule.text()).collect();
+            return Some(beyond(format!(
+                "of {} this agent has only {}",
+                call.tool_name,
+                uses.join(", ")
+            )));
+        }
     }
-    let uses: Vec<String> = own.iter().map(|rule| rule.text()).collect();
-    Some(beyond(format!(
-        "of {} this agent has only {}",
-        call.tool_name,
-        uses.join(", ")
-    )))
+    None
 }
 
 fn beyond(reason: String) -> Decision {

@@ -48,6 +48,11 @@ const IN_BACKGROUND: [&str; 25] = [
     "Write",
 ];
 
+/// Whether a background agent may use a tool.
+pub(crate) fn works_in_background(name: &str) -> bool {
+    IN_BACKGROUND.contains(&name)
+}
+
 /// A definition's word on tools, read once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ToolFilter {

@@ -314,7 +314,10 @@ pub(crate) fn preloaded(shared: &ConversationShared, definition: &AgentDefinitio
     let skills = shared.integrations.extensions.skills();
     let mut texts = Vec::new();
     for name in &definition.skills {
-        match skills.get(name).map(|skill| (skill, skill.body())) {
+        let skill = skills
+            .get(name)
+            .filter(|skill| shared.hidden_file_of(skill).is_none());
+        match skill.map(|skill| (skill, skill.body())) {
             Some((skill, Ok(body))) => {
                 // Filled in, but nothing of it is run: nobody asked for it now.
                 let session_id = shared.session.id.to_string();

@@ -275,6 +275,16 @@ fn registry(
 ) -> ToolRegistry {
     let all = root.toolbox.registry.read().clone();
     let mut tools = filter.apply(&all, background, depth);
+    // An agent has no more tools than the one that starts it, unless that one's definition names it.
+    if let Some(place) = parent.role.place().filter(|place| place.types.is_none()) {
+        let own = parent.toolbox.registry.read();
+        let in_background = place.entry.is_background();
+        tools.retain(|tool| {
+            own.find(tool.name()).is_some()
+                || tool.name().starts_with("mcp__")
+                || (in_background && !crate::agents::filter::works_in_background(tool.name()))
+        });
+    }
     if tools.find(agent::NAME).is_some() {
         let list = listed(
             &parent.session.agents.catalog(),
@@ -321,7 +331,6 @@ fn permissions(
     });
     let filter = definition.map(ToolFilter::of_agent).unwrap_or_default();
     let reads_only = definition.is_some_and(|definition| definition.read_only);
-    // The limits on uses of tools are the parent's own; the agent has its own list.
     let others = definition.is_some() && !parent.permissions.snapshot().limits.only.is_empty();
     let narrows = others || reads_only || !filter.denied.is_empty() || !filter.only.is_empty();
     if mode.is_none() && worktree.is_none() && memory.is_none() && !narrows {
@@ -364,7 +373,11 @@ pub(crate) fn narrow(
         }
     }
     context.limits.reads_only |= reads_only;
-    context.limits.only.clear();
+    // An agent that is limited can't start one that isn't.
+    let outer = std::mem::take(&mut context.limits.only);
+    if !outer.is_empty() {
+        context.limits.inherited.push(outer);
+    }
     let for_memory = filter.for_memory.iter().filter_map(|tool| {
         let folder = memory?.display();
         Some(format!("{tool}(/{folder}/**)"))

@@ -11,6 +11,7 @@ use lathe_extensions::{AgentCatalog, AgentDefinition, AgentMcpServer, ExtensionS
 use lathe_hooks::{HookRegistry, HookSource};
 use lathe_permissions::Permissions;
 use lathe_protocol::diagnostic::Diagnostic;
+use lathe_protocol::permission::PermissionMode;
 use lathe_session::{SessionPaths, WriterOptions};
 use lathe_settings::{Environment, Places, Variable};
 use lathe_tools::agent::Agent;
@@ -50,8 +51,11 @@ pub(crate) fn main_agent(
     if options.model.name.is_none() {
         options.model.name.clone_from(&definition.model);
     }
+    // bypassPermissions takes a flag of its own: the agent may be one that the folder's settings chose.
     if options.permissions.mode.is_none() {
-        options.permissions.mode = definition.permission_mode;
+        options.permissions.mode = definition
+            .permission_mode
+            .filter(|mode| *mode != PermissionMode::BypassPermissions);
     }
     if options.limits.max_turns.is_none() {
         options.limits.max_turns = definition.run.max_turns;

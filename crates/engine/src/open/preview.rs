@@ -1,6 +1,7 @@
 //! A preview of the next request of a session here, without sending it.
 
 use crate::context::usage::{ContextUsage, complete};
+use crate::conversation::Conversation;
 use crate::conversation::attachments;
 use crate::open::options::{OpenError, SessionOptions};
 use crate::open::prepare;
@@ -89,6 +90,21 @@ pub async fn context_usage(
     Ok((usage, prepared.remarks))
 }
 
+/// Adds the state of the repository, if a person trusted it.
+async fn add_status(conversation: &mut Conversation) {
+    let folder = conversation.shared.tools.working_folder.read().clone();
+    let permissions = conversation.shared.permissions.snapshot();
+    if let Ok(git) = crate::context::git::Git::new(&permissions, &folder)
+        && let Some(state) = git.state().await
+    {
+        let record = conversation.records.meta(
+            conversation.tip,
+            crate::conversation::records::reminder(&state),
+        );
+        conversation.append(record);
+    }
+}
+
 /// Puts together what would be sent for a prompt.
 ///
 /// # Errors
@@ -109,16 +125,8 @@ pub async fn preview(
         conversation.append(record);
         attachments::attach_mentions(conversation, &words);
     }
-    let folder = conversation.shared.tools.working_folder.read().clone();
-    let permissions = conversation.shared.permissions.snapshot();
-    if is_new && let Ok(git) = crate::context::git::Git::new(&permissions, &folder) {
-        if let Some(state) = git.state().await {
-            let record = conversation.records.meta(
-                conversation.tip,
-                crate::conversation::records::reminder(&state),
-            );
-            conversation.append(record);
-        }
+    if is_new {
+        add_status(conversation).await;
     }
     let request = conversation.request(OutputCap::Small);
     let parse = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap_or(Value::Null);

@@ -127,7 +127,7 @@ impl Place {
 
     /// Goes on with the newest session.
     pub(crate) async fn resume(&self) -> Talk {
-        let mut options = self.options();
+        let mut options = self.trusting_options();
         options.history.session = SessionChoice::Continue;
         self.open_with(options).await
     }

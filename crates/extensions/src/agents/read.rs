@@ -231,6 +231,14 @@ fn definition(
 /// can't run anything or widen permissions.
 fn hold_back(definition: &mut AgentDefinition, fields: &mut Fields<'_>, context: &FileContext) {
     let of_plugin = matches!(context.source, ExtensionSource::Plugin(_));
+    if definition.permission_mode == Some(PermissionMode::BypassPermissions)
+        && context.source == ExtensionSource::Project
+    {
+        // To trust a folder is to let its files take effect, not to give every check away.
+        definition.permission_mode = None;
+        let why = "can't be bypassPermissions in an agent of a project";
+        fields.report("permissionMode", why, None);
+    }
     if context.trusted && !of_plugin {
         return;
     }
