@@ -87,15 +87,13 @@ pub struct HookAnswer {
     pub extra: Extra,
 }
 
-impl HookAnswer {
-    /// Takes an approval back: the hook saw more than it was written for.
-    pub(crate) fn withhold_approval(&mut self) {
-        if matches!(self.permission, Some((HookDecision::Allow, _))) {
-            self.permission = None;
-        }
-        if matches!(self.permission_reply, Some(PermissionReply::Allow { .. })) {
-            self.permission_reply = None;
-        }
+/// Takes an approval back: the hook saw more than it was written for.
+pub(crate) fn withhold_approval(answer: &mut HookAnswer) {
+    if matches!(answer.permission, Some((HookDecision::Allow, _))) {
+        answer.permission = None;
+    }
+    if matches!(answer.permission_reply, Some(PermissionReply::Allow { .. })) {
+        answer.permission_reply = None;
     }
 }
 

@@ -62,7 +62,7 @@ pub(crate) async fn post(
         reason,
     };
     if let Some(allowed) = allowed
-        && !allowed.iter().any(|pattern| wildcard(pattern, address))
+        && !allowed.iter().any(|pattern| allows(pattern, address))
     {
         return Err(HttpError::NotAllowed {
             address: address.to_owned(),
@@ -116,6 +116,51 @@ fn plain(error: &reqwest::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+/// Whether an address fits a pattern. A `*` stands for anything within the host, the port or the path, and never reaches
+/// from one into another; a `*` alone is every address.
+fn allows(pattern: &str, address: &str) -> bool {
+    if pattern == "*" {
+        return true;
+    }
+    let Ok(url) = reqwest::Url::parse(address) else {
+        return false;
+    };
+    let Some((scheme, rest)) = pattern.split_once("://") else {
+        return false;
+    };
+    if !scheme.eq_ignore_ascii_case(url.scheme())
+        || !url.username().is_empty()
+        || url.password().is_some()
+    {
+        return false;
+    }
+    let (authority, path) = match rest.find('/') {
+        Some(at) => rest.split_at(at),
+        None => (rest, "/"),
+    };
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, Some(port)),
+        _ => (authority, None),
+    };
+    let actual = url.port().map(|port| port.to_string()).unwrap_or_default();
+    let usual = url.port_or_known_default().map(|port| port.to_string());
+    let port_fits = match port {
+        None => actual.is_empty(),
+        Some(port) => wildcard(port, usual.as_deref().unwrap_or_default()),
+    };
+    let mut target = url.path().to_owned();
+    if let Some(query) = url.query() {
+        target.push('?');
+        target.push_str(query);
+    }
+    port_fits
+        && wildcard(
+            &host.to_ascii_lowercase(),
+            url.host_str().unwrap_or_default(),
+        )
+        && wildcard(path, &target)
 }
 
 /// Whether a text fits a pattern in which `*` stands for anything.
@@ -176,25 +221,81 @@ mod tests {
 
     #[test]
     fn wildcards_cover_what_they_say() {
-        assert!(wildcard(
-            "https://hooks.example.com/*",
-            "https://hooks.example.com/a/b"
-        ));
-        assert!(!wildcard(
-            "https://hooks.example.com/*",
-            "https://hooks.example.com.evil.org/a"
-        ));
-        assert!(wildcard("*", "anything"));
-        assert!(wildcard(
-            "http://localhost:*/hook",
-            "http://localhost:8080/hook"
-        ));
-        assert!(!wildcard(
-            "http://localhost:*/hook",
-            "http://localhost:8080/other"
-        ));
-        assert!(wildcard("https://a/b", "https://a/b"));
-        assert!(!wildcard("https://a/b", "https://a/bc"));
+        for (pattern, address, fits) in [
+            (
+                "https://hooks.example.com/*",
+                "https://hooks.example.com/a/b",
+                true,
+            ),
+            (
+                "https://hooks.example.com/*",
+                "https://hooks.example.com.evil.org/a",
+                false,
+            ),
+            ("*", "https://anything.example", true),
+            (
+                "http://localhost:*/hook",
+                "http://localhost:8080/hook",
+                true,
+            ),
+            (
+                "http://localhost:*/hook",
+                "http://localhost:8080/other",
+                false,
+            ),
+            (
+                "https://*.example.com/hook",
+                "https://a.example.com/hook",
+                true,
+            ),
+            (
+                "https://*.example.com/hook",
+                "https://evil.org/x.example.com/hook",
+                false,
+            ),
+            (
+                "https://*.example.com/hook",
+                "https://evil.org/?.example.com/hook",
+                false,
+            ),
+            (
+                "https://*.example.com/*",
+                "https://user@evil.org#.example.com/",
+                false,
+            ),
+            (
+                "https://hooks.example.com*",
+                "https://hooks.example.com.evil.org/",
+                false,
+            ),
+            (
+                "https://hooks.example.com",
+                "https://hooks.example.com/",
+                true,
+            ),
+            (
+                "https://hooks.example.com/*",
+                "https://hooks.example.com:8443/a",
+                false,
+            ),
+            (
+                "https://hooks.example.com/*",
+                "http://hooks.example.com/a",
+                false,
+            ),
+            (
+                "https://hooks.example.com/*",
+                "https://a:b@hooks.example.com/a",
+                false,
+            ),
+            (
+                "https://HOOKS.example.com/*",
+                "https://hooks.EXAMPLE.com/a",
+                true,
+            ),
+        ] {
+            assert_eq!(allows(pattern, address), fits, "{pattern} {address}");
+        }
     }
 
     #[test]

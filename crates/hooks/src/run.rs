@@ -197,7 +197,7 @@ impl HookRegistry {
         for (hook, answer) in hooks.iter().zip(&mut answers) {
             let condition = hook.definition.condition.as_deref();
             if condition.is_some_and(|rule| matched(rule) == ConditionMatch::Part) {
-                answer.withhold_approval();
+                answer::withhold_approval(answer);
             }
         }
         let mut outcome = answer::merge(answers);
