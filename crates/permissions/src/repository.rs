@@ -168,5 +168,24 @@ fn hooks_problem(hooks: &Path) -> Option<String> {
     None
 }
 
+/// The files that git tracks in the repository of a folder; none when that isn't known.
+pub(crate) fn tracked_files(folder: &Path) -> Option<Vec<PathBuf>> {
+    match find(folder) {
+        // A repository that isn't understood asks where nobody trusted it; in a trusted one git has nothing to show.
+        Found::Nothing | Found::Unclear(_) | Found::At { worktree: None, .. } => Some(Vec::new()),
+        Found::At {
+            folder,
+            worktree: Some(top),
+        } => match std::fs::read(folder.join("index")) {
+            Ok(bytes) => {
+                let names = index::names(&bytes)?;
+                Some(names.iter().map(|name| top.join(name)).collect())
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(Vec::new()),
+            Err(_) => None,
+        },
+    }
+}
+
 #[cfg(test)]
 mod tests;

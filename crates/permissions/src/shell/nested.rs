@@ -93,10 +93,10 @@ pub(super) fn rests(part: &Part) -> Vec<&[Argument]> {
 
 /// The texts in a command's words, taken apart as a shell would.
 pub(super) fn texts(part: &Part, shell: ShellKind) -> Vec<Analysis> {
-    if part.read_only.is_yes() {
+    if part.read_only.is_yes() && part.fed_texts.is_empty() {
         return Vec::new();
     }
-    let mut texts: Vec<String> = Vec::new();
+    let mut texts: Vec<String> = part.fed_texts.clone();
     for argv in &part.all_effective {
         if takes_messages(argv) {
             continue;

@@ -224,7 +224,7 @@ pub(crate) fn removed_operands(part: &Part) -> Vec<PathOperand> {
         })
         .flat_map(|argv| argv.iter().skip(1))
         .filter(|word| word.fixed().is_none_or(|text| !text.starts_with('-')))
-        .map(Argument::path)
+        .flat_map(Argument::paths)
         .collect()
 }
 
@@ -251,7 +251,7 @@ pub(crate) fn written_operands(part: &Part) -> Vec<PathOperand> {
         for word in argv.iter().skip(1) {
             let text = word.fixed().unwrap_or_default();
             if writes || told {
-                operands.push(word.path());
+                operands.extend(word.paths());
             }
             let output = text.starts_with("--out");
             if let Some((_, value)) = text.split_once('=')

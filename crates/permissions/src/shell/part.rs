@@ -59,6 +59,9 @@ fn is_everything(pattern: &str) -> bool {
             .all(|character| matches!(character, '*' | '?' | '.' | '[' | ']' | '!'))
 }
 
+/// How deep texts in texts are looked at.
+const MOST_NESTED: usize = 4;
+
 /// Why the configuration of a folder is not obeyed without a question.
 struct Distrust(String);
 
@@ -343,7 +346,8 @@ impl View<'_> {
             };
             for path in paths {
                 let path = self.judge.call.resolved.get(&path);
-                let vital = path.forms().find(|form| {
+                // A path in a nested text was not looked at, so its steps up are still in it.
+                let vital = path.forms().map(crate::path::fold).find(|form| {
                     let holds = |folder: &Path| {
                         crate::path::starts_with(folder, form, path.case_insensitive)
                     };
@@ -409,7 +413,17 @@ impl View<'_> {
         {
             return Some(reason);
         }
-        for analysis in nested::texts(self.part, context.shell) {
+        self.danger_in_texts(self.part, &denied, MOST_NESTED)
+    }
+
+    /// What the texts in a part's words would do that needs a person, and the texts in those.
+    fn danger_in_texts(
+        &self,
+        part: &Part,
+        denied: &dyn Fn(&[Argument]) -> Option<String>,
+        depth: usize,
+    ) -> Option<String> {
+        for analysis in nested::texts(part, self.judge.context.shell) {
             for part in &analysis.parts {
                 let view = View {
                     judge: self.judge,
@@ -418,14 +432,19 @@ impl View<'_> {
                     grant: None,
                     lists: false,
                 };
-                let removal = part.removal.as_ref().map(|removal| {
-                    format!("it would remove {}: {}", removal.target, removal.reason)
-                });
-                let reason = removal
+                let reason = view
+                    .vital_removal()
                     .or_else(|| part.all_effective.iter().find_map(|argv| denied(argv)))
                     .or_else(|| view.protected_target());
                 if reason.is_some() {
                     return reason;
+                }
+                if depth == 0 {
+                    return Some("it runs text in text that is too deep to be judged".to_owned());
+                }
+                let deeper = self.danger_in_texts(part, denied, depth - 1);
+                if deeper.is_some() {
+                    return deeper;
                 }
             }
         }

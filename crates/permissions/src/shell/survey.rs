@@ -52,7 +52,7 @@ pub(crate) fn surveys_of(
         return Vec::new();
     }
     let here = [PathOperand::literal(".")];
-    let operands: &[PathOperand] = if part.read_paths.is_empty() {
+    let operands: &[PathOperand] = if part.read_paths.is_empty() || reading.tracked {
         &here
     } else {
         &part.read_paths
@@ -81,6 +81,22 @@ pub(crate) fn look_through(survey: &Survey, context: &PermissionContext) -> Foun
         .filter(|rule| rule.is_for_reading())
         .collect();
     let reading = &survey.reading;
+    if reading.tracked {
+        let Some(tracked) = crate::repository::tracked_files(&survey.folder) else {
+            return Found::TooMany;
+        };
+        let closed = |path: &PathBuf| {
+            context.secret(path).is_some()
+                || (!forbidden.is_empty() && is_forbidden(path, &forbidden))
+        };
+        return done(
+            tracked
+                .into_iter()
+                .filter(closed)
+                .take(MOST_FOUND)
+                .collect(),
+        );
+    }
     let Some(types) = types_of(&reading.types) else {
         return Found::TooMany;
     };

@@ -24,6 +24,8 @@ pub struct VariableArgument {
     pub multiplies: bool,
     /// The file it names when it is used as one.
     pub path: PathOperand,
+    /// The files that it can name, where it is a loop variable whose values are known.
+    pub values: Vec<PathOperand>,
 }
 
 /// A file that a command names.
@@ -144,6 +146,15 @@ impl Argument {
         }
     }
 
+    /// The files that the word can name: several for a loop variable, else the one of [`Self::path`].
+    #[must_use]
+    pub fn paths(&self) -> Vec<PathOperand> {
+        match self {
+            Argument::Variable(variable) if !variable.values.is_empty() => variable.values.clone(),
+            _ => vec![self.path()],
+        }
+    }
+
     /// A word that could be anything.
     #[must_use]
     pub fn anything(source: &str) -> Self {
@@ -153,6 +164,7 @@ impl Argument {
             splits: true,
             multiplies: true,
             path: PathOperand::unbounded(source),
+            values: Vec::new(),
         })
     }
 
@@ -178,6 +190,7 @@ impl Argument {
         if let [only] = values {
             variable.path = only.clone();
         }
+        variable.values = values.to_vec();
     }
 
     /// Reads a parsed word.
@@ -198,6 +211,7 @@ impl VariableArgument {
             splits: false,
             multiplies: false,
             path: PathOperand::unbounded(word.text.clone()),
+            values: Vec::new(),
         };
         // The path as far as it is known: a base that is known by name, text, and pattern characters.
         let mut home = false;
@@ -259,7 +273,12 @@ impl VariableArgument {
                     path.push('{');
                     escaped.push('{');
                 }
-                WordPart::Parameter(parameter) if parameter.is_number() => bounded = false,
+                // A number is no part of a name that leads elsewhere, but which one isn't known.
+                WordPart::Parameter(parameter) if parameter.is_number() => {
+                    pattern = true;
+                    path.push('*');
+                    escaped.push('*');
+                }
                 WordPart::Parameter(parameter) => {
                     found.splits |= !parameter.quoted
                         || matches!(parameter.name.as_str(), "@" | "*")

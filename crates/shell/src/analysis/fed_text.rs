@@ -40,6 +40,7 @@ pub(super) fn printed(argv: &[Argument], redirections: &[FileRedirection]) -> In
 /// The commands in text that is fed to one of these commands, and whether text is fed that can't be known.
 pub(super) struct Fed {
     pub(super) commands: Vec<Vec<Argument>>,
+    pub(super) texts: Vec<String>,
     pub(super) unknown: bool,
 }
 
@@ -53,6 +54,7 @@ pub(super) fn fed_to(
 ) -> Fed {
     let mut fed = Fed {
         commands: Vec::new(),
+        texts: Vec::new(),
         unknown: false,
     };
     for argv in commands {
@@ -71,7 +73,10 @@ pub(super) fn fed_to(
         if (is_shell && reads_input(words)) || READERS.contains(&base) {
             for text in texts_of(input, redirections, documents) {
                 match text {
-                    Some(text) => fed.commands.extend(commands_in_text(&text, shell)),
+                    Some(text) => {
+                        fed.commands.extend(commands_in_text(&text, shell));
+                        fed.texts.push(text);
+                    }
                     None => fed.unknown = true,
                 }
             }

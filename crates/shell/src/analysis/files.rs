@@ -1,7 +1,7 @@
 //! Simple file commands, which 'accept edits' lets through inside the roots.
 
 use super::argument::{Argument, PathOperand};
-use super::options::{Order, sort};
+use super::options::{GivenOption, Order, sort};
 use super::programs::in_place_files;
 
 /// A command that does nothing but change files that it names.
@@ -91,11 +91,22 @@ pub(super) fn file_command(argv: &[Argument]) -> Option<FileCommand> {
     if !sorted.names.is_empty() {
         return None;
     }
-    let mut paths: Vec<PathOperand> = sorted
-        .operands
-        .iter()
-        .map(|operand| operand.path())
-        .collect();
+    // Everything below the folder is read through its links then, which no list of names shows.
+    let follows = |option: &GivenOption<'_>| matches!(option.name.as_str(), "-L" | "--dereference");
+    if *action == FileAction::Copy && sorted.options.iter().any(follows) {
+        return None;
+    }
+    let mut paths: Vec<PathOperand> = match action {
+        // The last operand has a meaning of its own.
+        FileAction::Copy | FileAction::Move | FileAction::Link => {
+            let operands = sorted.operands.iter();
+            operands.map(|operand| operand.path()).collect()
+        }
+        _ => {
+            let operands = sorted.operands.iter();
+            operands.flat_map(|operand| operand.paths()).collect()
+        }
+    };
     paths.extend(sorted.files);
     (!paths.is_empty()).then_some(FileCommand {
         action: *action,

@@ -94,6 +94,8 @@ pub struct Part {
     pub concerns: Vec<Concern>,
     /// Whether it runs text that can't be known beforehand: what another program prints, what a variable holds.
     pub runs_unknown_text: bool,
+    /// Text that it is fed and runs, where that is known.
+    pub fed_texts: Vec<String>,
     /// Set when it removes something vital.
     pub removal: Option<DangerousRemoval>,
     /// Set when it is a simple file command.

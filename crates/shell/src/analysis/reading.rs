@@ -23,6 +23,8 @@ pub struct FolderReading {
     pub types: Vec<String>,
     /// Whether it reads what symbolic links lead to.
     pub follows_links: bool,
+    /// Only files that git tracks, wherever in the repository they are.
+    pub tracked: bool,
     /// What the names must be like so that a command that gets them as words reads these files only.
     pub names_as_words: NamesAsWords,
 }
@@ -49,6 +51,7 @@ impl FolderReading {
             names: Vec::new(),
             types: Vec::new(),
             follows_links: true,
+            tracked: false,
             names_as_words: NamesAsWords::Any,
         }
     }

@@ -111,11 +111,7 @@ impl<'a> Walker<'a> {
         for list in lists {
             self.substitution(list);
         }
-        part.argv = simple
-            .words
-            .iter()
-            .map(|word| self.argument(word))
-            .collect();
+        part.argv = self.arguments(&simple.words);
         if timed {
             part.wrappers.push("time".to_owned());
         }
@@ -137,6 +133,7 @@ impl<'a> Walker<'a> {
             self.shell,
         );
         part.runs_unknown_text = fed.unknown;
+        part.fed_texts = fed.texts;
         for argv in fed.commands {
             part.all_effective
                 .extend(through_every_wrapper(&argv, self.shell));

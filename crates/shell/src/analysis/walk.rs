@@ -265,6 +265,18 @@ impl<'a> Walker<'a> {
             .then_some(values)
     }
 
+    /// Reads the words of a command. Braces around plain names become the words that the shell makes of them.
+    pub(super) fn arguments(&self, words: &[Word]) -> Vec<Argument> {
+        let mut arguments = Vec::with_capacity(words.len());
+        for (position, word) in words.iter().enumerate() {
+            match brace_words(word).filter(|_| position > 0) {
+                Some(plain) => arguments.extend(plain.into_iter().map(Argument::Fixed)),
+                None => arguments.push(self.argument(word)),
+            }
+        }
+        arguments
+    }
+
     /// Reads a word, with what is known about loop variables.
     pub(super) fn argument(&self, word: &Word) -> Argument {
         let mut argument = Argument::from_word(word);
@@ -387,6 +399,7 @@ impl<'a> Walker<'a> {
             can_be_allowed: true,
             all_effective: Vec::new(),
             runs_unknown_text: false,
+            fed_texts: Vec::new(),
             read_only: ReadOnly::Yes,
             read_only_in_trusted_folder: false,
             concerns: Vec::new(),
@@ -425,4 +438,32 @@ pub(super) fn no(reason: impl Into<String>) -> ReadOnly {
     ReadOnly::No {
         reason: reason.into(),
     }
+}
+
+/// The words that braces around plain names stand for: `src/{main,lib}.rs`. None for any other form.
+fn brace_words(word: &Word) -> Option<Vec<String>> {
+    let text = word.text.as_str();
+    let plain = |text: &str| {
+        text.chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '/' | '-' | '+'))
+    };
+    let (before, rest) = text.split_once('{')?;
+    let (inner, after) = rest.split_once('}')?;
+    let choices: Vec<&str> = inner.split(',').collect();
+    let fits = choices.len() > 1
+        && choices.len() <= MOST_PARTS
+        && plain(before)
+        && plain(after)
+        && choices.iter().all(|choice| plain(choice))
+        && word
+            .parts
+            .iter()
+            .any(|part| matches!(part, WordPart::Brace));
+    fits.then(|| {
+        choices
+            .iter()
+            .map(|choice| format!("{before}{choice}{after}"))
+            .filter(|word| !word.is_empty())
+            .collect()
+    })
 }

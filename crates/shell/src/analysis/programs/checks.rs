@@ -246,6 +246,7 @@ pub(super) fn rg_below(sorted: &Sorted<'_>) -> Option<FolderReading> {
         .iter()
         .any(|option| option.name.starts_with("--no-ignore"));
     Some(FolderReading {
+        tracked: false,
         hidden: takes_in || unrestricted || sorted.has_any(&["-.", "--hidden"]),
         ignored: takes_in || unrestricted || ignored,
         names,

@@ -254,6 +254,7 @@ const FOUND: &str = "./\u{0}found";
 
 fn found_file() -> Argument {
     Argument::Variable(VariableArgument {
+        values: Vec::new(),
         source: "{}".to_owned(),
         prefix: "./".to_owned(),
         splits: false,

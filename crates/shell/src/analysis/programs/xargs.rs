@@ -108,6 +108,7 @@ pub(super) fn judge(words: &[Argument], surroundings: Surroundings<'_>) -> Verdi
 fn given_word(piped: Option<&PipedNames>) -> Argument {
     let rooted = piped.is_some_and(|piped| piped.listing.rooted);
     Argument::Variable(VariableArgument {
+        values: Vec::new(),
         source: "words from input".to_owned(),
         prefix: if rooted {
             "./".to_owned()

@@ -64,12 +64,13 @@ fn judge_command(command: &str, words: &[Argument]) -> Verdict {
         paths,
         names: Vec::new(),
         shows: shows(command),
-        below: (command == "grep").then(|| FolderReading {
+        below: (command == "grep" || shows_patches(command, &sorted)).then(|| FolderReading {
             hidden: true,
             ignored: false,
             names: Vec::new(),
             types: Vec::new(),
             follows_links: false,
+            tracked: command != "grep",
             names_as_words: NamesAsWords::Any,
         }),
         lists: lists(command, &sorted),
@@ -88,6 +89,44 @@ fn shows(command: &str) -> Shows {
         "status" | "ls-files" | "ls-tree" | "branch" | "tag" | "rev-parse" | "check-ignore"
         | "describe" | "rev-list" | "merge-base" => Shows::Names,
         _ => Shows::Contents,
+    }
+}
+
+/// Whether the lines of any tracked file can be among what is shown.
+fn shows_patches(command: &str, sorted: &Sorted<'_>) -> bool {
+    let asked = sorted.has_any(&[
+        "-p",
+        "-u",
+        "--patch",
+        "-U",
+        "--unified",
+        "-c",
+        "--cc",
+        "-L",
+        "-W",
+        "--function-context",
+        "--patch-with-stat",
+        "--patch-with-raw",
+        "--color-words",
+        "--word-diff",
+        "--binary",
+    ]);
+    let summarised = sorted.has_any(&[
+        "-s",
+        "--no-patch",
+        "--stat",
+        "--name-only",
+        "--name-status",
+        "--numstat",
+        "--shortstat",
+        "--summary",
+        "--dirstat",
+        "--quiet",
+    ]);
+    match command {
+        "diff" | "show" => asked || !summarised,
+        "log" | "whatchanged" | "reflog" | "stash" | "stash show" => asked,
+        _ => command.starts_with("diff-") && asked,
     }
 }
 
