@@ -87,6 +87,51 @@ fn split_behavior(text: &str) -> Option<(Behavior, &str)> {
 #[derive(Debug, Clone)]
 pub struct Explanation {
     verdict: CommandVerdict,
+    decided_by: DecidedBy,
+    /// Whether the kernel confines the command to reading.
+    confined: bool,
+    /// Allow rules that the mode suspends.
+    set_aside: Vec<String>,
+}
+
+/// What a decision rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DecidedBy {
+    /// A rule.
+    Rule,
+    /// The permission mode.
+    Mode,
+    /// A safety check: a protected file, a secret, a vital removal, an effect that can't be known.
+    SafetyCheck,
+    /// Nobody trusted the folder; in a trusted one the decision is another.
+    Trust,
+    /// The analysis of the command and of the files that it names.
+    Analysis,
+}
+
+impl DecidedBy {
+    /// The word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Rule => "rule",
+            Self::Mode => "mode",
+            Self::SafetyCheck => "safety check",
+            Self::Trust => "trust",
+            Self::Analysis => "analysis",
+        }
+    }
+}
+
+/// A context in a mode, as a session enters it, with the rules that the mode suspends.
+#[must_use]
+pub fn in_mode(
+    context: PermissionContext,
+    mode: PermissionMode,
+) -> (PermissionContext, Vec<String>) {
+    let (context, set_aside) = crate::live::entered(context, mode);
+    let texts = set_aside.iter().map(Rule::text).collect();
+    (context, texts)
 }
 
 /// Explains a command: the same code as a session's, on the same context.
@@ -106,8 +151,33 @@ pub fn explain(command: &str, context: &PermissionContext) -> Explanation {
         read_only: false,
         resolved: resolve(&subject, context),
     };
+    let verdict = judge(&call, command, &context.cwd, false, context);
+    let confined = crate::confinement(&call, &verdict.decision, context).is_some();
+    let decided_by = match reason_of(&verdict.decision) {
+        DecisionReason::Rule { .. } => DecidedBy::Rule,
+        DecisionReason::Mode { .. } => DecidedBy::Mode,
+        DecisionReason::SafetyCheck { .. } => DecidedBy::SafetyCheck,
+        reason if !context.trusted && !matches!(verdict.decision, Decision::Allow { .. }) => {
+            let mut trusted = context.clone();
+            trusted.trusted = true;
+            let call = CallFacts {
+                resolved: resolve(&subject, &trusted),
+                ..call.clone()
+            };
+            let there = judge(&call, command, &context.cwd, false, &trusted);
+            if reason_of(&there.decision) == reason {
+                DecidedBy::Analysis
+            } else {
+                DecidedBy::Trust
+            }
+        }
+        _ => DecidedBy::Analysis,
+    };
     Explanation {
-        verdict: judge(&call, command, &context.cwd, false, context),
+        verdict,
+        decided_by,
+        confined,
+        set_aside: Vec::new(),
     }
 }
 
@@ -116,6 +186,19 @@ impl Explanation {
     #[must_use]
     pub fn decision(&self) -> &Decision {
         &self.verdict.decision
+    }
+
+    /// Adds the rules that the mode suspends.
+    #[must_use]
+    pub fn with_set_aside(mut self, rules: Vec<String>) -> Self {
+        self.set_aside = rules;
+        self
+    }
+
+    /// What the decision rests on.
+    #[must_use]
+    pub fn decided_by(&self) -> DecidedBy {
+        self.decided_by
     }
 
     /// `allow`, `ask` or `deny`.
@@ -154,6 +237,9 @@ impl Explanation {
             "readOnly": self.verdict.analysis.read_only,
             "understood": self.verdict.analysis.understood.is_ok(),
             "reason": reason_of(&self.verdict.decision).text(),
+            "decidedBy": self.decided_by.word(),
+            "confined": self.confined,
+            "setAside": self.set_aside,
             "parts": parts,
             "suggestions": suggestions,
         })
@@ -203,6 +289,17 @@ impl Explanation {
             for update in suggestions {
                 let _ = writeln!(text, "  from now on: {}", update_words(update));
             }
+        }
+        let kernel = if !self.confined {
+            ""
+        } else if lathe_sandbox::support().confines_reads() {
+            "; the kernel confines it to reading"
+        } else {
+            "; this kernel can't confine it to reading"
+        };
+        let _ = writeln!(text, "  decided by: {}{kernel}", self.decided_by.word());
+        for rule in &self.set_aside {
+            let _ = writeln!(text, "  suspended in this mode: {rule}");
         }
         text
     }

@@ -19,13 +19,16 @@ use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Why a lasting change was not kept.
+pub type SaveError = Box<dyn std::error::Error + Send + Sync>;
+
 /// Where lasting changes are kept.
 pub trait Store: Send + Sync {
     /// Keeps a change at its destination (user, project or local settings).
     ///
     /// # Errors
-    /// When it could not be written; the text names the file.
-    fn save(&self, update: &PermissionUpdate) -> Result<(), String>;
+    /// When it could not be written; the error names the file.
+    fn save(&self, update: &PermissionUpdate) -> Result<(), SaveError>;
 }
 
 /// What a session starts with.
@@ -288,7 +291,9 @@ impl Permissions {
             RuleSource::UserSettings | RuleSource::ProjectSettings | RuleSource::LocalSettings
         );
         match &self.store {
-            Some(store) if lasting => store.save(update).map_err(UpdateError::NotSaved),
+            Some(store) if lasting => store
+                .save(update)
+                .map_err(|error| UpdateError::NotSaved(error.to_string())),
             _ => Ok(()),
         }
     }
@@ -528,6 +533,21 @@ impl State {
             }
         }
     }
+}
+
+/// A context in a mode, entered as a session enters it, and the rules that are suspended there.
+pub(crate) fn entered(
+    context: PermissionContext,
+    mode: PermissionMode,
+) -> (PermissionContext, Vec<Rule>) {
+    let mut state = State {
+        context: Arc::new(context),
+        set_aside: Vec::new(),
+        given: Vec::new(),
+        denials: Vec::new(),
+    };
+    state.enter(mode);
+    (Arc::unwrap_or_clone(state.context), state.set_aside)
 }
 
 /// Whether what a path holds is not shown without a person's word.

@@ -11,6 +11,42 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+/// Why the content of a rule is not a pattern.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PatternError {
+    /// A path that begins with `!`.
+    #[error(
+        "a rule can't be negated with `!`; write a rule of another kind, or `\\!` for a name that starts so"
+    )]
+    Negated,
+    /// A path with a NUL.
+    #[error("a path has no NUL character")]
+    Nul,
+    /// A path that is no glob.
+    #[error("not a path pattern: {0}")]
+    NotAPath(globset::Error),
+    /// `~name`.
+    #[error("`~name` is not supported; write the folder in full, after `//`")]
+    OtherHome,
+    /// A command that is only `time`.
+    #[error(
+        "`time` only measures, and rules are compared with the command after it; write a rule for that command"
+    )]
+    OnlyTime,
+    /// A quote without its end.
+    #[error("its quotes are not balanced")]
+    Quotes,
+    /// `:*` alone.
+    #[error("`:*` needs words before it; write Bash alone for every command")]
+    NoWords,
+    /// An address without `domain:`.
+    #[error("rules for addresses name a host: WebFetch(domain:example.com)")]
+    NoHost,
+    /// `domain:` without a host.
+    #[error("`{0}` is not a host; write domain:example.com or domain:*.example.com")]
+    NotAHost(String),
+}
+
 /// The folders that a path pattern may count from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Anchors {
@@ -35,13 +71,13 @@ impl PathPattern {
     /// Compiles a pattern.
     ///
     /// # Errors
-    /// A sentence that says what is wrong with it.
-    pub fn new(content: &str, anchors: &Anchors) -> Result<Self, String> {
+    /// If the content is not such a pattern.
+    pub fn new(content: &str, anchors: &Anchors) -> Result<Self, PatternError> {
         if content.starts_with('!') {
-            return Err("a rule can't be negated with `!`; write a rule of another kind, or `\\!` for a name that starts so".to_owned());
+            return Err(PatternError::Negated);
         }
         if content.contains('\0') {
-            return Err("a path has no NUL character".to_owned());
+            return Err(PatternError::Nul);
         }
         let (base, rest) = anchored(content, anchors)?;
         let rest = rest.trim_start_matches('/');
@@ -75,8 +111,7 @@ impl PathPattern {
             }
             sources.push(format!("{core}/**"));
         }
-        let exact =
-            compile(&sources, false).map_err(|error| format!("not a path pattern: {error}"))?;
+        let exact = compile(&sources, false).map_err(PatternError::NotAPath)?;
         Ok(Self {
             exact,
             sources,
@@ -123,7 +158,7 @@ type Base = (PathBuf, bool);
 
 /// The folder that a pattern counts from (with whether it is anchored there even without a slash in
 /// the rest), and the rest.
-fn anchored<'a>(content: &'a str, anchors: &Anchors) -> Result<(Base, &'a str), String> {
+fn anchored<'a>(content: &'a str, anchors: &Anchors) -> Result<(Base, &'a str), PatternError> {
     if let Some(rest) = content.strip_prefix("//") {
         return Ok(((PathBuf::from("/"), true), rest));
     }
@@ -131,7 +166,7 @@ fn anchored<'a>(content: &'a str, anchors: &Anchors) -> Result<(Base, &'a str), 
         if rest.is_empty() || rest.starts_with('/') {
             return Ok(((anchors.home.clone(), true), rest));
         }
-        return Err("`~name` is not supported; write the folder in full, after `//`".to_owned());
+        return Err(PatternError::OtherHome);
     }
     if let Some(rest) = content.strip_prefix('/') {
         return Ok(((anchors.settings_folder.clone(), true), rest));
@@ -183,19 +218,15 @@ impl CommandPattern {
     /// Reads the content of a rule for commands, which writes paths below `home` in full or with `~`.
     ///
     /// # Errors
-    /// A sentence that says what is wrong with it.
-    pub fn new(content: &str, home: &Path) -> Result<Self, String> {
+    /// If the content is not such a pattern.
+    pub fn new(content: &str, home: &Path) -> Result<Self, PatternError> {
         let written = content.trim();
         let content = with_tilde(written, &home.to_string_lossy());
-        let content = without_time(&content).ok_or(
-            "`time` only measures, and rules are compared with the command after it; write a rule for that command",
-        )?;
+        let content = without_time(&content).ok_or(PatternError::OnlyTime)?;
         if let Some(prefix) = content.strip_suffix(":*") {
-            let words = split_words(prefix).ok_or("its quotes are not balanced")?;
+            let words = split_words(prefix).ok_or(PatternError::Quotes)?;
             if words.is_empty() {
-                return Err(
-                    "`:*` needs words before it; write Bash alone for every command".to_owned(),
-                );
+                return Err(PatternError::NoWords);
             }
             if !prefix.contains('*') {
                 return Ok(Self::Prefix(words));
@@ -499,10 +530,10 @@ impl DomainPattern {
     /// Reads the content of a rule for addresses.
     ///
     /// # Errors
-    /// A sentence that says what is wrong with it.
-    pub fn new(content: &str) -> Result<Self, String> {
+    /// If the content is not such a pattern.
+    pub fn new(content: &str) -> Result<Self, PatternError> {
         let Some(host) = content.trim().strip_prefix("domain:") else {
-            return Err("rules for addresses name a host: WebFetch(domain:example.com)".to_owned());
+            return Err(PatternError::NoHost);
         };
         if host == "*" {
             return Ok(Self {
@@ -519,9 +550,7 @@ impl DomainPattern {
             character.is_alphanumeric() || matches!(character, '-' | '.' | ':' | '[' | ']' | '_')
         };
         if host.is_empty() || !host.chars().all(fine) {
-            return Err(format!(
-                "`{host}` is not a host; write domain:example.com or domain:*.example.com"
-            ));
+            return Err(PatternError::NotAHost(host));
         }
         Ok(Self {
             host,

@@ -69,15 +69,16 @@ impl Rule {
                     }
                     Matcher::Whole
                 }
-                (Some(content), Kind::Shell) => {
-                    Matcher::Command(CommandPattern::new(content, &anchors.home).map_err(bad)?)
-                }
-                (Some(content), Kind::Reads | Kind::Writes) => {
-                    Matcher::Path(Arc::new(PathPattern::new(content, anchors).map_err(bad)?))
-                }
-                (Some(content), Kind::Fetch) => {
-                    Matcher::Domain(DomainPattern::new(content).map_err(bad)?)
-                }
+                (Some(content), Kind::Shell) => Matcher::Command(
+                    CommandPattern::new(content, &anchors.home)
+                        .map_err(|error| bad(error.to_string()))?,
+                ),
+                (Some(content), Kind::Reads | Kind::Writes) => Matcher::Path(Arc::new(
+                    PathPattern::new(content, anchors).map_err(|error| bad(error.to_string()))?,
+                )),
+                (Some(content), Kind::Fetch) => Matcher::Domain(
+                    DomainPattern::new(content).map_err(|error| bad(error.to_string()))?,
+                ),
                 (Some(content), Kind::Other) => Matcher::Word(word_patterns(content)),
             }
         };

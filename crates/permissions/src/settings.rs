@@ -110,9 +110,8 @@ impl SettingsStore {
 }
 
 impl Store for SettingsStore {
-    fn save(&self, update: &PermissionUpdate) -> Result<(), String> {
-        save_update(&self.places, update, Some(&self.own))
-            .map(|_| ())
-            .map_err(|error| error.to_string())
+    fn save(&self, update: &PermissionUpdate) -> Result<(), crate::live::SaveError> {
+        save_update(&self.places, update, Some(&self.own))?;
+        Ok(())
     }
 }

@@ -40,6 +40,9 @@ fn explain_gives_one_object_with_parts_and_reasons() {
             "readOnly",
             "understood",
             "reason",
+            "decidedBy",
+            "confined",
+            "setAside",
             "parts",
             "suggestions"
         ]

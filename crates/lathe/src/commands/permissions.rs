@@ -39,8 +39,9 @@ pub(crate) fn run(environment: Environment, command: PermissionsCommand) -> Outc
         }
         PermissionsCommand::Explain(arguments) => {
             let coloured = format(false, &environment) == Format::Colour;
-            let context = judge(environment, &arguments.options)?;
+            let (context, set_aside) = judge(environment, &arguments.options)?;
             let explanation = cli::explain(&arguments.command.join(" "), &context);
+            let explanation = explanation.with_set_aside(set_aside);
             if arguments.json {
                 print(&format!("{}\n", explanation.to_json()))
             } else {
@@ -48,7 +49,7 @@ pub(crate) fn run(environment: Environment, command: PermissionsCommand) -> Outc
             }
         }
         PermissionsCommand::Test { file, options } => {
-            let context = judge(environment, &options)?;
+            let (context, _) = judge(environment, &options)?;
             let text = std::fs::read_to_string(&file).map_err(|error| {
                 CliError::usage(format!("{} can't be read: {error}", file.display()))
             })?;
@@ -92,7 +93,7 @@ pub(crate) fn context_here(environment: Environment) -> PermissionContext {
 fn judge(
     mut environment: Environment,
     options: &JudgeArguments,
-) -> Result<PermissionContext, CliError> {
+) -> Result<(PermissionContext, Vec<String>), CliError> {
     if let Some(folder) = &options.cwd {
         let folder = environment.resolve(&folder.to_string_lossy());
         if !folder.is_dir() {
@@ -106,14 +107,12 @@ fn judge(
     let places = places(environment);
     let settings = load(&places, &load_options(&places, &[], None));
     let mut context = context(&places, &settings);
-    if let Some(mode) = options.mode {
-        context.mode = mode;
-    }
     for rule in &options.rule {
         cli::add_rule(&mut context, rule)
             .map_err(|error| CliError::usage(error).about("--rule"))?;
     }
-    Ok(context)
+    let mode = options.mode.unwrap_or(context.mode);
+    Ok(cli::in_mode(context, mode))
 }
 
 impl From<BehaviorWord> for Behavior {
