@@ -542,6 +542,7 @@ pub(crate) fn entered(
 ) -> (PermissionContext, Vec<Rule>) {
     let mut state = State {
         context: Arc::new(context),
+        gates: ModeGates::default(),
         set_aside: Vec::new(),
         given: Vec::new(),
         denials: Vec::new(),

@@ -275,6 +275,7 @@ fn hooks_are_told_the_prompt_the_effort_and_what_an_event_is_about() {
         assert!(variables.contains(wanted), "{wanted} is not in {variables}");
     }
     server.finish();
+}
 
 /// A `PermissionRequest` hook that approves everything, with what it sends along.
 fn approving(home: &TestHome, extra: &str, permissions: &Value) {
