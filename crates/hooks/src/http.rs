@@ -118,8 +118,8 @@ fn plain(error: &reqwest::Error) -> String {
     text
 }
 
-/// Whether an address fits a pattern. A `*` stands for anything within the host, the port or the path, and never reaches
-/// from one into another; a `*` alone is every address.
+/// Whether an address fits a pattern. A `*` stands for anything within the port or the path, and in front of the end of a
+/// host's name; it never reaches from one into another. A `*` alone is every address.
 fn allows(pattern: &str, address: &str) -> bool {
     if pattern == "*" {
         return true;
@@ -156,11 +156,20 @@ fn allows(pattern: &str, address: &str) -> bool {
         target.push_str(query);
     }
     port_fits
-        && wildcard(
+        && host_fits(
             &host.to_ascii_lowercase(),
             url.host_str().unwrap_or_default(),
         )
         && wildcard(path, &target)
+}
+
+/// Whether a host is the one of a pattern: by name, `*`, or `*.` and the end of its name.
+fn host_fits(pattern: &str, host: &str) -> bool {
+    match pattern.strip_prefix('*') {
+        Some("") => true,
+        Some(end) => end.starts_with('.') && !end.contains('*') && host.ends_with(end),
+        None => pattern == host,
+    }
 }
 
 /// Whether a text fits a pattern in which `*` stands for anything.

@@ -47,7 +47,7 @@ pub(crate) async fn run(
     let interactive = std::io::stdin().is_terminal();
     // What comes by a pipe was written before anything was asked: it never answers a question.
     if !interactive {
-        options.answerer = Answerer::Nobody;
+        options.permissions.answerer = Answerer::Nobody;
     }
     let again = (environment.clone(), options.clone());
     let opened = match Box::pin(lathe_engine::open(environment, options)).await {
