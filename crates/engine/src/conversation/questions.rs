@@ -207,11 +207,10 @@ impl Questions {
         let over = race.over();
         if hooks.wants_permission_requests(&request.tool_name) {
             let (hooks, request, over) = (hooks.clone(), request.clone(), over.clone());
-            let mut asking =
-                lathe_spawn::task(async move {
-                    let reply = hooks.permission_request(&request, &over).await?;
-                    narrowed(reply, may_approve)
-                });
+            let mut asking = lathe_spawn::task(async move {
+                let reply = hooks.permission_request(&request, &over).await?;
+                narrowed(reply, may_approve)
+            });
             // A host may answer at once, and a hook takes a moment to start: hooks have their say first.
             tokio::select! {
                 reply = &mut asking => if let Ok(Some(reply)) = reply {

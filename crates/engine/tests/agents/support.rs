@@ -115,10 +115,9 @@ impl Place {
     /// As [`Self::options`], in a folder that a person trusts.
     pub(crate) fn trusting_options(&self) -> SessionOptions {
         use lathe_settings::Source;
-        SessionOptions {
-            setting_sources: Some(vec![Source::User, Source::Project, Source::Local]),
-            ..self.options()
-        }
+        let mut options = self.options();
+        options.settings.sources = Some(vec![Source::User, Source::Project, Source::Local]);
+        options
     }
 
     pub(crate) async fn open(&self) -> Talk {
