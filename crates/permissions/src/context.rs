@@ -45,6 +45,8 @@ pub struct PermissionContext {
     pub project: PathBuf,
     /// Whether a person trusted the session's folder. Nothing in the folder itself makes it so.
     pub trusted: bool,
+    /// Whether the model is told the state of the repository at the start.
+    pub tells_git_status: bool,
     /// Whether the mode bypassPermissions may be entered.
     pub bypass_available: bool,
     /// The plan that plan mode may write.
@@ -87,6 +89,7 @@ impl PermissionContext {
             config_home: config_home.to_path_buf(),
             project: cwd.to_path_buf(),
             trusted: false,
+            tells_git_status: true,
             bypass_available: false,
             plan_file: None,
             session_paths: Vec::new(),

@@ -37,7 +37,9 @@ pub(crate) struct Reminders {
 impl Reminders {
     /// Asks git, beside everything else, if a person trusted the repository.
     pub(crate) fn ask_git(&mut self, context: &PermissionContext, folder: &Path) {
-        if let Ok(git) = Git::new(context, folder) {
+        if context.tells_git_status
+            && let Ok(git) = Git::new(context, folder)
+        {
             self.repository = git::repository_of(folder);
             self.git = Some(lathe_spawn::task(async move { git.state().await }));
         }

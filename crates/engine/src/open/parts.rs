@@ -119,7 +119,7 @@ pub(crate) fn permissions(
         lathe_permissions::settings::context_of(places, settings, trusted);
     remarks.extend(problems.into_iter().map(Diagnostic::error));
     if settings.settings.include_git_instructions == Some(false) {
-        context.may_run_git = false;
+        context.tells_git_status = false;
     }
     context.readable_paths.push(paths.tool_results());
     if settings.settings.auto_memory != Some(false) {

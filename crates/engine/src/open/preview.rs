@@ -94,7 +94,8 @@ pub async fn context_usage(
 async fn add_status(conversation: &mut Conversation) {
     let folder = conversation.shared.tools.working_folder.read().clone();
     let permissions = conversation.shared.permissions.snapshot();
-    if let Ok(git) = crate::context::git::Git::new(&permissions, &folder)
+    if permissions.tells_git_status
+        && let Ok(git) = crate::context::git::Git::new(&permissions, &folder)
         && let Some(state) = git.state().await
     {
         let record = conversation.records.meta(

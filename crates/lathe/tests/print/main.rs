@@ -13,10 +13,10 @@ mod declared;
 mod flags;
 mod hooks;
 mod input;
-mod variables;
 mod reading;
 #[cfg(target_os = "linux")]
 mod untrusted;
+mod variables;
 
 use lathe_scripted::{BlockingServer, Reply, Scenario};
 use lathe_testkit::TestHome;
