@@ -399,7 +399,7 @@ mod tests {
             sparse_paths: vec!["wanted".to_owned()],
             ..WorktreeSettings::default()
         };
-        let sparse = Worktree::create(&trusted(&root), "sparse", &settings)
+        let sparse = Worktree::create(&trusted(root), "sparse", &settings)
             .await
             .unwrap();
         assert!(sparse.path.join("wanted/x").exists());
@@ -409,7 +409,7 @@ mod tests {
             base_ref: Some(BaseRef::Fresh),
             ..WorktreeSettings::default()
         };
-        let fresh = Worktree::create(&trusted(&root), "fresh", &settings)
+        let fresh = Worktree::create(&trusted(root), "fresh", &settings)
             .await
             .unwrap();
         assert_eq!(fresh.base, first);
