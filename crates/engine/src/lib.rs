@@ -17,6 +17,7 @@ mod call;
 pub mod context;
 mod conversation;
 pub mod mcp;
+pub mod models;
 pub mod open;
 pub mod session;
 mod skills;

@@ -10,6 +10,7 @@
 
 use lathe_engine::OpenError;
 use lathe_headless::exit::Exit;
+use lathe_model::ModelError;
 use lathe_session::SessionError;
 use std::error::Error;
 use std::fmt::{self, Display};
@@ -138,6 +139,7 @@ impl From<OpenError> for CliError {
             OpenError::Usage(_) | OpenError::Mode(_) => Self::usage(error),
             OpenError::NoCredentials => Self::no_credentials(error),
             OpenError::Session(error) => error.into(),
+            OpenError::Model(ModelError::MissingKey { .. }) => Self::no_credentials(error),
             OpenError::Model(_) => Self::failure(error),
         }
     }

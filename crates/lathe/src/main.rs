@@ -74,6 +74,9 @@ fn run_command(arguments: Arguments) -> Outcome {
         Command::Plugin(plugin) => in_runtime(commands::plugin::run(environment()?, plugin)),
         Command::Mcp(mcp) => in_runtime(commands::mcp::run(environment()?, mcp)),
         Command::Doctor(doctor) => in_runtime(commands::doctor::run(environment()?, doctor)),
+        Command::Models(models) => in_runtime(commands::models::run(environment()?, models)),
+        Command::Login(login) => commands::models::login(environment()?, &login),
+        Command::Logout(logout) => commands::models::logout(environment()?, &logout),
         Command::Agents(agents) => commands::agents::run(environment()?, agents),
         Command::Skills(skills) => commands::skills::run(environment()?, skills),
         Command::Acp => {

@@ -102,6 +102,12 @@ impl RequestBody {
         }
         (index..messages.len()).for_each(|number| lay(&mut parts, number));
         parts.push(Bytes::from_static(b"]}"));
+        Self::of_parts(parts)
+    }
+
+    /// A body of these pieces.
+    #[must_use]
+    pub fn of_parts(parts: Vec<Bytes>) -> Self {
         let length = parts.iter().map(|part| part.len() as u64).sum();
         Self {
             parts: Arc::new(parts),

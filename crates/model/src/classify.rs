@@ -63,7 +63,7 @@ pub(crate) fn stream_error(kind: &str, message: &str, request_id: Option<String>
     })
 }
 
-fn classified(failure: ApiFailure) -> ModelError {
+pub(crate) fn classified(failure: ApiFailure) -> ModelError {
     let kind = failure.kind.as_deref().unwrap_or_default();
     // In a stream the status line has long been sent; the API's word stands for the status.
     let status = failure.status.unwrap_or(match kind {
@@ -97,7 +97,7 @@ fn classified(failure: ApiFailure) -> ModelError {
     }
 }
 
-fn bad_request(status: u16, message: &str, failure: Box<ApiFailure>) -> ModelError {
+pub(crate) fn bad_request(status: u16, message: &str, failure: Box<ApiFailure>) -> ModelError {
     let at = position(message);
     if message.contains("prompt is too long") {
         let (tokens, limit) = comparison(message).unzip();
@@ -154,14 +154,14 @@ fn bad_request(status: u16, message: &str, failure: Box<ApiFailure>) -> ModelErr
 
 /// The two sides of `A > B`, where A may be a sum: `205000 tokens > 200000 maximum`,
 /// `188240 + 20000 > 200000`.
-fn comparison(message: &str) -> Option<(u64, u64)> {
+pub(crate) fn comparison(message: &str) -> Option<(u64, u64)> {
     let (left, right) = message.split_once('>')?;
     let left = left.rsplit(':').next()?;
     let total = numbers(left).reduce(u64::saturating_add)?;
     Some((total, numbers(right).next()?))
 }
 
-fn numbers(text: &str) -> impl Iterator<Item = u64> + '_ {
+pub(crate) fn numbers(text: &str) -> impl Iterator<Item = u64> + '_ {
     text.split(|character: char| !character.is_ascii_digit())
         .filter(|digits| !digits.is_empty())
         .filter_map(|digits| digits.parse().ok())
@@ -187,7 +187,11 @@ fn position(message: &str) -> Option<BlockPosition> {
 }
 
 /// How long the API asks to wait: milliseconds, else seconds or an HTTP date.
-fn wait(milliseconds: Option<&str>, after: Option<&str>, now: SystemTime) -> Option<Duration> {
+pub(crate) fn wait(
+    milliseconds: Option<&str>,
+    after: Option<&str>,
+    now: SystemTime,
+) -> Option<Duration> {
     let positive = |number: f64| (number.is_finite() && number >= 0.0).then_some(number);
     if let Some(number) = milliseconds
         .and_then(|text| text.trim().parse().ok())
@@ -204,7 +208,7 @@ fn wait(milliseconds: Option<&str>, after: Option<&str>, now: SystemTime) -> Opt
     Some(at.duration_since(now).unwrap_or(Duration::ZERO))
 }
 
-fn shortened(text: &str) -> String {
+pub(crate) fn shortened(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}…", &line[..end]),

@@ -86,6 +86,11 @@ pub enum ModelError {
     },
     /// There is no key at all.
     NoCredentials,
+    /// A provider has no key, or a variable that its declaration names isn't set.
+    MissingKey {
+        /// Which one, and what to do.
+        message: String,
+    },
     /// The command that prints the key failed.
     KeyHelper {
         /// The mistake.
@@ -115,6 +120,19 @@ pub struct ApiFailure {
     pub retry_after: Option<Duration>,
     /// Its own opinion on trying again.
     pub should_retry: Option<bool>,
+    /// Which model of which provider it was; absent for the provider of the `ANTHROPIC_*` variables.
+    pub origin: Option<Box<Origin>>,
+}
+
+/// Where a refusal came from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Origin {
+    /// `provider/model`.
+    pub model: String,
+    /// The address that was asked.
+    pub url: String,
+    /// Where the key comes from, in words.
+    pub key: String,
 }
 
 /// Where in a request a block is.
@@ -173,9 +191,30 @@ impl ModelError {
             | Self::Truncated { .. }
             | Self::Protocol { .. }
             | Self::NoCredentials
+            | Self::MissingKey { .. }
             | Self::KeyHelper { .. }
             | Self::Configuration { .. }
             | Self::Cancelled => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn failure_mut(&mut self) -> Option<&mut ApiFailure> {
+        match self {
+            Self::InvalidRequest(failure)
+            | Self::PromptTooLong { failure, .. }
+            | Self::RequestTooLarge(failure)
+            | Self::ImageTooLarge { failure, .. }
+            | Self::PdfTooLarge { failure, .. }
+            | Self::ThinkingRejected(failure)
+            | Self::Authentication(failure)
+            | Self::Billing(failure)
+            | Self::RateLimited(failure)
+            | Self::Overloaded(failure)
+            | Self::ModelNotFound(failure)
+            | Self::NotFound(failure)
+            | Self::Server(failure) => Some(failure),
+            _ => None,
         }
     }
 
@@ -232,6 +271,7 @@ impl ModelError {
             | Self::NotFound(_)
             | Self::Protocol { .. }
             | Self::NoCredentials
+            | Self::MissingKey { .. }
             | Self::KeyHelper { .. }
             | Self::Configuration { .. }
             | Self::Cancelled => false,
@@ -242,9 +282,10 @@ impl ModelError {
     #[must_use]
     pub fn sdk_kind(&self) -> &'static str {
         match self {
-            Self::Authentication(_) | Self::NoCredentials | Self::KeyHelper { .. } => {
-                "authentication_failed"
-            }
+            Self::Authentication(_)
+            | Self::NoCredentials
+            | Self::MissingKey { .. }
+            | Self::KeyHelper { .. } => "authentication_failed",
             Self::Billing(_) => "billing_error",
             Self::RateLimited(_) => "rate_limit",
             Self::Overloaded(_) => "overloaded",
@@ -308,7 +349,9 @@ impl ModelError {
             }
             Self::NoCredentials => "API Error: there is no API key".to_owned(),
             Self::KeyHelper { message } => format!("API Error: apiKeyHelper failed: {message}"),
-            Self::Configuration { message } => format!("API Error: {message}"),
+            Self::Configuration { message } | Self::MissingKey { message } => {
+                format!("API Error: {message}")
+            }
             Self::Cancelled => "API Error: the request was cancelled".to_owned(),
             // Every other variant carries a failure and has been answered above.
             _ => String::new(),
@@ -318,6 +361,9 @@ impl ModelError {
     /// The second line: the way out, where one is known.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
+        if let Some(hint) = self.hint_of_origin() {
+            return Some(hint);
+        }
         let text = match self {
             Self::PromptTooLong { .. } => "run /compact, or start a new session",
             Self::RequestTooLarge(_) => "run /compact, or attach smaller files",
@@ -345,10 +391,12 @@ impl ModelError {
             Self::NotFound(_) => "check ANTHROPIC_BASE_URL: the path /v1/messages is added to it",
             Self::Server(_) => "try again; https://status.claude.com tells about known trouble",
             Self::Network { trouble, .. } => match trouble {
-                NetworkTrouble::UnknownHost => "check ANTHROPIC_BASE_URL for a typing mistake",
+                NetworkTrouble::UnknownHost => {
+                    "check the address for a typing mistake (ANTHROPIC_BASE_URL, or baseUrl of the provider)"
+                }
                 NetworkTrouble::NameLookup => "check the network connection and the name server",
                 NetworkTrouble::Refused => {
-                    "check ANTHROPIC_BASE_URL (host and port), and that the server runs"
+                    "check the address (ANTHROPIC_BASE_URL, or baseUrl of the provider), and that the server runs"
                 }
                 NetworkTrouble::Certificate => {
                     "if a company proxy inspects TLS, name its CA file in NODE_EXTRA_CA_CERTS (added to the system's) or SSL_CERT_FILE (instead of them)"
@@ -365,7 +413,7 @@ impl ModelError {
             Self::Stalled { .. } => "LATHE_STREAM_IDLE_TIMEOUT_MS sets the limit",
             Self::Truncated { .. } => "try again; a proxy in between may cut long responses",
             Self::Protocol { .. } => {
-                "check ANTHROPIC_BASE_URL; it must speak the Anthropic Messages API"
+                "check the address (ANTHROPIC_BASE_URL, or baseUrl and kind of the provider): it must speak the API that is named"
             }
             Self::NoCredentials => {
                 "set ANTHROPIC_API_KEY (make one at https://platform.claude.com), or point ANTHROPIC_BASE_URL at a local model"
@@ -373,9 +421,44 @@ impl ModelError {
             Self::KeyHelper { .. } => {
                 "run the command of the apiKeyHelper setting by hand; it must print the key and exit with 0"
             }
-            Self::InvalidRequest(_) | Self::Configuration { .. } | Self::Cancelled => return None,
+            Self::InvalidRequest(_)
+            | Self::Configuration { .. }
+            | Self::MissingKey { .. }
+            | Self::Cancelled => return None,
         };
         Some(text.to_owned())
+    }
+}
+
+impl ModelError {
+    /// The way out where another provider than that of the `ANTHROPIC_*` variables refused.
+    fn hint_of_origin(&self) -> Option<String> {
+        let origin = self.failure()?.origin.as_deref()?;
+        let Origin { model, url, key } = origin;
+        let provider = model.split('/').next().unwrap_or_default();
+        Some(match self {
+            Self::Authentication(_) => format!("check {key}"),
+            Self::Billing(_) => {
+                format!("check plan and credit at {provider}, or use another model (--model)")
+            }
+            Self::ModelNotFound(failure) if failure.message.contains("on-demand throughput") => {
+                format!(
+                    "{model} can't be asked by its bare id: name its inference profile (us., eu. or global. before the id)"
+                )
+            }
+            Self::ModelNotFound(_) => {
+                format!(
+                    "check the model's name ({model} at {url}) and that the key may use it; `lathe models` lists models"
+                )
+            }
+            Self::NotFound(_) => {
+                format!(
+                    "check providers.{provider}.baseUrl: {url} does not exist (model {model}; Azure wants …/openai/v1 and the deployment's name)"
+                )
+            }
+            Self::Server(_) => format!("try again; {url} has trouble"),
+            _ => return None,
+        })
     }
 }
 

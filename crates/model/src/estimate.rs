@@ -106,6 +106,18 @@ const fn cost(before: Kind, byte: u8) -> Cost {
     Cost { kind, hundredths }
 }
 
+/// A guess at the input tokens of a request, from its bytes: it costs nothing however long the request is.
+#[must_use]
+pub fn request(request: &crate::ModelRequest) -> u64 {
+    let messages: usize = request
+        .messages
+        .iter()
+        .map(|message| message.bytes.len())
+        .sum();
+    let bytes = request.system.len() + request.tools.len() + messages;
+    (bytes as u64).div_ceil(4)
+}
+
 /// Tokens of a JSON value as text.
 #[must_use]
 pub fn json(value: &Value) -> u64 {

@@ -55,23 +55,37 @@ pub mod ask;
 pub mod assemble;
 pub mod body;
 pub mod catalog;
+mod chat;
 mod classify;
+mod classify_foreign;
+mod cloud;
+pub mod discovery;
 pub mod error;
 pub mod estimate;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
+mod gemini;
+pub mod key_store;
 pub mod provider;
+pub mod providers;
 pub mod recovery;
 pub mod request;
+mod responses;
+pub mod router;
+mod text_calls;
+pub mod trial;
+mod wire;
 
-pub use anthropic::{AnthropicConfig, AnthropicProvider, KeyHelper};
+pub use anthropic::{AnthropicConfig, AnthropicProvider, KeyHelper, KeyHelperError};
 pub use assemble::{CompletedBlock, MessageAssembler, ToolInput};
 pub use catalog::{Catalog, CatalogError, EntryError, ModelInfo, ResolvedModel};
 pub use error::{ApiFailure, BlockPosition, ModelError, NetworkTrouble};
 pub use provider::{Provider, ResponseStream, Transfer};
+pub use providers::Directory;
 pub use recovery::{
     Amendment, Deliveries, Delivery, FallbackModel, RecoveryPolicy, run, run_amendable,
 };
 pub use request::{
     CacheMarkers, ModelRequest, StaleThinking, Thinking, ThinkingDisplay, ThinkingMode,
 };
+pub use router::{Keys, Router};

@@ -60,9 +60,12 @@ pub trait Provider: Send + Sync {
     /// How many tokens the request's input is, by the provider's own count.
     fn count_tokens(&self, request: &ModelRequest) -> BoxFuture<'static, Result<u64, ModelError>>;
 
-    /// Fetches fresh credentials after a refusal. `Ok(false)`: there is nothing to refresh, and
+    /// Fetches fresh credentials after the refusal of a request. `Ok(false)`: there is nothing to refresh, and
     /// asking again would be refused again.
-    fn refresh_credentials(&self) -> BoxFuture<'static, Result<bool, ModelError>> {
+    fn refresh_credentials(
+        &self,
+        _request: &ModelRequest,
+    ) -> BoxFuture<'static, Result<bool, ModelError>> {
         Box::pin(std::future::ready(Ok(false)))
     }
 }

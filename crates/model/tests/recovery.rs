@@ -14,8 +14,8 @@ mod support;
 
 use futures::StreamExt;
 use lathe_model::{
-    AnthropicConfig, AnthropicProvider, Delivery, FallbackModel, KeyHelper, ModelError,
-    ModelRequest, NetworkTrouble, RecoveryPolicy, Thinking,
+    AnthropicConfig, AnthropicProvider, Delivery, FallbackModel, KeyHelper, KeyHelperError,
+    ModelError, ModelRequest, NetworkTrouble, RecoveryPolicy, Thinking,
 };
 use lathe_protocol::stream::StreamEvent;
 use lathe_scripted::{Ending, Position, Reply, Scenario, ScriptedServer};
@@ -590,7 +590,7 @@ fn helper(keys: &'static [&'static str]) -> (KeyHelper, Arc<AtomicUsize>) {
         let call = counter.fetch_add(1, Ordering::SeqCst);
         assert_eq!(refresh, call > 0, "only a refused key is asked for again");
         let key = keys.get(call).map_or_else(
-            || Err("exit status 3".to_owned()),
+            || Err(KeyHelperError("exit status 3".to_owned())),
             |key| Ok(format!("{key}\n")),
         );
         Box::pin(std::future::ready(key))

@@ -429,6 +429,9 @@ pub struct ModelUsage {
     /// Dollars; 0 where the model's price is unknown.
     #[serde(rename = "costUSD")]
     pub cost_usd: f64,
+    /// Whether a price is missing: then the cost is not known, and the dollars are too few.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub price_unknown: bool,
     /// The model's window.
     pub context_window: u64,
     /// The model's output limit.

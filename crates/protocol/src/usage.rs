@@ -119,6 +119,9 @@ impl Usage {
         if later.service_tier.is_some() {
             self.service_tier.clone_from(&later.service_tier);
         }
+        for (name, value) in &later.extra {
+            self.extra.insert(name.clone(), value.clone());
+        }
     }
 }
 

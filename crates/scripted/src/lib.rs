@@ -52,6 +52,7 @@
 
 pub mod blocking;
 pub mod cache;
+mod dialect;
 mod gate;
 mod play;
 pub mod reply;

@@ -1,5 +1,6 @@
 //! Plays a body: chunk after chunk, with its waits, insertions and its end.
 
+use crate::dialect::Dialect;
 use crate::gate::Gates;
 use crate::reply::{Chunks, Ending, Framing, Reply, Wait};
 use crate::wire::{Stream, encode};
@@ -79,7 +80,7 @@ fn plan(stream: &Stream, reply: &Reply) -> Vec<Step> {
 }
 
 /// Makes the body of a reply.
-pub(crate) fn body(stream: &Stream, reply: &Reply, gates: &Arc<Gates>) -> Body {
+pub(crate) fn body(stream: &Stream, reply: &Reply, dialect: Dialect, gates: &Arc<Gates>) -> Body {
     let steps = plan(stream, reply);
     if steps.iter().all(|step| matches!(step, Step::Send(_))) {
         // The common case needs no task.
@@ -96,7 +97,7 @@ pub(crate) fn body(stream: &Stream, reply: &Reply, gates: &Arc<Gates>) -> Body {
         let hung_up = sender.clone();
         tokio::select! {
             () = hung_up.closed() => {}
-            () = play(steps, &sender, &gates, &framing) => {}
+            () = play(steps, &sender, &gates, (&framing, dialect)) => {}
         }
     });
     let chunks = futures::stream::unfold(receiver, |mut receiver| async move {
@@ -105,7 +106,12 @@ pub(crate) fn body(stream: &Stream, reply: &Reply, gates: &Arc<Gates>) -> Body {
     StreamBody::new(chunks.boxed()).boxed_unsync()
 }
 
-async fn play(steps: Vec<Step>, sender: &mpsc::Sender<Chunk>, gates: &Gates, framing: &Framing) {
+async fn play(
+    steps: Vec<Step>,
+    sender: &mpsc::Sender<Chunk>,
+    gates: &Gates,
+    framing: (&Framing, Dialect),
+) {
     for step in steps {
         match step {
             Step::Send(bytes) => send(sender, bytes).await,
@@ -131,7 +137,11 @@ pub(crate) async fn wait_for(wait: &Wait, gates: &Gates) {
     }
 }
 
-async fn end(ending: &Ending, sender: &mpsc::Sender<Chunk>, framing: &Framing) {
+async fn end(
+    ending: &Ending,
+    sender: &mpsc::Sender<Chunk>,
+    (framing, dialect): (&Framing, Dialect),
+) {
     match ending {
         Ending::EndOfBody => {}
         Ending::Drop => {
@@ -149,13 +159,17 @@ async fn end(ending: &Ending, sender: &mpsc::Sender<Chunk>, framing: &Framing) {
         Ending::KeepAliveEvents { every_ms } => loop {
             tokio::time::sleep(Duration::from_millis(*every_ms)).await;
             let mut bytes = Vec::new();
-            encode(&json!({"type": "ping"}), framing, &mut bytes);
+            if dialect.is_messages() {
+                encode(&json!({"type": "ping"}), framing, dialect, &mut bytes);
+            } else {
+                bytes.extend_from_slice(b": ping\n\n");
+            }
             send(sender, Bytes::from(bytes)).await;
         },
         Ending::ErrorEvent { kind, message } => {
             let mut bytes = Vec::new();
-            let event = json!({"type": "error", "error": {"type": kind, "message": message}});
-            encode(&event, framing, &mut bytes);
+            let event = dialect.error_event(kind, message);
+            encode(&event, framing, dialect, &mut bytes);
             send(sender, Bytes::from(bytes)).await;
         }
     }

@@ -34,7 +34,10 @@ impl RecordedRequest {
     /// The API key or bearer token.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
-        self.header("x-api-key").or_else(|| {
+        let own = self
+            .header("x-api-key")
+            .or_else(|| self.header("x-goog-api-key"));
+        own.or_else(|| self.header("api-key")).or_else(|| {
             let value = self.header("authorization")?;
             value
                 .strip_prefix("Bearer ")

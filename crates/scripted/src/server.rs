@@ -1,6 +1,7 @@
 //! The server: takes connections, records and checks requests, and sends replies.
 
 use crate::cache::{BYTES_PER_TOKEN, InputTokens, PromptCache};
+use crate::dialect::{AutomaticCache, Dialect, Read};
 use crate::gate::{Gate, Gates};
 use crate::play::{self, Body};
 use crate::reply::{Fault, Reply};
@@ -46,6 +47,7 @@ struct Shared {
     queue: Mutex<Queue>,
     validator: Mutex<Validator>,
     cache: Mutex<PromptCache>,
+    automatic: Mutex<AutomaticCache>,
     requests: Mutex<Vec<RecordedRequest>>,
     count: watch::Sender<usize>,
     problems: Mutex<Vec<String>>,
@@ -87,6 +89,7 @@ impl ScriptedServer {
             queue: Mutex::new(queue),
             validator: Mutex::default(),
             cache: Mutex::default(),
+            automatic: Mutex::default(),
             requests: Mutex::default(),
             count: watch::Sender::new(0),
             problems: Mutex::default(),
@@ -126,7 +129,7 @@ impl ScriptedServer {
         let requests = self.shared.requests.lock();
         requests
             .iter()
-            .filter(|request| request.path == "/v1/messages")
+            .filter(|request| Dialect::of(&request.path).is_some())
             .cloned()
             .collect()
     }
@@ -242,21 +245,36 @@ async fn handle(
         Validation::Full => usize::MAX,
         Validation::Light => 2,
     };
-    let outline = validate::Body::parse(&raw_body, keep);
+    let dialect = Dialect::of(head.uri.path()).unwrap_or(Dialect::Messages);
+    let read = match dialect {
+        Dialect::Messages => Read::default(),
+        other => other.read(head.uri.path(), &raw_body),
+    };
+    let in_messages_shape = match dialect {
+        Dialect::Messages => raw_body.clone(),
+        _ => Bytes::from(read.body.to_string()),
+    };
+    let outline = validate::Body::parse(&in_messages_shape, keep);
     let recorded = RecordedRequest {
         method: head.method.to_string(),
         path: head.uri.path().to_owned(),
         headers: head.headers,
-        body: shared.body_value(&raw_body, outline.as_ref().ok()),
+        body: shared.body_value(&in_messages_shape, outline.as_ref().ok()),
         raw_body: raw_body.clone(),
         received_at_index: 0,
         http_version: format!("{:?}", head.version),
     };
     let recorded = shared.record(recorded);
     match (&head.method, recorded.path.as_str()) {
-        (&Method::POST, "/v1/messages") => shared.messages(&recorded, outline).await,
+        (&Method::POST, path) if Dialect::of(path).is_some() => {
+            shared.messages(&recorded, outline, dialect, &read).await
+        }
         (&Method::POST, "/v1/messages/count_tokens") => Ok(shared.count_tokens(&recorded, outline)),
         (&Method::GET, "/v1/models") => Ok(shared.models()),
+        // A client that looks for local servers; this is none.
+        (&Method::GET, "/props" | "/api/tags" | "/api/v0/models") => {
+            Ok(shared.error(404, None, None, &[]))
+        }
         (&Method::HEAD, _) => Ok(shared.respond(200, &[], "text/plain", Bytes::new())),
         (method, path) => {
             let message = format!("there is no {method} {path}");
@@ -264,6 +282,14 @@ async fn handle(
             Ok(shared.error(404, None, Some(&message), &[]))
         }
     }
+}
+
+/// What a request is for, and what was read of it.
+#[derive(Clone, Copy)]
+struct Call<'a> {
+    endpoint: Endpoint,
+    dialect: Dialect,
+    read: &'a Read,
 }
 
 /// The result of checking a request.
@@ -310,8 +336,15 @@ impl Shared {
         &self,
         request: &RecordedRequest,
         outline: Result<validate::Body<'_>, validate::BodyError>,
+        dialect: Dialect,
+        read: &Read,
     ) -> Result<Response<Body>, io::Error> {
-        let input = match self.verdict(request, outline, Endpoint::Messages) {
+        let call = Call {
+            endpoint: Endpoint::Messages,
+            dialect,
+            read,
+        };
+        let input = match self.verdict(request, outline, &call) {
             Verdict::Good(input) => input,
             Verdict::Refused(response) => return Ok(response),
         };
@@ -329,7 +362,7 @@ impl Shared {
                 shortened(&request.last_tool_result()),
             );
             self.problem(request, &message);
-            return Ok(self.error(400, None, Some(&message), &[]));
+            return Ok(self.error_in(dialect, 400, None, Some(&message), &[]));
         };
         for wait in &reply.before_headers {
             play::wait_for(wait, &self.gates).await;
@@ -349,7 +382,13 @@ impl Shared {
                 kind,
                 message,
             }) => {
-                return Ok(self.error(*status, kind.as_deref(), message.as_deref(), &headers));
+                return Ok(self.error_in(
+                    dialect,
+                    *status,
+                    kind.as_deref(),
+                    message.as_deref(),
+                    &headers,
+                ));
             }
             Some(Fault::Raw {
                 status,
@@ -357,7 +396,7 @@ impl Shared {
                 body,
             }) => {
                 let stream = Stream::plain(body.clone().into_bytes());
-                let body = play::body(&stream, &reply, &self.gates);
+                let body = play::body(&stream, &reply, dialect, &self.gates);
                 return Ok(self.with_body(*status, &headers, content_type, body));
             }
             None => {}
@@ -368,14 +407,18 @@ impl Shared {
             .issued
             .remember(&message.model, &message.content);
         let (stream, content_type) = if request.wants_stream() {
-            (message.stream(&reply), "text/event-stream; charset=utf-8")
+            let kind = match dialect {
+                Dialect::Bedrock => "application/vnd.amazon.eventstream",
+                _ => "text/event-stream; charset=utf-8",
+            };
+            (message.stream(&reply, dialect), kind)
         } else {
             (
-                Stream::plain(message.whole().to_string().into_bytes()),
+                Stream::plain(dialect.whole(&message).to_string().into_bytes()),
                 "application/json",
             )
         };
-        let body = play::body(&stream, &reply, &self.gates);
+        let body = play::body(&stream, &reply, dialect, &self.gates);
         Ok(self.with_body(200, &headers, content_type, body))
     }
 
@@ -384,23 +427,24 @@ impl Shared {
         &self,
         request: &RecordedRequest,
         outline: Result<validate::Body<'_>, validate::BodyError>,
-        endpoint: Endpoint,
+        call: &Call<'_>,
     ) -> Verdict {
+        let Call {
+            endpoint,
+            dialect,
+            read,
+        } = *call;
         let bytes = request.raw_body.len();
         if bytes > BODY_LIMIT {
             let message = "Request exceeds the maximum size";
             return Verdict::Refused(self.error(413, None, Some(message), &[]));
         }
-        let Some(key) = request.key() else {
-            self.problem(request, "neither x-api-key nor a bearer token is given");
-            return Verdict::Refused(self.error(401, None, None, &[]));
-        };
-        let accepted = &self.scenario.accepted_keys;
-        if !accepted.is_empty() && !accepted.iter().any(|accepted| accepted == key) {
-            return Verdict::Refused(self.error(401, None, Some("invalid x-api-key"), &[]));
+        if let Some(refused) = self.check_key(request, dialect) {
+            return refused;
         }
-        let mut problems = Vec::new();
-        if request.header("anthropic-version") != Some("2023-06-01") {
+        let mut problems = read.problems.clone();
+        if dialect == Dialect::Messages && request.header("anthropic-version") != Some("2023-06-01")
+        {
             problems.push("anthropic-version: header must be 2023-06-01".to_owned());
         }
         let content_type = request.header("content-type").unwrap_or_default();
@@ -434,14 +478,26 @@ impl Shared {
                     if let Some(window) = self.scenario.context_window
                         && prefix.tokens() > window
                     {
-                        let message = format!(
-                            "prompt is too long: {} tokens > {window} maximum",
-                            prefix.tokens()
-                        );
-                        return Verdict::Refused(self.error(400, None, Some(&message), &[]));
+                        let message = dialect.too_long(prefix.tokens(), window);
+                        return Verdict::Refused(self.error_in(
+                            dialect,
+                            400,
+                            None,
+                            Some(&message),
+                            &[],
+                        ));
                     }
                     let minimum = self.scenario.cache_minimum_tokens;
-                    input = self.cache.lock().account(&prefix, minimum);
+                    input = if dialect.is_messages() {
+                        self.cache.lock().account(&prefix, minimum)
+                    } else {
+                        let (read, total) = self.automatic.lock().account(&read.units);
+                        InputTokens {
+                            plain: (total - read) / BYTES_PER_TOKEN,
+                            read: read / BYTES_PER_TOKEN,
+                            ..InputTokens::default()
+                        }
+                    };
                 }
             }
         }
@@ -451,7 +507,40 @@ impl Shared {
         for problem in &problems {
             self.problem(request, problem);
         }
-        Verdict::Refused(self.error(400, None, Some(&problems.join("; ")), &[]))
+        Verdict::Refused(self.error_in(dialect, 400, None, Some(&problems.join("; ")), &[]))
+    }
+
+    /// Checks who sends a request; gives the refusal.
+    fn check_key(&self, request: &RecordedRequest, dialect: Dialect) -> Option<Verdict> {
+        let accepted = &self.scenario.accepted_keys;
+        match request.key() {
+            None if dialect == Dialect::Messages => {
+                self.problem(request, "neither x-api-key nor a bearer token is given");
+                return Some(Verdict::Refused(self.error(401, None, None, &[])));
+            }
+            key if !accepted.is_empty()
+                && dialect != Dialect::Bedrock
+                && !accepted
+                    .iter()
+                    .any(|accepted| Some(accepted.as_str()) == key) =>
+            {
+                // Some servers repeat the key; a client must not pass it on.
+                let message = format!("Incorrect API key provided: {}", key.unwrap_or_default());
+                let message = match dialect {
+                    Dialect::Messages => "invalid x-api-key",
+                    _ => message.as_str(),
+                };
+                return Some(Verdict::Refused(self.error_in(
+                    dialect,
+                    401,
+                    None,
+                    Some(message),
+                    &[],
+                )));
+            }
+            _ => {}
+        }
+        None
     }
 
     fn count_tokens(
@@ -459,7 +548,12 @@ impl Shared {
         request: &RecordedRequest,
         outline: Result<validate::Body<'_>, validate::BodyError>,
     ) -> Response<Body> {
-        match self.verdict(request, outline, Endpoint::CountTokens) {
+        let call = Call {
+            endpoint: Endpoint::CountTokens,
+            dialect: Dialect::Messages,
+            read: &Read::default(),
+        };
+        match self.verdict(request, outline, &call) {
             Verdict::Good(input) => self.json(200, &json!({"input_tokens": input.plain}), &[]),
             Verdict::Refused(response) => response,
         }
@@ -495,15 +589,25 @@ impl Shared {
         message: Option<&str>,
         headers: &[(&str, &str)],
     ) -> Response<Body> {
+        self.error_in(Dialect::Messages, status, kind, message, headers)
+    }
+
+    /// An error as a format words it.
+    fn error_in(
+        &self,
+        dialect: Dialect,
+        status: u16,
+        kind: Option<&str>,
+        message: Option<&str>,
+        headers: &[(&str, &str)],
+    ) -> Response<Body> {
         let (usual_kind, usual_message) = usual_error(status);
-        let body = json!({
-            "type": "error",
-            "error": {
-                "type": kind.unwrap_or(usual_kind),
-                "message": message.unwrap_or(usual_message),
-            },
-            "request_id": self.ids.next("req"),
-        });
+        let body = dialect.error(
+            status,
+            kind.unwrap_or(usual_kind),
+            message.unwrap_or(usual_message),
+            &self.ids.next("req"),
+        );
         self.json(status, &body, headers)
     }
 

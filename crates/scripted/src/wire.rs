@@ -1,6 +1,7 @@
 //! Turns a reply into the bytes that the API would send: a whole message, or its event stream.
 
 use crate::cache::InputTokens;
+use crate::dialect::Dialect;
 use crate::reply::{Framing, LineEnd, Position, Reply};
 use crate::request::RecordedRequest;
 use crate::template;
@@ -13,9 +14,9 @@ pub(crate) struct Message {
     pub(crate) id: String,
     pub(crate) model: String,
     pub(crate) content: Vec<Value>,
-    stop_reason: String,
+    pub(crate) stop_reason: String,
     stop_sequence: Value,
-    usage: Map<String, Value>,
+    pub(crate) usage: Map<String, Value>,
 }
 
 /// Gives out ids that no other server gives out.
@@ -112,7 +113,7 @@ impl Message {
     }
 
     /// The events of the stream.
-    fn events(&self, reply: &Reply) -> Vec<Event> {
+    pub(crate) fn events(&self, reply: &Reply) -> Vec<Event> {
         let mut started = self.usage.clone();
         started.insert("output_tokens".into(), json!(1));
         let mut events = vec![Event::new(
@@ -161,15 +162,15 @@ impl Message {
     }
 
     /// The stream, spelt as the reply wants it.
-    pub(crate) fn stream(&self, reply: &Reply) -> Stream {
+    pub(crate) fn stream(&self, reply: &Reply, dialect: Dialect) -> Stream {
         let mut bytes = Vec::new();
         if reply.framing.byte_order_mark {
             bytes.extend_from_slice("\u{feff}".as_bytes());
         }
         let mut spans = Vec::new();
-        for event in self.events(reply) {
+        for event in dialect.events(self, reply) {
             let start = bytes.len();
-            encode(&event.data, &reply.framing, &mut bytes);
+            encode(&event.data, &reply.framing, dialect, &mut bytes);
             spans.push(Span {
                 name: event.name,
                 block: event.block,
@@ -201,13 +202,22 @@ fn usage(input: InputTokens, output: u64) -> Map<String, Value> {
 }
 
 #[derive(Debug)]
-struct Event {
+pub(crate) struct Event {
     name: String,
     block: Option<usize>,
     data: Value,
 }
 
 impl Event {
+    /// An event of another format, at the place of one of the Messages API.
+    pub(crate) fn named(name: &str, block: Option<usize>, data: Value) -> Self {
+        Self {
+            name: name.to_owned(),
+            block,
+            data,
+        }
+    }
+
     fn new(block: Option<usize>, data: Value) -> Self {
         let name = data["type"].as_str().unwrap_or_default().to_owned();
         Self { name, block, data }
@@ -251,7 +261,7 @@ fn block_deltas(block: &Value, characters: usize) -> (Value, Vec<Value>) {
     (start, deltas)
 }
 
-fn split(text: &str, characters: usize) -> Vec<&str> {
+pub(crate) fn split(text: &str, characters: usize) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
@@ -267,7 +277,11 @@ fn split(text: &str, characters: usize) -> Vec<&str> {
 }
 
 /// Writes one event.
-pub(crate) fn encode(data: &Value, framing: &Framing, bytes: &mut Vec<u8>) {
+pub(crate) fn encode(data: &Value, framing: &Framing, dialect: Dialect, bytes: &mut Vec<u8>) {
+    if dialect == Dialect::Bedrock {
+        bytes.extend_from_slice(&crate::dialect::cloud::frame(data));
+        return;
+    }
     let line_end = match framing.line_end {
         LineEnd::Lf => "\n",
         LineEnd::CrLf => "\r\n",
@@ -283,10 +297,14 @@ pub(crate) fn encode(data: &Value, framing: &Framing, bytes: &mut Vec<u8>) {
     if framing.comments {
         line(&[": scripted"]);
     }
-    if framing.event_names {
+    if framing.event_names && dialect == Dialect::Messages {
         line(&["event:", space, data["type"].as_str().unwrap_or_default()]);
     }
-    line(&["data:", space, &data.to_string()]);
+    // A word that isn't JSON, such as `[DONE]`.
+    let text = data
+        .as_str()
+        .map_or_else(|| data.to_string(), str::to_owned);
+    line(&["data:", space, &text]);
     line(&[]);
 }
 

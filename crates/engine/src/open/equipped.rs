@@ -2,9 +2,10 @@
 
 use super::agents as main_agent;
 use super::loaded::Loaded;
-use super::model::{catalog, provider};
+use super::model::{chosen_model, directory_catalog, discovered, provider};
 use super::options::OpenError;
 use super::parts::{Transcript, permissions, tool_context, transcript, undo};
+use super::ready::kept_choice;
 use crate::conversation::hook_points::{HookPoints, Moment};
 use crate::conversation::language::Language;
 use crate::conversation::undo::Undo;
@@ -38,7 +39,7 @@ pub(super) struct Equipped {
 }
 
 /// Equips a session with what was loaded.
-pub(super) fn equip(mut loaded: Loaded) -> Result<Equipped, OpenError> {
+pub(super) async fn equip(mut loaded: Loaded) -> Result<Equipped, OpenError> {
     let Loaded {
         places,
         environment,
@@ -50,11 +51,15 @@ pub(super) fn equip(mut loaded: Loaded) -> Result<Equipped, OpenError> {
         remarks,
         ..
     } = &mut loaded;
-    let catalog = catalog(environment, settings, remarks);
-    let (provider, key_source) = provider(environment, settings, places)?;
-    let policy = RecoveryPolicy::of(environment)?;
     let (events, stream) = events::channel();
     let transcript = transcript(places, options, &events)?;
+    let mut catalog = directory_catalog(environment, settings, remarks);
+    let kept = kept_choice(&transcript).map(|(model, _)| model.as_str());
+    let model = chosen_model(options, environment, settings, &catalog, kept)?.id;
+    catalog.set_main_model(&model);
+    let catalog = Arc::new(discovered(catalog, environment, &model, remarks).await);
+    let (provider, key_source) = provider(environment, settings, places, &catalog, &model)?;
+    let policy = RecoveryPolicy::of(environment)?;
     if let Some(carried) = &options.history.carried {
         events.send(Event::ConversationReset {
             previous: carried.previous,

@@ -10,7 +10,7 @@ pub(crate) mod change_text;
 mod claude_home;
 mod equipped;
 mod loaded;
-mod model;
+pub(crate) mod model;
 pub mod options;
 mod parts;
 pub(crate) mod preview;
@@ -190,7 +190,7 @@ async fn prepare_now(
     options: SessionOptions,
 ) -> Result<Prepared, OpenError> {
     let loaded = loaded::load(environment, options).await?;
-    ready::ready(equipped::equip(loaded)?).await
+    ready::ready(equipped::equip(loaded).await?).await
 }
 
 async fn start_hooks(

@@ -3,18 +3,64 @@
 use crate::open::options::{OpenError, SessionOptions};
 use crate::turn::models::choose;
 use lathe_model::catalog::Compaction;
-use lathe_model::{AnthropicConfig, AnthropicProvider, CacheMarkers, Catalog, Provider, Thinking};
+use lathe_model::{
+    AnthropicConfig, AnthropicProvider, CacheMarkers, Catalog, Directory, KeyHelperError, Keys,
+    ModelError, Provider, Router, Thinking,
+};
 use lathe_protocol::diagnostic::Diagnostic;
 use lathe_settings::schema::PromptCache;
 use lathe_settings::{Environment, Places, Resolved, Variable};
 use std::sync::Arc;
 
-pub(crate) fn catalog(
+/// Asks a local server for what nobody declared: the window in use, and what the model can do.
+pub(crate) async fn discovered(
+    mut catalog: Catalog,
+    environment: &Environment,
+    model: &str,
+    remarks: &mut Vec<Diagnostic>,
+) -> Catalog {
+    let providers = Arc::clone(catalog.providers());
+    let reference = providers.located(model);
+    let Some(entry) = providers.get(reference.provider) else {
+        return catalog;
+    };
+    if !entry.is_local() || entry.facts(reference.model).context_window.is_some() {
+        return catalog;
+    }
+    let network = lathe_net::Network::of(environment);
+    let Some(found) = lathe_model::discovery::ask(entry, None, &network).await else {
+        return catalog;
+    };
+    let about = |text: &&String| text.starts_with(&format!("{}:", reference.model));
+    remarks.extend(found.warnings.iter().find(about).map(|text| Diagnostic::warning(text.clone())));
+    let mut more = Directory::clone(&providers);
+    for (id, facts) in &found.models {
+        if id == reference.model {
+            more.discovered(reference.provider, id, facts);
+        }
+    }
+    catalog = catalog.with_providers(Arc::new(more));
+    catalog
+}
+
+/// The models that are known here, whichever is chosen.
+pub(crate) fn directory_catalog(
     environment: &Environment,
     settings: &Resolved,
     remarks: &mut Vec<Diagnostic>,
-) -> Arc<Catalog> {
-    let mut catalog = Catalog::built_in().with_environment(environment);
+) -> Catalog {
+    let (providers, problems) = Directory::of(&settings.settings, environment);
+    let problems = problems.iter().map(ToString::to_string);
+    remarks.extend(problems.map(Diagnostic::warning));
+    let mut catalog = Catalog::built_in()
+        .with_environment(environment)
+        .with_providers(Arc::new(providers));
+    for (alias, facts) in &settings.settings.models {
+        if let Some(provider) = &facts.provider {
+            let name = facts.name.as_deref().unwrap_or(alias);
+            catalog.add_alias(alias, &format!("{provider}/{name}"));
+        }
+    }
     catalog.compaction = Compaction {
         window: settings.settings.auto_compact_window,
         percent: environment.number(Variable::AutoCompactPercent),
@@ -28,7 +74,7 @@ pub(crate) fn catalog(
         let problems = problems.iter().map(ToString::to_string);
         remarks.extend(problems.map(Diagnostic::error));
     }
-    Arc::new(catalog)
+    catalog
 }
 
 /// How long the provider keeps what was sent.
@@ -60,17 +106,59 @@ pub(crate) fn provider(
     environment: &Environment,
     settings: &Resolved,
     places: &Places,
+    catalog: &Arc<Catalog>,
+    model: &str,
 ) -> Result<(Arc<dyn Provider>, String), OpenError> {
     let mut config = AnthropicConfig::of(environment)?;
     if let Some(command) = &settings.settings.api_key_helper {
         config.key_helper = Some(key_helper(command.clone(), places, environment));
     }
     let key_source = config.key_source();
-    if key_source == "none" {
-        return Err(OpenError::NoCredentials);
+    let anthropic: Option<Arc<dyn Provider>> = if key_source == "none" {
+        None
+    } else {
+        Some(Arc::new(AnthropicProvider::new(&config)?))
+    };
+    let providers = catalog.providers();
+    let name = providers.located(model).provider;
+    if name == lathe_model::providers::ANTHROPIC {
+        let declared = providers.get(name).is_some_and(|entry| entry.declared);
+        match (&anthropic, model.split_once('/')) {
+            (None, Some((left, _))) => {
+                return Err(OpenError::Model(ModelError::MissingKey {
+                    message: format!(
+                        "{model}: there is no provider {left:?}; there are {}",
+                        providers.names()
+                    ),
+                }));
+            }
+            (None, None) if !declared => return Err(OpenError::NoCredentials),
+            _ => {}
+        }
     }
-    let provider = AnthropicProvider::new(&config)?;
-    Ok((Arc::new(provider), key_source.to_owned()))
+    let default = anthropic.is_some();
+    let keys = keys(places, environment);
+    let router = Router::new(environment, Arc::clone(catalog), anthropic, keys);
+    router.check(model)?;
+    let key_source = if name == lathe_model::providers::ANTHROPIC && default {
+        key_source.to_owned()
+    } else {
+        router.key_source(model)
+    };
+    Ok((Arc::new(router), key_source))
+}
+
+/// Where keys of providers come from that are not in the environment.
+pub(crate) fn keys(places: &Places, environment: &Environment) -> Keys {
+    let store =
+        lathe_model::key_store::KeyStore::new(&lathe_settings::paths::config_home(environment));
+    let (places, environment) = (places.clone(), environment.clone());
+    Keys {
+        helper: Some(Arc::new(move |command| {
+            key_helper(command.to_owned(), &places, &environment)
+        })),
+        stored: Some(Arc::new(move |provider| store.get(provider))),
+    }
 }
 
 /// Runs the command that prints the key.
@@ -95,7 +183,7 @@ pub(crate) fn key_helper(
             };
             lathe_hooks::run_helper(&command, "", context)
                 .await
-                .map_err(|error| error.to_string())
+                .map_err(|error| KeyHelperError(error.to_string()))
         })
     })
 }

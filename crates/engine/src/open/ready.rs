@@ -5,7 +5,7 @@ use super::equipped::Equipped;
 use super::loaded::Loaded;
 use super::model::{cache_markers, chosen_model, thinking};
 use super::options::{OpenError, SessionOptions};
-use super::parts::{offered, output_config, writer_options};
+use super::parts::{Transcript, offered, output_config, writer_options};
 use super::restore::{kept_totals, restore};
 use super::{Prepared, Start};
 use crate::agents::ToolFilter;
@@ -49,8 +49,8 @@ struct Prompt {
 }
 
 /// The model and the effort that a resumed session goes on with.
-fn kept_choice(equipped: &Equipped) -> Option<&(String, Option<String>)> {
-    let facts = &equipped.transcript.history.as_ref()?.facts;
+pub(super) fn kept_choice(transcript: &Transcript) -> Option<&(String, Option<String>)> {
+    let facts = &transcript.history.as_ref()?.facts;
     facts.model_choice.as_ref()
 }
 
@@ -62,7 +62,7 @@ fn model_of(equipped: &Equipped) -> Result<ResolvedModel, OpenError> {
         &loaded.environment,
         &loaded.settings,
         &equipped.catalog,
-        kept_choice(equipped).map(|(model, _)| model.as_str()),
+        kept_choice(&equipped.transcript).map(|(model, _)| model.as_str()),
     )
 }
 
@@ -362,7 +362,7 @@ fn choices(equipped: &Equipped, model: &ResolvedModel) -> Result<Choices, OpenEr
         .settings
         .effort
         .map(lathe_settings::schema::Effort::name);
-    let effort = match kept_choice(equipped) {
+    let effort = match kept_choice(&equipped.transcript) {
         Some((_, Some(kept))) if options.model.effort.as_deref() == of_settings => {
             Some(kept.clone())
         }

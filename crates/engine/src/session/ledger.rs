@@ -123,6 +123,7 @@ impl Totals {
         match catalog.cost(model, usage) {
             Some(dollars) => entry.cost_usd += dollars,
             None => {
+                entry.price_unknown = true;
                 if !self.unpriced_models.iter().any(|known| known == model) {
                     self.unpriced_models.push(model.to_owned());
                 }

@@ -10,7 +10,11 @@ use serde_json::{Map, Value, json};
 /// isn't named stays as it is known.
 pub(crate) fn declared(settings: &Settings, catalog: &Catalog) -> Option<Value> {
     let mut models: Map<String, Value> = Map::new();
+    let of_provider = |id: &String| catalog.providers().reference(id).is_some();
     for (id, facts) in &settings.models {
+        if facts.provider.is_some() || of_provider(id) {
+            continue;
+        }
         let mut entry = Map::new();
         let mut set = |name: &str, value: Option<Value>| {
             if let Some(value) = value {
@@ -21,17 +25,28 @@ pub(crate) fn declared(settings: &Settings, catalog: &Catalog) -> Option<Value> 
         set("max_output", facts.max_output_tokens.map(Value::from));
         set(
             "thinking",
-            facts.thinking.filter(|thinks| !thinks).map(|_| json!([])),
+            facts
+                .reasoning
+                .or(facts.thinking)
+                .filter(|thinks| !thinks)
+                .map(|_| json!([])),
         );
         models.insert(id.clone(), Value::Object(entry));
     }
     for (id, prices) in &settings.prices {
+        if of_provider(id) {
+            continue;
+        }
         let known = catalog.find(id).and_then(|info| info.prices);
         let mut entry = Map::new();
         let input = prices.input.or(known.map(|known| known.input));
         let output = prices.output.or(known.map(|known| known.output));
-        entry.insert("input".to_owned(), input.unwrap_or_default().into());
-        entry.insert("output".to_owned(), output.unwrap_or_default().into());
+        let (Some(input), Some(output)) = (input, output) else {
+            // Half of a price is no price: the cost stays unknown.
+            continue;
+        };
+        entry.insert("input".to_owned(), input.into());
+        entry.insert("output".to_owned(), output.into());
         let read = prices
             .cache_read
             .or(known.and_then(|known| known.cache_read));
@@ -77,6 +92,9 @@ pub(crate) fn choose(
     let allows = |entry: &String| {
         let family = entry.chars().all(|letter| letter.is_ascii_lowercase());
         catalog.resolve(entry).id == resolved.id
+            || entry
+                .strip_suffix('*')
+                .is_some_and(|beginning| resolved.id.starts_with(beginning))
             || (family && resolved.id.split('-').any(|part| part == entry))
     };
     if available.iter().any(allows) {

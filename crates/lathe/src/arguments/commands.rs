@@ -26,6 +26,12 @@ pub(crate) enum Command {
     Mcp(crate::commands::mcp::McpArguments),
     /// Check the installation and its configuration, and print fixes.
     Doctor(crate::commands::doctor::DoctorArguments),
+    /// List the models that could be used here, local servers included, and try one out.
+    Models(crate::commands::models::ModelsArguments),
+    /// Store the key of a provider, read from the terminal or from standard input.
+    Login(crate::commands::models::LoginArguments),
+    /// Remove the key of a provider.
+    Logout(crate::commands::models::LogoutArguments),
     /// List agents, show one, and check their files.
     Agents(crate::commands::agents::AgentsArguments),
     /// List skills and custom commands, show one, and check their files.

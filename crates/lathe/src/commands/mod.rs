@@ -10,6 +10,7 @@ pub(crate) mod hooks;
 pub(crate) mod mcp;
 pub(crate) mod mcp_probe;
 pub(crate) mod memory;
+pub(crate) mod models;
 pub(crate) mod permissions;
 pub(crate) mod plugin;
 pub(crate) mod sessions;

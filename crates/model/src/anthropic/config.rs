@@ -33,6 +33,8 @@ pub struct AnthropicConfig {
     pub extra_body: Map<String, Value>,
     /// Further headers.
     pub headers: Vec<(String, String)>,
+    /// Parameters of the address.
+    pub query: Vec<(String, String)>,
     /// Added to the User-Agent: the program that Lathe works for.
     pub client_app: Option<String>,
     /// Proxies and certificates.
@@ -53,6 +55,7 @@ impl Default for AnthropicConfig {
             without_experiments: false,
             extra_body: Map::new(),
             headers: Vec::new(),
+            query: Vec::new(),
             client_app: None,
             network: Network::default(),
             connect_timeout: Duration::from_secs(30),

@@ -8,8 +8,14 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
 /// Runs the user's key command. The argument tells whether the last key was refused, so that a
-/// helper with a cache of its own can drop it. An error is the reason in words.
-pub type KeyHelper = Arc<dyn Fn(bool) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
+/// helper with a cache of its own can drop it.
+pub type KeyHelper =
+    Arc<dyn Fn(bool) -> BoxFuture<'static, Result<String, KeyHelperError>> + Send + Sync>;
+
+/// Why the user's key command gave no key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct KeyHelperError(pub String);
 
 /// The credentials of a request.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -33,17 +39,27 @@ impl CredentialSource {
             api_key: config.api_key.clone(),
             bearer: config.auth_token.clone(),
         };
-        let helper = if given == Credentials::default() {
-            config.key_helper.clone()
-        } else {
-            None
-        };
+        Self::of(given, config.key_helper.clone(), config.key_helper_lifetime)
+    }
+
+    /// Given credentials, or those of a helper where there are none.
+    pub(crate) fn of(given: Credentials, helper: Option<KeyHelper>, lifetime: Duration) -> Self {
+        let helper = helper.filter(|_| given == Credentials::default());
         Self {
             given,
             helper,
-            lifetime: config.key_helper_lifetime,
+            lifetime,
             cached: Mutex::new(None),
         }
+    }
+
+    /// A key that was given.
+    pub(crate) fn key(key: Option<String>) -> Self {
+        let given = Credentials {
+            api_key: key,
+            bearer: None,
+        };
+        Self::of(given, None, Duration::ZERO)
     }
 
     /// Whether there is anything to show.
@@ -67,6 +83,19 @@ impl CredentialSource {
         Ok(both_ways(&key))
     }
 
+    /// A text without the keys that were shown: some servers repeat them.
+    pub(crate) async fn redacted(&self, mut text: String) -> String {
+        let cached = self.cached.lock().await;
+        let of_helper = cached.as_ref().map(|(key, _)| key);
+        let given = [&self.given.api_key, &self.given.bearer];
+        for key in given.into_iter().flatten().chain(of_helper) {
+            if key.len() >= 6 && text.contains(key.as_str()) {
+                text = text.replace(key.as_str(), "[key]");
+            }
+        }
+        text
+    }
+
     /// Asks the helper again after a refusal; `false` without one.
     pub(crate) async fn refresh(&self) -> Result<bool, ModelError> {
         let Some(helper) = &self.helper else {
@@ -83,7 +112,7 @@ impl CredentialSource {
 async fn ask(helper: &KeyHelper, refresh: bool) -> Result<String, ModelError> {
     let key = helper(refresh)
         .await
-        .map_err(|message| ModelError::KeyHelper { message })?;
+        .map_err(|KeyHelperError(message)| ModelError::KeyHelper { message })?;
     let key = key.trim();
     if key.is_empty() {
         return Err(ModelError::KeyHelper {

@@ -48,12 +48,12 @@ pub(crate) fn read(
     let parsed = match serde_json::from_slice::<StreamEvent>(&data) {
         Ok(parsed) => parsed,
         Err(error) => match second_look(&data) {
-            Some(Ok(parsed)) => parsed,
-            Some(Err(kind)) => {
+            SecondLook::Event(parsed) => *parsed,
+            SecondLook::Unknown(kind) => {
                 tracing::debug!(kind, "skipping an event of unknown type");
                 return Ok(None);
             }
-            None => {
+            SecondLook::Unreadable => {
                 return Err(Unusable::Malformed(format!(
                     "an event can't be read: {error}"
                 )));
@@ -104,21 +104,37 @@ fn growth(data: &[u8]) -> Option<StreamEvent> {
     Some(StreamEvent::ContentBlockDelta { index, delta })
 }
 
-/// An event that isn't one at first sight: of an unknown type (its name as the error), or from a
-/// server that leaves out what it thinks goes without saying.
-fn second_look(data: &[u8]) -> Option<Result<StreamEvent, String>> {
-    let mut value: Value = serde_json::from_slice(data).ok()?;
-    let kind = value.get("type")?.as_str()?.to_owned();
+/// What an event turns out to be that isn't one at first sight.
+enum SecondLook {
+    /// From a server that leaves out what it thinks goes without saying.
+    Event(Box<StreamEvent>),
+    /// Of a type that this version doesn't know.
+    Unknown(String),
+    Unreadable,
+}
+
+fn second_look(data: &[u8]) -> SecondLook {
+    let Ok(mut value) = serde_json::from_slice::<Value>(data) else {
+        return SecondLook::Unreadable;
+    };
+    let Some(kind) = value["type"].as_str().map(str::to_owned) else {
+        return SecondLook::Unreadable;
+    };
     if !KNOWN.contains(&kind.as_str()) {
-        return Some(Err(kind));
+        return SecondLook::Unknown(kind);
     }
     match kind.as_str() {
-        "message_start" => complete_message(value.get_mut("message")?),
-        "content_block_start" => complete_block(value.get_mut("content_block")?),
-        "message_delta" => default(value.as_object_mut()?, "usage", json!({})),
-        _ => {}
+        "message_start" => value.get_mut("message").map(complete_message),
+        "content_block_start" => value.get_mut("content_block").map(complete_block),
+        "message_delta" => value
+            .as_object_mut()
+            .map(|fields| default(fields, "usage", json!({}))),
+        _ => None,
+    };
+    match serde_json::from_value(value) {
+        Ok(event) => SecondLook::Event(Box::new(event)),
+        Err(_) => SecondLook::Unreadable,
     }
-    serde_json::from_value(value).ok().map(Ok)
 }
 
 /// Reads a whole message, as lenient as a stream is read.

@@ -25,7 +25,7 @@ const GULP: Duration = Duration::from_millis(6);
 const MOST: usize = 64;
 
 /// A stream that is read in gulps while it is quick.
-pub(super) struct Gathering<S: Stream> {
+pub(crate) struct Gathering<S: Stream> {
     pieces: S,
     /// Items that were read together and not given out yet.
     gulp: VecDeque<S::Item>,
@@ -36,7 +36,7 @@ pub(super) struct Gathering<S: Stream> {
 }
 
 impl<S: Stream + Unpin> Gathering<S> {
-    pub(super) fn new(pieces: S) -> Self {
+    pub(crate) fn new(pieces: S) -> Self {
         Self {
             pieces,
             gulp: VecDeque::new(),
@@ -47,7 +47,7 @@ impl<S: Stream + Unpin> Gathering<S> {
     }
 
     /// The next piece.
-    pub(super) async fn next(&mut self) -> Option<S::Item> {
+    pub(crate) async fn next(&mut self) -> Option<S::Item> {
         if let Some(piece) = self.gulp.pop_front() {
             return Some(piece);
         }

@@ -6,17 +6,17 @@
 //! responses into events.
 
 pub mod config;
-mod credentials;
+pub(crate) mod credentials;
 pub(crate) mod events;
-mod gather;
-mod transport;
+pub(crate) mod gather;
+pub(crate) mod transport;
 
 pub use config::{AnthropicConfig, DEFAULT_BASE_URL};
-pub use credentials::KeyHelper;
+pub use credentials::{KeyHelper, KeyHelperError};
 
 use crate::body::{Purpose, RequestBody};
 use crate::classify::{self, Refusal};
-use crate::error::{ApiFailure, ModelError};
+use crate::error::{ApiFailure, ModelError, Origin};
 use crate::provider::{Provider, ResponseStream, Transfer};
 use crate::request::{ModelRequest, StaleThinking};
 use bytes::Bytes;
@@ -64,6 +64,7 @@ struct Inner {
     is_public_api: bool,
     /// The variable that names the proxy, for messages.
     proxy: Option<&'static str>,
+    name: String,
 }
 
 impl AnthropicProvider {
@@ -72,8 +73,28 @@ impl AnthropicProvider {
     /// # Errors
     /// When an address, a header or a CA file is unusable; the message names it.
     pub fn new(config: &AnthropicConfig) -> Result<Self, ModelError> {
-        let messages = transport::endpoint(&config.base_url, "messages")?;
-        let count_tokens = transport::endpoint(&config.base_url, "messages/count_tokens")?;
+        Self::with_credentials(
+            config,
+            crate::providers::ANTHROPIC,
+            CredentialSource::new(config),
+        )
+    }
+
+    /// Sets up a provider under a name of its own, with credentials from elsewhere.
+    pub(crate) fn with_credentials(
+        config: &AnthropicConfig,
+        name: &str,
+        credentials: CredentialSource,
+    ) -> Result<Self, ModelError> {
+        let address = |path: &str| {
+            let mut url = transport::endpoint(&config.base_url, path)?;
+            if !config.query.is_empty() {
+                url.query_pairs_mut().extend_pairs(&config.query);
+            }
+            Ok::<Url, ModelError>(url)
+        };
+        let messages = address("messages")?;
+        let count_tokens = address("messages/count_tokens")?;
         let is_public_api = messages.host_str() == Some("api.anthropic.com");
         let client = transport::client(config, &messages)?;
         let proxy = config.network.proxies.variable_for(&messages);
@@ -86,9 +107,10 @@ impl AnthropicProvider {
                 betas: config.betas.clone(),
                 without_experiments: config.without_experiments,
                 extra_body: config.extra_body.clone(),
-                credentials: CredentialSource::new(config),
+                credentials,
                 is_public_api,
                 proxy,
+                name: name.to_owned(),
             }),
         })
     }
@@ -107,8 +129,8 @@ impl AnthropicProvider {
 }
 
 impl Provider for AnthropicProvider {
-    fn name(&self) -> &'static str {
-        "anthropic"
+    fn name(&self) -> &str {
+        &self.inner.name
     }
 
     fn stream(
@@ -162,7 +184,10 @@ impl Provider for AnthropicProvider {
         })
     }
 
-    fn refresh_credentials(&self) -> BoxFuture<'static, Result<bool, ModelError>> {
+    fn refresh_credentials(
+        &self,
+        _request: &ModelRequest,
+    ) -> BoxFuture<'static, Result<bool, ModelError>> {
         let provider = self.clone();
         Box::pin(async move { provider.inner.credentials.refresh().await })
     }
@@ -235,7 +260,21 @@ impl AnthropicProvider {
                 message: format!("it redirects to {target}; set ANTHROPIC_BASE_URL to that server"),
             });
         }
-        Err(refusal(response).await)
+        let mut error = refusal(response).await;
+        if let Some(failure) = error.failure_mut() {
+            failure.message = inner
+                .credentials
+                .redacted(std::mem::take(&mut failure.message))
+                .await;
+            if inner.name != crate::providers::ANTHROPIC {
+                failure.origin = Some(Box::new(Origin {
+                    model: inner.name.clone(),
+                    url: transport::shown(url),
+                    key: format!("the key of the provider {}", inner.name),
+                }));
+            }
+        }
+        Err(error)
     }
 }
 
@@ -441,7 +480,7 @@ fn fixed_headers(config: &AnthropicConfig) -> Result<HeaderMap, ModelError> {
     Ok(headers)
 }
 
-fn user_agent(client_app: Option<&str>) -> HeaderValue {
+pub(crate) fn user_agent(client_app: Option<&str>) -> HeaderValue {
     const OWN: &str = concat!("lathe/", env!("CARGO_PKG_VERSION"));
     client_app
         .and_then(|app| HeaderValue::try_from(format!("{OWN} (client-app/{app})")).ok())
@@ -467,7 +506,7 @@ fn show(credentials: &Credentials, headers: &mut HeaderMap) -> Result<(), ModelE
 }
 
 /// The beta features that a request names, and those that its fields need.
-fn needed_betas(request: &ModelRequest) -> Vec<String> {
+pub(crate) fn needed_betas(request: &ModelRequest) -> Vec<String> {
     let mut betas = request.betas.clone();
     if request
         .thinking

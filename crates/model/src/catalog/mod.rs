@@ -7,12 +7,14 @@ mod prices;
 
 pub use prices::{LongPromptPrices, Prices};
 
+use crate::providers::Directory;
 use crate::request::{Thinking, ThinkingMode};
 use lathe_protocol::usage::Usage;
 use lathe_settings::{Environment, Variable};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 const BUILT_IN: &str = include_str!("../../data/models.json");
 
@@ -47,6 +49,21 @@ pub struct ModelInfo {
     /// A longer context window that has to be asked for (`model[1m]`).
     #[serde(default)]
     pub long_context: Option<LongContext>,
+    /// What it can do, where that is known.
+    #[serde(default)]
+    pub abilities: Abilities,
+}
+
+/// What a model can do; `None` where nobody said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Abilities {
+    /// Whether it calls tools.
+    pub tools: Option<bool>,
+    /// Whether it takes images.
+    pub images: Option<bool>,
+    /// Whether it reasons.
+    pub reasoning: Option<bool>,
 }
 
 /// A way of reasoning, as the table names it.
@@ -93,6 +110,7 @@ impl Default for ModelInfo {
             knowledge: None,
             thinking: None,
             long_context: None,
+            abilities: Abilities::default(),
         }
     }
 }
@@ -172,6 +190,9 @@ pub struct Catalog {
     max_context: Option<u64>,
     /// What a person says about compaction.
     pub compaction: Compaction,
+    /// Used for side tasks where nobody named a model for them and the main one is served elsewhere.
+    main: Option<String>,
+    providers: Arc<Directory>,
 }
 
 /// What a person says about when a conversation is compacted.
@@ -237,7 +258,33 @@ impl Catalog {
             small_fast: None,
             max_context: None,
             compaction: Compaction::default(),
+            main: None,
+            providers: Arc::default(),
         }
+    }
+
+    /// Reads references by these providers.
+    #[must_use]
+    pub fn with_providers(mut self, providers: Arc<Directory>) -> Self {
+        self.providers = providers;
+        self
+    }
+
+    /// The providers.
+    #[must_use]
+    pub fn providers(&self) -> &Arc<Directory> {
+        &self.providers
+    }
+
+    /// Makes a short name for a model.
+    pub fn add_alias(&mut self, alias: &str, target: &str) {
+        self.aliases.insert(alias.to_lowercase(), target.to_owned());
+    }
+
+    /// Says which model the session runs on: small tasks go to it where no model is set for them and it is
+    /// served by another provider than that of the usual small one.
+    pub fn set_main_model(&mut self, id: &str) {
+        self.main = Some(id.to_owned());
     }
 
     /// Applies the environment: the default model, the models of the short names, and the model for small
@@ -351,6 +398,9 @@ impl Catalog {
         if named("long_context") {
             info.long_context = update.long_context;
         }
+        if named("abilities") {
+            info.abilities = update.abilities;
+        }
         Ok(info)
     }
 
@@ -375,9 +425,9 @@ impl Catalog {
             long = true;
             name = plain.to_owned();
         }
-        let found = self.find(&name);
-        let known = found.is_some();
-        let mut info = found.cloned().unwrap_or_default();
+        let (info, known) = self.info(&name);
+        let mut info = info;
+        let name = self.providers.canonical(&name);
         let mut betas = Vec::new();
         if long && let Some(extension) = &info.long_context {
             info.context_window = extension.context_window;
@@ -407,15 +457,81 @@ impl Catalog {
         self.small_fast.get_or_insert_with(|| name.to_owned());
     }
 
-    /// The model for small side tasks.
+    /// The model for small side tasks. Where nobody named one, it is the small one of Anthropic for sessions that
+    /// Anthropic serves, and the main model for all others: never an API that nobody configured.
     #[must_use]
     pub fn small_fast_model(&self) -> ResolvedModel {
-        self.resolve(self.small_fast.as_deref().unwrap_or("haiku"))
+        let elsewhere = self
+            .main
+            .as_deref()
+            .filter(|main| self.providers.located(main).provider != crate::providers::ANTHROPIC);
+        let name = self.small_fast.as_deref().or(elsewhere).unwrap_or("haiku");
+        self.resolve(name)
+    }
+
+    /// What is known about a model, from settings and discovery, else from the table, else guessed; and
+    /// whether it was known.
+    fn info(&self, id: &str) -> (ModelInfo, bool) {
+        let reference = self.providers.located(id);
+        let Some(entry) = self.providers.get(reference.provider) else {
+            return (ModelInfo::default(), false);
+        };
+        let found = self.models.get(id).or_else(|| self.find(reference.model));
+        if reference.provider == crate::providers::ANTHROPIC
+            && !entry.models.contains_key(reference.model)
+        {
+            return (found.cloned().unwrap_or_default(), found.is_some());
+        }
+        let facts = entry.facts(reference.model);
+        let known = found.is_some() || facts.source.is_some();
+        let mut info = found.cloned().unwrap_or_else(|| {
+            let window = match (entry.is_local(), entry.kind.is_messages()) {
+                (true, _) => 8_192,
+                (false, true) => default_context(),
+                (false, false) => 128_000,
+            };
+            ModelInfo {
+                context_window: window,
+                max_output: u32::try_from(window / 4)
+                    .unwrap_or(u32::MAX)
+                    .min(default_output()),
+                ..ModelInfo::default()
+            }
+        });
+        // Ways of reasoning are those of Anthropic; the others translate effort.
+        if !entry.kind.is_messages() && info.thinking.is_none() && facts.reasoning == Some(false) {
+            info.thinking = Some(Vec::new());
+        }
+        if entry.kind.is_messages() && facts.reasoning == Some(false) {
+            info.thinking = Some(Vec::new());
+        }
+        if let Some(window) = facts.context_window {
+            info.context_window = window;
+            let most = u32::try_from(window / 4).unwrap_or(u32::MAX).max(256);
+            info.max_output = info.max_output.min(most);
+        }
+        if let Some(output) = facts.max_output {
+            info.max_output = output;
+        }
+        if let Some(price) = &facts.price {
+            info.prices = price_of(price, info.prices);
+        }
+        if facts.name.is_some() {
+            info.name.clone_from(&facts.name);
+        }
+        let abilities = &mut info.abilities;
+        abilities.tools = facts.tools.or(abilities.tools);
+        abilities.images = facts.images.or(abilities.images);
+        abilities.reasoning = facts.reasoning.or(abilities.reasoning);
+        (info, known)
     }
 
     /// The entry of the model with this id, if there is one.
     #[must_use]
     pub fn find(&self, id: &str) -> Option<&ModelInfo> {
+        if let Some(info) = self.models.get(id) {
+            return Some(info);
+        }
         let id = canonical(id);
         let exact = self.models.get(id);
         exact.or_else(|| {
@@ -443,9 +559,31 @@ impl Catalog {
     /// response and add up the dollars: prices may depend on a request's length.
     #[must_use]
     pub fn cost(&self, model: &str, usage: &Usage) -> Option<f64> {
-        let prices = self.find(model)?.prices?;
+        let prices = self.info(model).0.prices?;
         Some(prices.cost(usage))
     }
+}
+
+/// Prices as settings say them, over known ones. Input and output must be known one way or the other.
+fn price_of(
+    price: &lathe_settings::schema::PriceSettings,
+    known: Option<Prices>,
+) -> Option<Prices> {
+    Some(Prices {
+        input: price.input.or(known.map(|known| known.input))?,
+        output: price.output.or(known.map(|known| known.output))?,
+        cache_read: price
+            .cache_read
+            .or(known.and_then(|known| known.cache_read)),
+        cache_write_5m: price
+            .cache_write
+            .or(known.and_then(|known| known.cache_write_5m)),
+        cache_write_1h: price
+            .cache_write
+            .or(known.and_then(|known| known.cache_write_1h)),
+        web_search: known.map(|known| known.web_search).unwrap_or_default(),
+        above: known.and_then(|known| known.above),
+    })
 }
 
 fn strip_long(name: &str) -> Option<&str> {

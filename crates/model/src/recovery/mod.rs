@@ -386,7 +386,7 @@ impl Run {
                 self.phase = Phase::Begin;
             }
             Reaction::Refresh => {
-                let refresh = self.provider.refresh_credentials();
+                let refresh = self.provider.refresh_credentials(&self.request);
                 self.phase = Phase::Refreshing {
                     refresh,
                     refused: error,

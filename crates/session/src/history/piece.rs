@@ -361,6 +361,18 @@ pub(crate) fn legal_name(name: &str) -> String {
 /// Whether two names mean the same model: a dated name and its alias do, and so does a name with
 /// the provider's prefix or a window suffix.
 pub(crate) fn same_model(one: &str, other: &str) -> bool {
+    /// What stands before the first slash: reasoning of one provider means nothing to another.
+    fn provider(name: &str) -> &str {
+        let provider = name.split_once('/').map_or("", |(provider, _)| provider);
+        if provider == "anthropic" {
+            ""
+        } else {
+            provider
+        }
+    }
+    if provider(one) != provider(other) {
+        return false;
+    }
     fn plain(name: &str) -> &str {
         let name = name.split_once('[').map_or(name, |(name, _)| name);
         let name = name.rsplit_once('/').map_or(name, |(_, name)| name);

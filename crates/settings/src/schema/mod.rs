@@ -15,7 +15,8 @@ pub use foreign::{ForeignKey, foreign_key, foreign_keys};
 pub use hooks::{HookDefinition, HookGroup, HookKind};
 pub use language::{LanguageServerSettings, LanguageServerTransport, LspDiagnostics};
 pub use models::{
-    Effort, ModelSettings, PriceSettings, ProviderKind, ProviderSettings, Thinking, ThinkingMode,
+    CacheSetting, CacheStyle, Effort, ModelSettings, PriceSettings, ProviderKind, ProviderModels,
+    ProviderSettings, QuirkSettings, Thinking, ThinkingMode,
 };
 pub use sandbox::{SandboxFilesystem, SandboxNetwork, SandboxSettings};
 pub use tables::{
@@ -39,7 +40,7 @@ pub struct Settings {
     /// The address of this file's JSON schema, for editors.
     #[serde(rename = "$schema", skip_serializing_if = "Option::is_none")]
     pub schema: Option<String>,
-    /// The model to talk to: an alias (`opus`, `sonnet`, `haiku`, `default`) or a full name.
+    /// The model to talk to: an alias (`opus`, `sonnet`, `haiku`, `default`), a full name, or `provider/model`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// The model or models to switch to, in order, when the chosen one is overloaded.

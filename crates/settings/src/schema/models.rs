@@ -78,12 +78,80 @@ pub struct ModelSettings {
     /// How many tokens an answer may have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_output_tokens: Option<u64>,
+    /// Whether it can call tools; without, calls are written as text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tools: Option<bool>,
+    /// Whether it may make several calls in one answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parallel_tools: Option<bool>,
     /// Whether it takes images.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub images: Option<bool>,
-    /// Whether it can think.
+    /// Whether it can think; the same as `reasoning`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thinking: Option<bool>,
+    /// Whether it can reason before it answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<bool>,
+    /// How its prompt cache is used: a boolean, or `anthropic` for markers on parts of messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache: Option<CacheSetting>,
+    /// Its prices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price: Option<PriceSettings>,
+    /// How its server differs from the usual.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quirks: Option<QuirkSettings>,
+    /// Keys that this version doesn't know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub extra: Extra,
+}
+
+/// How a prompt cache is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum CacheSetting {
+    /// On or off.
+    Switch(bool),
+    /// By a word.
+    Style(CacheStyle),
+}
+
+/// A way of marking what should be cached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CacheStyle {
+    /// `cache_control` on parts of messages.
+    Anthropic,
+}
+
+/// How a server differs from the usual Chat Completions.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct QuirkSettings {
+    /// The role of the system prompt: `system`, `developer` or `user`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_role: Option<String>,
+    /// The field of the output limit: `max_tokens`, `max_completion_tokens` or `none`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens_field: Option<String>,
+    /// Whether usage is asked for in streams (`stream_options`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stream_usage: Option<bool>,
+    /// The field in which reasoning is sent back: `reasoning_content`, `reasoning`, `reasoning_details` or `none`; `think` for a server that
+    /// puts reasoning into the text without an opening tag.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning_field: Option<String>,
+    /// The ids of calls that it takes: `any`, or `short` for nine letters and digits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_ids: Option<String>,
+    /// How effort is said: `reasoning_effort`, `reasoning`, `thinking`, `enable_thinking`, `chat_template_kwargs` or `none`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub effort_field: Option<String>,
+    /// Whether tools are declared as strict or not; unset leaves the field out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strict: Option<bool>,
     /// Keys that this version doesn't know.
     #[serde(flatten)]
     #[schemars(skip)]
@@ -116,10 +184,13 @@ pub struct PriceSettings {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProviderSettings {
-    /// Which protocol it speaks: `anthropic`, `openai` (Responses) or `openai-chat`.
-    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    /// Which protocol it speaks: `anthropic`, `openai` (Responses), `openai-chat`, `gemini`, `bedrock` or `vertex`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<ProviderKind>,
-    /// The address under which its API lies.
+    /// The same as `kind`.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub type_: Option<ProviderKind>,
+    /// The address under which its API lies; `${NAME}` and `${NAME:-default}` are filled in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
     /// The environment variable that holds its key.
@@ -128,16 +199,41 @@ pub struct ProviderSettings {
     /// A shell command that prints its key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_key_helper: Option<String>,
-    /// Headers that go with every request.
+    /// Headers that go with every request; an empty one removes ours.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// The models that it serves.
+    /// Parameters of the address.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub query: BTreeMap<String, String>,
+    /// Fields that are merged into every request.
+    #[serde(skip_serializing_if = "serde_json::Map::is_empty")]
+    pub body: serde_json::Map<String, serde_json::Value>,
+    /// The region (`bedrock`, `vertex`).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub models: Option<Vec<String>>,
+    pub region: Option<String>,
+    /// The project (`vertex`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// The profile of the AWS files (`bedrock`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// The models that it serves: facts by id, or a list of ids.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub models: Option<ProviderModels>,
     /// Keys that this version doesn't know.
     #[serde(flatten)]
     #[schemars(skip)]
     pub extra: Extra,
+}
+
+/// The models of a provider.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum ProviderModels {
+    /// Their ids.
+    Ids(Vec<String>),
+    /// Facts by id.
+    Facts(BTreeMap<String, ModelSettings>),
 }
 
 /// The protocol of a provider.
@@ -148,6 +244,20 @@ pub enum ProviderKind {
     Anthropic,
     /// OpenAI Responses.
     Openai,
+    /// The same as `openai`.
+    OpenaiResponses,
     /// OpenAI Chat Completions and what imitates it.
     OpenaiChat,
+    /// The same as `openai-chat`.
+    OpenaiCompatible,
+    /// The same as `openai-chat`.
+    OpenaiCompletions,
+    /// Google Gemini.
+    Gemini,
+    /// The same as `gemini`.
+    Google,
+    /// Claude on Amazon Bedrock.
+    Bedrock,
+    /// Claude on Google Vertex AI.
+    Vertex,
 }

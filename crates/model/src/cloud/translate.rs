@@ -1,0 +1,190 @@
+//! The Messages API as clouds take it: without `model`, with a version in the body.
+
+use super::aws_sign::encoded;
+use super::frames::FrameDecoder;
+use crate::anthropic::events::{self, Unusable as EventTrouble};
+use crate::body::{Purpose, RequestBody};
+use crate::classify_foreign;
+use crate::error::ModelError;
+use crate::provider::Transfer;
+use crate::request::ModelRequest;
+use crate::wire::decoding::{Decode, Unusable, broken};
+use crate::wire::emit::Emitter;
+use crate::wire::{Prepared, Translator};
+use base64::Engine as _;
+use bytes::Bytes;
+use lathe_net::sse::SseEvent;
+use serde_json::{Value, json};
+
+/// A cloud.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Cloud {
+    Bedrock,
+    Vertex { project: String, region: String },
+}
+
+/// The translator for a cloud.
+pub(crate) struct OnCloud {
+    pub(crate) cloud: Cloud,
+}
+
+impl Translator for OnCloud {
+    fn prepare(&self, request: &ModelRequest, transfer: Transfer) -> Result<Prepared, ModelError> {
+        let mut request = request.clone();
+        let model = std::mem::take(&mut request.model);
+        let betas = crate::anthropic::needed_betas(&request);
+        if !betas.is_empty() {
+            request
+                .extra
+                .insert("anthropic_beta".to_owned(), json!(betas));
+        }
+        let streaming = transfer == Transfer::Streaming;
+        let (path, version, purpose) = match &self.cloud {
+            Cloud::Bedrock => {
+                let method = if streaming {
+                    "invoke-with-response-stream"
+                } else {
+                    "invoke"
+                };
+                let path = format!("model/{}/{method}", encoded(&model, false));
+                (path, "bedrock-2023-05-31", Purpose::Whole)
+            }
+            Cloud::Vertex { project, region } => {
+                let method = if streaming {
+                    "streamRawPredict"
+                } else {
+                    "rawPredict"
+                };
+                let path = format!(
+                    "projects/{project}/locations/{region}/publishers/anthropic/models/{model}:{method}"
+                );
+                let purpose = if streaming {
+                    Purpose::Streaming
+                } else {
+                    Purpose::Whole
+                };
+                (path, "vertex-2023-10-16", purpose)
+            }
+        };
+        request
+            .extra
+            .insert("anthropic_version".to_owned(), version.into());
+        let body = RequestBody::messages_api(&request, purpose);
+        let mut parts = body.parts().to_vec();
+        // The model is in the address.
+        if let Some(head) = parts.first_mut()
+            && let Ok(text) = std::str::from_utf8(head)
+        {
+            *head = Bytes::from(text.replacen(r#""model":"","#, "", 1));
+        }
+        Ok(Prepared {
+            path,
+            query: Vec::new(),
+            body: RequestBody::of_parts(parts),
+            decoder: Box::new(CloudDecoder {
+                frames: (self.cloud == Cloud::Bedrock && streaming).then(FrameDecoder::default),
+            }),
+        })
+    }
+}
+
+/// Reads events of the Messages API, in frames or not.
+struct CloudDecoder {
+    frames: Option<FrameDecoder>,
+}
+
+impl CloudDecoder {
+    fn take(data: Bytes, out: &mut Emitter) -> Result<(), Unusable> {
+        let event = SseEvent {
+            name: Bytes::new(),
+            data: Some(data),
+            id: None,
+            retry: None,
+        };
+        match events::read(event, None) {
+            Ok(Some(piece)) => {
+                out.pass(piece);
+                Ok(())
+            }
+            Ok(None) => Ok(()),
+            Err(EventTrouble::Malformed(message)) => Err(Unusable::Malformed(message)),
+            Err(EventTrouble::Trouble(error)) => Err(Unusable::Trouble(error)),
+        }
+    }
+}
+
+impl Decode for CloudDecoder {
+    fn event(&mut self, _name: &[u8], data: &[u8], out: &mut Emitter) -> Result<(), Unusable> {
+        Self::take(Bytes::copy_from_slice(data), out)
+    }
+
+    fn whole(&mut self, body: &[u8], out: &mut Emitter) -> Result<(), Unusable> {
+        if let Ok(value) = serde_json::from_slice::<Value>(body)
+            && let Some(error) = value.get("error").filter(|error| error.is_object())
+        {
+            return Err(Unusable::Trouble(classify_foreign::stream_error(error)));
+        }
+        let message = events::message(body)?;
+        for piece in events::from_message(message)? {
+            out.pass(piece);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, out: &mut Emitter) -> Result<(), Unusable> {
+        if out.is_ended() {
+            Ok(())
+        } else {
+            Err(broken())
+        }
+    }
+
+    fn accepts(&self) -> &'static str {
+        if self.frames.is_some() {
+            "application/vnd.amazon.eventstream"
+        } else {
+            "text/event-stream"
+        }
+    }
+
+    fn frames(&mut self, bytes: &[u8], out: &mut Emitter) -> Option<Result<(), Unusable>> {
+        let frames = self.frames.as_mut()?;
+        frames.push(bytes);
+        loop {
+            let frame = match frames.next_frame() {
+                Ok(Some(frame)) => frame,
+                Ok(None) => return Some(Ok(())),
+                Err(error) => return Some(Err(Unusable::Malformed(error.to_string()))),
+            };
+            if frame.header(":message-type") != Some("event") {
+                let kind = frame
+                    .header(":exception-type")
+                    .or_else(|| frame.header(":error-code"))
+                    .unwrap_or("internalServerException");
+                let said: Value = serde_json::from_slice(&frame.payload).unwrap_or_default();
+                let message = said["message"]
+                    .as_str()
+                    .or_else(|| frame.header(":error-message"));
+                let error = json!({"type": kind, "message": message.unwrap_or(kind)});
+                return Some(Err(Unusable::Trouble(classify_foreign::stream_error(
+                    &error,
+                ))));
+            }
+            let payload: Value = match serde_json::from_slice(&frame.payload) {
+                Ok(payload) => payload,
+                Err(error) => return Some(Err(error.into())),
+            };
+            let Some(bytes) = payload["bytes"].as_str() else {
+                continue;
+            };
+            let decoded = base64::engine::general_purpose::STANDARD.decode(bytes);
+            let Ok(decoded) = decoded else {
+                let message = "an event is no base64".to_owned();
+                return Some(Err(Unusable::Malformed(message)));
+            };
+            if let Err(error) = Self::take(Bytes::from(decoded), out) {
+                return Some(Err(error));
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Responses, to the Messages shape.
+
+use super::SIGNATURE;
+use crate::classify_foreign;
+use crate::error::ModelError;
+use crate::wire::calls::{clean_id, meant};
+use crate::wire::decoding::{Decode, Unusable, broken};
+use crate::wire::emit::{Emitter, new_call_id};
+use lathe_protocol::message::StopReason;
+use lathe_protocol::usage::Usage;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Reads one response.
+pub(super) struct GeminiDecoder {
+    /// The name that was sent and the name of the tool.
+    names: Arc<Vec<(String, String)>>,
+    finish: Option<String>,
+    blocked: bool,
+    usage: Usage,
+    done: bool,
+}
+
+impl GeminiDecoder {
+    pub(super) fn new(names: Arc<Vec<(String, String)>>) -> Self {
+        Self {
+            names,
+            finish: None,
+            blocked: false,
+            usage: Usage::default(),
+            done: false,
+        }
+    }
+
+    fn tool(&self, name: &str) -> String {
+        let exact = self.names.iter().find(|(sent, _)| sent == name);
+        if let Some((_, tool)) = exact {
+            return tool.clone();
+        }
+        let offered: Vec<String> = self.names.iter().map(|(_, tool)| tool.clone()).collect();
+        meant(name, &offered).unwrap_or(name).to_owned()
+    }
+
+    fn part(&mut self, part: &Value, out: &mut Emitter) {
+        let signature = part["thoughtSignature"]
+            .as_str()
+            .filter(|it| !it.is_empty());
+        if let Some(call) = part.get("functionCall").filter(|call| call.is_object()) {
+            if let Some(signature) = signature {
+                out.sign(&format!("{SIGNATURE}call:{signature}"));
+            }
+            let id = call["id"].as_str().filter(|id| !id.is_empty());
+            let id = id.map_or_else(new_call_id, clean_id);
+            let name = self.tool(call["name"].as_str().unwrap_or_default());
+            out.call(&id, &name);
+            let input = call.get("args").filter(|args| args.is_object());
+            out.arguments(&input.map_or_else(|| "{}".to_owned(), Value::to_string));
+            out.close();
+            return;
+        }
+        let text = part["text"].as_str().unwrap_or_default();
+        if part["thought"] == true {
+            out.thinking(text);
+            return;
+        }
+        out.text(text);
+        if let Some(signature) = signature {
+            out.close();
+            out.sign(&format!("{SIGNATURE}text:{signature}"));
+        }
+    }
+
+    fn chunk(&mut self, chunk: &Value, out: &mut Emitter) -> Result<(), Unusable> {
+        if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
+            return Err(Unusable::Trouble(classify_foreign::stream_error(error)));
+        }
+        out.start(chunk["responseId"].as_str().unwrap_or_default());
+        if chunk["usageMetadata"].is_object() {
+            self.usage = usage(&chunk["usageMetadata"]);
+        }
+        self.blocked |= chunk["promptFeedback"]["blockReason"].is_string();
+        let candidate = &chunk["candidates"][0];
+        for part in candidate["content"]["parts"]
+            .as_array()
+            .into_iter()
+            .flatten()
+        {
+            self.part(part, out);
+        }
+        if let Some(reason) = candidate["finishReason"].as_str() {
+            self.finish = Some(reason.to_owned());
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, out: &mut Emitter) -> Result<(), Unusable> {
+        if std::mem::replace(&mut self.done, true) {
+            return Ok(());
+        }
+        let usage = std::mem::take(&mut self.usage);
+        let reason = match self.finish.as_deref() {
+            _ if self.blocked => StopReason::Refusal,
+            Some("MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "MALFORMED_RESPONSE") => {
+                return Err(Unusable::Trouble(ModelError::Truncated {
+                    message: "the model wrote a call that can't be read".to_owned(),
+                }));
+            }
+            Some(
+                "SAFETY" | "RECITATION" | "PROHIBITED_CONTENT" | "BLOCKLIST" | "SPII" | "LANGUAGE"
+                | "IMAGE_SAFETY",
+            ) => StopReason::Refusal,
+            _ if out.has_calls() => StopReason::ToolUse,
+            Some("MAX_TOKENS") if !out.has_anything() && usage.output_tokens == 0 => {
+                return Err(Unusable::Trouble(classify_foreign::silent_overflow(
+                    usage.total_input(),
+                )));
+            }
+            Some("MAX_TOKENS") => StopReason::MaxTokens,
+            None => return Err(broken()),
+            Some(_) => StopReason::EndTurn,
+        };
+        out.end(reason, usage);
+        Ok(())
+    }
+}
+
+fn usage(value: &Value) -> Usage {
+    let number = |name: &str| value[name].as_u64().unwrap_or_default();
+    let prompt = number("promptTokenCount") + number("toolUsePromptTokenCount");
+    let read = number("cachedContentTokenCount").min(prompt);
+    Usage {
+        input_tokens: prompt - read,
+        cache_read_input_tokens: read,
+        output_tokens: number("candidatesTokenCount") + number("thoughtsTokenCount"),
+        ..Usage::default()
+    }
+}
+
+impl Decode for GeminiDecoder {
+    fn event(&mut self, _name: &[u8], data: &[u8], out: &mut Emitter) -> Result<(), Unusable> {
+        let trimmed = data.trim_ascii();
+        if trimmed.is_empty() || trimmed == b"[DONE]" || self.done {
+            return Ok(());
+        }
+        let chunk: Value = serde_json::from_slice(trimmed)?;
+        self.chunk(&chunk, out)
+    }
+
+    fn whole(&mut self, body: &[u8], out: &mut Emitter) -> Result<(), Unusable> {
+        let value: Value = serde_json::from_slice(body)?;
+        let chunks = match value {
+            Value::Array(chunks) => chunks,
+            one => vec![one],
+        };
+        for chunk in &chunks {
+            self.chunk(chunk, out)?;
+        }
+        self.finish(out)
+    }
+
+    fn end(&mut self, out: &mut Emitter) -> Result<(), Unusable> {
+        self.finish(out)
+    }
+}

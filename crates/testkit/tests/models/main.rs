@@ -1,0 +1,72 @@
+//! One suite of behaviour, run on every kind of provider: what a person sees doesn't depend on the wire.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "tests assert by panicking"
+)]
+
+mod house;
+mod scenarios;
+
+use house::{House, KINDS};
+
+fn every_scenario_on(kind: &'static str) {
+    let kind = KINDS.iter().find(|known| known.name == kind).unwrap();
+    let mut failed = Vec::new();
+    for (name, scenario) in scenarios::ALL {
+        if kind.skips.contains(name) {
+            continue;
+        }
+        let outcome = std::panic::catch_unwind(|| scenario(&House::new(kind)));
+        if let Err(panic) = outcome {
+            let text = panic
+                .downcast_ref::<String>()
+                .cloned()
+                .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+            failed.push(format!("{name}: {}", text.unwrap_or_default()));
+        }
+    }
+    assert!(
+        failed.is_empty(),
+        "{} of {} scenarios fail on {}:\n{}",
+        failed.len(),
+        scenarios::ALL.len(),
+        kind.name,
+        failed.join("\n")
+    );
+}
+
+#[test]
+fn there_are_forty_scenarios() {
+    assert!(scenarios::ALL.len() >= 40, "{}", scenarios::ALL.len());
+}
+
+#[test]
+fn every_scenario_on_anthropic() {
+    every_scenario_on("anthropic");
+}
+
+#[test]
+fn every_scenario_on_openai_chat() {
+    every_scenario_on("openai-chat");
+}
+
+#[test]
+fn every_scenario_on_openai_responses() {
+    every_scenario_on("openai");
+}
+
+#[test]
+fn every_scenario_on_gemini() {
+    every_scenario_on("gemini");
+}
+
+#[test]
+fn every_scenario_on_bedrock() {
+    every_scenario_on("bedrock");
+}
+
+#[test]
+fn every_scenario_on_vertex() {
+    every_scenario_on("vertex");
+}
