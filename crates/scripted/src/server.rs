@@ -270,7 +270,7 @@ async fn handle(
             shared.messages(&recorded, outline, dialect, &read).await
         }
         (&Method::POST, "/v1/messages/count_tokens") => Ok(shared.count_tokens(&recorded, outline)),
-        (&Method::GET, "/v1/models") => Ok(shared.models()),
+        (&Method::GET, "/v1/models" | "/v1beta/models") => Ok(shared.models()),
         // A client that looks for local servers; this is none.
         (&Method::GET, "/props" | "/api/tags" | "/api/v0/models") => {
             Ok(shared.error(404, None, None, &[]))

@@ -32,7 +32,13 @@ pub(crate) async fn discovered(
         return catalog;
     };
     let about = |text: &&String| text.starts_with(&format!("{}:", reference.model));
-    remarks.extend(found.warnings.iter().find(about).map(|text| Diagnostic::warning(text.clone())));
+    remarks.extend(
+        found
+            .warnings
+            .iter()
+            .find(about)
+            .map(|text| Diagnostic::warning(text.clone())),
+    );
     let mut more = Directory::clone(&providers);
     for (id, facts) in &found.models {
         if id == reference.model {
