@@ -320,6 +320,8 @@ fn commands_that_answer_themselves_do_so_without_the_model() {
         "---\ndescription: My own\n---\nDo it.\n",
     );
     home.git_init();
+    // `/diff` runs git, and that needs a person's word for the folder.
+    assert_eq!(home.run(["trust", "add"], "").code(), Some(0));
     home.write("a.txt", "new\n");
     for (command, expected) in [
         ("/help", "/compact"),
@@ -342,7 +344,7 @@ fn commands_that_answer_themselves_do_so_without_the_model() {
         ("/tools", "Read"),
         ("/memory", "AGENTS.md"),
         ("/output-style", "* default"),
-        ("/output-style learning", "learning"),
+        ("/output-style learning", "Learning"),
         ("/rename A title", "A title"),
         ("/tag work", "work"),
         ("/tasks", "No background tasks"),

@@ -192,6 +192,14 @@ fn messages_for_commits_and_pull_requests_are_suggested() {
         .reply(Reply::text("A clock that is on time\n\nMends the clock."));
     let server = BlockingServer::start(scenario).unwrap();
     let home = TestHome::with_server(&server).variable("ANTHROPIC_SMALL_FAST_MODEL", "tiny");
+    // Git is run only in a folder that a person trusts.
+    let untrusted = home.run(["suggest", "commit"], "");
+    assert_eq!(untrusted.code(), Some(1));
+    assert!(
+        untrusted.stderr.contains("lathe trust add"),
+        "{untrusted:#?}"
+    );
+    assert_eq!(home.run(["trust", "add"], "").code(), Some(0));
     let nothing = home.run(["suggest", "commit"], "");
     assert_eq!(nothing.code(), Some(1));
     assert!(

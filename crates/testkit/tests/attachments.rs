@@ -90,7 +90,11 @@ fn files_ranges_folders_and_pictures_go_with_a_prompt() {
         .collect();
     assert_eq!(pictures.len(), 1, "{blocks:?}");
     assert_eq!(pictures[0]["source"]["media_type"], "image/png");
-    assert!(output.stderr.contains("secrets"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("passwords and keys"),
+        "{}",
+        output.stderr
+    );
     assert_eq!(server.problems(), Vec::<String>::new());
 }
 

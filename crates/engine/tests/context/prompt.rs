@@ -52,7 +52,11 @@ async fn mentioned_files_folders_and_images_go_with_the_prompt() {
         assert!(!last.contains(unwanted), "{unwanted:?} is in {last}");
     }
     let told = |word: &str| seen.notices.iter().any(|(_, text)| text.contains(word));
-    assert!(told("secrets") && told("--add-dir"), "{:?}", seen.notices);
+    assert!(
+        told("passwords and keys") && told("--add-dir"),
+        "{:?}",
+        seen.notices
+    );
     assert_eq!(place.server.problems(), Vec::<String>::new());
 
     // What was attached is there after a resume, byte for byte.
@@ -86,7 +90,7 @@ async fn the_state_of_the_repository_comes_with_one_of_the_first_requests() {
         "The very first commit",
     ]);
     std::fs::write(place.project().join("fresh.txt"), "x").unwrap();
-    let mut talk = place.open().await;
+    let mut talk = place.open_trusted().await;
     // It is never waited for, so it may come a request or two later; never twice.
     let mut asked = 0;
     loop {
@@ -107,7 +111,7 @@ async fn the_state_of_the_repository_comes_with_one_of_the_first_requests() {
 }
 
 #[tokio::test]
-async fn git_is_asked_again_when_the_work_moves_to_another_repository() {
+async fn git_is_asked_again_when_the_work_moves_to_another_worktree() {
     let scenario = Scenario::new().responder(|request| {
         if request.last_user_text().contains("go there") && request.last_results().is_empty() {
             Reply::tool_use("Bash", json!({"command": "cd inner"}))
@@ -116,21 +120,24 @@ async fn git_is_asked_again_when_the_work_moves_to_another_repository() {
         }
     });
     let place = Place::new(scenario, 200_000).await;
-    std::fs::create_dir(place.project().join("inner")).unwrap();
-    for (folder, words) in [("", "The outer commit"), ("inner", "The inner commit")] {
-        let git = |arguments: &[&str]| {
-            let status = Command::new("git")
-                .args(["-c", "user.name=T", "-c", "user.email=t@example.invalid"])
-                .args(arguments)
-                .current_dir(place.project().join(folder))
-                .env("GIT_CONFIG_GLOBAL", "/dev/null")
-                .status();
-            assert!(status.unwrap().success());
-        };
-        git(&["init", "-q"]);
-        git(&["commit", "-q", "--allow-empty", "-m", words]);
-    }
-    let mut talk = place.open().await;
+    let git = |folder: &str, arguments: &[&str]| {
+        let status = Command::new("git")
+            .args(["-c", "user.name=T", "-c", "user.email=t@example.invalid"])
+            .args(arguments)
+            .current_dir(place.project().join(folder))
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .status();
+        assert!(status.unwrap().success());
+    };
+    let commit = |folder: &str, words: &str| {
+        git(folder, &["commit", "-q", "--allow-empty", "-m", words]);
+    };
+    git("", &["init", "-q"]);
+    commit("", "The outer commit");
+    // A worktree: trust in a repository covers no other one inside it.
+    git("", &["worktree", "add", "-q", "-b", "side", "inner"]);
+    commit("inner", "The inner commit");
+    let mut talk = place.open_trusted().await;
     talk.say("go there").await;
     let last = |place: &Place| {
         let requests = place.server.message_requests();

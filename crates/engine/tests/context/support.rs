@@ -131,6 +131,14 @@ impl Place {
         self.open_with(self.options()).await
     }
 
+    /// As [`Self::open`], in a folder that a person trusts.
+    pub(crate) async fn open_trusted(&self) -> Talk {
+        use lathe_settings::Source;
+        let mut options = self.options();
+        options.settings.sources = Some(vec![Source::User, Source::Project, Source::Local]);
+        self.open_with(options).await
+    }
+
     /// Goes on with the newest session.
     pub(crate) async fn resume(&self) -> Talk {
         let mut options = self.options();

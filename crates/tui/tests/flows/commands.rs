@@ -250,6 +250,8 @@ fn diff_shows_changes() {
     stage.home.git_init();
     stage.home.write("a.txt", "one\nchanged\n");
     stage.home.write("new.txt", "fresh\n");
+    // Git is run only in a folder that a person trusts.
+    assert_eq!(stage.home.run(["trust", "add"], "").code(), Some(0));
     let terminal = stage.open_sized(100, 30);
     terminal.wait_for("claude");
     terminal.say("/diff ");

@@ -50,6 +50,7 @@ fn changes_of_the_session_are_shown_beside_those_git_sees() {
         ),
         Reply::text("written"),
     ]);
+    assert_eq!(stage.home.run(["trust", "add"], "").code(), Some(0));
     let terminal = stage.open_with(&["--permission-mode", "acceptEdits"], 100, 30);
     terminal.say("write it");
     terminal.wait_for("● written");
