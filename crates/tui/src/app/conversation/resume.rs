@@ -4,13 +4,17 @@ use super::Conversation;
 use crate::render::cell::Cell;
 use crate::render::markdown::Look;
 use crate::render::style::Line;
-use lathe_protocol::record::MessageRecord;
-
-/// How the transcript marks an interruption, with or without a running tool.
-const INTERRUPTED: &str = "[Request interrupted by user";
+use lathe_protocol::record::{INTERRUPTED_BY_USER, MessageRecord, RecordKind};
 
 /// How many cells are printed again.
 const REPRINTED: usize = 30;
+
+/// Whether a record marks an interruption, with or without a running tool.
+fn is_interruption(record: &MessageRecord) -> bool {
+    let message = record.message.as_ref();
+    record.kind == RecordKind::User
+        && message.is_some_and(|message| message.text().starts_with(INTERRUPTED_BY_USER))
+}
 
 impl Conversation {
     /// Takes up a conversation that was held before and prints its end, below whatever was said since
@@ -34,14 +38,12 @@ impl Conversation {
                     Cell::Remark("── the conversation before this was summarised ──".to_owned()),
                     look,
                 );
+            } else if is_interruption(record) {
+                self.push(Cell::Remark("── interrupted ──".to_owned()), look);
             } else if record.is_prompt() {
                 if let Some(message) = &record.message {
                     let text = message.text();
-                    let cell = if text.starts_with(INTERRUPTED) {
-                        Cell::Remark("── interrupted ──".to_owned())
-                    } else {
-                        crate::app::shell::parse_note(&text).unwrap_or(Cell::User(text))
-                    };
+                    let cell = crate::app::shell::parse_note(&text).unwrap_or(Cell::User(text));
                     self.push(cell, look);
                 }
             } else if !record.is_meta && !record.is_compact_summary {
