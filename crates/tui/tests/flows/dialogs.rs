@@ -63,7 +63,7 @@ fn changes_of_the_session_are_shown_beside_those_git_sees() {
     terminal.wait_for("2 + two");
     terminal.send("\t");
     terminal.wait_for("Changes since the last commit");
-    terminal.wait_for("not a git repository");
+    terminal.wait_for("not in a git repository");
     terminal.send("\x1b");
     terminal.wait_gone("Changes since");
 }
